@@ -1,0 +1,48 @@
+"""The three ways in which nodegate says no: bad input, a node that cannot be reached, a fact that cannot be had."""
+
+from __future__ import annotations
+
+
+class UsageError(Exception):
+    """Bad input from the user: one clear message with file, line and what to do. Never a traceback.
+
+    Args:
+        message: what is wrong, in one sentence.
+        file: the file it stands in, as the user named it.
+        line: its line, from 1.
+        hint: what to do about it.
+    """
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0, hint: str = "") -> None:
+        self.message, self.file, self.line, self.hint = message, file, line, hint
+        where = f"{file}:{line}: " if line else f"{file}: " if file else ""
+        super().__init__(f"{where}{message}" + (f" - {hint}" if hint else ""))
+
+
+class CannotMeasure(Exception):  # noqa: N818 - reads as the sentence that it raises
+    """A fact that could not be had: verdict `error`, never `pass` and never `fail`.
+
+    Args:
+        reason: why not, in one line.
+        next_step: what a technician or operator does about it.
+    """
+
+    def __init__(self, reason: str, *, next_step: str) -> None:
+        self.reason, self.next_step = reason, next_step
+        super().__init__(f"{reason} - {next_step}")
+
+
+class NotJudged(Exception):  # noqa: N818
+    """The check does not apply here, or nothing says what is right: verdict `skip`, with the reason."""
+
+
+class Unreachable(CannotMeasure):
+    """The node could not be reached or would not let us work.
+
+    `kind` is one word of: unresolved, refused, timeout, host-key-unknown, host-key-changed, authentication,
+    no-sudo, no-python, dropped, jump-host, configuration.
+    """
+
+    def __init__(self, kind: str, reason: str, *, next_step: str) -> None:
+        self.kind = kind
+        super().__init__(reason, next_step=next_step)

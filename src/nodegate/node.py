@@ -1,0 +1,65 @@
+"""A node as the inventory describes it: how to reach it and what hardware it should hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TransportName = Literal["ssh", "ssh-binary", "local", "replay"]
+
+
+@dataclass(frozen=True)
+class Connection:
+    """How a node is reached. `None` means: as the user's own SSH configuration says, else the default.
+
+    `ssh_args` are the words of ansible_ssh_common_args and ansible_ssh_extra_args, in that order.
+    `host_keys` is `strict` (default), `accept-new` or `off` as asked for in the inventory or on the command line.
+    """
+
+    transport: TransportName = "ssh"
+    address: str = ""  # the name or IP address to connect to; empty: the node's own name
+    port: int | None = None
+    user: str | None = None
+    key_files: tuple[str, ...] = ()
+    ssh_args: tuple[str, ...] = ()
+    become: bool = False
+    become_user: str = "root"
+    python: str = "python3"
+    connect_timeout_s: float = 15.0
+    retries: int = 3
+    host_keys: Literal["strict", "accept-new", "off"] | None = None
+    recordings: str = ""  # transport `replay`: the folder that holds <node>/facts.json
+
+
+@dataclass(frozen=True)
+class Node:
+    """One machine of the inventory.
+
+    `expected` holds every `nodegate_*` variable without its prefix (platform, gpus, nics, rack, serial, gsp, ...), as
+    the inventory gives it: text, int, float, bool or a list of those. `groups` are all groups the node is in, sorted.
+    `origin` is the `file:line` that names the node.
+    """
+
+    name: str
+    connection: Connection = field(default_factory=Connection)
+    groups: tuple[str, ...] = ()
+    expected: Mapping[str, object] = field(default_factory=dict)
+    origin: str = ""
+
+    @property
+    def address(self) -> str:
+        """The name or IP address that a connection goes to."""
+        return self.connection.address or self.name
+
+    @property
+    def platform(self) -> str:
+        """The platform that the inventory names, or empty: then it is found from the hardware."""
+        return str(self.expected.get("platform", ""))
+
+    @property
+    def rack(self) -> str:
+        """The rack that the inventory names, or empty."""
+        return str(self.expected.get("rack", ""))

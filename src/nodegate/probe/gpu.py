@@ -1,0 +1,186 @@
+"""GPUs as NVML sees them: typed facts with units. Section `nvml` of docs/probe-document.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodegate.unknown import Known, Unknown
+
+# nvml.h, nvmlClocksEventReasons: what holds the clock down right now.
+EVENT_REASONS = {
+    0x1: "gpu_idle",
+    0x2: "applications_clocks_setting",
+    0x4: "sw_power_cap",
+    0x8: "hw_slowdown",
+    0x10: "sync_boost",
+    0x20: "sw_thermal_slowdown",
+    0x40: "hw_thermal_slowdown",
+    0x80: "hw_power_brake_slowdown",
+    0x100: "display_clock_setting",
+}
+
+
+@dataclass(frozen=True)
+class EccCounters:
+    """Error counts since the driver was loaded (volatile) and over the board's life (aggregate)."""
+
+    volatile_corrected: Known[int]
+    volatile_uncorrected: Known[int]
+    aggregate_corrected: Known[int]
+    aggregate_uncorrected: Known[int]
+    aggregate_sram_uncorrected: Known[int]
+    aggregate_dram_uncorrected: Known[int]
+
+
+@dataclass(frozen=True)
+class RowRemap:
+    """Rows of device memory that were replaced by spare ones (Ampere and later)."""
+
+    correctable: int
+    uncorrectable: int
+    pending: bool
+    failed: bool
+
+
+@dataclass(frozen=True)
+class RemapBanks:
+    """Memory banks by how many spare rows they have left; `none` cannot be repaired again."""
+
+    max: int
+    high: int
+    partial: int
+    low: int
+    none: int
+
+
+@dataclass(frozen=True)
+class GpuFabric:
+    """The GPU's membership of the NVLink fabric (`nvmlDeviceGetGpuFabricInfoV`).
+
+    `state`: 0 not supported, 1 not started, 2 in progress, 3 completed. `status` is an NVML return code (0 = success).
+    """
+
+    state: Known[int]
+    status: Known[int]
+    clique: Known[int]
+    cluster_uuid: Known[str]
+    health_mask: Known[int]
+    health_summary: Known[int]  # 0 not supported, 1 healthy, 2 unhealthy, 3 limited capacity
+
+
+@dataclass(frozen=True)
+class NvLink:
+    """One NVLink of a GPU. `speed_mbps` is MB/s in one direction; `remote_type` 2 is a switch."""
+
+    link: int
+    up: Known[bool]
+    version: Known[int]
+    speed_mbps: Known[int]
+    remote_type: Known[int]
+    replay_errors: Known[int]
+    recovery_errors: Known[int]
+    crc_errors: Known[int]
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """A process that holds this GPU. `pid` is the host's; `memory_bytes` is unknown where the driver hides it."""
+
+    pid: int
+    kind: str  # compute | graphics | mps
+    name: str
+    memory_bytes: Known[int]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU. When `lost` is not None its handle could not be had, and every other reading is Unknown(LOST)."""
+
+    index: int
+    lost: Unknown | None
+    name: Known[str]
+    uuid: Known[str]
+    serial: Known[str]
+    part_number: Known[str]
+    vbios: Known[str]
+    inforom_image: Known[str]
+    address: Known[str]  # PCI address as sysfs writes it: "0000:1b:00.0"
+    pci_id: Known[str]  # vendor:device, "10de:2330"
+    subsystem_id: Known[str]  # vendor:device, "10de:16c1"
+    minor: Known[int]
+    module_id: Known[int]
+    numa_node: Known[int]
+    link_width: Known[int]  # lanes
+    link_width_max: Known[int]
+    link_gen: Known[int]
+    link_gen_max: Known[int]
+    link_gen_gpu_max: Known[int]
+    pcie_replays: Known[int]
+    sm_clock_mhz: Known[int]
+    memory_clock_mhz: Known[int]
+    sm_clock_max_mhz: Known[int]
+    memory_clock_max_mhz: Known[int]
+    sm_clock_app_mhz: Known[int]
+    memory_clock_app_mhz: Known[int]
+    sm_clock_app_default_mhz: Known[int]
+    memory_clock_app_default_mhz: Known[int]
+    event_reasons: Known[frozenset[str]]  # names of EVENT_REASONS; unknown bits as "bit_0x200"
+    thermal_violation_s: Known[float]
+    power_violation_s: Known[float]
+    reliability_violation_s: Known[float]
+    board_limit_violation_s: Known[float]
+    power_w: Known[float]
+    power_limit_w: Known[float]
+    power_limit_default_w: Known[float]
+    power_limit_enforced_w: Known[float]
+    power_limit_min_w: Known[float]
+    power_limit_max_w: Known[float]
+    temperature_c: Known[int]
+    temperature_margin_c: Known[int]  # degrees left to the slowdown (T.Limit)
+    temperature_slowdown_c: Known[int]
+    temperature_shutdown_c: Known[int]
+    memory_temperature_c: Known[int]
+    ecc_enabled: Known[bool]
+    ecc_pending: Known[bool]  # the mode after the next reset
+    ecc: EccCounters
+    sram_threshold_exceeded: Known[bool]
+    remap: Known[RowRemap]
+    remap_banks: Known[RemapBanks]
+    retired_single_bit: Known[int]  # pages (before Ampere)
+    retired_double_bit: Known[int]
+    retired_pending: Known[bool]
+    gsp_firmware: Known[str]
+    gsp_enabled: Known[bool]
+    fabric: Known[GpuFabric]
+    nvlinks: Known[tuple[NvLink, ...]]
+    recovery_action: Known[int]
+    inforom_valid: Known[bool]
+    persistence: Known[bool]
+    compute_mode: Known[int]  # 0 default, 1 exclusive thread, 2 prohibited, 3 exclusive process
+    mig_enabled: Known[bool]
+    mig_pending: Known[bool]
+    performance_state: Known[int]
+    utilization_percent: Known[int]
+    memory_total_bytes: Known[int]
+    memory_used_bytes: Known[int]
+    processes: Known[tuple[GpuProcess, ...]]
+
+    @property
+    def subject(self) -> str:
+        """How a finding names this GPU: index, PCI address and serial where they are known."""
+        parts = [part for part in (self.address, self.serial) if not isinstance(part, Unknown)]
+        labels = [parts[0]] if parts else []
+        labels += [f"serial {self.serial}"] if not isinstance(self.serial, Unknown) else []
+        return f"GPU {self.index}" + (f" ({', '.join(labels)})" if labels else "")
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """All GPUs that NVML lists, lost ones included. `source` is `nvml` or `nvidia-smi` (the fall-back)."""
+
+    driver_version: Known[str]
+    nvml_version: Known[str]
+    cuda_driver_version: Known[str]  # "12.4"
+    count: Known[int]
+    devices: tuple[Gpu, ...]
+    source: str = "nvml"

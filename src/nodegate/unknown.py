@@ -1,0 +1,46 @@
+"""A value that could not be read is `Unknown`, with the reason: never zero, never False, never fine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NoReturn, TypeVar, Union
+
+T = TypeVar("T")
+
+
+class Why(str, Enum):
+    """Why a value is unknown."""
+
+    NOT_SUPPORTED = "not supported"  # this device or driver does not have it: absence is normal
+    MISSING = "missing"  # no such file, program, function or field here
+    DENIED = "denied"  # needs more rights
+    TIMEOUT = "timeout"  # took longer than its limit and was ended
+    HUNG = "hung"  # took longer than its limit and cannot be ended (D state): a finding in itself
+    LOST = "lost"  # the device does not answer: fallen off the bus
+    FAILED = "failed"  # anything else: see the detail
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A reading that could not be had.
+
+    Truth and order are refused on purpose, so that a check which forgets the unknown stops instead of passing.
+    """
+
+    why: Why
+    detail: str = ""
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"an unknown value was used as true or false: {self}")
+
+    def __str__(self) -> str:
+        return f"{self.why.value}: {self.detail}" if self.detail else self.why.value
+
+
+Known = Union[T, Unknown]  # noqa: UP007 - a generic alias needs the old spelling before Python 3.12
+
+
+def value_or(reading: T | Unknown, default: T) -> T:
+    """The reading where it is known, else `default`; for display and sorting only, never for a verdict."""
+    return default if isinstance(reading, Unknown) else reading
