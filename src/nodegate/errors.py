@@ -39,10 +39,14 @@ class NotJudged(Exception):  # noqa: N818
 class Unreachable(CannotMeasure):
     """The node could not be reached or would not let us work.
 
-    `kind` is one word of: unresolved, refused, timeout, host-key-unknown, host-key-changed, authentication,
+    `kind` is one word of: unresolved, refused, no-route, timeout, host-key-unknown, host-key-changed, authentication,
     no-sudo, no-python, dropped, jump-host, configuration.
     """
 
     def __init__(self, kind: str, reason: str, *, next_step: str) -> None:
         self.kind = kind
         super().__init__(reason, next_step=next_step)
+
+
+class Busy(CannotMeasure):
+    """Another run of ours holds the node, or a job is on it: it must not be disturbed now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from nodegate.errors import CannotMeasure, NotJudged
 from nodegate.judge.verdict import Finding, Limit, Verdict, worst
@@ -107,7 +107,7 @@ class Verdicts:
         """Something that must be known could not be read: `error`."""
         self.found(Verdict.ERROR, subject=subject, message=f"{what} is unknown ({reason})", remedy=remedy, metric=what)
 
-    def skip(self, reason: str) -> None:
+    def skip(self, reason: str) -> NoReturn:
         """This check does not apply to this node: ends the check.
 
         Raises:
@@ -115,7 +115,7 @@ class Verdicts:
         """
         raise NotJudged(reason)
 
-    def cannot(self, reason: str, *, next_step: str) -> None:
+    def cannot(self, reason: str, *, next_step: str) -> NoReturn:
         """Nothing can be judged here: ends the check with `error`.
 
         Raises:

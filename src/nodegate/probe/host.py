@@ -1,13 +1,17 @@
-"""The host: system, driver files, services, limits, mounts, environment, software, clock, jobs. Sections of those names."""
+"""The host itself: system identity and kernel state. Section `system` of docs/probe-document.md."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nodegate.unknown import Known
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, Why, value_or
 
-UNLIMITED = -1
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 @dataclass(frozen=True)
@@ -48,148 +52,62 @@ class Host:
     is_root: bool
 
 
-@dataclass(frozen=True)
-class DriverGpu:
-    """A GPU as /proc/driver/nvidia/gpus lists it: needs neither NVML nor root."""
+def parse(data: object, *, epoch_s: float, uid: int) -> Host:
+    """The data of section `system`, with the node's clock and our user id from the head of the document.
 
-    address: str
-    model: Known[str]
-    uuid: Known[str]
-    vbios: Known[str]
-    gsp_firmware: Known[str]  # Unknown(NOT_SUPPORTED) when the driver says N/A: GSP is off
-    excluded: Known[bool]
-
-
-@dataclass(frozen=True)
-class Driver:
-    """/proc/driver/nvidia and the device nodes. `open_kernel_module` tells the open flavour from the proprietary one."""
-
-    loaded: bool
-    version: Known[str]
-    open_kernel_module: Known[bool]
-    parameters: Mapping[str, str]
-    gpus: Known[tuple[DriverGpu, ...]]
-    device_nodes: Mapping[str, str]  # "nvidia0" -> "ok" or an errno name ("EPERM": hidden by the login's cgroup)
-
-
-@dataclass(frozen=True)
-class Service:
-    """One systemd unit. `load_state` "not-found" means that it is not installed."""
-
-    name: str  # "nvidia-fabricmanager"
-    load_state: str
-    active_state: str
-    sub_state: str
-    result: str
-    restarts: Known[int]
-    exit_status: Known[int]
-    enabled: str
-
-
-@dataclass(frozen=True)
-class Services:
-    """The systemd units that matter, by name; unknown where systemd does not answer."""
-
-    units: Known[Mapping[str, Service]]
-    fabric_manager_version: Known[str]  # "550.163.01"
-    fabric_manager_log: Known[str]
-
-
-@dataclass(frozen=True)
-class ResourceLimits:
-    """Resource limits (soft, hard) of our login, and of slurmd where it runs: jobs inherit slurmd's. -1 is unlimited."""
-
-    open_files: Known[tuple[int, int]]
-    processes: Known[tuple[int, int]]
-    locked_memory_bytes: Known[tuple[int, int]]
-    slurmd_open_files: Known[tuple[int, int]]
-    slurmd_processes: Known[tuple[int, int]]
-    slurmd_locked_memory_bytes: Known[tuple[int, int]]
-
-
-@dataclass(frozen=True)
-class Mount:
-    """One mounted file system. Usage is unknown where the mount hangs or refuses."""
-
-    path: str
-    source: str
-    type: str
-    options: tuple[str, ...]
-    size_bytes: Known[int]
-    free_bytes: Known[int]
-
-    @property
-    def read_only(self) -> bool:
-        """Mounted (or remounted by the kernel after errors) read-only."""
-        return "ro" in self.options
-
-
-@dataclass(frozen=True)
-class Mounts:
-    """Mounted file systems by path."""
-
-    by_path: Mapping[str, Mount]
-
-
-@dataclass(frozen=True)
-class Environment:
-    """Variables that a job's login shell would have, and NCCL's own settings files (name -> value).
-
-    `origin` says where each setting stands: "login environment", "/etc/nccl.conf" or "~/.nccl.conf".
+    Raises:
+        CannotMeasure: it is no object.
     """
-
-    variables: Mapping[str, str]
-    nccl_conf: Known[Mapping[str, str]]
-    user_nccl_conf: Known[Mapping[str, str]]
-
-
-@dataclass(frozen=True)
-class NcclLibrary:
-    """One NCCL library found on the node. `version` is read from the file's real name."""
-
-    path: str
-    version: Known[str]
-
-
-@dataclass(frozen=True)
-class Software:
-    """Libraries and tools on the node. `tools` maps a program to its path, "" when it is not there."""
-
-    nccl: Known[tuple[NcclLibrary, ...]]
-    cuda: Known[Mapping[str, str]]  # folder -> version
-    nvcc: Known[str]
-    ofed: Known[str]
-    packages: Known[Mapping[str, str]]
-    tools: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Clock:
-    """Clock synchronisation. `offset_s` is the distance to the time source as the node's own daemon states it.
-
-    `skew_s` is the node's clock minus the controller's (0 for the local transport), `skew_error_s` its uncertainty (half a round trip).
-    """
-
-    synchronized: Known[bool]
-    offset_s: Known[float]
-    max_error_s: Known[float]
-    skew_s: Known[float]
-    skew_error_s: float
+    system = object_in("system", data)
+    dmi = read.mapping(system, "dmi")
+    memory = read.body(system, "meminfo")
+    sysctl = value_or(read.mapping(system, "sysctl"), {})
+    modules = value_or(read.mapping(system, "modules"), {})
+    return Host(
+        hostname=read.text(system, "hostname"),
+        boot_id=read.text(system, "boot_id"),
+        uptime_s=read.number(system, "uptime_s"),
+        clock_epoch_s=epoch_s,
+        kernel_release=read.text(system, "kernel_release"),
+        kernel_command_line=read.text(system, "cmdline"),
+        os_name=read.mapped(read.body(system, "os_release"), _pretty_name),
+        vendor=_of(dmi, "sys_vendor"),
+        product=_of(dmi, "product_name"),
+        serial=_of(dmi, "product_serial"),
+        board=_of(dmi, "board_name"),
+        bios_version=_of(dmi, "bios_version"),
+        bios_date=_of(dmi, "bios_date"),
+        cpu_model=read.text(system, "cpu_model"),
+        cpu_count=read.integer(system, "cpu_count"),
+        cpu_sockets=read.integer(system, "cpu_sockets"),
+        memory_total_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemTotal")),
+        memory_available_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemAvailable")),
+        modules={name: value_or(read.text(modules, name), "") for name in modules},
+        blocked=read.mapped(read.records(system, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
+        iommu_groups=read.integer(system, "iommu_groups"),
+        sysctl={name: read.text(sysctl, name) for name in sysctl},
+        is_root=uid == 0,
+    )
 
 
-@dataclass(frozen=True)
-class DeviceUser:
-    """A process that has a GPU's device node open."""
-
-    pid: int
-    name: str
-    uid: int
+def _of(group: Known[Mapping[str, object]], key: str) -> Known[str]:
+    return group if isinstance(group, Unknown) else read.text(group, key)
 
 
-@dataclass(frozen=True)
-class Jobs:
-    """What runs on the node now."""
+def _pretty_name(os_release: str) -> Known[str]:
+    match = re.search(r"^PRETTY_NAME=[\"']?([^\"'\n]*)", os_release, re.MULTILINE)
+    return read.label(match[1]) if match else Unknown(Why.MISSING, "os-release has no PRETTY_NAME")
 
-    slurm_jobs: Known[tuple[str, ...]]
-    gpu_users: Known[tuple[DeviceUser, ...]]
-    listening_ports: Known[frozenset[int]]
+
+def _meminfo(written: str, name: str) -> Known[int]:
+    """Bytes; the kernel writes kB and means KiB."""
+    match = re.search(rf"^{name}:\s+([0-9]{{1,15}}) kB$", written, re.MULTILINE)
+    return int(match[1]) * 1024 if match else Unknown(Why.MISSING, f"/proc/meminfo has no {name}")
+
+
+def _blocked(process: Mapping[str, object]) -> BlockedProcess:
+    return BlockedProcess(
+        pid=value_or(read.integer(process, "pid"), 0),
+        name=value_or(read.text(process, "comm"), ""),
+        waits_in=value_or(read.text(process, "wchan"), ""),
+    )

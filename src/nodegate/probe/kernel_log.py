@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nodegate.unknown import Known
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.probe.kernel_line import KernelLine, parse_line
+from nodegate.probe.section import EVIDENCE, object_in
+from nodegate.unknown import Known, Unknown, value_or
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-@dataclass(frozen=True)
-class KernelLine:
-    """One message without its prefix. `epoch_s` is unknown where the prefix has no time or only seconds since boot
-    and the boot time is unknown."""
-
-    text: str
-    epoch_s: Known[float]
+__all__ = ["KernelLine", "KernelLog", "parse", "parse_lines"]
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,31 @@ class KernelLog:
     since_epoch_s: Known[float]
     boot_epoch_s: Known[float]
     dropped: int
+
+
+def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
+    """The data of section `kernel_log`, with the node's clock and uptime at the time of the probe.
+
+    Raises:
+        CannotMeasure: it holds no list of lines, or does not say how many were left out.
+    """
+    found = object_in("kernel_log", data)
+    lines, dropped = read.items(found, "lines"), read.integer(found, "dropped")
+    if isinstance(lines, Unknown) or isinstance(dropped, Unknown):
+        why = lines if isinstance(lines, Unknown) else dropped
+        raise CannotMeasure(f"kernel log cannot be read: {why}", next_step=EVIDENCE)
+    boot = read.mapped(uptime_s, lambda uptime: epoch_s - uptime)
+    texts = [line for line in lines if isinstance(line, str)]
+    return KernelLog(
+        source=value_or(read.text(found, "source"), "unknown"),
+        lines=parse_lines(texts, now_epoch_s=epoch_s, boot_epoch_s=boot),
+        since_epoch_s=read.number(found, "since_epoch_s"),
+        boot_epoch_s=boot,
+        dropped=dropped + len(lines) - len(texts),
+    )
+
+
+def parse_lines(lines: Sequence[str], *, now_epoch_s: float, boot_epoch_s: Known[float]) -> tuple[KernelLine, ...]:
+    """Lines of any source, each without its prefix; empty ones left out."""
+    made = (parse_line(line, now_epoch_s=now_epoch_s, boot_epoch_s=boot_epoch_s) for line in lines)
+    return tuple(line for line in made if line.text)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nodegate.unknown import Known
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NO_LINK_WIDTHS = (0, 63, 255)
+_SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s\b.*")
+_TOTAL = re.compile(r"^TOTAL_ERR_(?:COR|NONFATAL|FATAL)\s+([0-9]{1,20})\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -100,3 +111,93 @@ class Pci:
     def nics(self) -> tuple[PciDevice, ...]:
         """The network and InfiniBand controllers in address order."""
         return tuple(device for device in self.devices if device.is_nic)
+
+
+def parse(data: object) -> Pci:
+    """The data of section `pci`: devices in address order.
+
+    Raises:
+        CannotMeasure: it is no list of devices, or a device has no usable address, class or vendor.
+    """
+    if not isinstance(data, list):
+        raise _bad(read.wrong("a list of devices", data))
+    devices = [_device(entry) for entry in data[: read.MAX_ITEMS]]
+    return Pci(tuple(sorted(devices, key=lambda device: device.address)))
+
+
+def width_in(written: str) -> Known[int | None]:
+    """Lanes as sysfs writes them; None where there is no link."""
+    lanes = read.integer_in(written)
+    return None if lanes in _NO_LINK_WIDTHS else lanes
+
+
+def speed_in(written: str) -> Known[float | None]:
+    """GT/s from "16 GT/s", "16.0 GT/s PCIe" or "16GT/s"; None for "Unknown": there is no link."""
+    if match := _SPEED.fullmatch(written.strip()):
+        return float(match[1])
+    return None if written.strip().lower().startswith("unknown") else read.wrong("a speed in GT/s", written)
+
+
+def _device(entry: object) -> PciDevice:
+    data = read.record(entry)
+    if isinstance(data, Unknown):
+        raise _bad(data)
+    address = read.mapped(read.text(data, "address"), read.address_in)
+    class_code = read.hexadecimal(data, "class", 24)
+    vendor, device = read.hexadecimal(data, "vendor", 16), read.hexadecimal(data, "device", 16)
+    # Without these four nothing says what the device is: a missing GPU would go unseen.
+    if isinstance(address, Unknown):
+        raise _bad(address)
+    if isinstance(class_code, Unknown) or isinstance(vendor, Unknown) or isinstance(device, Unknown):
+        raise _bad(next(part for part in (class_code, vendor, device) if isinstance(part, Unknown)), address)
+    parent = value_or(read.text(data, "parent"), "")
+    return PciDevice(
+        address=address,
+        class_code=class_code,
+        vendor=vendor,
+        device=device,
+        subsystem=_subsystem(data),
+        revision=read.hexadecimal(data, "revision", 8),
+        width=read.mapped(read.text(data, "current_link_width"), width_in),
+        width_max=read.mapped(read.text(data, "max_link_width"), width_in),
+        speed_gts=read.mapped(read.text(data, "current_link_speed"), speed_in),
+        speed_max_gts=read.mapped(read.text(data, "max_link_speed"), speed_in),
+        numa_node=read.counted(data, "numa_node"),
+        power_state=read.text(data, "power_state"),
+        driver=value_or(read.text(data, "driver"), ""),
+        parent=value_or(read.address_in(parent), ""),
+        answers=read.mapped(read.text(data, "config"), _answers),
+        aer=AerCounters(
+            correctable=_aer_total(data, "aer_dev_correctable"),
+            nonfatal=_aer_total(data, "aer_dev_nonfatal"),
+            fatal=_aer_total(data, "aer_dev_fatal"),
+        ),
+    )
+
+
+def _bad(why: Unknown, address: str = "") -> CannotMeasure:
+    where = f"PCI device {address}" if address else "PCI device list"
+    return CannotMeasure(f"{where} cannot be read: {why}", next_step="run lspci -D on the node by hand")
+
+
+def _subsystem(data: Mapping[str, object]) -> Known[str]:
+    vendor = read.hexadecimal(data, "subsystem_vendor", 16)
+    device = read.hexadecimal(data, "subsystem_device", 16)
+    if isinstance(vendor, Unknown):
+        return vendor
+    return device if isinstance(device, Unknown) else f"{vendor:04x}:{device:04x}"
+
+
+def _answers(config: str) -> Known[bool]:
+    if not re.fullmatch(r"[0-9a-fA-F]{2,}", config):
+        return read.wrong("config space in hexadecimal", config)
+    return config.strip("fF") != ""
+
+
+def _aer_total(data: Mapping[str, object], key: str) -> Known[int]:
+    """The TOTAL line: a sum made by the kernel. A file without one counts as not supported."""
+    written = read.body(data, key)
+    if isinstance(written, Unknown):
+        return written
+    match = _TOTAL.search(written)
+    return int(match[1]) if match else Unknown(Why.NOT_SUPPORTED, f"{key} has no TOTAL line")

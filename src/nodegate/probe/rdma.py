@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from nodegate.unknown import Known
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec(?: \(([0-9]{1,2})X(?: \w+)?\))?")
+_STATE = re.compile(r"[0-9]{1,3}: *(\S.*)")
+_ZERO_GIDS = ("0000:0000:0000:0000:0000:0000:0000:0000", "fe80:0000:0000:0000:0000:0000:0000:0000", "::", "")
 
 
 @dataclass(frozen=True)
@@ -76,3 +86,137 @@ class NetDevice:
     carrier_changes: Known[int]
     address: str  # PCI address; "" when it is no PCI device
     driver: str
+
+
+def parse(data: object) -> Rdma:
+    """The data of section `infiniband`, in the order of the adapters' names.
+
+    Raises:
+        CannotMeasure: it is no object of adapters with their ports.
+    """
+    adapters = read.record(data)
+    if isinstance(adapters, Unknown):
+        raise _bad("RDMA adapters", adapters)
+    return Rdma(tuple(_adapter(name, adapters[name]) for name in sorted(adapters, key=_natural)))
+
+
+def parse_netdevs(data: object) -> Mapping[str, NetDevice]:
+    """The data of section `netdev`: physical network devices by name.
+
+    Raises:
+        CannotMeasure: it is no object of devices.
+    """
+    found = read.record(data)
+    if isinstance(found, Unknown):
+        raise _bad("network devices", found)
+    return {name: _netdev(name, found[name]) for name in sorted(found, key=_natural)}
+
+
+def rate_in(written: str) -> tuple[Known[float], Known[int]]:
+    """Gb/s and lanes from "400 Gb/sec (4X NDR)"."""
+    match = _RATE.fullmatch(written.strip())
+    if match is None:
+        return read.wrong("a rate in Gb/sec", written), read.wrong("a rate with its lanes", written)
+    return float(match[1]), int(match[2]) if match[2] else read.wrong("a rate with its lanes", written)
+
+
+def state_in(written: str) -> str:
+    """The word of "4: ACTIVE"; text in another form stays as it is."""
+    match = _STATE.fullmatch(written.strip())
+    return match[1] if match else written.strip()
+
+
+def _bad(what: str, why: Unknown) -> CannotMeasure:
+    return CannotMeasure(f"{what} cannot be read: {why}", next_step="look at /sys/class/infiniband and /sys/class/net")
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """mlx5_2 before mlx5_10."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.findall(r"[0-9]{1,18}|[^0-9]+", name)]
+
+
+def _adapter(name: str, entry: object) -> RdmaDevice:
+    data = read.record(entry)
+    if isinstance(data, Unknown):
+        raise _bad(f"RDMA adapter {name}", data)
+    ports = read.mapping(data, "ports")
+    if isinstance(ports, Unknown):
+        raise _bad(f"the ports of RDMA adapter {name}", ports)
+    return RdmaDevice(
+        name=name,
+        firmware=read.text(data, "fw_ver"),
+        hca_type=read.text(data, "hca_type"),
+        board_id=read.text(data, "board_id"),
+        node_guid=read.text(data, "node_guid"),
+        address=_address(data),
+        numa_node=read.counted(data, "numa_node"),
+        ports=tuple(_port(name, number, ports[number]) for number in sorted(ports, key=_natural)),
+    )
+
+
+def _port(device: str, number: str, entry: object) -> RdmaPort:
+    data, port = read.record(entry), read.integer_in(number)
+    if isinstance(data, Unknown) or isinstance(port, Unknown):
+        raise _bad(f"port {number} of {device}", data if isinstance(data, Unknown) else read.wrong("a number", number))
+    rate_text = read.text(data, "rate")
+    rate, lanes = (rate_text, rate_text) if isinstance(rate_text, Unknown) else rate_in(rate_text)
+    return RdmaPort(
+        device=device,
+        port=port,
+        state=read.mapped(read.text(data, "state"), state_in),
+        phys_state=read.mapped(read.text(data, "phys_state"), state_in),
+        rate_gbps=rate,
+        rate_text=rate_text,
+        lanes=lanes,
+        link_layer=read.text(data, "link_layer"),
+        lid=read.mapped(read.text(data, "lid"), _lid),
+        sm_lid=read.mapped(read.text(data, "sm_lid"), _lid),
+        netdev=value_or(read.text(data, "netdev"), ""),
+        counters=_counters(data, "counters"),
+        hw_counters=_counters(data, "hw_counters"),
+        gids=_gids(data),
+    )
+
+
+def _lid(written: str) -> Known[int]:
+    """LIDs stand in hexadecimal: "0x1c"."""
+    return read.hexadecimal({"lid": written}, "lid")
+
+
+def _counters(data: Mapping[str, object], key: str) -> Mapping[str, Known[int]]:
+    """Counters by name; none where the folder is not there."""
+    found = value_or(read.mapping(data, key), {})
+    return {name: read.counted(found, name) for name in found}
+
+
+def _gids(data: Mapping[str, object]) -> Mapping[int, tuple[str, str]]:
+    gids, types = value_or(read.mapping(data, "gids"), {}), value_or(read.mapping(data, "gid_types"), {})
+    found: dict[int, tuple[str, str]] = {}
+    for place in gids:
+        index, gid = read.integer_in(place), value_or(read.text(gids, place), "")
+        if not isinstance(index, Unknown) and gid not in _ZERO_GIDS:
+            found[index] = (gid, value_or(read.text(types, place), ""))
+    return found
+
+
+def _address(data: Mapping[str, object]) -> str:
+    return value_or(read.mapped(read.text(data, "pci"), read.address_in), "")
+
+
+def _netdev(name: str, entry: object) -> NetDevice:
+    data = read.record(entry)
+    if isinstance(data, Unknown):
+        raise _bad(f"network device {name}", data)
+    speed = read.counted(data, "speed")
+    no_link = not isinstance(speed, Unknown) and speed <= 0  # the kernel writes -1 while the link is down
+    return NetDevice(
+        name=name,
+        state=read.text(data, "operstate"),
+        carrier=read.mapped(read.counted(data, "carrier"), bool),
+        speed_mbps=Unknown(Why.MISSING, "no link") if no_link else speed,
+        mtu=read.counted(data, "mtu"),
+        mac=read.text(data, "address"),
+        carrier_changes=read.counted(data, "carrier_changes"),
+        address=_address(data),
+        driver=value_or(read.text(data, "driver"), ""),
+    )

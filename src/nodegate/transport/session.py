@@ -6,19 +6,26 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from typing_extensions import Self
 
     from nodegate.node import Node
 
 MAX_OUTPUT_BYTES = 4 << 20
+LOCK_PATH = "/run/lock/nodegate.lock"
+LOCK_LIMIT_S = 26 * 3600.0
 
 
 @dataclass(frozen=True)
 class Output:
     """What a program on a node left behind.
 
-    `exit_code` is None when the program was ended by us (`timed_out`, or a lost connection). `truncated` is true when
-    it wrote more than the limit; what came first is kept. Durations are seconds by the controller's clock.
+    `exit_code` is None when the program was ended by us (`timed_out`, or the session was closed); as in a shell it is
+    127 for a program that is not there, 126 for one that cannot be started, 128 + n for one that signal n ended.
+    `truncated` is true when it wrote more than the limit to either stream; what came first is kept. Durations are
+    seconds by the controller's clock. `stuck` names what outlived SIGKILL ("pid name state", state D: it waits inside
+    the kernel, usually for a driver that hangs): a finding in itself.
     """
 
     stdout: bytes
@@ -27,6 +34,34 @@ class Output:
     duration_s: float
     timed_out: bool = False
     truncated: bool = False
+    stuck: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Busy:
+    """Another run holds the node. `holder` is what it wrote about itself, made printable."""
+
+    holder: str
+
+
+class NodeLock:
+    """The node is ours until `release`, or until the connection or this process ends."""
+
+    def __init__(self, path: str, release: Callable[[], None]) -> None:
+        self.path = path
+        self._release: Callable[[], None] | None = release
+
+    def release(self) -> None:
+        """Give the node back. May be called twice."""
+        release, self._release = self._release, None
+        if release is not None:
+            release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 class Session(Protocol):
@@ -50,6 +85,18 @@ class Session(Protocol):
 
         Raises:
             Unreachable: the connection broke, or there is no sudo, or no python3 on the node.
+        """
+        ...
+
+    def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
+        """Take the node for this run, so that two runs never burn it together; never waits.
+
+        The lock is a kernel lock (flock) on `path`, or on /tmp/nodegate-<uid>.lock where `path` cannot be opened. It is
+        taken as root where the inventory says `become`. `who` is what others are told; `limit_s` its longest life.
+
+        Raises:
+            Unreachable: as for `run`.
+            CannotMeasure: the node has no place for the lock file.
         """
         ...
 

@@ -1,0 +1,145 @@
+"""NVLink fabric: the fabric manager runs, fits the driver, and every GPU is a healthy member."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.fabric import UNIT, demand_fabric, members
+from nodegate.judge.fabric_health import FABRIC_STATES, FABRIC_SUMMARIES, FABRIC_SUMMARY_VERDICTS, decode
+from nodegate.judge.gpus import YES_NO, answering, lacks, named
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.driver import Driver
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.pci import Pci
+    from nodegate.probe.services import Services
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+_RESTART = "systemctl restart nvidia-fabricmanager; if it stops again, read /var/log/fabricmanager.log"
+
+
+def test_nvswitches(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
+    """PCIe lists as many NVSwitches as the platform has, and each answers. (F13)
+
+    The fabric manager refuses to start when one is missing ("don't match with any supported system topology").
+    """
+    limit = baseline.limit("fabric.nvswitch_count")
+    if limit.value == 0 and not pci.nvswitches:
+        verdicts.skip(f"this platform has no NVSwitch ({limit.source})")
+    remedy = "power-cycle the node; if it stays, replace the GPU baseboard"
+    verdicts.equal(subject="NVSwitches", what="on PCIe", observed=len(pci.nvswitches), expected=limit, remedy=remedy)
+    for switch in pci.nvswitches:
+        answers, subject = named(switch.answers, YES_NO), f"NVSwitch at {switch.address}"
+        verdicts.equal(subject=subject, what="answers on PCIe:", observed=answers, expected="yes", remedy=remedy)
+
+
+def test_manager(pci: Pci, services: Services, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The service nvidia-fabricmanager is active wherever there are NVSwitches, and did not have to be restarted. (F12)
+
+    Without it CUDA does not start on these GPUs (error 802), or NCCL hangs at init. A dead service and one that systemd
+    cannot tell of are different things: the second is `error`.
+    """
+    demand_fabric(pci, baseline, verdicts)
+    if isinstance(services.units, Unknown):
+        verdicts.cannot(f"systemd does not answer ({services.units})", next_step="run systemctl status on the node")
+    unit = services.units.get(UNIT)
+    if unit is None:
+        verdicts.cannot(f"systemd was not asked for {UNIT}", next_step="look at the evidence file")
+    if unit.load_state == "not-found":
+        remedy = "install the nvidia-fabricmanager package of the driver's own version"
+        verdicts.found(Verdict.FAIL, subject=UNIT, message="not installed", remedy=remedy)
+        return
+    told = f"{unit.active_state} ({unit.sub_state}, result {unit.result})"
+    healthy = unit.active_state == "active" and unit.sub_state == "running"
+    verdicts.equal(
+        subject=UNIT,
+        what="service",
+        observed="active" if healthy else told,
+        expected="active",
+        remedy=_RESTART,
+    )
+    verdicts.at_most(
+        subject=UNIT,
+        what="restarts",
+        observed=unit.restarts,
+        limit=Limit(0, "", "since it was started"),
+        remedy="read /var/log/fabricmanager.log for why it ended",
+        otherwise=Verdict.WARN,
+    )
+
+
+def test_version(pci: Pci, services: Services, driver: Driver, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The fabric manager is of exactly the driver's version. (F12, F32)
+
+    It refuses to run with another driver, at the latest after the next reboot.
+    """
+    demand_fabric(pci, baseline, verdicts)
+    verdicts.equal(
+        subject=UNIT,
+        what="version",
+        observed=services.fabric_manager_version,
+        expected=driver.version,
+        source="the driver's version",
+        remedy="install both from one release and hold the packages (apt-mark hold, dnf versionlock)",
+    )
+
+
+def test_state(gpus: Gpus, verdicts: Verdicts) -> None:
+    """Every GPU has completed its registration with the fabric, without an error. (F12)
+
+    A GPU that did not ("not started", "in progress", or completed with an error) hangs NCCL or fails CUDA start.
+    Each GPU is asked: one of eight is enough to hang a job.
+    """
+    for gpu, fabric in members(answering(gpus, verdicts), verdicts):
+        state = named(fabric.state, FABRIC_STATES)
+        verdicts.equal(subject=gpu.subject, what="fabric state", observed=state, expected="completed", remedy=_RESTART)
+        if state == "completed":
+            remedy = "reset the GPU after the fabric manager runs; nvmlReturn_t in nvml.h names the status"
+            verdicts.equal(subject=gpu.subject, what="fabric status", observed=fabric.status, expected=0, remedy=remedy)
+
+
+def test_health(gpus: Gpus, verdicts: Verdicts) -> None:
+    """No GPU reports a degraded, misconfigured or unhealthy fabric. (F12, F13)
+
+    The driver's own mask says what is wrong: bandwidth, routes, access timeouts, configuration, partition. A route
+    recovery in progress warns, for it ends. Drivers before 550 do not tell.
+    """
+    remedy = "restart nvidia-fabricmanager and reset the GPUs; if it stays, read the kernel log for SXid lines"
+    for gpu, fabric in members(answering(gpus, verdicts), verdicts):
+        if lacks(verdicts, gpu, "fabric health", fabric.health_mask):
+            continue
+        if isinstance(fabric.health_mask, Unknown):
+            verdicts.unknown(subject=gpu.subject, what="fabric health", reason=fabric.health_mask)
+            continue
+        health = decode(fabric.health_mask)
+        for verdict, message in health.wrong:
+            verdicts.found(verdict, subject=gpu.subject, message=f"fabric {message}", remedy=remedy)
+        if not health.wrong:
+            verdict = Verdict.PASS if health.told else Verdict.SKIP
+            message = f"fabric health mask {fabric.health_mask:#x}, {health.told} of its fields told, none bad"
+            verdicts.found(verdict, subject=gpu.subject, message=message)
+
+
+def test_summary(gpus: Gpus, verdicts: Verdicts) -> None:
+    """The fabric's own summary of every GPU is healthy. (F12, F13)
+
+    Told by driver 580 and later; `limited capacity` works with less bandwidth than was bought.
+    """
+    remedy = "see fabric.health for what is wrong"
+    for gpu, fabric in members(answering(gpus, verdicts), verdicts):
+        summary = fabric.health_summary
+        if lacks(verdicts, gpu, "the fabric's summary", summary):
+            continue
+        if isinstance(summary, Unknown):
+            verdicts.unknown(subject=gpu.subject, what="the fabric's summary", reason=summary)
+            continue
+        verdict = FABRIC_SUMMARY_VERDICTS.get(summary, Verdict.ERROR)
+        message = f"fabric {named(summary, FABRIC_SUMMARIES)}"
+        verdicts.found(verdict, subject=gpu.subject, message=message, remedy=remedy)

@@ -1,0 +1,210 @@
+"""GPUs: all are there, answer, are healthy by their own word, and are set as the site wants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.gpus import ON_OFF, YES_NO, answering, lacks, named, on_off, worded
+from nodegate.judge.off_bus import off_bus_reports
+from nodegate.judge.presence import Standing, answers_on_bus, presence
+from nodegate.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.driver import Driver
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.kernel_log import KernelLog
+    from nodegate.probe.pci import Pci
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+_POWER_CYCLE = "power-cycle the node (a reboot may not be enough); if it stays, reseat or replace the GPU"
+_AS_ROOT = "log in as root or run inside the job: the login's device cgroup hides it"
+COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}  # nvml.h
+RECOVERY_ACTIONS = {  # nvml.h, NVML_GPU_RECOVERY_ACTION_*
+    0: "none",
+    1: "GPU reset",
+    2: "node reboot",
+    3: "drain peer-to-peer work",
+    4: "drain and reset",
+    5: "recover the IMEX domain",
+    6: "bus reset",
+    7: "system reboot",
+}
+
+
+def test_count(gpus: Gpus, pci: Pci, driver: Driver, baseline: Baseline, verdicts: Verdicts) -> None:
+    """PCIe lists as many GPUs as the node should hold, and as many answer. (F02)
+
+    A missing GPU makes every job of the node fail at start, or run short. The number is the platform's or the
+    inventory's. GPUs that only this login cannot see leave the count open: they are not missing.
+    """
+    limit = baseline.limit("gpu.count")
+    seen = presence(pci, driver, gpus)
+    hidden = [gpu for gpu in seen if gpu.standing is Standing.HIDDEN]
+    remedy = "look for the slot that PCIe does not list; power-cycle the node; if it stays, reseat or replace the GPU"
+    verdicts.equal(subject="GPUs", what="on PCIe", observed=len(pci.gpus), expected=limit, remedy=remedy)
+    if hidden:
+        reason = f"{len(hidden)} of {len(seen)} are hidden from this login"
+        verdicts.unknown(subject="GPUs", what="the number that answers", reason=reason, remedy=_AS_ROOT)
+        return
+    alive = sum(gpu.standing is Standing.ANSWERS for gpu in seen)
+    remedy = "see the findings of gpu.lost and gpu.bound for which and why"
+    verdicts.equal(subject="GPUs", what="answering", observed=alive, expected=limit, remedy=remedy)
+
+
+def test_lost(gpus: Gpus, pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
+    """Every GPU that PCIe lists answers to the driver and to NVML. (F02)
+
+    A lost GPU kills the job that uses it. PCIe, /proc/driver/nvidia, /dev/nvidia* and NVML are compared, since sshd's
+    device cgroup can hide healthy GPUs from NVML: those are `error`, for nothing is known of them.
+    """
+    for gpu in presence(pci, driver, gpus):
+        if gpu.standing is Standing.ANSWERS:
+            verdicts.passed(subject=gpu.subject, message="answers")
+        elif gpu.standing is Standing.HIDDEN:
+            verdicts.unknown(subject=gpu.subject, what="its state", reason=f"hidden: {gpu.reason}", remedy=_AS_ROOT)
+        elif gpu.standing is Standing.LOST:
+            verdicts.found(Verdict.FAIL, subject=gpu.subject, message=f"lost: {gpu.reason}", remedy=_POWER_CYCLE)
+        elif gpu.standing is Standing.UNBOUND:
+            remedy = "see the finding of gpu.bound"
+            verdicts.found(Verdict.FAIL, subject=gpu.subject, message=f"not driven: {gpu.reason}", remedy=remedy)
+        else:
+            verdicts.unknown(subject=gpu.subject, what="its state", reason=gpu.reason)
+
+
+def test_on_bus(pci: Pci, verdicts: Verdicts) -> None:
+    """Every GPU that PCIe lists answers on the bus. (F02)
+
+    A device that has fallen off the bus reads as all ff (`lspci`: rev ff). This needs neither driver nor NVML, which
+    may both hang because of it.
+    """
+    if not pci.gpus:
+        verdicts.cannot("PCIe lists no NVIDIA GPU", next_step="see gpu.count; is this a GPU node?")
+    for device in pci.gpus:
+        verdicts.equal(
+            subject=f"GPU at {device.address}",
+            what="answers on PCIe:",
+            observed=named(answers_on_bus(device), YES_NO),
+            expected="yes",
+            remedy=_POWER_CYCLE,
+        )
+
+
+def test_bound(pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
+    """NVIDIA's driver is loaded and drives every GPU that PCIe lists. (F02, F32)
+
+    A GPU that the driver refused at start (its firmware did not come up, another driver has it) is on PCIe and
+    nowhere else. Read from /sys/bus/pci: this needs no NVML.
+    """
+    loaded = named(driver.loaded, YES_NO)
+    remedy = "modprobe nvidia; if it does not load, read the kernel log for why"
+    verdicts.equal(subject="nvidia module", what="loaded:", observed=loaded, expected="yes", remedy=remedy)
+    for device in pci.gpus:
+        verdicts.equal(
+            subject=f"GPU at {device.address}",
+            what="bound driver",
+            observed=device.driver or "none",
+            expected="nvidia",
+            remedy="read the kernel log for NVRM lines of this address; reboot; if it stays, replace the GPU",
+        )
+
+
+def test_fallen_off_bus(kernel_log: KernelLog, verdicts: Verdicts) -> None:
+    """The kernel has reported no GPU as fallen off the bus since the node started. (F02)
+
+    NVIDIA's driver says so in four forms, not all with an Xid. The lines around it keep the serial number of a board
+    that NVML can no longer read.
+    """
+    reports = off_bus_reports(kernel_log)
+    for report in reports:
+        verdicts.found(Verdict.FAIL, subject=report.subject, message="fell off the bus", remedy=_POWER_CYCLE)
+    if not reports:
+        verdicts.passed(subject="kernel log", message=f"no GPU fell off the bus ({kernel_log.source})")
+
+
+def test_recovery_action(gpus: Gpus, verdicts: Verdicts) -> None:
+    """No GPU asks for a reset, a drain or a reboot. (F02, F03, F04)
+
+    The driver (565 and later) itself says what a faulty GPU needs before it may be used again; jobs fail until then.
+    """
+    for gpu in answering(gpus, verdicts):
+        if not lacks(verdicts, gpu, "recovery action", gpu.recovery_action):
+            action = named(gpu.recovery_action, RECOVERY_ACTIONS)
+            remedy = f"drain the node, then: {action}; if it asks again, replace the GPU"
+            verdicts.equal(subject=gpu.subject, what="recovery action", observed=action, expected="none", remedy=remedy)
+
+
+def test_inforom(gpus: Gpus, verdicts: Verdicts) -> None:
+    """The InfoROM of every GPU is valid. (F03)
+
+    A corrupt InfoROM loses the board's record of ECC errors and remapped rows, so its health cannot be known.
+    nvidia-smi only prints a warning line and exits with 0, so tools that read its exit code pass such a board.
+    """
+    for gpu in answering(gpus, verdicts):
+        if not lacks(verdicts, gpu, "InfoROM validity", gpu.inforom_valid):
+            state = named(gpu.inforom_valid, {True: "valid", False: "corrupt"})
+            remedy = "reset the GPU and read again; if it stays corrupt, replace the board"
+            verdicts.equal(subject=gpu.subject, what="InfoROM", observed=state, expected="valid", remedy=remedy)
+
+
+def test_persistence(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Persistence mode of every GPU is as the site wants it, on by default. (F33)
+
+    Without it the driver unloads the GPU after each process: seconds at each start, and settings (power limit, clocks)
+    are lost. It breaks no job, so it is a warning, though DCGM and Azure NHC fail it.
+    """
+    limit = baseline.limit("gpu.persistence")
+    for gpu in answering(gpus, verdicts):
+        verdicts.equal(
+            subject=gpu.subject,
+            what="persistence mode",
+            observed=on_off(gpu.persistence),
+            expected=worded(limit, ON_OFF),
+            remedy="start nvidia-persistenced, or run nvidia-smi -pm 1",
+            otherwise=Verdict.WARN,
+        )
+
+
+def test_compute_mode(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The compute mode of every GPU is the site's, `default` where it says none. (F33)
+
+    In mode `prohibited` no CUDA program starts; in `exclusive process` a second one on the same GPU is refused.
+    """
+    limit = worded(baseline.limit("gpu.compute_mode"), COMPUTE_MODES)
+    for gpu in answering(gpus, verdicts):
+        if not lacks(verdicts, gpu, "compute mode", gpu.compute_mode):
+            verdicts.equal(
+                subject=gpu.subject,
+                what="compute mode",
+                observed=named(gpu.compute_mode, COMPUTE_MODES),
+                expected=limit,
+                remedy="set it with nvidia-smi -c",
+            )
+
+
+def test_mig(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The MIG mode of every GPU is in force, and is the site's where the site says one. (F33)
+
+    A mode that waits for a reset changes the node under a later job. A GPU cut into instances gives no whole GPU.
+    """
+    policy = baseline.find("gpu.mig")
+    remedy = "set the mode with nvidia-smi -mig, then reset the GPU while it is idle"
+    for gpu in answering(gpus, verdicts):
+        if lacks(verdicts, gpu, "MIG mode", gpu.mig_enabled):
+            continue
+        mode, pending = on_off(gpu.mig_enabled), on_off(gpu.mig_pending)
+        if policy is not None:
+            verdicts.equal(subject=gpu.subject, what="MIG mode", observed=mode, expected=policy, remedy=remedy)
+        verdicts.equal(
+            subject=gpu.subject,
+            what="MIG mode after the next reset",
+            observed=pending,
+            expected=mode,
+            source="the mode in force",
+            remedy=remedy,
+            otherwise=Verdict.WARN,
+        )

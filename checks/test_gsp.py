@@ -1,0 +1,104 @@
+"""GSP firmware: on or off as the site wants, the same everywhere, and of the driver's own version."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.gpus import answering
+from nodegate.judge.gsp import firmware_version, most_common, state, state_by_driver
+from nodegate.judge.verdict import Verdict
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.judge.fleet import Fleet
+    from nodegate.node import Node
+    from nodegate.probe.driver import Driver
+    from nodegate.probe.gpu import Gpus
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+_SET = "set NVreg_EnableGpuFirmware in the driver's module options as on the other nodes, then reboot"
+
+
+def test_state(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """GSP firmware is on or off as the site wants, and alike on every GPU of the node. (F04)
+
+    Sites that met GSP timeouts (Xid 119, 120) run it off; mixed nodes fail in ways nobody can repeat. Where the site
+    wants nothing, the node's own majority is what is expected.
+    """
+    answers = answering(gpus, verdicts)
+    policy = baseline.find("gpu.gsp")
+    usual = most_common(state(gpu) for gpu in answers)
+    for gpu in answers:
+        verdicts.equal(
+            subject=gpu.subject,
+            what="GSP firmware",
+            observed=state(gpu),
+            expected=policy or usual,
+            source="" if policy else "most GPUs of this node",
+            remedy=_SET,
+        )
+
+
+def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
+    """NVML and /proc/driver/nvidia say the same of every GPU's GSP firmware. (F04)
+
+    When they do not, one of them is stale: the setting was changed and the driver not loaded again.
+    """
+    if isinstance(driver.gpus, Unknown):
+        verdicts.cannot(f"/proc/driver/nvidia/gpus is unknown ({driver.gpus})", next_step="see gpu.bound")
+    by_address = {entry.address: state_by_driver(entry) for entry in driver.gpus}
+    for gpu in answering(gpus, verdicts):
+        said = by_address.get(gpu.address) if isinstance(gpu.address, str) else None
+        if said is None:
+            message = "the driver's file does not tell of GSP firmware"
+            verdicts.found(Verdict.SKIP, subject=gpu.subject, message=message)
+            continue
+        verdicts.equal(
+            subject=gpu.subject,
+            what="GSP firmware by NVML",
+            observed=state(gpu),
+            expected=said,
+            source="/proc/driver/nvidia/gpus",
+            remedy="load the driver again or reboot, then read both again",
+        )
+
+
+def test_version(gpus: Gpus, verdicts: Verdicts) -> None:
+    """The GSP firmware that runs is of the driver's own version. (F04, F32)
+
+    Firmware left over from another driver is the first suspect when GSP calls time out.
+    """
+    version = gpus.driver_version
+    for gpu in answering(gpus, verdicts):
+        if state(gpu) == "off":
+            verdicts.found(Verdict.SKIP, subject=gpu.subject, message="GSP firmware is off")
+            continue
+        verdicts.equal(
+            subject=gpu.subject,
+            what="GSP firmware version",
+            observed=firmware_version(gpu),
+            expected=version if isinstance(version, Unknown) else version.partition(" ")[0],
+            source="the driver's version",
+            remedy="install driver and firmware from one package, then reboot",
+        )
+
+
+@pytest.mark.tier("nightly")
+def test_fleet(node: Node, fleet: Fleet, verdicts: Verdicts) -> None:
+    """GSP firmware is as on most nodes of the platform. (F04, F33)
+
+    On some nodes on and on others off, GSP faults come and go with the placement of the job. A warning: which of the
+    two is right is the site's choice.
+    """
+    odd = [each for each in fleet.compare(node.name) if each.characteristic == "GSP firmware"]
+    for difference in odd:
+        verdicts.found(Verdict.WARN, subject="GSP firmware", message=str(difference), remedy=_SET)
+    if "GSP firmware" in fleet.agreeing(node.name):
+        verdicts.passed(subject="GSP firmware", message="as on most nodes of the platform")
+    elif not odd:
+        verdicts.skip("nothing is known of GSP firmware on this node or on its platform")

@@ -1,0 +1,71 @@
+"""GPUs before a job: nothing else runs on them and nothing else holds their memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.gpus import answering, lacks, mebibytes
+from nodegate.judge.verdict import Verdict
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.gpu import GpuProcess, Gpus
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+# Daemons of the node that hold a GPU without using it. Prefixes, since the kernel cuts a name after 15 characters.
+_RESIDENTS = ("nvidia-persiste", "nv-hostengine", "dcgm", "nv-fabricmanage", "nvidia-cuda-mps", "nvidia-imex")
+
+
+def test_processes(gpus: Gpus, verdicts: Verdicts) -> None:
+    """No process is left on any GPU when a job is about to start. (F15)
+
+    A process of an earlier or another job takes memory and time from the new one: out of memory, or half speed.
+    NVIDIA's own daemons and an MPS server are at home here. A desktop's process (kind `graphics`) only warns.
+    """
+    for gpu in answering(gpus, verdicts):
+        if lacks(verdicts, gpu, "the list of processes", gpu.processes):
+            continue
+        if isinstance(gpu.processes, Unknown):
+            verdicts.unknown(subject=gpu.subject, what="the list of processes", reason=gpu.processes)
+            continue
+        strays = [process for process in gpu.processes if not _is_resident(process)]
+        for stray in strays:
+            verdict = Verdict.WARN if stray.kind == "graphics" else Verdict.FAIL
+            remedy = "find its job (ps -fp PID) and end it before the node takes work"
+            verdicts.found(verdict, subject=gpu.subject, message=_told(stray), remedy=remedy)
+        if not strays:
+            verdicts.passed(subject=gpu.subject, message="no process of a job")
+
+
+def test_memory(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The memory of every GPU is free when a job is about to start. (F15)
+
+    Memory that is in use with no process in sight belongs to a process in another container, or leaked when one was
+    killed: the next job runs out of memory. What the driver reserves for itself is not counted.
+    """
+    limit = baseline.limit("gpu.idle_memory_mib")
+    for gpu in answering(gpus, verdicts):
+        verdicts.at_most(
+            subject=gpu.subject,
+            what="memory in use",
+            observed=mebibytes(gpu.memory_used_bytes),
+            limit=limit,
+            remedy="end the processes that hold it; if none is seen, reset the GPU",
+        )
+
+
+def _is_resident(process: GpuProcess) -> bool:
+    name = process.name.rpartition("/")[2]
+    return process.kind == "mps" or name.startswith(_RESIDENTS)
+
+
+def _told(process: GpuProcess) -> str:
+    name = process.name or "name unknown"
+    used = mebibytes(process.memory_bytes)
+    memory = "memory unknown" if isinstance(used, Unknown) else f"{used} MiB"
+    return f"{process.kind} process {process.pid} ({name}) is running, {memory}"

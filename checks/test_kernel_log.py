@@ -1,0 +1,195 @@
+"""Kernel log: nothing in it says that the GPUs, switches, NICs, disks or the host itself are bad."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge import bandwidth_lines, flaps, gpu_faults, line_faults
+from nodegate.judge.log_time import Moment, shown, times
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.host import Host
+    from nodegate.probe.kernel_log import KernelLog
+    from nodegate.probe.pci import Pci
+    from nodegate.profile import Profile
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+
+def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
+    """The kernel log reaches back to the start of this boot, whole. (F02, F03, F04)
+
+    The ring buffer forgets its oldest lines and every reboot empties it: what is gone cannot be called clean.
+    """
+    since, boot, subject = kernel_log.since_epoch_s, kernel_log.boot_epoch_s, f"kernel log ({kernel_log.source})"
+    keep = "keep a persistent journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
+    if kernel_log.dropped:
+        message = f"{kernel_log.dropped} older lines of interest were left out: they did not fit"
+        verdicts.found(Verdict.WARN, subject=subject, message=message, remedy="read the log on the node by hand")
+    if isinstance(since, Unknown) or isinstance(boot, Unknown):
+        verdicts.unknown(
+            subject=subject, what="how far back it reaches", reason=since if isinstance(since, Unknown) else boot
+        )
+    elif since > boot + gpu_faults.INCIDENT_S:
+        message = f"reaches back to {shown(since)} only; the boot was at {shown(boot)}: nothing is known before"
+        verdicts.found(Verdict.WARN, subject=subject, message=message, remedy=keep)
+    else:
+        verdicts.passed(subject=subject, message=f"reaches back to {shown(since)}; the boot was at {shown(boot)}")
+
+
+def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """No GPU has an Xid that is not settled, and none has fallen off the bus. (F01, F02, F03, F04)
+
+    Each GPU and code is one finding, whatever it printed and brought with it (45, 43 after the error that caused
+    them, 154 with the driver's own advice). Before a job only what makes the GPU unusable now fails; at delivery also
+    what points to worn or damaged parts. Application errors (13, 31, 43) warn: the log alone does not blame the GPU.
+    A reboot settles most faults, a failed row remap (64) it does not. Operators disagree on 63, 94 and 109: NVIDIA
+    lets the node work on after 63 and 94, EKS replaces it: here they fail at delivery and warn before a job.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    for fault in gpu_faults.gpu_faults(kernel_log, moment):
+        verdict, remark = fault.verdict(moment)
+        verdicts.found(
+            verdict,
+            subject=fault.subject,
+            message=f"{fault.message}{f' ({remark})' if remark else ''}",
+            remedy=fault.action,
+            metric=f"Xid {fault.rule.code}",
+            value=fault.count,
+            unit="lines",
+        )
+    gpu_faults.tell_unparsed_xids(kernel_log, verdicts)
+    if not verdicts.findings:
+        verdicts.passed(subject="kernel log", message=f"no Xid since {shown(kernel_log.since_epoch_s)}")
+
+
+def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """No NVSwitch has a fatal SXid in this boot. (F13)
+
+    A fatal one stops the jobs of all GPUs on the switch. The word in the line (Fatal, Non-fatal) counts: published
+    tables contradict it for 38 codes. What follows the loss of a GPU only warns: the GPU is the finding then.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    gpu_faults.tell_switches(kernel_log, moment, verdicts)
+    if not verdicts.findings:
+        verdicts.passed(subject="kernel log", message=f"no SXid since {shown(kernel_log.since_epoch_s)}")
+
+
+def test_gpu_driver(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """The NVIDIA driver brought every GPU up and reports no fault without an Xid. (F02, F04, F32)
+
+    Initialisation failures, a GSP that stopped and version mismatches are printed without an Xid.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "gpu_driver", moment, verdicts, default="GPU driver")
+
+
+def test_pcie_errors(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """The kernel saw no uncorrectable PCIe error, containment or lost slot in this boot. (F02, F05)
+
+    Corrected errors are counted in sysfs, not here: newer kernels print only some of them.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "pcie", moment, verdicts, default="PCIe")
+
+
+def test_pcie_bandwidth(kernel_log: KernelLog, host: Host, pci: Pci, profile: Profile, verdicts: Verdicts) -> None:
+    """The kernel found no GPU or NIC with less PCIe bandwidth than it can use. (F05)
+
+    At start the kernel compares each device with the slowest link on its way. When all devices of a model are limited
+    alike it is the platform's slots and warns; when one is, its seat, riser or uplink is bad.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, Limit(0, "h", ""), profile)
+    found = bandwidth_lines.limited(kernel_log, moment)
+    for each in found:
+        alike = bandwidth_lines.common_to_model(each.device, found, pci)
+        limit = Limit(each.capable_gbps, "Gb/s", f"kernel: {each.best}")
+        design = "all devices of this model are alike: use faster slots if the platform has them"
+        verdicts.at_least(
+            subject=each.device,
+            what=f"PCIe bandwidth by the {each.link} link at {each.at}",
+            observed=each.have_gbps,
+            limit=limit,
+            remedy=design if alike else "reseat the board or riser; look at the slot's bifurcation in the BIOS",
+            otherwise=Verdict.WARN if alike else Verdict.FAIL,
+        )
+    if not verdicts.findings:
+        verdicts.passed(subject="kernel log", message="no device is limited by a link on its way")
+
+
+def test_nic_flaps(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """The link of each NIC stayed up: not more link-downs in the window than the limit. (F06)
+
+    A short link-down breaks every collective that uses the port ("port error" in NCCL). One or two may be work on
+    the cable or switch and warn. The link-downs of bring-up and shutdown do not count.
+    """
+    window, limit = baseline.limit("kernel.nic_flap_window_h"), baseline.limit("kernel.nic_flap_max")
+    grace_s = float(str(baseline.limit("kernel.nic_flap_boot_grace_s").value))
+    moment = Moment.of(kernel_log, host.clock_epoch_s, window, profile)
+    for device, downs in flaps.link_downs(kernel_log, moment, grace_s).items():
+        when = times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)
+        many = len(downs) > float(str(limit.value))
+        verdicts.found(
+            Verdict.FAIL if many else Verdict.WARN,
+            subject=f"NIC {device}",
+            message=f"link down {when}, at most {limit.value} in {window.value} h may be chance ({limit.source})",
+            remedy="clean or replace the cable or transceiver; look at the switch port",
+            metric="link-downs",
+            value=len(downs),
+            limit=limit,
+        )
+    if not verdicts.findings:
+        verdicts.passed(
+            subject="kernel log", message=f"no link-down in {window.value} h, as far as the log reaches back"
+        )
+
+
+def test_nic_errors(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """No NIC reports a fault of its firmware, queues, power or transceiver. (F07)
+
+    Source: mlx5 driver messages as NVSentinel and gpud read them. Refused register reads (ACCESS_REG) and a cable
+    that is unplugged from an unused port are no faults; a used port that is down is found by its state.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "nic", moment, verdicts, default="NIC")
+
+
+def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """The kernel killed no process for want of memory in the window. (F17)
+
+    A worker that was killed takes its job along with exit code 137 and no message of its own.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "memory", moment, verdicts, default="memory")
+
+
+def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """No disk, file system or file server failed in the window. (F31)
+
+    They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "storage", moment, verdicts, default="storage")
+
+
+def test_host_faults(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """No CPU, memory module or kernel fault was logged: lock-ups, machine checks, exhausted tables. (F09, F24)
+
+    They slow or stop one node, and with it every job that spans it.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "host", moment, verdicts, default="host")

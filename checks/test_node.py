@@ -1,0 +1,23 @@
+"""The node itself: it can be reached and says who it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.node import Node
+    from nodegate.probe.host import Host
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+
+def test_reachable(node: Node, host: Host, verdicts: Verdicts) -> None:
+    """The node answers over its connection and tells its name. (F10)
+
+    A node that does not answer takes every job on it with it. It is a verdict of its own (`unreachable`), never a gap
+    in the report: all its other checks are `error` too.
+    """
+    verdicts.passed(subject=node.name, message=f"answers as {host.hostname}", metric="hostname", value=host.hostname)

@@ -1,0 +1,223 @@
+"""PCIe: each GPU and RDMA NIC answers and is attached at the width and speed that it supports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge import links
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.unknown import Unknown, Why
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
+    from nodegate.probe.pci import Pci
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
+NOTHING = "no GPU and no RDMA NIC is visible on PCIe"
+
+
+def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
+    """Each GPU, NVSwitch and RDMA NIC answers on PCIe. (F02, F07)
+
+    A device whose configuration space reads all ff has fallen off the bus: programs that use it hang or fail.
+    Source: PCI specification (reads of an absent device return all ones); OCI looks for "rev ff".
+    """
+    for device in (*links.judged(pci), *pci.nvswitches):
+        if device.answers is False:
+            verdicts.found(
+                Verdict.FAIL,
+                subject=links.subject(device),
+                message="does not answer on PCIe: its configuration space reads all ff",
+                remedy="power-cycle the node; if it stays, reseat or replace the device",
+                metric="answers on PCIe",
+                value=False,
+            )
+        elif isinstance(device.answers, Unknown):
+            verdicts.unknown(subject=links.subject(device), what="answers on PCIe", reason=device.answers)
+        else:
+            verdicts.passed(subject=links.subject(device), message="answers on PCIe")
+    if not verdicts.findings:
+        verdicts.skip(NOTHING)
+
+
+def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The link of each GPU and RDMA NIC uses every lane that the device has. (F05)
+
+    A link that trains at x8 or x2 after a bad seat or riser still works, and slows the whole job. The limit is the
+    device's own word (max_link_width). Virtual machines may be wired narrower (AWS: A10G, T4 and L40S at x8): when
+    all GPUs of a virtual machine are equally narrow it warns, and pcie.gpu_width in the baseline says that it is right.
+    """
+    wired = baseline.find("pcie.gpu_width")
+    for group in links.peers(links.judged(pci)).values():
+        alike = group[0].is_gpu and len({device.width for device in group}) == 1
+        for device in (each for each in group if not links.has_no_link(each)):
+            verdicts.at_least(
+                subject=links.subject(device),
+                what="link width",
+                observed=links.lanes(device.width),
+                limit=wired if wired and device.is_gpu else links.own_limit(device.width_max),
+                remedy=f"all {len(group)} are alike: set pcie.gpu_width where that is by design" if alike else RESEAT,
+                otherwise=Verdict.WARN if alike and links.is_virtual(host) else Verdict.FAIL,
+            )
+    if not verdicts.findings:
+        verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
+
+
+def test_bridge_width(pci: Pci, verdicts: Verdicts) -> None:
+    """No bridge above a GPU or RDMA NIC runs on fewer lanes than both it and the device have. (F05)
+
+    A switch whose uplink trained at x4 slows everything below it while each device shows its full width. A port that
+    is wider than its device is healthy, and so is a narrow port that leads to nothing but management devices.
+    """
+    for device, bridge in links.hops(pci):
+        used = device.width
+        if used is None or bridge.width is None or links.has_no_link(bridge):
+            continue
+        readings = (used, bridge.width, bridge.width_max)
+        limit = links.least(used, bridge.width_max)
+        verdicts.at_least(
+            subject=links.subject(bridge),
+            what=f"link width on the way to {links.subject(device)}",
+            observed=next((reading for reading in readings if isinstance(reading, Unknown)), bridge.width),
+            limit=Limit(limit, "lanes", "what the bridge and the device have"),
+            remedy=RESEAT,
+        )
+    if not verdicts.findings:
+        verdicts.skip("no bridge with a PCIe link is visible above a GPU or RDMA NIC")
+
+
+def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
+    """The link of each RDMA NIC, and of each GPU at work, runs at the speed that device and slot have. (F05)
+
+    Idle GPUs drop to 2.5 GT/s to save power: that is no fault, so a slow GPU link is judged only while the GPU works
+    or its clock is at its highest. A slot slower than its device warns, for it may be the platform's design.
+    """
+    working = links.working(gpus)
+    for device in (each for each in links.judged(pci) if not links.has_no_link(each)):
+        own, slot = device.speed_max_gts, links.slot_speed(pci, device)
+        idle = device.is_gpu and device.address not in working
+        if idle and not isinstance(device.speed_gts, Unknown) and device.speed_gts != own:
+            message = f"link speed {device.speed_gts} GT/s while idle: judged only at work"
+            verdicts.found(Verdict.SKIP, subject=links.subject(device), message=message)
+            continue
+        by_slot = slot is not None and slot == device.speed_gts
+        verdicts.at_least(
+            subject=links.subject(device),
+            what="link speed",
+            observed=0.0 if device.speed_gts is None else device.speed_gts,
+            limit=own if isinstance(own, Unknown) else Limit(own or 0.0, "GT/s", "its own maximum"),
+            remedy="the slot has no more: move the device if the platform has faster slots" if by_slot else RESEAT,
+            otherwise=Verdict.WARN if by_slot else Verdict.FAIL,
+        )
+    if not verdicts.findings:
+        verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
+
+
+@pytest.mark.tier("nightly")
+def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
+    """No GPU, RDMA NIC, NVSwitch or bridge above them counts an uncorrectable PCIe error since boot. (F05)
+
+    A fatal error fails: the link was lost once. A non-fatal one warns: the firmware's search for devices can leave
+    one behind on a healthy board; its growth under load is what proves a fault. Source: kernel, sysfs aer_dev_*.
+    """
+    for device in links.on_the_way(pci):
+        for name, count, verdict in (
+            ("fatal", device.aer.fatal, Verdict.FAIL),
+            ("non-fatal", device.aer.nonfatal, Verdict.WARN),
+        ):
+            if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
+                continue  # the firmware keeps these counters for itself
+            verdicts.at_most(
+                subject=links.subject(device),
+                what=f"{name} PCIe errors since boot",
+                observed=count,
+                limit=Limit(0, "errors", "AER"),
+                remedy="reseat the board or riser; replace it when the count grows",
+                otherwise=verdict,
+            )
+    if not verdicts.findings:
+        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+
+
+@pytest.mark.tier("nightly")
+def test_correctable_errors(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Correctable PCIe errors since boot stay below the limit. (F05)
+
+    Each was repaired by sending again. Many of them are the early sign of a bad seat; since they add up over months,
+    the count since boot only warns. Source: kernel, sysfs aer_dev_correctable; DCGM counts them in its PCIe test.
+    """
+    limit = baseline.limit("pcie.aer_correctable_max")
+    for device in links.on_the_way(pci):
+        count = device.aer.correctable
+        if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
+            continue
+        verdicts.at_most(
+            subject=links.subject(device),
+            what="correctable PCIe errors since boot",
+            observed=count,
+            limit=limit,
+            remedy="read them before and after load; reseat the board or riser when they grow",
+            otherwise=Verdict.WARN,
+        )
+    if not verdicts.findings:
+        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+
+
+@pytest.mark.tier("nightly")
+def test_replays(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """PCIe replays of each GPU since boot stay below the limit. (F05)
+
+    A replay is a packet that had to be sent again. Source: NVML PCIe replay counter; DCGM's PCIe test counts them.
+    Over months they add up, so the count since boot only warns.
+    """
+    limit = baseline.limit("pcie.replays_max")
+    for gpu in gpus.devices:
+        if isinstance(gpu.pcie_replays, Unknown) and gpu.pcie_replays.why is Why.NOT_SUPPORTED:
+            continue
+        verdicts.at_most(
+            subject=gpu.subject,
+            what="PCIe replays since boot",
+            observed=gpu.pcie_replays,
+            limit=limit,
+            remedy="read them before and after load; reseat the board or riser when they grow",
+            otherwise=Verdict.WARN,
+        )
+    if not verdicts.findings:
+        verdicts.skip("no GPU counts PCIe replays")
+
+
+@pytest.mark.tier("nightly")
+def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
+    """The IOMMU is off or passes through, so that GPUs and NICs reach each other directly. (F32)
+
+    With translation on, peer-to-peer traffic goes by way of the CPU: GPUDirect is slow or off. It warns only, because
+    a host that carries virtual machines needs translation. Source: NCCL troubleshooting guide, PCI access control.
+    """
+    if not pci.gpus:
+        verdicts.skip(NOTHING)
+    if links.is_virtual(host):
+        verdicts.skip("a virtual machine: the host's IOMMU is not visible here")
+    groups, words = host.iommu_groups, host.kernel_command_line
+    if isinstance(groups, Unknown) or isinstance(words, Unknown):
+        reason = groups if isinstance(groups, Unknown) else words
+        verdicts.unknown(subject="IOMMU", what="its state", reason=str(reason))
+    elif groups == 0:
+        verdicts.passed(subject="IOMMU", message="off")
+    elif {"iommu=pt", "iommu.passthrough=1"} & set(words.split()):
+        verdicts.passed(subject="IOMMU", message="passes through")
+    else:
+        verdicts.found(
+            Verdict.WARN,
+            subject="IOMMU",
+            message=f"translates for {groups} groups: the kernel command line has no iommu=pt",
+            remedy="add iommu=pt to the kernel command line, or turn the IOMMU off in the BIOS",
+            metric="IOMMU groups",
+            value=groups,
+        )

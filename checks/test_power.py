@@ -1,0 +1,83 @@
+"""Power and heat: no GPU is held below its power, none is near the temperature at which it slows down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.gpus import answering, lacks
+from nodegate.judge.heat import margin_c
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.gpu import Gpu, Gpus
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+
+def test_limit(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The power limit of every GPU is at least the platform's, or the board's own default where none is given. (F08)
+
+    A lowered limit costs clock as soon as the GPU works, and nothing shows it while idle. A site that caps power on
+    purpose says so in its baseline.
+    """
+    platform = baseline.find("gpu.power_limit_w")
+    for gpu in answering(gpus, verdicts):
+        if not lacks(verdicts, gpu, "power limit", gpu.power_limit_w):
+            verdicts.at_least(
+                subject=gpu.subject,
+                what="power limit",
+                observed=gpu.power_limit_w,
+                limit=platform or _own_default(gpu),
+                remedy=f"run nvidia-smi -i {gpu.index} -pl with the limit that is right here, and find who lowered it",
+            )
+
+
+def test_enforced(gpus: Gpus, verdicts: Verdicts) -> None:
+    """The power limit in force on every GPU is the one that is set. (F08)
+
+    A lower one in force is imposed from outside: the chassis, its power supplies or the BMC hold the GPU down.
+    """
+    for gpu in answering(gpus, verdicts):
+        if not lacks(verdicts, gpu, "power limit in force", gpu.power_limit_enforced_w):
+            verdicts.at_least(
+                subject=gpu.subject,
+                what="power limit in force",
+                observed=gpu.power_limit_enforced_w,
+                limit=_limit_w(gpu.power_limit_w, "the limit that is set"),
+                remedy="check power supplies, power cables and the BMC's power cap",
+            )
+
+
+def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Every GPU is well below the temperature at which it slows down. (F08)
+
+    The distance is the device's own (T.Limit; slowdown temperature less the present one before Hopper). Past it is a
+    fail: cooling is broken. Little left only warns, for a GPU is still warm seconds after a job.
+    """
+    limit = baseline.limit("gpu.temperature_margin_min_c")
+    remedy = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
+    for gpu in answering(gpus, verdicts):
+        margin = margin_c(gpu)
+        if not lacks(verdicts, gpu, "distance to slowdown", margin):
+            past = not isinstance(margin, Unknown) and margin < 0
+            verdicts.at_least(
+                subject=gpu.subject,
+                what="distance to slowdown",
+                observed=margin,
+                limit=limit,
+                remedy=remedy,
+                otherwise=Verdict.FAIL if past else Verdict.WARN,
+            )
+
+
+def _own_default(gpu: Gpu) -> Limit | Unknown:
+    return _limit_w(gpu.power_limit_default_w, "the board's own default")
+
+
+def _limit_w(reading: float | Unknown, source: str) -> Limit | Unknown:
+    return reading if isinstance(reading, Unknown) else Limit(reading, "W", source)

@@ -1,0 +1,236 @@
+"use strict";
+(() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const byId = (id) => document.getElementById(id);
+  const text = (index) => data.texts[index];
+  const WORD = { p: "pass", w: "warn", f: "fail", e: "error", s: "skip", a: "waived", " ": "no result" };
+  const SIGN = { p: "·", w: "W", f: "F", e: "E", s: "–", a: "A", " ": " " };
+  const RANK = "feaws p"; // the worst first
+  const GOOD = new Set(["accepted", "accepted-with-waivers"]);
+
+  const make = (tag, properties, ...children) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children.filter((child) => child !== null));
+    return element;
+  };
+  const verdict = (node) => data.verdicts[node.v];
+  const count = (node, letter) => node.c.split(letter).length - 1;
+  const speaks = (node) => verdict(node) === "unreachable" || /[wfea]/.test(node.c);
+  const names = new Map(data.nodes.map((node, index) => [node.n, index]));
+  const platforms = new Set(data.nodes.map((node) => node.p));
+  const racked = data.nodes.some((node) => text(node.r));
+
+  // ---- the matrix -------------------------------------------------------------------------------------------------
+  const columns = [
+    ["Node", null, (node) => make("a", { href: "#node=" + encodeURIComponent(node.n), textContent: node.n })],
+    ["Verdict", (node) => node.v, (node) => make("span", { className: "word " + verdict(node), textContent: verdict(node) })],
+    racked ? ["Rack", null, (node) => text(node.r), (node) => node.r] : null,
+    platforms.size > 1 ? ["Platform", null, (node) => text(node.p), (node) => node.p] : null,
+    ["F", (node) => -count(node, "f"), (node) => count(node, "f") || ""],
+    ["E", (node) => -count(node, "e"), (node) => count(node, "e") || ""],
+    ["W", (node) => -count(node, "w"), (node) => count(node, "w") || ""],
+  ].filter(Boolean);
+  const TITLE = { F: "Checks failed", E: "Checks that could not be measured", W: "Checks with a warning" };
+
+  const strip = (node) => {
+    const cell = make("td", { className: "cells" });
+    let plain = "";
+    for (const letter of node.c) {
+      if (letter === "p" || letter === " ") { plain += SIGN[letter]; continue; }
+      if (plain) { cell.append(plain); plain = ""; }
+      cell.append(make("b", { className: "sign " + WORD[letter], textContent: SIGN[letter] }));
+    }
+    cell.append(plain);
+    const said = ["f", "e", "w", "a"].map((letter) => {
+      const found = data.checks.filter((_, index) => node.c[index] === letter);
+      return found.length ? WORD[letter] + ": " + found.join(", ") : "";
+    }).filter(Boolean);
+    cell.setAttribute("role", "img");
+    cell.setAttribute("aria-label", said.join("; ") || `${count(node, "p")} pass, ${count(node, "s")} skip`);
+    return cell;
+  };
+
+  const row = (node, index) => {
+    const line = make("tr", {});
+    line.dataset.index = index;
+    columns.forEach(([name, , show], place) => {
+      const cell = make(place ? "td" : "th", { className: name.length === 1 ? "n" : "" }, show(node));
+      if (!place) cell.scope = "row";
+      line.append(cell);
+    });
+    line.append(strip(node));
+    return line;
+  };
+
+  const rows = data.nodes.map(row);
+  const body = make("tbody", {});
+  const heads = columns.map(([name]) => make("th", { scope: "col", className: name.length === 1 ? "n" : "", title: TITLE[name] || "" },
+    make("button", { type: "button", textContent: name })));
+  const label = (check) => {
+    const at = check.lastIndexOf(".") + 1;
+    return [make("span", { className: "module", textContent: check.slice(0, at) }), check.slice(at)];
+  };
+  const marks = data.checks.map((check) => make("button", { type: "button", title: "Sort by " + check }, ...label(check)));
+  const strips = make("th", { scope: "col", className: "heads" }, make("span", {}, ...marks));
+  const table = make("table", {}, make("thead", {}, make("tr", {}, ...heads, strips)), body);
+
+  const module = (check) => check.slice(0, check.lastIndexOf(".") + 1);
+  const wide = Math.max(16, Math.min(26, Math.floor(780 / Math.max(1, data.checks.length))));
+  const rules = data.checks.flatMap((check, index) => {
+    if (!index || module(check) === module(data.checks[index - 1])) return [];
+    const at = index * wide;
+    return [`transparent ${at - 1}px, var(--line) ${at - 1}px, var(--line) ${at}px, transparent ${at}px`];
+  });
+  const size = (pixels) => table.style.setProperty("--cell", pixels + "px");
+  const rule = (on) => table.style.setProperty("--rules", on && rules.length ? `linear-gradient(90deg, ${rules.join(", ")})` : "none");
+  size(wide);
+  rule(true);
+
+  // ---- filter and sort --------------------------------------------------------------------------------------------
+  const find = byId("find"), pick = byId("pick"), shown = byId("shown"), chips = byId("chips");
+  const boxes = data.verdicts.map((word, index) => {
+    const number = data.nodes.filter((node) => node.v === index).length;
+    if (!number) return null;
+    const box = make("input", { type: "checkbox", checked: true });
+    chips.append(make("label", {}, box, " ", make("span", { className: "badge " + word, textContent: word }), " " + number.toLocaleString("en")));
+    return box;
+  });
+  data.checks.forEach((check, index) => pick.append(make("option", { value: String(index), textContent: check })));
+  let order = data.nodes.map((_, index) => index);
+  const passes = (node) => {
+    const hay = [node.n, text(node.r), text(node.p), verdict(node)].join(" ").toLowerCase();
+    return boxes[node.v].checked
+      && find.value.toLowerCase().split(/[\s,]+/).every((word) => hay.includes(word))
+      && (pick.value === "" || "wfea ".includes(node.c[Number(pick.value)]));
+  };
+  const show = () => {
+    const kept = order.filter((index) => passes(data.nodes[index]));
+    body.replaceChildren(...kept.map((index) => rows[index]));
+    shown.textContent = `${kept.length.toLocaleString("en")} of ${data.nodes.length.toLocaleString("en")} nodes`;
+  };
+  const natural = new Intl.Collator("en", { numeric: true }).compare;
+  const sort = (head, key, downward) => {
+    const values = data.nodes.map(key);
+    const compare = (a, b) => (typeof values[a] === "number" ? values[a] - values[b] : natural(values[a], values[b]));
+    order.sort((a, b) => (downward ? compare(b, a) : compare(a, b)) || natural(data.nodes[a].n, data.nodes[b].n));
+    heads.forEach((other) => other.removeAttribute("aria-sort"));
+    marks.forEach((other) => other.classList.toggle("on", other === head));
+    if (heads.includes(head)) head.setAttribute("aria-sort", downward ? "descending" : "ascending");
+    show();
+  };
+  heads.forEach((head, place) => head.firstChild.addEventListener("click", () => {
+    const [name, key] = columns[place];
+    const by = key || { Node: (node) => node.n, Rack: (node) => text(node.r), Platform: (node) => text(node.p) }[name];
+    sort(head, by, head.getAttribute("aria-sort") === "ascending");
+  }));
+  marks.forEach((mark, index) => mark.addEventListener("click", () => sort(mark, (node) => RANK.indexOf(node.c[index]), false)));
+  byId("controls").addEventListener("input", show);
+  byId("controls").addEventListener("submit", (event) => event.preventDefault());
+
+  // ---- one node ---------------------------------------------------------------------------------------------------
+  const spot = (word) => make("td", {}, make("span", { className: "badge " + word, textContent: word }));
+  const lines = (result) => {
+    const [check, message, findings, evidence, waiver] = result;
+    const files = evidence.map(text).join(" ");
+    const bad = result.letter === "p" ? findings : findings.filter(([letter]) => letter !== "p");
+    const said = bad.length ? bad : [[null, null, message, null, null]];
+    return said.map(([letter, device, observed, expected, action], place) => {
+      const line = make("tr", {},
+        spot(WORD[waiver === undefined && letter ? letter : result.letter]),
+        make("td", { className: "check again", textContent: place ? "" : data.checks[check] }),
+        make("td", { textContent: device === null ? "" : text(device) }),
+        make("td", { textContent: text(observed) }),
+        make("td", { textContent: expected === null ? "" : text(expected) }),
+        make("td", { textContent: (action === null ? "" : text(action)) + (waiver === undefined ? "" : ` (waived: ${text(waiver)})`) }),
+        make("td", { className: "mono", textContent: place ? "" : files }));
+      line.dataset.check = check;
+      return line;
+    });
+  };
+  const HEADS = ["Verdict", "Check", "Device", "Observed", "Expected", "Next action", "Evidence"];
+  const results = (found) => make("div", { className: "scroll" }, make("table", { className: "findings" },
+    make("thead", {}, make("tr", {}, ...HEADS.map((word) => make("th", { scope: "col", textContent: word })))),
+    make("tbody", {}, ...found.flatMap(lines))));
+  const fold = (title, found) => found.length
+    ? make("details", {}, make("summary", { textContent: title }), results(found)) : null;
+  const pairs = (list) => list.length ? make("div", { className: "facts" }, ...list.map(([name, value]) =>
+    make("div", {}, make("span", { textContent: name }), make("span", { textContent: value })))) : null;
+
+  const article = (node) => {
+    const all = (node.d || []).map((result) => Object.assign(result, { letter: node.c[result[0]] }));
+    const having = (letters) => all.filter((result) => letters.includes(result.letter))
+      .sort((a, b) => RANK.indexOf(a.letter) - RANK.indexOf(b.letter));
+    const wrong = having("feaw");
+    const about = [text(node.p), text(node.r) && "rack " + text(node.r)].filter(Boolean).join(", ");
+    const numbers = [...RANK].filter((letter) => count(node, letter)).map((letter) => `${count(node, letter)} ${WORD[letter]}`).join(", ");
+    const elsewhere = data.passes || !count(node, "p") ? "" : "The values of passed checks are in results.csv.";
+    return make("article", {},
+      make("div", { className: "head" }, make("h3", { textContent: node.n }),
+        make("span", { className: "badge " + verdict(node), textContent: verdict(node) }),
+        make("span", { textContent: about }), make("span", { className: "dim", textContent: numbers })),
+      node.u === undefined ? null : make("div", {}, make("p", { textContent: "Out of reach: " + text(node.u) })),
+      wrong.length ? make("div", {}, results(wrong)) : null,
+      fold(`${count(node, "p")} passed, with what was measured`, having("p")),
+      fold(`${count(node, "s")} not judged`, having("s")),
+      elsewhere ? make("div", { className: "note", textContent: elsewhere }) : null,
+      pairs((node.i || []).map(([name, value]) => [text(name), text(value)])),
+      pairs((node.s || []).map(([name, serial]) => ["S/N " + text(name), serial])));
+  };
+
+  const articles = byId("articles");
+  const loud = data.nodes.filter(speaks);
+  const first = loud.length <= 8 ? loud : loud.slice(0, 1);
+  const fill = (nodes) => articles.replaceChildren(...nodes.map(article));
+  const open = (name, check) => {
+    if (!names.has(name)) return;
+    fill([data.nodes[names.get(name)]]);
+    articles.querySelectorAll("tr").forEach((line) => {
+      if (check === undefined || line.dataset.check !== String(check)) return;
+      line.classList.add("mark");
+      const folded = line.closest("details");
+      if (folded) folded.open = true;
+    });
+    byId("node").scrollIntoView();
+  };
+  const place = (event, cell) => {
+    const from = parseFloat(getComputedStyle(cell).paddingLeft) - (wide - 7) / 2;
+    return Math.floor((event.clientX - cell.getBoundingClientRect().left - from) / wide);
+  };
+  body.addEventListener("mousemove", (event) => {
+    const cell = event.target.closest("td.cells");
+    if (!cell) return;
+    const check = place(event, cell), node = data.nodes[cell.parentNode.dataset.index];
+    cell.title = check in data.checks ? `${node.n}  ${data.checks[check]}: ${WORD[node.c[check]]}` : "";
+  });
+  body.addEventListener("click", (event) => {
+    const cell = event.target.closest("td.cells");
+    if (cell) open(data.nodes[cell.parentNode.dataset.index].n, place(event, cell));
+  });
+  document.querySelector("main").addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-node], a[data-check]");
+    if (!link) return;
+    if (link.dataset.node !== undefined) { event.preventDefault(); open(link.dataset.node); return; }
+    pick.value = String(data.checks.indexOf(link.dataset.check));
+    show();
+  });
+  const follow = () => {
+    const hash = location.hash;
+    if (!hash.startsWith("#node=")) return;
+    try { open(decodeURIComponent(hash.slice(6))); } catch { /* not one of ours */ }
+  };
+  addEventListener("hashchange", follow);
+
+  // ---- paper ------------------------------------------------------------------------------------------------------
+  addEventListener("beforeprint", () => {
+    size(Math.max(7, Math.min(16, Math.floor(430 / Math.max(1, data.checks.length)))));
+    rule(false);
+    fill(byId("print-all").checked ? data.nodes : loud);
+  });
+  addEventListener("afterprint", () => { size(wide); rule(true); fill(first); });
+
+  byId("grid").append(table);
+  show();
+  fill(first);
+  follow();
+  document.documentElement.dataset.ready = "yes";
+})();

@@ -1,0 +1,165 @@
+"""One run, from inventory to report: who the nodes are, what they gave, what each check says of each."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from nodegate.errors import Busy, CannotMeasure, NotJudged, Unreachable
+from nodegate.evidence import Evidence, RunFolder
+from nodegate.judge.busy import busy_reason
+from nodegate.judge.context import Context
+from nodegate.judge.fleet import Fleet, characteristics
+from nodegate.judge.run import judge, record_of, refusal
+from nodegate.judge.serials import serials
+from nodegate.judge.verdicts import Verdicts
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from nodegate.judge.baseline import Baselines
+    from nodegate.judge.waivers import Waivers
+    from collections.abc import Iterable, Mapping
+
+    from nodegate.judge.verdict import Record
+    from nodegate.node import Node
+    from nodegate.suite import Check
+    from nodegate.unknown import Known
+
+CONTEXTS_KEPT = 16  # a node's facts take some 300 kB: a fleet's would not fit
+NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a node is, kept after its facts are gone: for the fleet's comparison and the report."""
+
+    platform: str
+    characteristics: Mapping[str, Known[str]]
+    serials: Mapping[str, str]
+
+
+@dataclass
+class Acceptance:
+    """The judging of one run. `folder` is opened when the first node is measured; until then nothing is written.
+
+    `plan` says which checks each node must pass. With `attached`, another process measures, and this one waits for
+    its evidence (a pytest-xdist worker).
+    """
+
+    nodes: Mapping[str, Node]
+    profile: Profile
+    baselines: Baselines
+    waivers: Waivers
+    folder: RunFolder | None = None
+    attached: bool = False
+    plan: dict[str, list[Check]] = field(default_factory=dict)
+    _records: dict[tuple[str, str], Record] = field(default_factory=dict)
+    _contexts: OrderedDict[str, Context] = field(default_factory=OrderedDict)
+    _traits: dict[str, Traits] = field(default_factory=dict)
+    _fleet: Fleet | None = None
+
+    def record(self, check: Check, node: str) -> Record:
+        """What a check says of a node. The first question judges all checks of the node: its facts are read once."""
+        key = (node, check.id)
+        if key not in self._records:
+            if check in self.plan.get(node, ()):
+                self.judge_node(node)
+            if key not in self._records:
+                self._records[key] = self._judge(check, self._context(node))
+        return self._records[key]
+
+    def judge_node(self, name: str) -> None:
+        """Judge every planned check of a node that needs no other node."""
+        context = self._context(name)
+        for check in self.plan.get(name, ()):
+            if "fleet" not in check.asks_for and (name, check.id) not in self._records:
+                self._records[name, check.id] = self._judge(check, context)
+
+    def unreachable(self, name: str) -> str:
+        """Why a node could not be reached; empty when it could."""
+        missing = self._context(name).missing
+        return missing.reason if isinstance(missing, Unreachable) else ""
+
+    def traits(self, name: str) -> Traits | None:
+        """What a node is; None when it gave no facts."""
+        if name not in self._traits:
+            self._context(name)
+        return self._traits.get(name)
+
+    def fleet(self) -> Fleet:
+        """The characteristics of every node of the run, for comparison."""
+        if self._fleet is None:
+            for name in self.nodes_of_plan():
+                if name not in self._traits:
+                    self._context(name)
+            known = {name: (traits.platform, traits.characteristics) for name, traits in self._traits.items()}
+            self._fleet = Fleet(known)
+        return self._fleet
+
+    def nodes_of_plan(self) -> Iterable[str]:
+        """The nodes that this run measures."""
+        return self.plan or self.nodes
+
+    def _judge(self, check: Check, context: Context) -> Record:
+        reason = self._left_alone(context)
+        name = context.node.name
+        if reason:
+            record = record_of(check, name, Verdicts(), refusal(NotJudged(reason), subject=name))
+        else:
+            record = judge(check, context.resolve, name)
+        return self.waivers.cover(with_evidence(record))
+
+    def _left_alone(self, context: Context) -> str:
+        """Why this node is not judged now: at night a node that works for somebody is skipped."""
+        if self.profile is not Profile.NIGHTLY:
+            return ""
+        if isinstance(context.missing, Busy):
+            return f"busy: {context.missing.reason}"
+        reason = busy_reason(context.facts) if context.facts else ""
+        return f"busy: {reason}" if reason else ""
+
+    def _context(self, name: str) -> Context:
+        known = self._contexts.pop(name, None)
+        if known is None:
+            known = Context(
+                self.nodes[name],
+                self._evidence(name),
+                baselines=self.baselines,
+                profile=self.profile,
+                fleet=self.fleet,
+            )
+            if known.facts is not None and name not in self._traits:
+                self._traits[name] = Traits(known.baseline.platform, characteristics(known.facts), serials(known.facts))
+        self._contexts[name] = known
+        while len(self._contexts) > CONTEXTS_KEPT:
+            self._contexts.popitem(last=False)
+        return known
+
+    def _evidence(self, name: str) -> Evidence:
+        evidence = wait_for_evidence(self.folder, name) if self.attached else _read(self.folder, name)
+        if evidence is None:
+            error = CannotMeasure("this node was not measured before the run ended", next_step=NO_EVIDENCE_STEP)
+            return Evidence(name, "facts", 0.0, 0.0, error=error)
+        return evidence
+
+
+def with_evidence(record: Record) -> Record:
+    """The record with the path of the facts it rests on."""
+    return replace(record, evidence=(f"evidence/{record.node}/facts.json",))
+
+
+def wait_for_evidence(folder: RunFolder | None, name: str) -> Evidence | None:
+    """The evidence that another process brings; None when it has ended without."""
+    while folder is not None:
+        ended = folder.is_complete  # before the look, so that what came last is not missed
+        evidence = folder.read_evidence(name)
+        if evidence is not None or ended:
+            return evidence
+        time.sleep(0.05)
+    return None
+
+
+def _read(folder: RunFolder | None, name: str) -> Evidence | None:
+    return folder.read_evidence(name) if folder else None

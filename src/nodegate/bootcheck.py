@@ -1,0 +1,134 @@
+"""The pre-job check of the node we are on: the probe, the checks of tier bootcheck, one line and an exit code.
+
+A scheduler's hook waits for this, so pandas, paramiko and jinja2 stay out, and pytest's machinery too.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from nodegate import suite
+from nodegate.errors import Busy, CannotMeasure, UsageError
+from nodegate.evidence import Evidence
+from nodegate.judge.baseline import Baselines
+from nodegate.judge.context import Context
+from nodegate.judge.run import judge
+from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
+from nodegate.node import Connection, Node
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from nodegate.judge.fleet import Fleet
+
+LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must say it
+PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
+
+
+class Exit(IntEnum):
+    """What the exit code tells a hook."""
+
+    FIT = 0
+    UNFIT = 1  # a verdict on the hardware
+    UNKNOWN = 2  # our own fault, a time limit, a bad file
+    BUSY = 75  # another run holds the node
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The answer: exit code, one line of reason, and every record."""
+
+    exit: Exit
+    line: str
+    records: tuple[Record, ...] = ()
+
+    def to_json(self) -> str:
+        """The answer as one JSON object, records included."""
+        from nodegate.report.jsonl import to_json  # noqa: PLC0415
+
+        word = {Exit.FIT: "fit", Exit.UNFIT: "unfit", Exit.UNKNOWN: "unknown", Exit.BUSY: "busy"}[self.exit]
+        value = {
+            "schema": "nodegate.bootcheck/1",
+            "answer": word,
+            "exit_code": int(self.exit),
+            "line": self.line,
+            "results": [to_json(record) for record in self.records],
+        }
+        return json.dumps(value, ensure_ascii=False)
+
+
+def bootcheck(*, baselines: Sequence[Path] = (), expected: Mapping[str, object] | None = None) -> Outcome:
+    """Judge this node now. Never raises: what goes wrong with us is exit code 2."""
+    node = Node(socket.gethostname(), Connection(transport="local"), expected=expected or {})
+    try:
+        rules = Baselines.read(baselines)
+        checks = [check for check in suite.checks() if Profile.BOOTCHECK.includes(check.tier)]
+        evidence = _measure(node)
+    except Busy as said:
+        return Outcome(Exit.BUSY, _line(f"busy: {said.reason}"))
+    except (UsageError, CannotMeasure) as said:
+        return Outcome(Exit.UNKNOWN, _line(f"could not tell: {said}"))
+    except Exception as fault:  # noqa: BLE001 - a fault of ours must never drain a node
+        return Outcome(Exit.UNKNOWN, _line(f"could not tell: nodegate failed ({type(fault).__name__}: {fault})"))
+    context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
+    records = tuple(judge(check, context.resolve, node.name) for check in checks)
+    return _outcome(records)
+
+
+def _outcome(records: tuple[Record, ...]) -> Outcome:
+    verdict = node_verdict(records)
+    decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)
+    if decisive is None and verdict is NodeVerdict.ACCEPTED:
+        passed = sum(record.verdict in (Verdict.PASS, Verdict.WARN) for record in records)
+        warned = sum(record.verdict is Verdict.WARN for record in records)
+        return Outcome(Exit.FIT, _line(f"fit: {passed} checks passed" + (f", {warned} with warnings" if warned else "")), records)
+    if decisive is None:
+        return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records)
+    found = [record for record in records if record.verdict is decisive]
+    more = f" (+{len(found) - 1} more)" if len(found) > 1 else ""
+    word = "unfit" if decisive is Verdict.FAIL else "could not tell"
+    room = LINE_LENGTH - len(f"{word}: ") - len(more)
+    said = found[0].message.removeprefix(f"{found[0].node}: ")
+    line = f"{word}: {said if len(said) <= room else said[: room - 3] + '...'}{more}"
+    return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, line, records)
+
+
+def _measure(node: Node) -> Evidence:
+    from nodegate.probe.collect import collect  # noqa: PLC0415
+    from nodegate.transport.local import LocalSession  # noqa: PLC0415
+    from nodegate.transport.session import Busy as LockBusy  # noqa: PLC0415
+
+    started = time.time()
+    session = LocalSession(node)
+    try:
+        lock = session.hold_lock()
+        if isinstance(lock, LockBusy):
+            raise Busy(f"another run holds this node ({lock.holder})", next_step="wait for it to end")
+        document = collect(session, timeout_s=PROBE_TIMEOUT_S)
+    finally:
+        session.close()
+    return Evidence(
+        node.name,
+        "facts",
+        started,
+        time.time() - started,
+        document.received_epoch_s,
+        document.round_trip_s,
+        document=document.raw,
+    )
+
+
+def _no_fleet() -> Fleet:
+    raise CannotMeasure("there is no fleet to compare with", next_step="this check belongs to a run over many nodes")
+
+
+def _line(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= LINE_LENGTH else flat[: LINE_LENGTH - 3] + "..."

@@ -1,0 +1,152 @@
+"""What each node must give, measured over all nodes at once, and kept as evidence."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import Busy, CannotMeasure
+from nodegate.evidence import FACTS, Evidence, RunFolder, parse_evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nodegate.node import Node
+    from nodegate.progress import Progress
+    from nodegate.transport import Options
+    from nodegate.transport.session import Session
+
+FACTS_TIMEOUT_S = 60.0
+NODES_AT_ONCE = 64
+WAIT_SLICE_S = 0.2  # a wait is cut into slices, so that Ctrl-C is heard
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The nodes to measure and how.
+
+    `take_lock`: hold the node's lock while it is measured, so that two runs never meet on a node.
+    `keep`: evidence that the run folder already holds is good enough (a resumed run).
+    """
+
+    nodes: Sequence[Node]
+    take_lock: bool = False
+    keep: bool = False
+    nodes_at_once: int = NODES_AT_ONCE
+
+
+class Campaign:
+    """The measuring part of a run: threads in the controller, one connection per node, evidence as it comes."""
+
+    def __init__(self, plan: Plan, folder: RunFolder, options: Options, progress: Progress) -> None:
+        self._plan, self._folder, self._options, self._progress = plan, folder, options, progress
+        self._arrived: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._sessions: set[Session] = set()
+        self._guard = threading.Lock()
+        self._cancelled = threading.Event()
+        self._left = len(plan.nodes)
+        workers = max(1, min(plan.nodes_at_once, len(plan.nodes)))
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="campaign")
+
+    def start(self) -> None:
+        """Begin with every node of the plan at once, as far as the threads go."""
+        self._progress.stage(FACTS, len(self._plan.nodes))
+        for node in self._plan.nodes:
+            self._threads.submit(self._measure_and_keep, node)
+
+    def arrivals(self) -> Iterator[str]:
+        """The names of the nodes in the order in which their evidence comes in; ends when all is in.
+
+        May be interrupted by Ctrl-C at any time.
+        """
+        for _ in self._plan.nodes:
+            while True:
+                try:
+                    yield self._arrived.get(timeout=WAIT_SLICE_S)
+                    break
+                except queue.Empty:
+                    if self._cancelled.is_set():
+                        return
+
+    def cancel(self) -> None:
+        """End everything that runs on any node, and wait for nothing else. May be called twice."""
+        self._cancelled.set()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._guard:
+            open_sessions = list(self._sessions)
+        for session in open_sessions:
+            session.close()
+        self._finish()
+
+    def _finish(self) -> None:
+        self._folder.mark_complete()
+        self._progress.done()
+        self._threads.shutdown(wait=False)
+
+    def _measure_and_keep(self, node: Node) -> None:
+        evidence = self._folder.read_evidence(node.name) if self._plan.keep else None
+        if evidence is None or evidence.error:
+            evidence = self._measure(node)
+            if self._cancelled.is_set():
+                return
+            self._folder.write_evidence(evidence)
+        self._progress.node_done(failed=evidence.error is not None)
+        with self._guard:
+            self._left -= 1
+        if self._left == 0:
+            self._finish()
+        self._arrived.put(node.name)
+
+    def _measure(self, node: Node) -> Evidence:
+        started, clock = time.time(), time.monotonic()
+        try:
+            return self._facts(node, started)
+        except CannotMeasure as said:
+            error = said
+        except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
+            error = CannotMeasure(
+                f"nodegate itself failed on this node ({type(fault).__name__}: {fault})",
+                next_step="report this as a fault of nodegate",
+            )
+        return Evidence(node.name, FACTS, started, time.monotonic() - clock, error=error)
+
+    def _facts(self, node: Node, started: float) -> Evidence:
+        from nodegate.probe.collect import collect  # noqa: PLC0415
+        from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
+        from nodegate.transport.replay import ReplaySession  # noqa: PLC0415
+
+        clock = time.monotonic()
+        session = connect(node, self._options)
+        with self._guard:
+            self._sessions.add(session)
+        try:
+            if isinstance(session, ReplaySession):
+                raw = session.recording(FACTS)
+                return parse_evidence(raw, node=node.name, measurement=FACTS, file=f"recording of {node.name}")
+            self._lock(session)
+            document = collect(session, timeout_s=FACTS_TIMEOUT_S, as_root=node.connection.become)
+            return Evidence(
+                node.name,
+                FACTS,
+                started,
+                time.monotonic() - clock,
+                document.received_epoch_s,
+                document.round_trip_s,
+                document=document.raw,
+            )
+        finally:
+            with self._guard:
+                self._sessions.discard(session)
+            session.close()
+
+    def _lock(self, session: Session) -> None:
+        if not self._plan.take_lock:
+            return
+        lock = session.hold_lock()
+        holder = getattr(lock, "holder", "")
+        if holder:
+            raise Busy(f"another run holds the node's lock ({holder})", next_step="wait for it to end, then run again")

@@ -1,0 +1,94 @@
+"""Before anything burns: can every node be reached and asked, and does it hold the tools that a run needs?"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.facts import NodeFacts
+from nodegate.inventory.hostlist import fold
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from nodegate.node import Node
+    from nodegate.transport import Options
+
+SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
+TIMEOUT_S = 30.0
+WANTED_TOOLS = ("nvidia-smi", "gpu_burn", "all_reduce_perf", "ib_write_bw", "nvbandwidth")
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """One thing that stands in the way on one node. `blocks`: no check at all can be judged there."""
+
+    node: str
+    what: str
+    next_step: str
+    blocks: bool
+
+
+def examine(nodes: Sequence[Node], options: Options, *, at_once: int = 64) -> list[Complaint]:
+    """Ask every node, all at once. Contacts them, changes nothing."""
+    with ThreadPoolExecutor(max(1, min(at_once, len(nodes)))) as threads:
+        found = threads.map(lambda node: list(_complaints(node, options)), nodes)
+        return [complaint for complaints in found for complaint in complaints]
+
+
+def _complaints(node: Node, options: Options) -> Iterator[Complaint]:
+    try:
+        facts = _ask(node, options)
+    except CannotMeasure as said:
+        kind = said.kind if isinstance(said, Unreachable) else "not measured"
+        yield Complaint(node.name, f"{kind}: {said.reason}", said.next_step, blocks=True)
+        return
+    yield from _about(node.name, facts)
+
+
+def _ask(node: Node, options: Options) -> NodeFacts:
+    from nodegate.probe.collect import collect  # noqa: PLC0415
+    from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
+
+    session = connect(node, options)
+    try:
+        return NodeFacts(collect(session, timeout_s=TIMEOUT_S, as_root=node.connection.become, sections=SECTIONS))
+    finally:
+        session.close()
+
+
+def _about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
+    try:
+        hidden = sorted(node for node, state in facts.driver.device_nodes.items() if state in ("EPERM", "EACCES"))
+        if hidden:
+            step = "log in outside the scheduler's cgroup, or let the login see /dev/nvidia*"
+            yield Complaint(name, f"hides {len(hidden)} GPUs from this login", step, blocks=False)
+        if not facts.driver.loaded:
+            yield Complaint(name, "has no NVIDIA driver loaded", "install and load the driver", blocks=False)
+        facts.kernel_log  # noqa: B018 - read for its refusal
+        for tool in _missing_tools(facts):
+            yield Complaint(name, f"lacks {tool}", f"install {tool} or put it on PATH", blocks=False)
+    except CannotMeasure as said:
+        yield Complaint(name, said.reason, said.next_step, blocks=False)
+
+
+def _missing_tools(facts: NodeFacts) -> list[str]:
+    return [tool for tool in WANTED_TOOLS if not facts.software.tools.get(tool)]
+
+
+def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:
+    """What stands in the way, equal complaints folded; the blocking ones first."""
+    found = list(complaints)
+    blocked = {complaint.node for complaint in found if complaint.blocks}
+    yield f"{len(nodes) - len(blocked)} of {len(nodes)} nodes can be asked"
+    same: dict[tuple[bool, str, str], list[str]] = {}
+    for complaint in found:
+        what = complaint.what.replace(complaint.node, "this node")
+        same.setdefault((not complaint.blocks, what, complaint.next_step), []).append(complaint.node)
+    for (harmless, what, step), names in sorted(same.items()):
+        mark = "note" if harmless else "stop"
+        yield f"{mark}: {fold(names)}: {what} - {step}"
+
+

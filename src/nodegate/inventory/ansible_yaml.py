@@ -1,0 +1,121 @@
+"""Ansible's YAML inventories: groups with `hosts`, `children` and `vars`, below any top-level name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.inventory.names import parse_entry
+from nodegate.inventory.ranges import shown
+from nodegate.inventory.tree import Layer
+
+if TYPE_CHECKING:
+    from nodegate.inventory.tree import Group, Tree
+    from nodegate.strict_yaml import Loaded
+
+GROUP_KEYS = ("hosts", "children", "vars")
+
+Path = tuple[object, ...]
+
+
+def read(loaded: Loaded, folder: str, tree: Tree) -> None:
+    """Add the groups and hosts of a YAML inventory to the tree.
+
+    Raises:
+        UsageError: something in it is not as an inventory has it, with file and line.
+    """
+    top = loaded.value
+    if top is None:
+        return
+    if not isinstance(top, dict):
+        hint = "begin with `all:`, then `hosts:` below it; for one name a line write no dashes"
+        raise loaded.wrong("an inventory is a mapping of groups", (), hint)
+    reader = _Reader(loaded, folder, tree)
+    for name, body in top.items():
+        reader.group(name, body, (name,))
+
+
+def priority(value: object) -> int | None:
+    """What an ansible_group_priority says; None when it is no number."""
+    try:
+        return int(str(value)) if not isinstance(value, bool) else None
+    except ValueError:
+        return None
+
+
+class _Reader:
+    def __init__(self, loaded: Loaded, folder: str, tree: Tree) -> None:
+        self.loaded, self.folder, self.tree = loaded, folder, tree
+
+    def group(self, name: object, body: object, path: Path) -> Group:
+        group = self.tree.add_group(name, self.loaded.name, self.loaded.line(path))
+        if body is None:
+            return group
+        if not isinstance(body, dict):
+            raise self.loaded.wrong(
+                f"{_dotted(path)}: a group is a mapping of {', '.join(GROUP_KEYS)}, not {shown(str(body))}", path
+            )
+        for key, section in body.items():
+            if key not in GROUP_KEYS:
+                raise self.loaded.unknown_key((*path, key), GROUP_KEYS)
+            entries = self._entries(section, (*path, key))
+            if key == "hosts":
+                self._hosts(group, entries, (*path, key))
+            elif key == "children":
+                self._children(group, entries, (*path, key))
+            else:
+                self._variables(group, entries, (*path, key))
+        return group
+
+    def _entries(self, section: object, path: Path) -> dict[object, object]:
+        if section is None:
+            return {}
+        if isinstance(section, str) and path[-1] != "vars":
+            return {section: None}  # `hosts: gpu[001:128]`
+        if isinstance(section, dict):
+            return section
+        hint = "write one name a line, each with a colon behind it and no dash" if isinstance(section, list) else ""
+        raise self.loaded.wrong(f"{_dotted(path)} must be a mapping", path, hint)
+
+    def _hosts(self, group: Group, entries: dict[object, object], path: Path) -> None:
+        for entry, body in entries.items():
+            where = (*path, entry)
+            if not isinstance(entry, str):
+                raise self.loaded.wrong(f"{_dotted(path)}: the name {entry} is no text", where, f'write "{entry}"')
+            try:
+                written = parse_entry(entry)
+            except UsageError as problem:
+                raise self.loaded.wrong(f"{_dotted(path)}: {problem.message}", where, problem.hint) from None
+            if body is not None and not isinstance(body, dict):
+                message = f"{_dotted(where)}: the variables of a host are a mapping, not {shown(str(body))}"
+                raise self.loaded.wrong(message, where)
+            self.tree.add_hosts(written, group, self._layer(body or {}, where))
+
+    def _children(self, group: Group, entries: dict[object, object], path: Path) -> None:
+        for name, body in entries.items():
+            where = (*path, name)
+            child = self.group(name, body, where)
+            self.tree.add_child(group, child, self.loaded.name, self.loaded.line(where))
+
+    def _variables(self, group: Group, entries: dict[object, object], path: Path) -> None:
+        values = dict(entries)
+        if "ansible_group_priority" in values:
+            found = priority(values.pop("ansible_group_priority"))
+            if found is None:
+                where = (*path, "ansible_group_priority")
+                raise self.loaded.wrong(f"{_dotted(where)} must be a whole number", where)
+            group.priority = found
+        layer = self._layer(entries, path)
+        group.layers.append(Layer(values, layer.file, layer.folder, layer.line, layer.lines))  # type: ignore[arg-type]
+
+    def _layer(self, body: dict[object, object], path: Path) -> Layer:
+        for name in body:
+            if not isinstance(name, str):
+                where = (*path, name)
+                raise self.loaded.wrong(f"{_dotted(path)}: the variable name {name} is no text", where)
+        lines = self.loaded.lines(body)
+        return Layer(body, self.loaded.name, self.folder, self.loaded.line(path), lines)  # type: ignore[arg-type]
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(map(str, path))[:160]

@@ -1,0 +1,247 @@
+"""How a node is reached: Ansible's connection variables, and the environment behind them, as a `Connection`."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from nodegate.errors import UsageError
+from nodegate.inventory.known_variables import is_secret, probably_meant
+from nodegate.inventory.names import ADDRESS, USER
+from nodegate.inventory.ranges import shown
+from nodegate.node import Connection
+from nodegate.strict_yaml import Tagged, did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nodegate.inventory.variables import Variables
+    from nodegate.node import TransportName
+
+    HostKeys = Literal["strict", "accept-new", "off"]
+
+TRANSPORTS: dict[str, TransportName] = {
+    "ssh": "ssh",
+    "smart": "ssh",
+    "paramiko": "ssh",
+    "paramiko_ssh": "ssh",
+    "ssh-binary": "ssh-binary",
+    "local": "local",
+    "replay": "replay",
+}
+HOST_KEYS: dict[str, HostKeys] = {"strict": "strict", "accept-new": "accept-new", "off": "off"}
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})
+
+_TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
+_FALSE = frozenset({"false", "no", "off", "0", "n", "f", ""})
+_PYTHON = re.compile(r"/?[A-Za-z0-9_.][A-Za-z0-9_./+-]{0,255}", re.ASCII)
+_NO_PASSWORDS = "use an SSH key or agent, and NOPASSWD in sudoers; then take the password out of the inventory"
+
+
+def connection(variables: Variables, environ: Mapping[str, str]) -> Connection:
+    """How this host is reached. A variable wins over the environment, as in Ansible.
+
+    Raises:
+        UsageError: a value is not allowed, a password stands in plain text, or a variable is misspelt.
+    """
+    _refuse_slips(variables)
+    read = _Reader(variables, environ)
+    transport = read.transport()
+    key_file = read.text("ansible_private_key_file", "ansible_ssh_private_key_file")
+    become = read.truth("ansible_become", env="ANSIBLE_BECOME") or False
+    if become:
+        read.only_sudo()
+    return Connection(
+        transport=transport,
+        address=read.matching(ADDRESS, "an address", "ansible_host", "ansible_ssh_host"),
+        port=read.whole_number(1, 65535, "ansible_port", "ansible_ssh_port"),
+        user=read.matching(USER, "a user name", "ansible_user", "ansible_ssh_user", env="ANSIBLE_REMOTE_USER") or None,
+        key_files=(os.path.expanduser(key_file),) if key_file else (),  # noqa: PTH111 - a relative path stays as it is
+        ssh_args=read.ssh_args(),
+        become=become,
+        become_user=read.matching(USER, "a user name", "ansible_become_user") or "root",
+        python=read.python(),
+        connect_timeout_s=read.seconds("ansible_ssh_timeout", Connection.connect_timeout_s),
+        retries=_or(read.whole_number(0, 100, "ansible_ssh_retries"), Connection.retries),
+        host_keys=read.host_keys(),
+        recordings=read.recordings() if transport == "replay" else "",
+    )
+
+
+def passwords_left_out(variables: Variables) -> list[str]:
+    """The origins of encrypted or templated passwords: nodegate does not use them, and they may stay."""
+    return [
+        variables.origin(name)
+        for name, value in variables.values.items()
+        if is_secret(name) and value not in (None, "")
+    ]
+
+
+def _or(value: int | None, default: int) -> int:
+    return default if value is None else value
+
+
+def _refuse_slips(variables: Variables) -> None:
+    for name, value in variables.values.items():
+        if is_secret(name) and value not in (None, "") and not _protected(value):
+            raise variables.wrong(name, "nodegate uses no passwords and reads no keys from inventories", _NO_PASSWORDS)
+        if meant := probably_meant(name):
+            raise variables.wrong(name, "unknown variable", f"did you mean {meant}?")
+
+
+def _protected(value: object) -> bool:
+    return isinstance(value, Tagged) or (isinstance(value, str) and "{{" in value)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The variables of one host, read as the kinds of value that a connection needs."""
+
+    variables: Variables
+    environ: Mapping[str, str]
+
+    def text(self, *names: str, env: str = "") -> str:
+        """The text of the setting with these names, the last that is set; else of the environment; else empty."""
+        name = self.variables.last(*names)
+        value = self.variables.get(name) if name else None
+        if value is None:
+            return self._sound(env, self.environ.get(env, ""), self._env_wrong(env)) if env else ""
+        if isinstance(value, (dict, list)):
+            raise self.variables.wrong(name, "must be one value, not a list or mapping")
+        return self._sound(name, str(value), lambda message: self.variables.wrong(name, message))
+
+    def matching(self, pattern: re.Pattern[str], what: str, *names: str, env: str = "") -> str:
+        """As `text`, and empty or of the form of `pattern`."""
+        text = self.text(*names, env=env)
+        if text and not pattern.fullmatch(text):
+            raise self._wrong(names, env, f"{shown(text)} is not {what}")
+        return text
+
+    def whole_number(self, least: int, most: int, *names: str) -> int | None:
+        """As `text`, a whole number within these bounds; None when it is not set."""
+        text = self.text(*names)
+        if not text:
+            return None
+        if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not least <= int(text) <= most:
+            raise self._wrong(names, "", f"{shown(text)} is not a whole number from {least} to {most}")
+        return int(text)
+
+    def seconds(self, name: str, default: float) -> float:
+        """As `text`, a time limit in seconds."""
+        text = self.text(name)
+        if not text:
+            return default
+        if not re.fullmatch(r"[0-9]{1,6}(?:\.[0-9]{1,6})?", text, re.ASCII) or not 0 < float(text) <= 3600:
+            raise self._wrong((name,), "", f"{shown(text)} is not a number of seconds from 0 to 3600")
+        return float(text)
+
+    def truth(self, *names: str, env: str = "") -> bool | None:
+        """As `text`, true or false in any of Ansible's spellings; None when it is not set."""
+        if not self.variables.last(*names) and not (env and env in self.environ):
+            return None
+        text = self.text(*names, env=env).strip().lower()
+        if text in _TRUE or text in _FALSE:
+            return text in _TRUE
+        raise self._wrong(names, env, f"{shown(text)} is not true or false")
+
+    def transport(self) -> TransportName:
+        """The transport that ansible_connection names; a bare localhost is this machine itself."""
+        asked = self.text("ansible_connection")
+        if not asked:
+            told = self.variables.last("ansible_host", "ansible_ssh_host", "ansible_port", "ansible_ssh_port")
+            return "local" if self.variables.host.name in LOCAL_NAMES and not told else "ssh"
+        name = asked.removeprefix("ansible.builtin.")
+        if name not in TRANSPORTS:
+            raise self._wrong(
+                ("ansible_connection",), "", f"{shown(asked)}: no such connection", did_you_mean(name, TRANSPORTS)
+            )
+        return TRANSPORTS[name]
+
+    def ssh_args(self) -> tuple[str, ...]:
+        """The words of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order."""
+        words: list[str] = []
+        for name, env in (
+            ("ansible_ssh_args", ""),
+            ("ansible_ssh_common_args", "ANSIBLE_SSH_COMMON_ARGS"),
+            ("ansible_ssh_extra_args", "ANSIBLE_SSH_EXTRA_ARGS"),
+        ):
+            words += self._words(name, env)
+        return tuple(words)
+
+    def _words(self, name: str, env: str) -> list[str]:
+        try:
+            return shlex.split(self.text(name, env=env))
+        except ValueError as problem:
+            raise self._wrong((name,), env, str(problem).lower(), "close the quote") from None
+
+    def python(self) -> str:
+        """The interpreter on the node; Ansible's words for "find one" mean python3."""
+        text = self.text("ansible_python_interpreter").removeprefix("/usr/bin/env ").strip()
+        if not text or text.startswith("auto"):
+            return "python3"
+        if not _PYTHON.fullmatch(text):
+            raise self._wrong(
+                ("ansible_python_interpreter",), "", f"{shown(text)} is not a program", "write its absolute path"
+            )
+        return text
+
+    def host_keys(self) -> HostKeys | None:
+        """What an unknown host key means; None: as the command line says."""
+        asked = self.text("nodegate_host_keys")
+        if self.variables.values.get("nodegate_host_keys") is False:  # YAML reads a bare `off` as false
+            asked = "off"
+        if asked and asked not in HOST_KEYS:
+            raise self._wrong(("nodegate_host_keys",), "", f"{shown(asked)} is unknown", f"use {', '.join(HOST_KEYS)}")
+        if asked:
+            return HOST_KEYS[asked]
+        checked = self.truth(
+            "ansible_host_key_checking", "ansible_ssh_host_key_checking", env="ANSIBLE_HOST_KEY_CHECKING"
+        )
+        return {None: None, True: "strict", False: "off"}[checked]
+
+    def recordings(self) -> str:
+        """The absolute path of the folder of recordings, relative to the inventory that names it."""
+        text = self.text("nodegate_recordings")
+        if not text:
+            raise self.variables.wrong(
+                "ansible_connection", "replay needs nodegate_recordings", "name the folder that holds <node>/facts.json"
+            )
+        return os.path.normpath(Path(self.variables.layer("nodegate_recordings").folder or ".").absolute() / text)
+
+    def only_sudo(self) -> None:
+        """Refuse another way to root than sudo."""
+        method = self.text("ansible_become_method").removeprefix("ansible.builtin.")
+        if method not in ("", "sudo"):
+            raise self._wrong(("ansible_become_method",), "", f"{shown(method)}: only sudo is known here")
+
+    def _sound(self, name: str, text: str, wrong: Callable[[str], UsageError]) -> str:
+        text = text.strip()
+        if len(text) > 8192 or not text.isprintable():
+            raise wrong("holds control characters or is too long")
+        if text.startswith("-") and name not in _ARGUMENTS:
+            raise wrong(f"{shown(text)} looks like an option")
+        return text
+
+    def _env_wrong(self, env: str) -> Callable[[str], UsageError]:
+        return lambda message: UsageError(f"{env} in the environment: {message}")
+
+    def _wrong(self, names: tuple[str, ...], env: str, message: str, hint: str = "") -> UsageError:
+        name = self.variables.last(*names)
+        if name:
+            return self.variables.wrong(name, message, hint)
+        return UsageError(f"{env or names[0]} in the environment: {message}", hint=hint)
+
+
+_ARGUMENTS = frozenset(
+    {
+        "ansible_ssh_args",
+        "ansible_ssh_common_args",
+        "ansible_ssh_extra_args",
+        "ANSIBLE_SSH_COMMON_ARGS",
+        "ANSIBLE_SSH_EXTRA_ARGS",
+    }
+)

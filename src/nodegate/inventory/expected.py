@@ -1,0 +1,35 @@
+"""What the inventory says that a node should hold: its `nodegate_*` variables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.inventory.variables import Variables
+
+PREFIX = "nodegate_"
+CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys"})
+
+
+def expected(variables: Variables) -> Mapping[str, object]:
+    """The `nodegate_*` variables without their prefix; one that is empty (null) says nothing and is left out.
+
+    A value is text, a number, true or false, a list of those, or a flat mapping of those.
+
+    Raises:
+        UsageError: a value is deeper than that, or cannot be read here.
+    """
+    found: dict[str, object] = {}
+    for name in variables.values:
+        if not name.startswith(PREFIX) or name in CONNECTION:
+            continue
+        value = variables.get(name)
+        if value is None:
+            continue
+        items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+        if not all(isinstance(item, (str, int, float, bool)) for item in items):
+            raise variables.wrong(name, "must be one value, a list of values, or a flat mapping of values")
+        found[name.removeprefix(PREFIX)] = value
+    return found

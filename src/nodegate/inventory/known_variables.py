@@ -1,0 +1,72 @@
+"""Which variables mean something here, which are secrets, and which look like a slip of the pen."""
+
+from __future__ import annotations
+
+import re
+from difflib import SequenceMatcher, get_close_matches
+from functools import lru_cache
+
+USED = (
+    "ansible_become",
+    "ansible_become_method",
+    "ansible_become_user",
+    "ansible_connection",
+    "ansible_host",
+    "ansible_host_key_checking",
+    "ansible_port",
+    "ansible_private_key_file",
+    "ansible_python_interpreter",
+    "ansible_ssh_args",
+    "ansible_ssh_common_args",
+    "ansible_ssh_extra_args",
+    "ansible_ssh_host",
+    "ansible_ssh_host_key_checking",
+    "ansible_ssh_port",
+    "ansible_ssh_private_key_file",
+    "ansible_ssh_retries",
+    "ansible_ssh_timeout",
+    "ansible_ssh_user",
+    "ansible_user",
+    "nodegate_host_keys",
+    "nodegate_recordings",
+)
+
+# Ansible's own names that are near to one of those above and mean nothing here.
+OTHERS = frozenset(
+    {
+        "ansible_become_exe",
+        "ansible_become_flags",
+        "ansible_hostname",
+        "ansible_user_dir",
+        "ansible_user_gid",
+        "ansible_user_id",
+        "ansible_user_uid",
+        "ansible_users",
+    }
+)
+
+_SECRET = re.compile(r"ansible_(?:\w+_)?(?:pass|password|passphrase)|ansible_(?:ssh_)?private_key")
+_PREFIXES = ("ansible", "nodegate")
+
+
+@lru_cache(maxsize=4096)
+def is_secret(name: str) -> bool:
+    """Whether this is one of Ansible's variables for passwords and keys."""
+    return bool(_SECRET.fullmatch(name))
+
+
+@lru_cache(maxsize=4096)
+def probably_meant(name: str) -> str:
+    """The variable that was probably meant by a name that is none; "" when the name is fine or a stranger's."""
+    if name in USED or name in OTHERS or is_secret(name):
+        return ""
+    prefix, _, rest = name.replace("-", "_").partition("_")
+    if not rest or len(name) > 80:
+        return ""
+    near = next((word for word in _PREFIXES if SequenceMatcher(None, prefix, word).ratio() > 0.8), "")
+    if not near:
+        return ""
+    meant = next(iter(get_close_matches(f"{near}_{rest}", USED, n=1, cutoff=0.9)), "")
+    if meant or name.startswith(f"{near}_"):
+        return meant
+    return f"{near}_{rest}" if near == "nodegate" else ""

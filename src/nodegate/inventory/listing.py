@@ -1,0 +1,133 @@
+"""Inventories that must be asked for: what `ansible-inventory -i X --list` prints, or a file that holds the like."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.inventory.names import parse_entry
+from nodegate.inventory.tree import Group, Layer, Tree
+from nodegate.strict_yaml import Tagged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PROGRAM = "ansible-inventory"
+TIMEOUT_S = 120
+_META = "_meta"
+_LIKE_A_GROUP = ("hosts", "children", "vars")
+
+
+def ask(source: str, why: str, environ: Mapping[str, str]) -> str:
+    """The JSON text that ansible-inventory prints for this source, which runs what stands in it.
+
+    Raises:
+        UsageError: there is no ansible-inventory on PATH, it fails, or it takes longer than 120 s.
+    """
+    program = shutil.which(PROGRAM, path=environ.get("PATH"))
+    if program is None:
+        hint = f"install ansible-core, so that {PROGRAM} is on PATH, or save its output: {PROGRAM} -i X --list > X.json"
+        raise UsageError(f"{why}, which needs {PROGRAM}", file=source, hint=hint)
+    try:
+        done = subprocess.run(
+            [program, "-i", source, "--list"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env=dict(environ),
+        )
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{PROGRAM} took longer than {TIMEOUT_S} s", file=source) from None
+    if done.returncode != 0 or b"Unable to parse" in done.stderr:
+        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        last = next((row for row in said if "Unable to parse" in row or "ERROR" in row), said[-1] if said else "")
+        raise UsageError(f"{PROGRAM} failed (exit code {done.returncode}): {last[:200]!r}", file=source)
+    return done.stdout.decode("utf-8", "replace")
+
+
+def parse(text: str, name: str) -> object:
+    """The data in this JSON text.
+
+    Raises:
+        UsageError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"{PROGRAM} gave no JSON: {str(problem)[:200]}", file=name) from None
+
+
+def is_listing(data: object) -> bool:
+    """Whether this looks like the output of `ansible-inventory --list` or an inventory script."""
+    return isinstance(data, dict) and isinstance(data.get(_META), dict)
+
+
+def read(data: object, name: str, folder: str, tree: Tree) -> None:
+    """Add the groups, hosts and merged variables of a listing to the tree.
+
+    Raises:
+        UsageError: it is not a listing, or a name in it is not allowed.
+    """
+    if not isinstance(data, dict):
+        raise UsageError("no listing: it must be a mapping of groups", file=name)
+    _Reader(name, folder, tree, data).read()
+
+
+class _Reader:
+    def __init__(self, name: str, folder: str, tree: Tree, data: Mapping[str, object]) -> None:
+        self.name, self.folder, self.tree, self.data = name, folder, tree, data
+        meta = data.get(_META)
+        hostvars = meta.get("hostvars") if isinstance(meta, dict) else None
+        self.hostvars: Mapping[str, object] = hostvars if isinstance(hostvars, dict) else {}
+
+    def read(self) -> None:
+        for name, body in self.data.items():
+            if name != _META:
+                self._group(name, body)
+        ungrouped = self.tree.groups["ungrouped"]
+        for host in self.hostvars:
+            if host not in self.tree.hosts:
+                self._host(host, ungrouped)
+
+    def _group(self, name: str, body: object) -> None:
+        group = self.tree.add_group(name, self.name, 0)
+        body = {"hosts": body} if isinstance(body, list) else body
+        if not isinstance(body, dict):
+            raise UsageError(f"{name}: no group, it has no {', '.join(_LIKE_A_GROUP)}", file=self.name)
+        for host in _texts(body.get("hosts")):
+            self._host(host, group)
+        for child in _texts(body.get("children")):
+            self.tree.add_child(group, self.tree.add_group(child, self.name, 0), self.name, 0)
+        if isinstance(values := body.get("vars"), dict):
+            group.layers.append(self._layer(values))
+
+    def _host(self, name: str, group: Group) -> None:
+        try:
+            written = parse_entry(name)
+        except UsageError as problem:
+            raise UsageError(problem.message, file=self.name, hint=problem.hint) from None
+        known = self.tree.hosts.get(name)
+        first = known is None or known.file != self.name
+        values = self.hostvars.get(name) if first else None
+        self.tree.add_hosts(written, group, self._layer(values if isinstance(values, dict) else {}))
+
+    def _layer(self, values: Mapping[str, object]) -> Layer:
+        return Layer({key: _decoded(value) for key, value in values.items()}, self.name, self.folder)
+
+
+def _texts(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+def _decoded(value: object) -> object:
+    """Ansible's own marks in JSON: an encrypted value stays closed, an unsafe one is plain text."""
+    if isinstance(value, dict) and len(value) == 1:
+        if isinstance(text := value.get("__ansible_vault"), str):
+            return Tagged("!vault", text)
+        if isinstance(text := value.get("__ansible_unsafe"), str):
+            return Tagged("!unsafe", text)
+    return value

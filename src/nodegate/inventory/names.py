@@ -1,0 +1,92 @@
+"""Names of nodes and addresses: strict, since they become folder names and words of command lines."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.inventory import ranges
+from nodegate.inventory.ranges import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+NODE_NAME = re.compile(r"(?=.{1,200}\Z)[A-Za-z0-9_](?:[A-Za-z0-9_-]|\.(?!\.))*(?<![.-])", re.ASCII)
+ADDRESS = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_:][A-Za-z0-9_.:-]*(?:%[A-Za-z0-9_.-]{1,30})?", re.ASCII)
+USER = re.compile(r"(?=.{1,128}\Z)[A-Za-z0-9_][A-Za-z0-9_.@\\+-]*\$?", re.ASCII)
+GROUP_NAME = re.compile(r"(?=.{1,200}\Z)\w[\w.@+-]*")
+
+_USER_PART = re.compile(r"(?P<user>[^@\[\]]+)@(?P<rest>.+)")
+_PORT_PART = re.compile(r"(?P<rest>(?:[^:\[\]]|\[[^\]]*\])+):(?P<port>[0-9]{1,9})", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a host entry says: `user@gpu[001:128]:2222` names 128 nodes."""
+
+    names: tuple[str, ...]
+    port: int | None = None
+    user: str | None = None
+
+
+def parse_entry(text: str) -> Written:
+    """The nodes that an entry names, with the port and user in it.
+
+    Raises:
+        UsageError: a range or a name in it is not allowed, or the port is no port.
+    """
+    rest, user, port = text, None, None
+    if match := _USER_PART.fullmatch(rest):
+        user, rest = match["user"], match["rest"]
+        if not USER.fullmatch(user):
+            raise UsageError(f"{shown(user)} is no user name")
+    if match := _PORT_PART.fullmatch(rest):
+        rest, port = match["rest"], int(match["port"])
+        if not 0 < port < 65536:
+            raise UsageError(f"{shown(text)}: port {port} is not between 1 and 65535")
+    elif rest.endswith(":"):
+        raise UsageError(f"{shown(text)}: a port is missing behind the colon")
+    names = tuple(ranges.expand(rest))
+    for name in names:
+        check_node_name(name)
+    return Written(names, port, user)
+
+
+def check_node_name(name: str) -> None:
+    """Refuse a name that could be taken for an option, a path or a part of a command.
+
+    Raises:
+        UsageError: it is none that a node may have.
+    """
+    if NODE_NAME.fullmatch(name):
+        return
+    if ADDRESS.fullmatch(name) and name.count(":") > 1:
+        hint = "give the node a name and write the IPv6 address as its ansible_host"
+    else:
+        hint = "use letters, digits, '_', '-' and single dots, at most 200, and begin with a letter or digit"
+    raise UsageError(f"{shown(name)} is no node name", hint=hint)
+
+
+def check_group_name(name: object) -> str:
+    """The name, if a group may have it.
+
+    Raises:
+        UsageError: it may not.
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"the group name {shown(str(name))} is no text", hint="put it in quotes")
+    if not GROUP_NAME.fullmatch(name):
+        raise UsageError(f"{shown(name)} is no group name", hint="use letters, digits, '_', '-' and dots")
+    return name
+
+
+def colliding(names: Iterable[str]) -> tuple[str, str] | None:
+    """Two names that differ in capitals only, so that their folders would be one on some file systems."""
+    seen: dict[str, str] = {}
+    for name in names:
+        other = seen.setdefault(name.casefold(), name)
+        if other != name:
+            return other, name
+    return None

@@ -1,0 +1,126 @@
+"""`--nodes`: Ansible's host patterns and Slurm's hostlists, over the names of one inventory.
+
+`gpu[001-128,130]` · `gpu:!gpu005:&rack1` · `rack*` · `~gpu0(01|02)` · `gpu[0:3]`, the first four of a group.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.inventory import hostlist, ranges
+from nodegate.inventory.ranges import shown
+from nodegate.strict_yaml import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+_SUBSCRIPT = re.compile(
+    r"(?P<base>.+)\[(?:(?P<index>-?[0-9]{1,9})|(?P<low>[0-9]{1,9}):(?P<high>[0-9]{0,9}))\]", re.ASCII
+)
+_MAX_PATTERN = 65536
+
+
+def select(pattern: str, hosts: Sequence[str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """The hosts that a pattern stands for, in the order of the inventory.
+
+    Terms are separated by `:`, `,` or white space and joined; then `&term` keeps only its hosts, and `!term` takes
+    its hosts away, wherever they stand. Every term must match something, and every name of a hostlist must exist.
+
+    Raises:
+        UsageError: a term matches nothing or is no pattern, or no host is left.
+    """
+    if len(pattern) > _MAX_PATTERN:
+        raise UsageError("--nodes: the pattern is too long", hint="write the nodes into a list and give --inventory")
+    terms = ranges.split_outside_brackets(pattern, ":, \t\r\n")
+    find = _Finder(hosts, groups)
+    chosen: set[str] = set()
+    plain = [term for term in terms if term[0] not in "!&"]
+    for term in plain:
+        chosen |= set(find(term))
+    if not plain:
+        chosen = set(hosts)
+    for term in terms:
+        if term[0] == "&":
+            chosen &= set(find(term[1:], partly=True))
+    for term in terms:
+        if term[0] == "!":
+            chosen -= set(find(term[1:], partly=True))
+    if not chosen:
+        raise UsageError(f"--nodes {shown(pattern)}: no node is left", hint=f"the inventory has {_few(hosts)}")
+    return tuple(host for host in hosts if host in chosen)
+
+
+class _Finder:
+    """Finds the hosts of one term."""
+
+    def __init__(self, hosts: Sequence[str], groups: Mapping[str, tuple[str, ...]]) -> None:
+        self._hosts, self._groups = dict.fromkeys(hosts), groups
+
+    def __call__(self, term: str, *, partly: bool = False) -> Sequence[str]:
+        """`partly`: names of a hostlist may be missing, as long as one is there."""
+        if term in self._hosts:
+            return (term,)
+        found = self._by_name(term)
+        if found is None:
+            found = self._hostlist(term, partly=partly) if "[" in term else ()
+        if not found and term not in self._groups:
+            raise self._nothing(term)
+        return found
+
+    def _by_name(self, term: str) -> Sequence[str] | None:
+        """By group, regular expression, glob or subscript; None when it is none of these."""
+        if term in self._groups:
+            return self._groups[term]
+        if term.startswith("~"):
+            return self._matching(_regex(term[1:]).match)
+        subscript = _SUBSCRIPT.fullmatch(term)
+        base = subscript["base"] if subscript else term
+        if set(base) & set("*?"):
+            found: Sequence[str] | None = self._matching(re.compile(fnmatch.translate(base)).match)
+        else:
+            found = self._groups.get(base) if subscript else None
+        return found if found is None or subscript is None else _cut(found, subscript, term)
+
+    def _matching(self, match: Callable[[str], object]) -> Sequence[str]:
+        """Hosts of the groups whose name matches, then hosts whose own name does."""
+        found = dict.fromkeys(host for group, hosts in self._groups.items() if match(group) for host in hosts)
+        return tuple(found | dict.fromkeys(host for host in self._hosts if match(host)))
+
+    def _hostlist(self, term: str, *, partly: bool) -> Sequence[str]:
+        names = hostlist.expand(term)
+        missing = [name for name in names if name not in self._hosts]
+        if missing and not partly and len(missing) < len(names):
+            raise UsageError(
+                f"--nodes {shown(term)}: not in the inventory: {_few(missing)}", hint="name only nodes that it has"
+            )
+        return [name for name in names if name in self._hosts]
+
+    def _nothing(self, term: str) -> UsageError:
+        known = [*self._hosts, *self._groups]
+        return UsageError(f"--nodes: nothing is called {shown(term)}", hint=did_you_mean(term, known))
+
+
+def _regex(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as problem:
+        raise UsageError(f"--nodes ~{text[:80]}: no regular expression: {problem}") from None
+
+
+def _cut(hosts: Sequence[str], subscript: re.Match[str], term: str) -> Sequence[str]:
+    """One host by its index, or those of an inclusive range."""
+    if subscript["index"] is None:
+        end = int(subscript["high"]) + 1 if subscript["high"] else len(hosts)
+        return hosts[int(subscript["low"]) : end]
+    try:
+        return (hosts[int(subscript["index"])],)
+    except IndexError:
+        raise UsageError(f"--nodes {shown(term)}: there are only {len(hosts)} hosts") from None
+
+
+def _few(names: Iterable[str]) -> str:
+    text = hostlist.fold(names)
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -1,0 +1,47 @@
+"""Whether a node works for somebody now. A busy node is left alone at night."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate.facts import NodeFacts
+
+# These hold a GPU's device node all day without using the GPU.
+DAEMONS = frozenset(
+    {"nvidia-persistenced", "nvidia-persiste", "nv-hostengine", "nv-fabricmanager", "nv-fabricmanage", "dcgm-exporter"}
+)
+
+
+def busy_reason(facts: NodeFacts) -> str:
+    """Who works on the node, in one line; empty when nobody is seen."""
+    return _slurm(facts) or _processes(facts)
+
+
+def _slurm(facts: NodeFacts) -> str:
+    try:
+        jobs = facts.jobs.slurm_jobs
+    except CannotMeasure:
+        return ""
+    if isinstance(jobs, Unknown) or not jobs:
+        return ""
+    return f"Slurm job {', '.join(jobs[:3])} runs here"
+
+
+def _processes(facts: NodeFacts) -> str:
+    try:
+        devices = facts.gpus.devices
+    except CannotMeasure:
+        return ""
+    found = [
+        f"{process.name} (pid {process.pid}) on GPU {gpu.index}"
+        for gpu in devices
+        if not isinstance(gpu.processes, Unknown)
+        for process in gpu.processes
+        if process.name.rpartition("/")[2] not in DAEMONS
+    ]
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"{found[0]}{more}" if found else ""

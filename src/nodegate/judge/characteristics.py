@@ -1,0 +1,140 @@
+"""What nodes of one platform should have in common: versions, firmware and models, read from the probe's facts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from nodegate.facts import NodeFacts
+    from nodegate.probe.driver import Driver
+    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.probe.host import Host
+    from nodegate.probe.rdma import Rdma
+    from nodegate.probe.services import Services
+    from nodegate.probe.software import Software
+
+MAX_TEXT = 200
+_GIB = 1 << 30
+_NONE = "none"  # known to be absent: a value like any other
+
+
+def characteristics(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    """The node's characteristics by name; what could not be read is Unknown and counts as no value.
+
+    Values that differ between the devices of one node are joined: "96.00.61.00.01 + 96.00.74.00.11".
+    """
+    found: dict[str, Known[str]] = {}
+    found.update(_of(lambda: _gpus(facts.gpus)))
+    found.update(_of(lambda: _driver(facts.driver)))
+    found.update(_of(lambda: _services(facts.services)))
+    found.update(_of(lambda: _host(facts.host)))
+    found.update(_of(lambda: _rdma(facts.rdma)))
+    found.update(_of(lambda: _software(facts.software)))
+    return {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
+
+
+def _of(read: Callable[[], Mapping[str, Known[str]]]) -> Mapping[str, Known[str]]:
+    """What one fact gives; nothing where the node did not give the fact."""
+    try:
+        return read()
+    except CannotMeasure:
+        return {}
+
+
+def _gpus(gpus: Gpus) -> Mapping[str, Known[str]]:
+    def each(read: Callable[[Gpu], Known[str]]) -> Known[str]:
+        return _joined(read(gpu) for gpu in gpus.devices)
+
+    return {
+        "driver version": gpus.driver_version,
+        "CUDA driver version": gpus.cuda_driver_version,
+        "GPU model": each(lambda gpu: gpu.name),
+        "GPU memory": each(lambda gpu: _mebibytes(gpu.memory_total_bytes)),
+        "GPU VBIOS": each(lambda gpu: gpu.vbios),
+        "GPU InfoROM": each(lambda gpu: gpu.inforom_image),
+        "GSP firmware": each(_gsp),
+    }
+
+
+def _gsp(gpu: Gpu) -> Known[str]:
+    if isinstance(gpu.gsp_enabled, Unknown):
+        return gpu.gsp_enabled
+    if not gpu.gsp_enabled:
+        return "off"
+    return "on" if isinstance(gpu.gsp_firmware, Unknown) else f"on ({gpu.gsp_firmware})"
+
+
+def _driver(driver: Driver) -> Mapping[str, Known[str]]:
+    flavour = driver.open_kernel_module
+    if isinstance(flavour, Unknown):
+        return {"kernel module": flavour}
+    return {"kernel module": "open" if flavour else "proprietary"}
+
+
+def _services(services: Services) -> Mapping[str, Known[str]]:
+    version = services.fabric_manager_version
+    absent = isinstance(version, Unknown) and version.why is Why.MISSING
+    return {"fabric manager version": _NONE if absent else version}
+
+
+def _host(host: Host) -> Mapping[str, Known[str]]:
+    return {
+        "kernel": host.kernel_release,
+        "operating system": host.os_name,
+        "BIOS version": host.bios_version,
+        "server model": host.product,
+        "CPU model": host.cpu_model,
+        "memory": _installed(host.memory_total_bytes),
+    }
+
+
+def _rdma(rdma: Rdma) -> Mapping[str, Known[str]]:
+    by_type: dict[str, list[Known[str]]] = {}
+    for device in rdma.devices:
+        if not isinstance(device.hca_type, Unknown):
+            by_type.setdefault(device.hca_type, []).append(device.firmware)
+    return {f"NIC firmware ({hca_type})": _joined(firmwares) for hca_type, firmwares in sorted(by_type.items())}
+
+
+def _software(software: Software) -> Mapping[str, Known[str]]:
+    nccl: Known[str]
+    if isinstance(software.nccl, Unknown):
+        nccl = software.nccl
+    else:
+        nccl = _joined(library.version for library in software.nccl) if software.nccl else _NONE
+    cuda = software.cuda
+    ofed = software.ofed
+    absent = isinstance(ofed, Unknown) and ofed.why is Why.MISSING
+    return {
+        "NCCL version": nccl,
+        "CUDA toolkit": cuda if isinstance(cuda, Unknown) else " + ".join(sorted(set(cuda.values()))) or _NONE,
+        "OFED version": _NONE if absent else ofed if isinstance(ofed, Unknown) else ofed.strip().rstrip(":"),
+    }
+
+
+def _joined(values: Iterable[Known[str]]) -> Known[str]:
+    """The distinct known values; unknown when none is known."""
+    every = list(values)
+    known = sorted({value for value in every if not isinstance(value, Unknown)})
+    if known:
+        return " + ".join(known)
+    return next((value for value in every if isinstance(value, Unknown)), Unknown(Why.MISSING, "no such device"))
+
+
+def _mebibytes(size: Known[int]) -> Known[str]:
+    return size if isinstance(size, Unknown) else f"{size >> 20} MiB"
+
+
+def _installed(size: Known[int]) -> Known[str]:
+    """The installed size that a kernel which keeps 1-2 % for itself would show like this: up to the next DIMM size."""
+    if isinstance(size, Unknown):
+        return size
+    gib = size / _GIB
+    step = 64 if gib >= 512 else 16 if gib >= 64 else 1
+    return f"{math.ceil(gib / step) * step} GiB"

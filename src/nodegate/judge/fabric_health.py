@@ -1,0 +1,67 @@
+"""The health mask of a GPU's NVLink fabric, field by field (nvml.h, NVML_GPU_FABRIC_HEALTH_MASK_*)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nodegate.judge.verdict import Verdict
+
+FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
+FABRIC_SUMMARIES = {0: "not supported", 1: "healthy", 2: "unhealthy", 3: "limited capacity"}
+FABRIC_SUMMARY_VERDICTS = {0: Verdict.SKIP, 1: Verdict.PASS, 2: Verdict.FAIL, 3: Verdict.FAIL}
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A field of the mask; `words` gives each value's verdict and sentence, 0 always means: not supported."""
+
+    shift: int
+    width: int  # a mask of the field's bits: bindings before 13.615 have wrong widths, so they stand here
+    name: str
+    words: dict[int, tuple[Verdict, str]]
+
+
+_CONFIGURATION = (
+    "system GUID is wrong",
+    "chassis serial number is wrong",
+    "no partition",
+    "too few NVLinks",
+    "GPU firmware does not fit",
+    "invalid location",
+    "GPU state is invalid",
+)
+_FIELDS = (
+    _Field(0, 0x3, "bandwidth", {1: (Verdict.FAIL, "bandwidth is degraded"), 2: (Verdict.PASS, "")}),
+    _Field(2, 0x3, "route recovery", {1: (Verdict.WARN, "route recovery in progress"), 2: (Verdict.PASS, "")}),
+    _Field(4, 0x3, "route", {1: (Verdict.FAIL, "route is unhealthy"), 2: (Verdict.PASS, "")}),
+    _Field(6, 0x3, "access timeout", {1: (Verdict.FAIL, "access timeout recovery pending"), 2: (Verdict.PASS, "")}),
+    _Field(
+        8,
+        0xF,
+        "configuration",
+        {
+            1: (Verdict.PASS, ""),
+            **{code: (Verdict.FAIL, f"configuration: {words}") for code, words in enumerate(_CONFIGURATION, start=2)},
+        },
+    ),
+    _Field(12, 0x3, "partition", {1: (Verdict.PASS, ""), 2: (Verdict.FAIL, "no partition assigned")}),
+    _Field(14, 0x3, "fabric manager", {1: (Verdict.PASS, ""), 2: (Verdict.FAIL, "fabric manager disconnected")}),
+)
+
+
+@dataclass(frozen=True)
+class FabricHealth:
+    """A mask in words: what is wrong, each with its verdict, and how many fields said anything at all."""
+
+    wrong: tuple[tuple[Verdict, str], ...]
+    told: int
+
+
+def decode(mask: int) -> FabricHealth:
+    """The mask's fields. Healthy H100: 426 (0x1aa), all of the first five told and none of them bad."""
+    values = [(field, mask >> field.shift & field.width) for field in _FIELDS]
+    told = [(field, value) for field, value in values if value]
+    judged = [
+        field.words.get(value, (Verdict.ERROR, f"{field.name} has the unknown value {value}")) for field, value in told
+    ]
+    return FabricHealth(tuple(entry for entry in judged if entry[0] is not Verdict.PASS), len(told))

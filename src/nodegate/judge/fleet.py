@@ -1,0 +1,150 @@
+"""The nodes of one run compared: what most nodes of a platform have in common, and who differs."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import NotJudged
+from nodegate.judge.characteristics import characteristics
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Difference", "DriftRow", "Fleet", "characteristics"]
+
+MIN_NODES = 3  # of two nodes that differ, nobody can say which one is odd
+MAX_SHOWN = 4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One characteristic in which a node is not like the majority of its platform.
+
+    `count` of `total` nodes have the majority's value; `majority` is "" when no value is held by more than half, and
+    then `values` says what there is.
+    """
+
+    characteristic: str
+    value: str
+    majority: str
+    count: int
+    total: int
+    values: str = ""
+
+    def __str__(self) -> str:
+        if self.majority:
+            return f"{self.value}, {self.count} of {self.total} nodes have {self.majority}"
+        return f"{self.value}, but no value is held by most of {self.total} nodes ({self.values})"
+
+
+@dataclass(frozen=True)
+class DriftRow:
+    """One characteristic that is not the same on all nodes of a platform; `others` maps each odd value to its nodes."""
+
+    platform: str
+    characteristic: str
+    majority: str  # "" when no value is held by more than half
+    count: int
+    total: int
+    others: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Tally:
+    """How often each value of one characteristic was seen on one platform."""
+
+    counts: Counter[str]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def majority(self) -> tuple[str, int]:
+        """The value of more than half of the nodes and its count; ("", 0) when there is none."""
+        value, count = self.counts.most_common(1)[0]
+        return (value, count) if 2 * count > self.total else ("", 0)
+
+    def __str__(self) -> str:
+        shown = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        more = f", {len(shown) - MAX_SHOWN} more" if len(shown) > MAX_SHOWN else ""
+        return ", ".join(f"{count} x {value}" for value, count in shown[:MAX_SHOWN]) + more
+
+
+class Fleet:
+    """The characteristics of all nodes of a run, by platform.
+
+    Args:
+        nodes: for each node its platform ("" when unknown) and its characteristics.
+    """
+
+    def __init__(self, nodes: Mapping[str, tuple[str, Mapping[str, Known[str]]]]) -> None:
+        self._nodes = nodes
+        self._members: Counter[str] = Counter(platform for platform, _ in nodes.values())
+        counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        for platform, values in nodes.values():
+            for name, value in values.items():
+                if not isinstance(value, Unknown):
+                    counts[platform, name][value] += 1
+        self._tallies = {key: _Tally(counter) for key, counter in counts.items()}
+
+    def compare(self, node: str) -> tuple[Difference, ...]:
+        """In what this node differs from the majority of its platform; values that nobody could read count for nothing.
+
+        Raises:
+            NotJudged: its platform is unknown, or fewer than three nodes of it are in this run.
+        """
+        return tuple(
+            _difference(name, value, tally)
+            for name, value, tally in self._comparable(node)
+            if value != tally.majority[0]
+        )
+
+    def agreeing(self, node: str) -> tuple[str, ...]:
+        """The characteristics in which this node is like the majority of its platform: the evidence for a pass.
+
+        Raises:
+            NotJudged: as for `compare`.
+        """
+        return tuple(name for name, value, tally in self._comparable(node) if value == tally.majority[0])
+
+    def drift(self) -> tuple[DriftRow, ...]:
+        """Every characteristic that differs between nodes of one platform, for the report."""
+        odd = {key: tally for key, tally in self._tallies.items() if key[0] and len(tally.counts) > 1}
+        holders: defaultdict[tuple[str, str], defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+        for node, (platform, values) in self._nodes.items():
+            for name, value in values.items():
+                key = (platform, name)
+                if key in odd and not isinstance(value, Unknown) and value != odd[key].majority[0]:
+                    holders[key][value].append(node)
+        rows = []
+        for (platform, name), tally in sorted(odd.items()):
+            majority, count = tally.majority
+            others = {value: tuple(sorted(nodes)) for value, nodes in sorted(holders[platform, name].items())}
+            rows.append(DriftRow(platform, name, majority, count, tally.total, others))
+        return tuple(rows)
+
+    def _comparable(self, node: str) -> list[tuple[str, str, _Tally]]:
+        """The characteristics of this node that at least three nodes of its platform have."""
+        platform, values = self._nodes.get(node, ("", {}))
+        if not platform:
+            raise NotJudged("not judged: the platform is unknown, so there is nothing to compare this node with")
+        if self._members[platform] < MIN_NODES:
+            raise NotJudged(
+                f"not judged: {self._members[platform]} of platform {platform} in this run, {MIN_NODES} are needed"
+            )
+        found = []
+        for name, value in values.items():
+            if not isinstance(value, Unknown):
+                tally = self._tallies[platform, name]
+                if tally.total >= MIN_NODES:
+                    found.append((name, value, tally))
+        return found
+
+
+def _difference(name: str, value: str, tally: _Tally) -> Difference:
+    majority, count = tally.majority
+    return Difference(name, value, majority, count, tally.total, "" if majority else str(tally))

@@ -1,0 +1,21 @@
+"""How far a GPU is from the temperature at which it slows down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from nodegate.probe.gpu import Gpu
+
+
+def margin_c(gpu: Gpu) -> Known[int]:
+    """Degrees left: T.Limit where the device has it, else its slowdown temperature less the present one."""
+    if not isinstance(gpu.temperature_margin_c, Unknown):
+        return gpu.temperature_margin_c
+    if isinstance(gpu.temperature_slowdown_c, Unknown):
+        return gpu.temperature_slowdown_c
+    if isinstance(gpu.temperature_c, Unknown):
+        return gpu.temperature_c
+    return gpu.temperature_slowdown_c - gpu.temperature_c

@@ -1,0 +1,80 @@
+"""Kernel lines that are no Xid, folded: one incident per rule and device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.judge.log_time import shown, times
+from nodegate.knowledge.tables import LineRule, lines
+from nodegate.unknown import Known  # noqa: TC001
+
+if TYPE_CHECKING:
+    from nodegate.judge.log_time import Moment
+    from nodegate.judge.verdicts import Verdicts
+    from nodegate.probe.kernel_log import KernelLine, KernelLog
+
+MAX_QUOTED = 200
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Lines of one sort about one device, within one boot."""
+
+    rule: LineRule
+    device: str  # "" when the line names none
+    lines: tuple[KernelLine, ...]
+
+    @property
+    def last_s(self) -> Known[float]:
+        """When it was last seen."""
+        return self.lines[-1].epoch_s
+
+    @property
+    def message(self) -> str:
+        """What was seen and when, with the first line as the kernel wrote it."""
+        when = times(len(self.lines), self.lines[0].epoch_s, self.last_s)
+        return f'{self.rule.meaning}, {when}: "{self.lines[0].text[:MAX_QUOTED]}"'
+
+
+def rule_of(text: str) -> LineRule | None:
+    """The first rule that fits a line."""
+    return next((rule for rule in lines() if rule.pattern.search(text)), None)
+
+
+def incidents(log: KernelLog, subject: str, moment: Moment) -> tuple[Incident, ...]:
+    """The incidents that one check judges, in the order in which they began."""
+    found: dict[tuple[str, str, bool], list[KernelLine]] = {}
+    rules: dict[str, LineRule] = {}
+    for line in log.lines:
+        rule = rule_of(line.text)
+        if rule is not None and rule.subject == subject:
+            rules[rule.name] = rule
+            key = (rule.name, device_of(rule, line.text), moment.earlier_boot(line.epoch_s))
+            found.setdefault(key, []).append(line)
+    return tuple(Incident(rules[name], device, tuple(group)) for (name, device, _), group in found.items())
+
+
+def device_of(rule: LineRule, text: str) -> str:
+    """The device that a line names, as its rule says; "" when it names none."""
+    match = rule.pattern.search(text)
+    groups = match.groupdict() if match else {}
+    named = groups.get("device") or groups.get("netdev") or ""
+    return named.rstrip(":.")
+
+
+def tell(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts, *, default: str) -> None:
+    """A finding for each incident; `default` names the node's part where the line names no device."""
+    for incident in incidents(log, subject, moment):
+        verdict, remark = moment.weigh(incident.rule, incident.last_s)
+        verdicts.found(
+            verdict,
+            subject=f"{default} {incident.device}" if incident.device else default,
+            message=f"{incident.message}{f' ({remark})' if remark else ''}",
+            remedy=incident.rule.action,
+            metric=incident.rule.name,
+            value=len(incident.lines),
+            unit="lines",
+        )
+    if not verdicts.findings:
+        verdicts.passed(subject="kernel log", message=f"no such line since {shown(log.since_epoch_s)}")

@@ -1,0 +1,89 @@
+"""When a kernel line still speaks about the node: this boot or an earlier one, within the window or before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from nodegate.judge.verdict import Verdict
+from nodegate.knowledge.tables import Lasts
+from nodegate.profile import Profile
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from nodegate.judge.verdict import Limit
+    from nodegate.knowledge.tables import Rule
+    from nodegate.probe.kernel_log import KernelLog
+
+# The clock is often stepped after the first messages of a boot: a line so little before it belongs to it.
+_CLOCK_STEP_S = 60.0
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The frame in which kernel lines are judged. Times are the node's own clock, in seconds."""
+
+    now_s: float
+    boot_s: Known[float]
+    window_h: float
+    profile: Profile
+
+    @staticmethod
+    def of(log: KernelLog, now_s: float, window: Limit, profile: Profile) -> Moment:
+        """The frame for this log; `window` is in hours."""
+        return Moment(now_s=now_s, boot_s=log.boot_epoch_s, window_h=float(str(window.value)), profile=profile)
+
+    def earlier_boot(self, epoch_s: Known[float]) -> bool:
+        """Whether the line is known to be of an earlier boot; one without a time counts as of this boot."""
+        if isinstance(epoch_s, Unknown) or isinstance(self.boot_s, Unknown):
+            return False
+        return epoch_s < self.boot_s - _CLOCK_STEP_S
+
+    def recent(self, epoch_s: Known[float]) -> bool:
+        """Whether the line is in the window; one without a time counts as in it."""
+        return isinstance(epoch_s, Unknown) or epoch_s >= self.now_s - self.window_h * 3600
+
+    def weigh(self, rule: Rule, epoch_s: Known[float], verdict: Verdict | None = None) -> tuple[Verdict, str]:
+        """The verdict on an event that was last seen at `epoch_s`, and a remark on its age.
+
+        A fault that a reboot has settled warns while it is recent and at delivery; later it is only told. What no
+        reboot settles (a failed row remap) stays as it is.
+        """
+        fresh = self._verdict(rule) if verdict is None else verdict
+        if rule.lasts is Lasts.WINDOW:
+            settled = "" if self.recent(epoch_s) else f"more than {self.window_h:g} h ago"
+        elif not self.earlier_boot(epoch_s):
+            settled = ""
+        elif rule.lasts is Lasts.GOOD:
+            return fresh, "before this boot; a reboot does not settle it"
+        elif rule.lasts is Lasts.COLD:
+            settled = "before this boot; only power off and on settles it"
+        else:
+            settled = f"settled by the reboot at {shown(self.boot_s)}"
+        if not settled:
+            return fresh, ""
+        told = self.profile is Profile.DELIVERY or self.recent(epoch_s)
+        return (Verdict.WARN if told and fresh is not Verdict.PASS else Verdict.PASS), settled
+
+    def _verdict(self, rule: Rule) -> Verdict:
+        return rule.delivery if self.profile is Profile.DELIVERY else rule.bootcheck
+
+
+def shown(epoch_s: Known[float]) -> str:
+    """A time for people, in UTC."""
+    if isinstance(epoch_s, Unknown):
+        return "an unknown time"
+    try:
+        return datetime.fromtimestamp(epoch_s, timezone.utc).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return "an impossible time"
+
+
+def times(count: int, first_s: Known[float], last_s: Known[float]) -> str:
+    """How often and when: "once at ...", "14 times from ... to ..."."""
+    if count == 1:
+        return f"once at {shown(first_s)}"
+    if shown(first_s) == shown(last_s):
+        return f"{count} times at {shown(first_s)}"
+    return f"{count} times from {shown(first_s)} to {shown(last_s)}"

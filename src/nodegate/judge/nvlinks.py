@@ -1,0 +1,104 @@
+"""The NVLinks of a GPU in the shapes that checks judge: which are down, how fast, with which errors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.judge.gpus import lacks
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nodegate.judge.verdicts import Verdicts
+    from nodegate.probe.gpu import Gpu, NvLink
+
+SATURATED = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # all ones: a counter at its end, or none at all
+
+
+@dataclass(frozen=True)
+class LinkErrors:
+    """The errors of a GPU's links: a sentence per kind in `bad`, `told` counts the links whose counters were read."""
+
+    bad: tuple[str, ...]
+    unread: tuple[tuple[int, Unknown], ...]
+    told: int
+    crc: int
+
+
+def linked(gpus: Iterable[Gpu], count: Limit | None, verdicts: Verdicts) -> Iterator[tuple[Gpu, tuple[NvLink, ...]]]:
+    """The GPUs that have NVLinks, with them; for the others a `skip` or `error` finding says why they are left out.
+
+    Raises:
+        NotJudged: the platform has no NVLink (`nvlink.count` is 0).
+    """
+    if count is not None and count.value == 0:
+        verdicts.skip(f"this platform has no NVLink ({count.source})")
+    for gpu in gpus:
+        if gpu.mig_enabled is True:
+            message = "MIG is on: its instances do not use NVLink"
+            verdicts.found(Verdict.SKIP, subject=gpu.subject, message=message)
+        elif not isinstance(gpu.nvlinks, Unknown) and (gpu.nvlinks or count is not None):
+            yield gpu, gpu.nvlinks
+        elif not isinstance(gpu.nvlinks, Unknown):
+            verdicts.found(Verdict.SKIP, subject=gpu.subject, message="has no NVLink")
+        elif count is not None or not lacks(verdicts, gpu, "NVLink", gpu.nvlinks):
+            verdicts.unknown(subject=gpu.subject, what="the state of its NVLinks", reason=gpu.nvlinks)
+
+
+def links_down(links: Iterable[NvLink]) -> tuple[list[int], list[tuple[int, Unknown]]]:
+    """The numbers of the links that are down, and those whose state could not be read, with the reason."""
+    down, unread = [], []
+    for link in links:
+        if isinstance(link.up, Unknown):
+            unread.append((link.link, link.up))
+        elif not link.up:
+            down.append(link.link)
+    return down, unread
+
+
+def speeds_mbps(links: Iterable[NvLink]) -> list[int]:
+    """The speeds of the links that are up, where they are told."""
+    return [link.speed_mbps for link in links if link.up is True and isinstance(link.speed_mbps, int)]
+
+
+def slow(links: Iterable[NvLink], limit: Limit) -> list[NvLink]:
+    """The links that are up and not proven fast: below the limit, or of unknown speed."""
+    least = limit.value if isinstance(limit.value, (int, float)) else 0
+    return [
+        link
+        for link in links
+        if link.up is True and not (isinstance(link.speed_mbps, int) and link.speed_mbps >= least)
+    ]
+
+
+def errors(links: Iterable[NvLink]) -> LinkErrors:
+    """Replay and recovery counts by link; a counter that stands at its end says nothing and is left out."""
+    found = list(links)
+    bad = [
+        f"NVLink {word}s since driver load: {', '.join(f'{count} on link {link}' for link, count in counts)}"
+        for word, counts in (
+            ("replay", _counted((link.link, link.replay_errors) for link in found)),
+            ("recovery event", _counted((link.link, link.recovery_errors) for link in found)),
+        )
+        if counts
+    ]
+    readings = [(link.link, reading) for link in found for reading in (link.replay_errors, link.recovery_errors)]
+    unread = {link: why for link, why in readings if isinstance(why, Unknown) and not _absent(why)}
+    told = sum(_says(link.replay_errors) or _says(link.recovery_errors) for link in found)
+    crc = sum(link.crc_errors for link in found if isinstance(link.crc_errors, int) and _says(link.crc_errors))
+    return LinkErrors(tuple(bad), tuple(unread.items()), told, crc)
+
+
+def _counted(readings: Iterable[tuple[int, Known[int]]]) -> list[tuple[int, int]]:
+    return [(link, count) for link, count in readings if isinstance(count, int) and _says(count) and count > 0]
+
+
+def _says(reading: Known[int]) -> bool:
+    return not isinstance(reading, Unknown) and reading not in SATURATED
+
+
+def _absent(reason: Unknown) -> bool:
+    return reason.why in (Why.NOT_SUPPORTED, Why.MISSING)

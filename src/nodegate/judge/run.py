@@ -1,0 +1,87 @@
+"""One check on one node: call it, and turn what it says or raises into a record. No pytest, no I/O."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, NotJudged
+from nodegate.judge.verdict import Finding, Record, Verdict
+from nodegate.judge.verdicts import Verdicts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nodegate.suite import Check
+
+
+def judge(check: Check, resolve: Callable[[str], object], node: str) -> Record:
+    """Run a check over the facts that `resolve` gives by argument name.
+
+    `resolve` may raise CannotMeasure (the fact could not be had: `error`) or NotJudged (`skip`). Anything else that
+    is raised is a fault of the check itself: `error` too, with the place, for it proves nothing about the node.
+    """
+    started = time.monotonic()
+    verdicts = Verdicts()
+    ending: Finding | None = None
+    try:
+        arguments = {name: verdicts if name == "verdicts" else resolve(name) for name in check.asks_for}
+        check.function(**arguments)
+    except (CannotMeasure, NotJudged) as said:
+        ending = refusal(said, subject=node)
+    except Exception as fault:  # noqa: BLE001 - a check's own fault must never pass for a verdict on the node
+        ending = own_fault(fault, subject=node)
+    return record_of(check, node, verdicts, ending, duration_s=time.monotonic() - started)
+
+
+def refusal(said: CannotMeasure | NotJudged, *, subject: str) -> Finding:
+    """The finding for a check that could not, or need not, judge."""
+    if isinstance(said, CannotMeasure):
+        line = f"{subject}: {said.reason} - {said.next_step}"
+        return Finding(subject=subject, verdict=Verdict.ERROR, message=line, action=said.next_step)
+    return Finding(subject=subject, verdict=Verdict.SKIP, message=str(said))
+
+
+def own_fault(fault: BaseException, *, subject: str) -> Finding:
+    """The finding for a check that broke: our fault, not the node's."""
+    frames = traceback.extract_tb(fault.__traceback__)
+    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    line = f"{subject}: the check itself failed ({type(fault).__name__}: {fault}{place})"
+    step = "report this as a fault of nodegate, with the node's evidence file"
+    return Finding(subject=subject, verdict=Verdict.ERROR, message=f"{line} - {step}", action=step)
+
+
+def record_of(
+    check: Check,
+    node: str,
+    verdicts: Verdicts,
+    ending: Finding | None = None,
+    *,
+    duration_s: float = 0.0,
+    evidence: Sequence[str] = (),
+) -> Record:
+    """The record of a check from its findings and, where it did not run to its end, how it ended."""
+    findings = [*verdicts.findings, *([ending] if ending else [])]
+    if not findings:
+        line = f"{node}: the check found nothing to judge"
+        findings = [Finding(subject=node, verdict=Verdict.ERROR, message=line, action="look at the evidence file")]
+    overall = Verdicts()
+    overall.findings = findings
+    return Record(
+        node=node,
+        check=check.id,
+        verdict=overall.verdict,
+        message=_headline(findings, overall.verdict),
+        findings=tuple(findings),
+        failure_modes=check.failure_modes,
+        evidence=tuple(evidence),
+        duration_s=duration_s,
+    )
+
+
+def _headline(findings: list[Finding], verdict: Verdict) -> str:
+    """The first of the worst findings, and how many more there are of it."""
+    decisive = [finding.message for finding in findings if finding.verdict is verdict]
+    more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 else ""
+    return f"{decisive[0]}{more}"

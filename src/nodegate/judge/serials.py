@@ -1,0 +1,30 @@
+"""The serial numbers of a node's parts, for the manifest of an acceptance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate.facts import NodeFacts
+
+
+def serials(facts: NodeFacts) -> dict[str, str]:
+    """Part -> serial number: the chassis and each GPU, as far as the node knows them."""
+    found: dict[str, str] = {}
+    try:
+        chassis = facts.host.serial
+        if not isinstance(chassis, Unknown) and chassis:
+            found["chassis"] = chassis
+    except CannotMeasure:
+        pass
+    try:
+        devices = facts.gpus.devices
+    except CannotMeasure:
+        return found
+    for gpu in devices:
+        if not isinstance(gpu.serial, Unknown) and gpu.serial:
+            found[f"GPU {gpu.index}"] = gpu.serial
+    return found

@@ -1,0 +1,148 @@
+"""The knowledge files of this package, read strictly: a slip of the pen in one is our fault and stops at once."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from nodegate.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Lasts(str, Enum):
+    """How long an event in the kernel log speaks about the node."""
+
+    BOOT = "boot"  # until the node is rebooted
+    COLD = "cold"  # until its power was off: a reboot in the log does not prove that
+    GOOD = "good"  # for good: only a new part ends it
+    WINDOW = "window"  # an occurrence, not a state: for some hours
+
+
+class XidKind(str, Enum):
+    """What an Xid tells."""
+
+    HARDWARE = "hardware"
+    APPLICATION = "application"  # usually the job's own fault
+    CONSEQUENCE = "consequence"  # follows another error
+    SEVERITY = "severity"  # the line itself says Fatal or Nonfatal
+    RECOVERY = "recovery"  # Xid 154: what the driver wants done
+    UNKNOWN = "unknown"  # not in the table
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How an event is judged: at delivery, and (`bootcheck`) in every other profile."""
+
+    name: str
+    lasts: Lasts
+    delivery: Verdict
+    bootcheck: Verdict
+    meaning: str
+    action: str
+
+
+@dataclass(frozen=True)
+class XidRule(Rule):
+    """One Xid."""
+
+    code: int
+    kind: XidKind
+
+
+@dataclass(frozen=True)
+class LineRule(Rule):
+    """One sort of kernel line that is no Xid. The pattern's group `device` (or `netdev`) names what it is about."""
+
+    subject: str  # which check judges it: gpu_driver, pcie, nic, memory, storage, host
+    pattern: re.Pattern[str]
+    example: str
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A setting of NCCL or CUDA that no node should carry for all its jobs. `values` are lower case; "*" is any."""
+
+    name: str
+    values: tuple[str, ...]
+    needs: str  # only harmful where the node has: "rdma", "nvswitch", or anything ("")
+    verdict: Verdict
+    meaning: str
+
+    def matches(self, value: str) -> bool:
+        """Whether this value is the harmful one."""
+        return bool(value.strip()) and ("*" in self.values or value.strip().lower() in self.values)
+
+
+@cache
+def xids() -> Mapping[int, XidRule]:
+    """The Xids by code (xid.csv)."""
+    return {
+        int(row["code"]): XidRule(code=int(row["code"]), kind=XidKind(row["kind"]), **_rule(row))  # type: ignore[arg-type]
+        for row in _rows("xid.csv")
+    }
+
+
+@cache
+def lines() -> tuple[LineRule, ...]:
+    """The other kernel lines, in file order: the first rule that matches a line has it (kernel_lines.csv)."""
+    return tuple(
+        LineRule(
+            subject=row["subject"],
+            pattern=re.compile(row["pattern"]),
+            example=row["example"],
+            **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]
+        )
+        for row in _rows("kernel_lines.csv")
+    )
+
+
+@cache
+def settings() -> tuple[Setting, ...]:
+    """Harmful settings of NCCL and CUDA (nccl_settings.csv)."""
+    return tuple(
+        Setting(
+            name=row["name"],
+            values=tuple(row["value"].lower().split("|")),
+            needs=row["needs"],
+            verdict=Verdict(row["verdict"]),
+            meaning=row["meaning"],
+        )
+        for row in _rows("nccl_settings.csv")
+    )
+
+
+def unknown_xid(code: int) -> XidRule:
+    """The rule for a code that the table does not have: said, never dropped."""
+    return XidRule(
+        name="not in the table",
+        lasts=Lasts.BOOT,
+        delivery=Verdict.WARN,
+        bootcheck=Verdict.WARN,
+        meaning="a code that this version does not know",
+        action="look it up in NVIDIA's Xid catalogue",
+        code=code,
+        kind=XidKind.UNKNOWN,
+    )
+
+
+def _rule(row: Mapping[str, str]) -> dict[str, object]:
+    return {
+        "name": row["name"],
+        "lasts": Lasts(row["lasts"]),
+        "delivery": Verdict(row["delivery"]),
+        "bootcheck": Verdict(row["bootcheck"]),
+        "meaning": row["meaning"],
+        "action": row["action"],
+    }
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = resources.files(__package__).joinpath(name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))

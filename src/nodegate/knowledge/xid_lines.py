@@ -1,0 +1,170 @@
+"""Xid, SXid and lost-GPU lines of the kernel log, read in every form that the drivers print."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nodegate.probe.kernel_log import KernelLine
+    from nodegate.unknown import Known
+
+FELL_OFF_THE_BUS = 79
+RECOVERY_ACTION = 154
+_ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
+# The parenthesis may hold a MIG instance (" GPU-I:05 GPU-CI:00"), the process may be absent, quoted or hold blanks.
+_XID = re.compile(
+    rf"NVRM: Xid \((?:PCI:)?{_ADDRESS}(?P<instance>[^)]{{0,60}})\): (?P<code>\d{{1,5}})\b,? ?(?P<rest>.*)"
+)
+_PROCESS = re.compile(r"pid=(?P<pid>[^,]{0,40})(?:, name=(?P<name>[^,]{0,80}))?(?:, |$)")
+_ANY_XID = re.compile(r"NVRM: Xid\b")
+_SEVERITY = re.compile(r"^\S{1,40}\s+(?P<word>Fatal|Nonfatal)\b")
+_CAUSED_BY = re.compile(r"caused by previous Xid (\d{1,5})")
+_RECOVERY = re.compile(r"changed from 0x[0-9a-fA-F]+ \([^)]*\) to 0x(?P<to>[0-9a-fA-F]+) \((?P<word>[^)]*)\)")
+_LOST = re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{_ADDRESS}: GPU has fallen off the bus")
+_LOST_NAMED = re.compile(rf"NVRM: The NVIDIA GPU {_ADDRESS}")
+_LOST_SAID = re.compile(r"NVRM: fallen off the bus and is not responding")
+_IDENTITY = re.compile(rf"NVRM: GPU at PCI:{_ADDRESS}: GPU-")
+_SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (?P<serial>\w{1,40})")
+_SXID = re.compile(
+    rf"nvidia-nvswitch(?P<switch>\d{{1,3}}): SXid \((?:PCI:)?{_ADDRESS}\): (?P<code>\d{{1,6}})\b,? ?(?P<text>.*)"
+)
+_ANY_SXID = re.compile(r"nvidia-nvswitch\d{1,3}: SXid\b")
+_SXID_SEVERITY = re.compile(r"(?P<word>Fatal|Non-fatal)\b")
+_LINES_OF_ONE_MESSAGE = 3
+
+
+@dataclass(frozen=True)
+class GpuEvent:
+    """One Xid, or a GPU loss that was printed without one (then `code` is 79).
+
+    `severity` is the word of NVLink 5 lines (Fatal, Nonfatal). `cause` is the Xid that the line itself blames.
+    `recovery` is what Xid 154 asks for; "" otherwise.
+    """
+
+    address: str  # "0000:9b:00.0"
+    instance: str  # MIG: "GPU-I:05"; "" otherwise
+    code: int
+    severity: str
+    text: str
+    process: str
+    cause: int | None
+    recovery: str
+    epoch_s: Known[float]
+
+
+@dataclass(frozen=True)
+class SwitchEvent:
+    """One SXid. `severity` is the word that the line prints (Fatal, Non-fatal), "" where it prints none."""
+
+    switch: str  # "nvidia-nvswitch2"
+    address: str
+    code: int
+    severity: str
+    text: str
+    epoch_s: Known[float]
+
+
+@dataclass(frozen=True)
+class Unparsed:
+    """A line that says Xid or SXid and has a form that we do not know: reported, never dropped."""
+
+    text: str
+    epoch_s: Known[float]
+
+
+def gpu_events(lines: Iterable[KernelLine]) -> Iterator[GpuEvent | Unparsed]:
+    """The Xids and GPU losses in these lines, in their order."""
+    named, age = "", 0
+    for line in lines:
+        if match := _LOST_NAMED.search(line.text):
+            named, age = address_of(match), 0
+        age += 1
+        if match := _XID.search(line.text):
+            yield _xid(match, line)
+        elif _ANY_XID.search(line.text):
+            yield Unparsed(line.text, line.epoch_s)
+        elif match := _LOST.search(line.text):
+            yield _lost(address_of(match), line)
+        elif _LOST_SAID.search(line.text):
+            yield _lost(named if age <= _LINES_OF_ONE_MESSAGE else "", line)
+            named = ""
+
+
+def switch_events(lines: Iterable[KernelLine]) -> Iterator[SwitchEvent | Unparsed]:
+    """The SXids in these lines. A line of raw data belongs to the SXid before it and is an event only without one."""
+    seen: set[tuple[str, int]] = set()
+    for line in lines:
+        match = _SXID.search(line.text)
+        if match is None:
+            if _ANY_SXID.search(line.text):
+                yield Unparsed(line.text, line.epoch_s)
+            continue
+        word = _SXID_SEVERITY.match(match["text"])
+        key = (address_of(match), int(match["code"]))
+        if word is None and key in seen:
+            continue
+        seen.add(key)
+        yield SwitchEvent(
+            switch=f"nvidia-nvswitch{match['switch']}",
+            address=key[0],
+            code=key[1],
+            severity=word["word"] if word else "",
+            text=match["text"],
+            epoch_s=line.epoch_s,
+        )
+
+
+def serials(lines: Iterable[KernelLine]) -> dict[str, str]:
+    """Board serials by GPU address: the driver prints them before an Xid, also of a GPU that NVML no longer sees."""
+    found: dict[str, str] = {}
+    address = ""
+    for line in lines:
+        if match := _IDENTITY.search(line.text):
+            address = address_of(match)
+        elif (match := _SERIAL.search(line.text)) and address:
+            found[address] = match["serial"]
+            address = ""
+    return found
+
+
+def address_of(match: re.Match[str]) -> str:
+    """The PCI address as sysfs writes it: the driver leaves the function out and pads the domain."""
+    domain, rest = match["address"].split(":", 1)
+    return f"{int(domain, 16):04x}:{rest.lower()}.{match['function'] or '0'}"
+
+
+def _xid(match: re.Match[str], line: KernelLine) -> GpuEvent:
+    code, rest = int(match["code"]), match["rest"]
+    process = _PROCESS.match(rest)
+    text = rest[process.end() :] if process else rest
+    severity, cause = _SEVERITY.match(text), _CAUSED_BY.search(text)
+    recovery = _RECOVERY.search(text) if code == RECOVERY_ACTION else None
+    return GpuEvent(
+        address=address_of(match),
+        instance=match["instance"].strip(),
+        code=code,
+        severity=severity["word"] if severity else "",
+        text=text,
+        process=(process["name"] or "") if process else "",
+        cause=int(cause[1]) if cause else None,
+        recovery=("None" if int(recovery["to"], 16) == 0 else recovery["word"]) if recovery else "",
+        epoch_s=line.epoch_s,
+    )
+
+
+def _lost(address: str, line: KernelLine) -> GpuEvent:
+    return GpuEvent(
+        address=address or "an unnamed GPU",
+        instance="",
+        code=FELL_OFF_THE_BUS,
+        severity="",
+        text="GPU has fallen off the bus",
+        process="",
+        cause=None,
+        recovery="",
+        epoch_s=line.epoch_s,
+    )

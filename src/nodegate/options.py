@@ -1,0 +1,104 @@
+"""The options that nodegate adds to pytest, and what they mean together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.profile import Profile
+from nodegate.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+RIVAL = "pytest-ansible"  # defines --inventory too; two definitions stop pytest before it starts
+
+
+def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Define the options, unless pytest-ansible is there and nobody asks for ours."""
+    if not _ours(pluginmanager):
+        return
+    group = parser.getgroup("nodegate", "nodegate: may these GPU nodes carry work?")
+
+    def option(name: str, **settings: object) -> None:
+        group.addoption(name, dest=f"nodegate_{name.lstrip('-').replace('-', '_')}", **settings)
+
+    option("--inventory", action="append", default=[], metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
+    option("--nodes", default="", metavar="PATTERN", help="a part of them: gpu[001-128], gpu:!gpu005:&rack1, a group")
+    option("--profile", default="delivery", choices=[each.value for each in Profile], help="which checks, how deep")
+    option("--baseline", action="append", default=[], metavar="FILE", help="more baselines; later ones win; repeatable")
+    option(
+        "--run-dir", default=None, metavar="DIR", help="where the run folder goes (default: reports/<time>-<profile>)"
+    )
+    option("--replay", default=None, metavar="DIR", help="judge the evidence of an earlier run; contacts no node")
+    option("--resume", default=None, metavar="DIR", help="go on with a run: measure only what has no evidence yet")
+    option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
+    option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
+    option("--known-hosts", default=None, metavar="FILE", help="host keys of this project, besides the user's own")
+    option("--ssh-config", default=None, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
+    option("--nodes-at-once", type=int, default=64, metavar="N", help="how many nodes are measured at once")
+
+
+def settings(config: pytest.Config) -> Settings:
+    """What the user asked for.
+
+    Raises:
+        pytest.UsageError: options that contradict each other.
+    """
+
+    def given(name: str) -> object:
+        return config.getoption(f"nodegate_{name}", default=None)
+
+    def path(name: str) -> Path | None:
+        value = given(name)
+        return Path(str(value)) if value else None
+
+    if given("inventory") is None:
+        return Settings()
+    if given("replay") and given("resume"):
+        raise pytest.UsageError("--replay judges a run again, --resume goes on with it: say one of them")
+    if given("resume") and given("run_dir"):
+        raise pytest.UsageError("--resume goes on in the folder of that run: leave out --run-dir")
+    inventory: Sequence[str] = config.getoption("nodegate_inventory")
+    baselines: Sequence[str] = config.getoption("nodegate_baseline")
+    return Settings(
+        inventory=tuple(inventory),
+        nodes=str(given("nodes") or ""),
+        profile=Profile(given("profile")),
+        baselines=tuple(Path(each) for each in baselines),
+        run_dir=path("run_dir"),
+        replay=path("replay"),
+        resume=path("resume"),
+        waivers=path("waivers"),
+        host_keys=config.getoption("nodegate_host_keys"),
+        known_hosts=path("known_hosts"),
+        ssh_config=path("ssh_config"),
+        nodes_at_once=config.getoption("nodegate_nodes_at_once"),
+    )
+
+
+def _ours(pluginmanager: pytest.PytestPluginManager) -> bool:
+    """Whether --inventory is ours in this process.
+
+    Where pytest-ansible is installed too, it keeps its option until a command line names one of ours; then it is
+    put aside for this run. Elsewhere the option is ours.
+    """
+    if pluginmanager.is_blocked(RIVAL) or not _installed("pytest_ansible"):
+        return True
+    config = pluginmanager.get_plugin("pytestconfig")
+    words = [str(word) for word in config.invocation_params.args] if config else []
+    if not any(word.partition("=")[0] in ("--inventory", "--replay", "--resume") for word in words):
+        return False
+    rival = pluginmanager.get_plugin(RIVAL)
+    if rival is not None:
+        pluginmanager.unregister(rival)
+    pluginmanager.set_blocked(RIVAL)
+    return True
+
+
+def _installed(module: str) -> bool:
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    return find_spec(module) is not None

@@ -1,0 +1,53 @@
+"""The pytest plugin. Inert without --inventory, --replay or --resume; with one of them a `PytestRun` does the work."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate import options
+from nodegate.errors import UsageError
+from nodegate.paths import CHECKS, suite_folder
+
+if TYPE_CHECKING:
+    from nodegate.pytest_run import PytestRun
+
+RUN: pytest.StashKey[PytestRun] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """The options of docs/running.md."""
+    options.add(parser, pluginmanager)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Read what the run rests on; contact nobody."""
+    config.addinivalue_line(
+        "markers", "tier(profile): the least thorough profile that runs this check: bootcheck, nightly or delivery"
+    )
+    settings = options.settings(config)
+    if not settings.active or config.option.help:
+        return
+    from nodegate.pytest_run import PytestRun  # noqa: PLC0415 - pytest of other projects does not pay for us
+
+    try:
+        run = PytestRun(config, settings)
+    except UsageError as said:
+        raise pytest.UsageError(str(said)) from None
+    config.stash[RUN] = run
+    config.pluginmanager.register(run, "nodegate.run")
+    if config.pluginmanager.hasplugin("xdist"):
+        from nodegate.pytest_xdist import XdistRun  # noqa: PLC0415
+
+        config.pluginmanager.register(XdistRun(run), "nodegate.xdist")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:
+    """Our checks make no sense without nodes: say so instead of "fixture 'pci' not found"."""
+    is_check = name.startswith("test_") and inspect.isfunction(obj) and collector.path.parent == suite_folder(CHECKS)
+    if is_check and RUN not in collector.config.stash:
+        raise pytest.UsageError("the checks of nodegate need nodes: say --inventory FILE")

@@ -1,0 +1,116 @@
+"""Clock synchronisation as the node states it and as the controller sees it. Section `clock`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.probe import readings as read
+from nodegate.probe.driver import fields_in
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.probe.document import ProbeDocument
+
+T = TypeVar("T")
+
+_KERNEL_UNSYNCHRONIZED = 0x40  # linux/timex.h: STA_UNSYNC
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Clock synchronisation. `offset_s` is the distance to the time source as the node's own daemon states it.
+
+    `skew_s` is the node's clock minus the controller's, `skew_error_s` its uncertainty: half of what the round trip
+    took beyond the probe's own time.
+    """
+
+    synchronized: Known[bool]
+    offset_s: Known[float]
+    max_error_s: Known[float]
+    skew_s: Known[float]
+    skew_error_s: float
+
+
+def parse(data: object, document: ProbeDocument) -> Clock:
+    """The data of section `clock`, and the skew against the controller's clock from the times of the round trip.
+
+    Raises:
+        CannotMeasure: it is no object.
+    """
+    found = object_in("clock", data)
+    kernel = read.mapping(found, "adjtimex")
+    chrony = read.mapped(read.body(found, "chronyc"), _chrony)
+    systemd = read.mapped(read.body(found, "timedatectl"), _systemd_synchronized)
+    skew, error = _skew(document)
+    tracked = _Tracking(chrony, chrony, chrony) if isinstance(chrony, Unknown) else chrony
+    return Clock(
+        synchronized=_first(tracked.synchronized, read.mapped(kernel, _kernel_synchronized), systemd),
+        offset_s=_first(tracked.offset_s, _seconds(kernel, "offset_us")),
+        max_error_s=_first(tracked.max_error_s, _seconds(kernel, "maxerror_us")),
+        skew_s=skew,
+        skew_error_s=error,
+    )
+
+
+@dataclass(frozen=True)
+class _Tracking:
+    synchronized: Known[bool]
+    offset_s: Known[float]
+    max_error_s: Known[float]
+
+
+def _chrony(written: str) -> Known[_Tracking]:
+    """What `chronyc tracking` says: the daemon that steers the clock knows best."""
+    lines = fields_in(written)
+    leap = lines.get("Leap status")
+    if leap is None:
+        return read.wrong("chronyc tracking", written)
+    system = re.fullmatch(r"([0-9.]{1,20}) seconds (slow|fast) of NTP time", lines.get("System time", ""))
+    offset = read.real_in(system[1]) if system else Unknown(Why.MISSING, "chronyc names no System time")
+    delay, dispersion = _leading(lines, "Root delay"), _leading(lines, "Root dispersion")
+    if isinstance(delay, Unknown) or isinstance(dispersion, Unknown):
+        error: Known[float] = delay if isinstance(delay, Unknown) else dispersion
+    else:
+        error = delay / 2 + dispersion
+    sign = -1.0 if system and system[2] == "slow" else 1.0
+    return _Tracking(leap != "Not synchronised", read.scaled(offset, sign), error)
+
+
+def _leading(lines: Mapping[str, str], name: str) -> Known[float]:
+    return read.real_in(lines.get(name, "").split(" ")[0])
+
+
+def _systemd_synchronized(written: str) -> Known[bool]:
+    match = re.search(r"^NTPSynchronized=(yes|no)$", written, re.MULTILINE)
+    return match[1] == "yes" if match else Unknown(Why.MISSING, "timedatectl shows no NTPSynchronized")
+
+
+def _kernel_synchronized(kernel: Mapping[str, object]) -> Known[bool]:
+    return read.mapped(read.integer(kernel, "status"), lambda status: not status & _KERNEL_UNSYNCHRONIZED)
+
+
+def _seconds(kernel: Known[Mapping[str, object]], key: str) -> Known[float]:
+    return kernel if isinstance(kernel, Unknown) else read.scaled(read.number(kernel, key), 1e-6)
+
+
+def _first(*readings: Known[T]) -> Known[T]:
+    """The first that is known; else the first reason."""
+    return next((reading for reading in readings if not isinstance(reading, Unknown)), readings[0])
+
+
+def _skew(document: ProbeDocument) -> tuple[Known[float], float]:
+    """Node's clock minus ours, and its uncertainty, in seconds.
+
+    The probe started after we sent it, and at least its own duration before we had the answer: the middle of that
+    window is the estimate, half the window is the error.
+    """
+    if document.received_epoch_s <= 0:
+        return Unknown(Why.MISSING, "the time of the round trip was not recorded"), 0.0
+    window_s = max(document.round_trip_s - max(document.duration_s, 0.0), 0.0)
+    started = document.received_epoch_s - document.round_trip_s + window_s / 2
+    return document.epoch_s - started, window_s / 2

@@ -1,0 +1,102 @@
+"""The NVIDIA kernel driver as its own files and device nodes show it. Section `driver`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class DriverGpu:
+    """A GPU as /proc/driver/nvidia/gpus lists it: needs neither NVML nor root."""
+
+    address: str
+    model: Known[str]
+    uuid: Known[str]
+    vbios: Known[str]
+    gsp_firmware: Known[str]  # Unknown(NOT_SUPPORTED) when the driver says N/A: GSP is off
+    excluded: Known[bool]
+
+
+@dataclass(frozen=True)
+class Driver:
+    """/proc/driver/nvidia and the device nodes.
+
+    `open_kernel_module` tells the open flavour from the proprietary one.
+    """
+
+    loaded: bool
+    version: Known[str]
+    open_kernel_module: Known[bool]
+    parameters: Mapping[str, str]
+    gpus: Known[tuple[DriverGpu, ...]]
+    device_nodes: Mapping[str, str]  # "nvidia0" -> "ok" or an errno name ("EPERM": hidden by the login's cgroup)
+
+
+def parse(data: object) -> Driver:
+    """The data of section `driver`.
+
+    Raises:
+        CannotMeasure: it does not say whether the driver is loaded, or which device nodes there are.
+    """
+    files = object_in("driver", data)
+    loaded, nodes = read.flag(files, "loaded"), read.mapping(files, "devices")
+    if isinstance(loaded, Unknown) or isinstance(nodes, Unknown):
+        why = loaded if isinstance(loaded, Unknown) else nodes
+        raise CannotMeasure(
+            f"driver files: {why}", next_step="look at /proc/driver/nvidia and /dev/nvidia* on the node"
+        )
+    version, gpus = read.body(files, "version"), read.mapping(files, "gpus")
+    return Driver(
+        loaded=loaded,
+        version=read.mapped(version, version_in),
+        open_kernel_module=read.mapped(version, lambda text: "Open Kernel Module" in text),
+        parameters=value_or(read.mapped(read.body(files, "params"), fields_in), {}),
+        gpus=read.mapped(gpus, lambda found: tuple(_gpu(address, found) for address in sorted(found))),
+        device_nodes={name: value_or(read.text(nodes, name), "unknown") for name in nodes},
+    )
+
+
+def version_in(written: str) -> Known[str]:
+    """The driver version in the text of /proc/driver/nvidia/version: "550.163.01"."""
+    match = re.search(r"^NVRM version:.*?\b([0-9]{3}\.[0-9]{1,4}(?:\.[0-9]{1,4})?)\b", written, re.MULTILINE)
+    return match[1] if match else read.wrong("a line NVRM version", written)
+
+
+def fields_in(written: str) -> Mapping[str, str]:
+    """The lines of a file that read "Name: value"."""
+    lines = (line.partition(":") for line in written.splitlines()[: read.MAX_ITEMS])
+    return {read.shown(name.strip()): read.shown(text.strip(), read.MAX_LABEL) for name, colon, text in lines if colon}
+
+
+def _gpu(address: str, found: Mapping[str, object]) -> DriverGpu:
+    information = read.body(found, address)
+    name = value_or(read.address_in(address), address)
+    if isinstance(information, Unknown):
+        return DriverGpu(name, information, information, information, information, information)
+    lines = fields_in(information)
+    return DriverGpu(
+        address=name,
+        model=read.text(lines, "Model"),
+        uuid=read.text(lines, "GPU UUID"),
+        vbios=read.text(lines, "Video BIOS"),
+        gsp_firmware=read.mapped(read.text(lines, "GPU Firmware"), _gsp_firmware),
+        excluded=read.mapped(read.text(lines, "GPU Excluded"), _yes),
+    )
+
+
+def _gsp_firmware(written: str) -> Known[str]:
+    return Unknown(Why.NOT_SUPPORTED, "GSP is off: GPU Firmware N/A") if written in ("N/A", "") else written
+
+
+def _yes(written: str) -> Known[bool]:
+    return written == "Yes" if written in ("Yes", "No") else read.wrong("Yes or No", written)

@@ -1,0 +1,52 @@
+"""What a job inherits: login variables and the settings files of NCCL. Section `environment`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Variables that a job's login shell would have, and NCCL's own settings files (name -> value).
+
+    `origin` says where each setting stands: "login environment", "/etc/nccl.conf" or "~/.nccl.conf".
+    """
+
+    variables: Mapping[str, str]
+    nccl_conf: Known[Mapping[str, str]]
+    user_nccl_conf: Known[Mapping[str, str]]
+
+
+def parse(data: object) -> Environment:
+    """The data of section `environment`.
+
+    Raises:
+        CannotMeasure: the login environment could not be read.
+    """
+    found = object_in("environment", data)
+    variables = read.mapping(found, "variables")
+    if isinstance(variables, Unknown):
+        raise CannotMeasure(f"login environment: {variables}", next_step="run sh -l -c env on the node by hand")
+    return Environment(
+        variables={name: value_or(read.text(variables, name), "") for name in variables},
+        nccl_conf=read.mapped(read.body(found, "nccl_conf"), nccl_settings),
+        user_nccl_conf=read.mapped(read.body(found, "user_nccl_conf"), nccl_settings),
+    )
+
+
+def nccl_settings(written: str) -> Mapping[str, str]:
+    """The NAME=VALUE lines of an NCCL settings file as NCCL reads them.
+
+    NCCL takes the name and the value as they stand, blanks included: "NCCL_DEBUG = INFO" sets nothing that NCCL knows.
+    """
+    lines = (line.partition("=") for line in written.splitlines()[: read.MAX_ITEMS] if not line.startswith("#"))
+    return {read.shown(name): read.shown(value, read.MAX_LABEL) for name, equals, value in lines if equals}

@@ -1,0 +1,128 @@
+"""One kernel message without its prefix: every form that dmesg, the journal, syslog, /dev/kmsg and pstore write."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from nodegate.probe.readings import shown
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from re import Match
+
+MAX_LINE = 2000  # characters
+_DAY_S = 86400.0
+_MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_MONTHS = {name: number for number, name in enumerate(_MONTH.split("|"), 1)}
+
+_KMSG = re.compile(r"[0-9]{1,6},[0-9]{1,20},([0-9]{1,18}),[^;]{0,40};")
+_KMSG_TAG = re.compile(r" (SUBSYSTEM|DEVICE)=")
+_DECODED = re.compile(r"[a-z0-9]{3,8} *:(emerg|alert|crit|err|warn|notice|info|debug) *: ?")
+_PRIORITY = re.compile(r"<[0-9]{1,3}>")
+_SINCE_BOOT = re.compile(r"\[ *([0-9]{1,12}\.[0-9]{1,9})\](?: ?\[ *[TC][0-9]{1,10}\])? ?")
+_ISO = re.compile(
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,9}))?"
+    r" ?(Z|[+-][0-9]{2}:?[0-9]{2})?\s+"
+)
+_DMESG_T = re.compile(
+    rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) {{1,2}}([0-9]{{1,2}})"
+    r" ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})\] ?"
+)
+_SYSLOG = re.compile(rf"({_MONTH}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}) (?=\S+ \S+: )")
+# After a time comes "host kernel: "; a driver's own identifier ("host NVRM[12]: ") belongs to the text.
+_HOST_KERNEL = re.compile(r"(?:[\w.-]{1,255} )?kernel(?:\[[0-9]{1,10}\])?: ?")
+_HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
+
+
+@dataclass(frozen=True)
+class KernelLine:
+    """One message without its prefix.
+
+    `epoch_s` is unknown where the prefix has no time, or only seconds since boot while the boot time is unknown.
+    """
+
+    text: str
+    epoch_s: Known[float]
+
+
+def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float]) -> KernelLine:
+    """One line of any source.
+
+    Times without a zone (dmesg -T, syslog) are taken as UTC; a date without a year is the newest one that is not in
+    the future, with a day of grace for the zone.
+    """
+    rest = line[:MAX_LINE].rstrip("\r\n")
+    if _KMSG_TAG.match(rest):
+        return KernelLine("", Unknown(Why.MISSING, "a tag of the message above"))
+    when: Known[float] = Unknown(Why.MISSING, "the line has no time")
+    rest = _after(_PRIORITY, _after(_DECODED, rest))
+    if match := _ISO.match(rest):
+        when, rest = _iso_time(match), rest[match.end() :]
+    elif match := _DMESG_T.match(rest):
+        when, rest = _dmesg_time(match), rest[match.end() :]
+    elif match := _SYSLOG.match(rest):
+        when, rest = _syslog_time(match, now_epoch_s), rest[match.end() :]
+    elif match := _KMSG.match(rest):
+        when, rest = _since_boot(float(match[1]) / 1e6, boot_epoch_s), rest[match.end() :]
+    rest = _after(_HOST_KERNEL, rest)
+    if match := _SINCE_BOOT.match(rest):
+        when = when if not isinstance(when, Unknown) else _since_boot(float(match[1]), boot_epoch_s)
+        rest = rest[match.end() :]
+    if match := _HOST_NVRM.match(rest):
+        rest = "NVRM: " + rest[match.end() :]
+    return KernelLine(shown(rest.rstrip(), MAX_LINE), when)
+
+
+def _after(prefix: re.Pattern[str], line: str) -> str:
+    match = prefix.match(line)
+    return line[match.end() :] if match else line
+
+
+def _since_boot(seconds: float, boot_epoch_s: Known[float]) -> Known[float]:
+    return boot_epoch_s if isinstance(boot_epoch_s, Unknown) else boot_epoch_s + seconds
+
+
+def _epoch(year: int, month: int, day: int, clock: tuple[str, str, str]) -> Known[float]:
+    hour, minute, second = (int(part) for part in clock)
+    try:
+        day_start = datetime(year, month, day, tzinfo=timezone.utc)
+        return (day_start + timedelta(hours=hour, minutes=minute, seconds=second)).timestamp()
+    except (ValueError, OverflowError):
+        return Unknown(Why.FAILED, "the line's date does not exist")
+
+
+def _iso_time(match: Match[str]) -> Known[float]:
+    year, month, day, hour, minute, second, fraction, zone = match.groups()
+    whole = _epoch(int(year), int(month), int(day), (hour, minute, second))
+    if isinstance(whole, Unknown):
+        return whole
+    return whole + float(f"0.{fraction or 0}") - _zone_s(zone)
+
+
+def _zone_s(zone: str | None) -> float:
+    if not zone or zone == "Z":
+        return 0.0
+    seconds = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0
+    return -seconds if zone[0] == "-" else seconds
+
+
+def _dmesg_time(match: Match[str]) -> Known[float]:
+    month, day, hour, minute, second, year = match.groups()
+    return _epoch(int(year), _MONTHS[month], int(day), (hour, minute, second))
+
+
+def _syslog_time(match: Match[str], now_epoch_s: float) -> Known[float]:
+    month, day, *clock = match.groups()
+    try:
+        this_year = datetime.fromtimestamp(now_epoch_s, timezone.utc).year
+    except (ValueError, OverflowError, OSError):
+        return Unknown(Why.FAILED, "the node's clock shows no date")
+    # 29 February may lie up to eight years back.
+    for year in range(this_year + 1, max(this_year - 9, 0), -1):
+        when = _epoch(year, _MONTHS[month], int(day), (clock[0], clock[1], clock[2]))
+        if not isinstance(when, Unknown) and when <= now_epoch_s + _DAY_S:
+            return when
+    return Unknown(Why.FAILED, "the line's date does not exist")

@@ -1,0 +1,63 @@
+"""Resource limits of the login and of slurmd. Section `limits`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNLIMITED = -1
+
+
+@dataclass(frozen=True)
+class ResourceLimits:
+    """Resource limits (soft, hard) of our login, and of slurmd where it runs. -1 is unlimited.
+
+    Jobs inherit those of slurmd.
+    """
+
+    open_files: Known[tuple[int, int]]
+    processes: Known[tuple[int, int]]
+    locked_memory_bytes: Known[tuple[int, int]]
+    slurmd_open_files: Known[tuple[int, int]]
+    slurmd_processes: Known[tuple[int, int]]
+    slurmd_locked_memory_bytes: Known[tuple[int, int]]
+
+
+def parse(data: object) -> ResourceLimits:
+    """The data of section `limits`.
+
+    Raises:
+        CannotMeasure: it is no object.
+    """
+    found = object_in("limits", data)
+    own, slurmd = read.mapping(found, "self"), read.body(found, "slurmd")
+    return ResourceLimits(
+        open_files=_own(own, "nofile"),
+        processes=_own(own, "nproc"),
+        locked_memory_bytes=_own(own, "memlock"),
+        slurmd_open_files=read.mapped(slurmd, lambda text: limit_in(text, "Max open files")),
+        slurmd_processes=read.mapped(slurmd, lambda text: limit_in(text, "Max processes")),
+        slurmd_locked_memory_bytes=read.mapped(slurmd, lambda text: limit_in(text, "Max locked memory")),
+    )
+
+
+def limit_in(written: str, name: str) -> Known[tuple[int, int]]:
+    """Soft and hard limit of one row of /proc/PID/limits."""
+    match = re.search(rf"^{name}\s+(unlimited|[0-9]{{1,20}})\s+(unlimited|[0-9]{{1,20}})\b", written, re.MULTILINE)
+    if match is None:
+        return Unknown(Why.MISSING, f"/proc/PID/limits has no row {name}")
+    soft, hard = (UNLIMITED if word == "unlimited" else int(word) for word in match.groups())
+    return soft, hard
+
+
+def _own(own: Known[Mapping[str, object]], key: str) -> Known[tuple[int, int]]:
+    both = own if isinstance(own, Unknown) else read.integers(own, key, 2)
+    return both if isinstance(both, Unknown) else (both[0], both[1])

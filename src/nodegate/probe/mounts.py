@@ -1,0 +1,82 @@
+"""Mounted file systems and their free space. Section `mounts`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Mount:
+    """One mounted file system. Usage is unknown where the mount hangs or refuses."""
+
+    path: str
+    source: str
+    type: str
+    options: tuple[str, ...]
+    size_bytes: Known[int]
+    free_bytes: Known[int]
+
+    @property
+    def read_only(self) -> bool:
+        """Mounted (or remounted by the kernel after errors) read-only."""
+        return "ro" in self.options
+
+
+@dataclass(frozen=True)
+class Mounts:
+    """Mounted file systems by path."""
+
+    by_path: Mapping[str, Mount]
+
+
+def parse(data: object) -> Mounts:
+    """The data of section `mounts`.
+
+    A path whose usage was read though it is no mount point is listed too, without type.
+
+    Raises:
+        CannotMeasure: there is no mount table in it.
+    """
+    found = object_in("mounts", data)
+    table, usage = read.body(found, "table"), value_or(read.mapping(found, "usage"), {})
+    if isinstance(table, Unknown):
+        raise CannotMeasure(f"mount table: {table}", next_step="read /proc/self/mounts on the node")
+    mounted = {mount.path: mount for line in table.splitlines() if (mount := _mount(line, usage))}
+    others = {path: _directory(path, usage) for path in usage if path not in mounted}
+    return Mounts(mounted | others)
+
+
+def _mount(line: str, usage: Mapping[str, object]) -> Mount | None:
+    words = line.split(" ")
+    if len(words) < 4:
+        return None
+    source, path, kind = (read.shown(_unescaped(word), read.MAX_LABEL) for word in words[:3])
+    size, free, _ = _usage(path, usage)
+    return Mount(path, source, kind, tuple(read.shown(words[3], 1000).split(",")), size, free)
+
+
+def _directory(path: str, usage: Mapping[str, object]) -> Mount:
+    size, free, read_only = _usage(path, usage)
+    return Mount(path, "", "", ("ro",) if value_or(read_only, False) else (), size, free)
+
+
+def _usage(path: str, usage: Mapping[str, object]) -> tuple[Known[int], Known[int], Known[bool]]:
+    numbers = read.mapping(usage, path) if path in usage else Unknown(Why.MISSING, "its usage was not read")
+    if isinstance(numbers, Unknown):
+        return numbers, numbers, numbers
+    return read.integer(numbers, "size_bytes"), read.integer(numbers, "free_bytes"), read.flag(numbers, "read_only")
+
+
+def _unescaped(word: str) -> str:
+    """The kernel writes blanks, tabs, newlines and backslashes in octal."""
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match[1], 8)), word)

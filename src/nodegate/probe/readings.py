@@ -1,0 +1,215 @@
+"""Typed access to what a node sent: bounded, checked, never raising; a wrong value is Unknown.
+
+A reading is the value itself, or an object `{"why": ..., "detail": ...}` that says why there is none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+MAX_LABEL = 300  # characters of a name, version or state
+MAX_BODY = 1 << 18  # characters of a text of many lines
+MAX_ITEMS = 4096  # entries of one list or object
+_MAX_INTEGER = 1 << 64
+_DECIMAL = re.compile(r"[+-]?[0-9]{1,20}")
+_DECIMAL_POINT = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
+_NOT_HERE = re.compile(r"\[?(n/a|not supported|not available)\b", re.IGNORECASE)
+_ADDRESS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value as a message may quote it: one line, printable, bounded."""
+    text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__
+    if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
+        text_form = str(value)
+    printable = "".join(letter if letter.isprintable() else "?" for letter in text_form)
+    return printable if len(printable) <= limit else printable[:limit] + "..."
+
+
+def why_not(value: object) -> Unknown | None:
+    """The reason in a reading object, or None when the value is no such object."""
+    if not isinstance(value, Mapping) or "why" not in value:
+        return None
+    detail = value.get("detail", "")
+    detail = shown(detail, MAX_LABEL) if isinstance(detail, str) else ""
+    why = value["why"]
+    for known in Why:
+        if known.value == why:
+            return Unknown(known, detail)
+    return Unknown(Why.FAILED, f"{shown(why)}: {detail}".rstrip(": "))
+
+
+def wrong(expected: str, value: object) -> Unknown:
+    """The node sent something else than what belongs here."""
+    return Unknown(Why.FAILED, f"expected {expected}, the node sent {shown(value) or 'nothing'}")
+
+
+def taken(data: Mapping[str, object], key: str) -> object:
+    """The raw value of a key; Unknown when it is absent or a reading object with its reason."""
+    if key not in data:
+        return Unknown(Why.MISSING, f"the node sent no {key}")
+    value = data[key]
+    return value if (reason := why_not(value)) is None else reason
+
+
+def label(value: object, limit: int = MAX_LABEL) -> Known[str]:
+    """One line of printable text, bounded."""
+    if isinstance(value, Unknown):
+        return value
+    return shown(value.strip(), limit) if isinstance(value, str) else wrong("text", value)
+
+
+def text(data: Mapping[str, object], key: str) -> Known[str]:
+    """One line of printable text, bounded; empty text stays empty."""
+    return label(taken(data, key))
+
+
+def body(data: Mapping[str, object], key: str, limit: int = MAX_BODY) -> Known[str]:
+    """A text of many lines, as it was written; what cannot be encoded is replaced."""
+    value = taken(data, key)
+    if isinstance(value, Unknown):
+        return value
+    if not isinstance(value, str):
+        return wrong("text", value)
+    return value[:limit].encode("utf-8", "replace").decode("utf-8").replace("\0", "?")
+
+
+def whole(value: object) -> Known[int]:
+    """A whole number that JSON gave as a number."""
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
+        return wrong("a whole number", value)
+    return value
+
+
+def integer(data: Mapping[str, object], key: str) -> Known[int]:
+    """A whole number."""
+    return whole(taken(data, key))
+
+
+def real(value: object) -> Known[float]:
+    """A finite number."""
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= _MAX_INTEGER:
+        return wrong("a number", value)
+    return float(value)
+
+
+def number(data: Mapping[str, object], key: str) -> Known[float]:
+    """A finite number."""
+    return real(taken(data, key))
+
+
+def flag(data: Mapping[str, object], key: str) -> Known[bool]:
+    """Yes or no: true, false, 1 or 0."""
+    value = taken(data, key)
+    if isinstance(value, (bool, Unknown)):
+        return value
+    return bool(value) if isinstance(value, int) and value in (0, 1) else wrong("true or false", value)
+
+
+def counted(data: Mapping[str, object], key: str) -> Known[int]:
+    """A whole number that the kernel wrote as text: "255", "N/A (no PMA)"."""
+    value = taken(data, key)
+    return integer_in(value) if isinstance(value, str) else whole(value)
+
+
+def integer_in(written: str) -> Known[int]:
+    """The whole number that a text holds, and nothing else."""
+    stripped = written.strip()
+    if _DECIMAL.fullmatch(stripped):
+        return int(stripped)
+    if _NOT_HERE.match(stripped):
+        return Unknown(Why.NOT_SUPPORTED, shown(stripped))
+    return wrong("a whole number", written)
+
+
+def real_in(written: str) -> Known[float]:
+    """The decimal number that a text holds, and nothing else."""
+    stripped = written.strip()
+    if _DECIMAL_POINT.fullmatch(stripped) and math.isfinite(value := float(stripped)):
+        return value
+    if _NOT_HERE.match(stripped):
+        return Unknown(Why.NOT_SUPPORTED, shown(stripped))
+    return wrong("a number", written)
+
+
+def hexadecimal(data: Mapping[str, object], key: str, bits: int = 32) -> Known[int]:
+    """A number that sysfs writes as "0x10de"."""
+    value = taken(data, key)
+    if isinstance(value, Unknown):
+        return value
+    if isinstance(value, str) and re.fullmatch(r"\s*(0x)?[0-9a-fA-F]{1,8}\s*", value) and int(value, 16) < 1 << bits:
+        return int(value, 16)
+    return wrong("a hexadecimal number", value)
+
+
+def address_in(written: str) -> Known[str]:
+    """A PCI address as sysfs writes it ("0000:1b:00.0") from any tool's form ("00000000:1B:00.0", "1b:00.0")."""
+    if match := _ADDRESS.fullmatch(written.strip()):
+        domain, bus, slot, function = match.groups()
+        return f"{int(domain or '0', 16):04x}:{bus}:{slot}.{function}".lower()
+    return wrong("a PCI address", written)
+
+
+def mapping(data: Mapping[str, object], key: str) -> Known[Mapping[str, object]]:
+    """An object, at most MAX_ITEMS entries of it."""
+    return record(taken(data, key))
+
+
+def record(value: object) -> Known[Mapping[str, object]]:
+    """An object, at most MAX_ITEMS entries of it, with bounded printable keys."""
+    if isinstance(value, Unknown):
+        return value
+    if not isinstance(value, Mapping):
+        return wrong("an object", value)
+    return {shown(key, MAX_LABEL): value[key] for key in list(value)[:MAX_ITEMS]}
+
+
+def items(data: Mapping[str, object], key: str) -> Known[Sequence[object]]:
+    """A list, at most MAX_ITEMS entries of it."""
+    value = taken(data, key)
+    if isinstance(value, Unknown):
+        return value
+    return value[:MAX_ITEMS] if isinstance(value, list) else wrong("a list", value)
+
+
+def records(data: Mapping[str, object], key: str) -> Known[tuple[Mapping[str, object], ...]]:
+    """A list of objects; entries that are none are left out."""
+    found = items(data, key)
+    if isinstance(found, Unknown):
+        return found
+    return tuple(entry for entry in found if isinstance(entry, Mapping))
+
+
+def mapped(reading: Known[T], change: Callable[[T], Known[U]]) -> Known[U]:
+    """The reading changed by a function where it is known."""
+    return reading if isinstance(reading, Unknown) else change(reading)
+
+
+def integers(data: Mapping[str, object], key: str, count: int) -> Known[tuple[int, ...]]:
+    """A list of exactly so many whole numbers; true and false count as 1 and 0."""
+    found = items(data, key)
+    if isinstance(found, Unknown):
+        return found
+    numbers = [whole(int(entry) if isinstance(entry, bool) else entry) for entry in found]
+    right = tuple(entry for entry in numbers if not isinstance(entry, Unknown))
+    return right if len(right) == len(found) == count else wrong(f"{count} whole numbers", str(found[:8]))
+
+
+def scaled(reading: Known[float], factor: float) -> Known[float]:
+    """A number in another unit."""
+    return reading if isinstance(reading, Unknown) else reading * factor

@@ -1,0 +1,69 @@
+"""One section of the probe document: its data, or the reason why the node has none, with what to do about it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.unknown import Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EVIDENCE = "see the node's facts.json for what it sent"
+ROOT = "run as root, or set ansible_become for this node"
+HUNG = "the driver may hang: look at the kernel log, then reboot the node"
+
+_NEXT_STEPS = {
+    ("nvml", Why.MISSING): "install the NVIDIA driver; in a container, mount libnvidia-ml.so.1",
+    ("nvml", Why.FAILED): "run nvidia-smi on the node; when driver and library differ, reload the driver or reboot",
+    ("nvml", Why.LOST): "power-cycle the node: a GPU does not answer",
+    ("driver", Why.MISSING): "install and load the NVIDIA driver",
+    ("infiniband", Why.MISSING): "load the RDMA driver (mlx5_ib), or take the RDMA checks out for this node",
+    ("services", Why.MISSING): "no systemd here: ask the node's own service manager",
+    ("kernel_log", Why.DENIED): f"{ROOT}, or let the login read the journal (group systemd-journal)",
+    ("kernel_log", Why.MISSING): f"{ROOT}, or keep a journal on the node",
+    ("mounts", Why.HUNG): "a mount hangs: check the file servers",
+    ("mounts", Why.TIMEOUT): "a mount hangs: check the file servers",
+    ("nvml", Why.TIMEOUT): HUNG,
+    ("nvml", Why.HUNG): HUNG,
+    ("driver", Why.TIMEOUT): HUNG,
+    ("driver", Why.HUNG): HUNG,
+}
+_NEXT_STEPS_BY_WHY = {
+    Why.DENIED: ROOT,
+    Why.TIMEOUT: "the node answers slowly: look at its load and kernel log, then run again",
+    Why.HUNG: "a process on the node cannot be ended: look at the kernel log, then reboot the node",
+    Why.LOST: "power-cycle the node: a device does not answer",
+}
+
+
+def section_data(sections: Mapping[str, object], name: str) -> object:
+    """The data of a section.
+
+    Raises:
+        CannotMeasure: the section is absent, or says why it has none.
+    """
+    section = read.mapping(sections, name)
+    data = section if isinstance(section, Unknown) else read.taken(section, "data")
+    if isinstance(data, Unknown):
+        raise CannotMeasure(f"{name} could not be read: {data}", next_step=next_step(name, data.why))
+    return data
+
+
+def next_step(section: str, why: Why) -> str:
+    """What to do about a section that has no data."""
+    return _NEXT_STEPS.get((section, why)) or _NEXT_STEPS_BY_WHY.get(why, EVIDENCE)
+
+
+def object_in(section: str, data: object) -> Mapping[str, object]:
+    """The data of a section whose data must be an object.
+
+    Raises:
+        CannotMeasure: it is none.
+    """
+    found = read.record(data)
+    if isinstance(found, Unknown):
+        raise CannotMeasure(f"{section} cannot be read: {found}", next_step=EVIDENCE)
+    return found

@@ -1,0 +1,80 @@
+"""The systemd units that a GPU node rests on. Section `services`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Service:
+    """One systemd unit. `load_state` "not-found" means that it is not installed."""
+
+    name: str  # "nvidia-fabricmanager"
+    load_state: str
+    active_state: str
+    sub_state: str
+    result: str
+    restarts: Known[int]
+    exit_status: Known[int]
+    enabled: str
+
+
+@dataclass(frozen=True)
+class Services:
+    """The systemd units that matter, by name; unknown where systemd does not answer."""
+
+    units: Known[Mapping[str, Service]]
+    fabric_manager_version: Known[str]  # "550.163.01"
+    fabric_manager_log: Known[str]
+
+
+def parse(data: object) -> Services:
+    """The data of section `services`.
+
+    Raises:
+        CannotMeasure: it is no object.
+    """
+    found = object_in("services", data)
+    return Services(
+        units=read.mapped(read.body(found, "show"), units_in),
+        fabric_manager_version=read.mapped(read.text(found, "fabric_manager_version"), _version),
+        fabric_manager_log=read.body(found, "fabric_manager_log"),
+    )
+
+
+def units_in(written: str) -> Known[Mapping[str, Service]]:
+    """Units by name from `systemctl show`: key=value blocks between blank lines, in systemd's own order."""
+    blocks = [_properties(block) for block in re.split(r"\n\s*\n", written)]
+    units = [_service(block) for block in blocks if block.get("Id")]
+    return {unit.name: unit for unit in units} if units else Unknown(Why.FAILED, "systemctl show named no unit")
+
+
+def _properties(block: str) -> Mapping[str, str]:
+    return {name.strip(): value for name, _, value in (line.partition("=") for line in block.splitlines())}
+
+
+def _service(block: Mapping[str, str]) -> Service:
+    return Service(
+        name=read.shown(block["Id"].removesuffix(".service"), read.MAX_LABEL),
+        load_state=value_or(read.text(block, "LoadState"), ""),
+        active_state=value_or(read.text(block, "ActiveState"), ""),
+        sub_state=value_or(read.text(block, "SubState"), ""),
+        result=value_or(read.text(block, "Result"), ""),
+        restarts=read.counted(block, "NRestarts"),
+        exit_status=read.counted(block, "ExecMainStatus"),
+        enabled=value_or(read.text(block, "UnitFileState"), ""),
+    )
+
+
+def _version(written: str) -> Known[str]:
+    match = re.search(r"\b[0-9]{3}\.[0-9]{1,4}(?:\.[0-9]{1,4})?\b", written)
+    return match[0] if match else read.wrong("a version", written)

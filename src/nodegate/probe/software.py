@@ -1,0 +1,87 @@
+"""Libraries, tools and packages on the node. Section `software`."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class NcclLibrary:
+    """One NCCL library found on the node. `version` is read from the file's real name."""
+
+    path: str
+    version: Known[str]
+
+
+@dataclass(frozen=True)
+class Software:
+    """Libraries and tools on the node. `tools` maps a program to its path, "" when it is not there."""
+
+    nccl: Known[tuple[NcclLibrary, ...]]
+    cuda: Known[Mapping[str, str]]  # folder -> version
+    nvcc: Known[str]
+    ofed: Known[str]
+    packages: Known[Mapping[str, str]]
+    tools: Mapping[str, str]
+
+
+def parse(data: object) -> Software:
+    """The data of section `software`.
+
+    Raises:
+        CannotMeasure: it does not say which tools are there.
+    """
+    found = object_in("software", data)
+    tools = read.mapping(found, "tools")
+    if isinstance(tools, Unknown):
+        raise CannotMeasure(f"tools on the node: {tools}", next_step="see the evidence file for what the node sent")
+    return Software(
+        nccl=read.mapped(read.records(found, "nccl"), lambda files: tuple(_nccl(one) for one in files)),
+        cuda=read.mapped(read.mapping(found, "cuda"), _cuda),
+        nvcc=read.text(found, "nvcc"),
+        ofed=read.mapped(read.text(found, "ofed"), lambda text: text.rstrip(":")),
+        packages=read.mapped(read.mapping(found, "packages"), _texts),
+        tools=_texts(tools),
+    )
+
+
+def cuda_version_in(written: str) -> Known[str]:
+    """The toolkit version in the text of version.json or version.txt."""
+    if match := re.match(r"\s*CUDA Version ([0-9]+(?:\.[0-9]+){1,3})", written):
+        return match[1]
+    try:
+        parts = json.loads(written)
+    except (ValueError, RecursionError):
+        return read.wrong("version.json or version.txt", written)
+    part = read.mapping(parts, "cuda") if isinstance(parts, dict) else read.wrong("an object", parts)
+    return part if isinstance(part, Unknown) else read.text(part, "version")
+
+
+def nccl_version_in(file: str) -> Known[str]:
+    """The version in a library's real name: "libnccl.so.2.21.5" is 2.21.5."""
+    match = re.fullmatch(r"(?:.*/)?libnccl(?:-\w+)?\.so\.([0-9]+\.[0-9]+\.[0-9]+)", file)
+    return match[1] if match else Unknown(Why.MISSING, f"no version in the file name {read.shown(file)}")
+
+
+def _nccl(entry: Mapping[str, object]) -> NcclLibrary:
+    return NcclLibrary(value_or(read.text(entry, "path"), ""), read.mapped(read.text(entry, "file"), nccl_version_in))
+
+
+def _cuda(folders: Mapping[str, object]) -> Mapping[str, str]:
+    """Versions by folder; "" where the file says none."""
+    return {folder: value_or(read.mapped(read.body(folders, folder), cuda_version_in), "") for folder in folders}
+
+
+def _texts(found: Mapping[str, object]) -> Mapping[str, str]:
+    return {name: value_or(read.text(found, name), "") for name in found}

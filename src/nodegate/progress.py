@@ -1,0 +1,76 @@
+"""Progress for the person who waits: a live line on a terminal, a line every ten seconds in a log file."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TextIO
+
+LINE_EVERY_S = 10.0
+REFRESH_EVERY_S = 0.2
+
+
+class Progress:
+    """Counts what is done and says so on a stream of its own."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self._live = bool(stream and stream.isatty())
+        self._guard = threading.Lock()
+        self._name, self._total, self._done, self._failed = "", 0, 0, 0
+        self._started = self._said = time.monotonic()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def stage(self, name: str, total: int) -> None:
+        """A stage begins with so many nodes."""
+        with self._guard:
+            self._name, self._total, self._done, self._failed = name, total, 0, 0
+            self._started = self._said = time.monotonic()
+        if self._stream and self._thread is None:
+            self._thread = threading.Thread(target=self._tell, name="progress", daemon=True)
+            self._thread.start()
+
+    def node_done(self, *, failed: bool) -> None:
+        """One node more is through; `failed`: it could not be measured."""
+        with self._guard:
+            self._done += 1
+            self._failed += failed
+
+    def done(self) -> None:
+        """The last stage has ended. May be called twice."""
+        if self._ended.is_set():
+            return
+        self._ended.set()
+        if self._thread:
+            self._thread.join(timeout=2)
+        if self._live:
+            self._write("\r\x1b[K")
+
+    def line(self) -> str:
+        """Where the stage stands: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""
+        with self._guard:
+            elapsed = time.monotonic() - self._started
+            parts = [f"{self._name}: {self._done} of {self._total} nodes"]
+            if self._failed:
+                parts.append(f"{self._failed} could not be measured")
+            parts.append(f"{elapsed:.0f} s")
+            if 0 < self._done < self._total:
+                parts.append(f"about {elapsed / self._done * (self._total - self._done):.0f} s left")
+        return ", ".join(parts)
+
+    def _tell(self) -> None:
+        while not self._ended.wait(REFRESH_EVERY_S):
+            if self._live:
+                self._write(f"\r\x1b[K{self.line()}")
+            elif time.monotonic() - self._said >= LINE_EVERY_S:
+                self._said = time.monotonic()
+                self._write(f"{self.line()}\n")
+
+    def _write(self, text: str) -> None:
+        if self._stream:
+            try:
+                self._stream.write(text)
+                self._stream.flush()
+            except (OSError, ValueError):  # the reader has gone: the run matters more than its progress
+                self._stream = None

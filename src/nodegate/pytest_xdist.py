@@ -1,0 +1,67 @@
+"""pytest-xdist: the controller measures, the workers judge the evidence, and a node stays on one worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
+
+from nodegate import suite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from xdist.remote import Producer
+    from xdist.workermanage import WorkerController
+
+    from nodegate.pytest_run import PytestRun
+
+
+def node_of(item_id: str) -> str:
+    """The node in an item's id: "checks/test_pcie.py::test_link_width[gpu0042]" is about gpu0042."""
+    return item_id.rpartition("[")[2].removesuffix("]")
+
+
+def check_of(item_id: str) -> str:
+    """The check in an item's id: "pcie.link_width" of the same."""
+    file, _, rest = item_id.partition("::")
+    return suite.check_id(file.rpartition("/")[2].removesuffix(".py"), rest.partition("[")[0])
+
+
+class NodeScheduling(LoadScopeScheduling):  # type: ignore[misc]
+    """Keeps all items of a node on one worker, so that its facts are read once.
+
+    Not `--dist loadgroup`: with pytest 9.2 and xdist 3.8 it no longer groups (pytest-xdist#1386).
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return node_of(nodeid)
+
+
+class XdistRun:
+    """The hooks that only a pytest-xdist controller calls."""
+
+    def __init__(self, run: PytestRun) -> None:
+        self._run = run
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> NodeScheduling:
+        """Our scheduler for our own runs."""
+        return NodeScheduling(config, log)
+
+    def pytest_configure_node(self, node: WorkerController) -> None:
+        """Tell a worker where the evidence will be."""
+        node.workerinput["nodegate_run_dir"] = str(self._run.open_folder().path.resolve())
+
+    def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: Sequence[str]) -> None:
+        """The first worker knows what is asked for: measure it."""
+        del node
+        known = {check.id: check for check in suite.checks()}
+        plan = self._run.acceptance.plan
+        if not plan:
+            for item_id in ids:
+                checks = plan.setdefault(node_of(item_id), [])
+                if check_of(item_id) in known:
+                    checks.append(known[check_of(item_id)])
+        self._run.begin()

@@ -1,0 +1,57 @@
+"""results.csv: one line a finding, for spreadsheets; no cell of it is taken for a formula."""
+
+from __future__ import annotations
+
+import csv
+from typing import IO, TYPE_CHECKING
+
+from nodegate.judge.verdict import NodeVerdict
+from nodegate.report.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nodegate.judge.verdict import Finding, Record
+    from nodegate.report.model import NodeReport, Report
+
+COLUMNS = (
+    *("node", "rack", "platform", "node_verdict", "check", "verdict", "device", "device_verdict", "metric", "value"),
+    *("unit", "limit", "limit_source", "message", "action", "failure_modes", "waiver", "evidence", "duration_s"),
+)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - spreadsheets take the wide forms too
+
+
+def write(report: Report, file: IO[str]) -> None:
+    """Write the header and the findings; a result without findings and a node without results have a line too."""
+    table = csv.writer(file, lineterminator="\n")
+    table.writerow(COLUMNS)
+    for node in report.nodes:
+        for row in _rows(node):
+            table.writerow([_cell(value) for value in row])
+
+
+def _rows(node: NodeReport) -> Iterator[tuple[object, ...]]:
+    head = (node.node, node.rack, node.platform, node.verdict.value)
+    if not node.records:
+        reason = node.unreachable if node.verdict is NodeVerdict.UNREACHABLE else "no check left a result"
+        yield (*head, "", node.verdict.value, *[""] * 7, reason, *[""] * 5)
+    for record in node.records:
+        start = (*head, record.check, record.verdict.value)
+        end = ("; ".join(record.failure_modes), record.waiver, "; ".join(record.evidence), round(record.duration_s, 3))
+        for finding in record.findings:
+            yield (*start, *_finding(finding), *end)
+        if not record.findings:
+            yield (*start, *[""] * 7, record.message, "", *end)
+
+
+def _finding(finding: Finding) -> tuple[object, ...]:
+    what = (finding.subject, finding.verdict.value, finding.metric, finding.value, finding.unit)
+    return (*what, finding.limit, finding.limit_source, finding.message, finding.action)
+
+
+def _cell(value: object) -> object:
+    """Numbers as they are; text that a spreadsheet would run is led by an apostrophe."""
+    if value is None or isinstance(value, (bool, int, float)):
+        return value
+    text = visible(str(value))
+    return f"'{text}" if text.startswith(_FORMULA) else text

@@ -1,0 +1,139 @@
+"""report.html: one file that opens offline, sends nothing, and prints to the copy that is signed."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from nodegate.judge.verdict import NODE_ORDER, NodeVerdict
+from nodegate.report import words
+from nodegate.report.fold import fold, natural
+from nodegate.report.histogram import histogram
+from nodegate.report.json_file import utc
+from nodegate.report.model import check_ids, node_counts
+from nodegate.report.page import letter, page_data
+from nodegate.report.problems import not_judged, problems, waived
+from nodegate.report.stats import measurements
+from nodegate.report.text import number_or_text, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.report.model import NodeReport, Report
+    from nodegate.report.stats import Measurement
+
+MOST_ROWS = 500  # of a table that the page is made with; more are counted, and results.csv has them
+
+
+def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement] | None = None) -> str:
+    """The whole page. `hashes` are rows of (name, sha256) that the signed copy shows."""
+    folder = templates()
+    style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
+    found = measurements(report.nodes) if fleet is None else fleet
+    return (
+        _environment(folder)
+        .get_template("report.html.j2")
+        .render(
+            report=report,
+            run=report.run,
+            title=words.title(report.run.profile),
+            headline=words.headline(report),
+            sentences=words.sentences(report),
+            verdicts=_by_verdict(report),
+            problems=problems(report),
+            racks=_racks(report),
+            spread=[(entry, _svg(entry)) for entry in found if entry.lowest != entry.highest],
+            constant=[entry for entry in found if entry.lowest == entry.highest],
+            waived=waived(report),
+            gaps=not_judged(report),
+            checks=_checks(report),
+            hashes=hashes,
+            words=words,
+            data=page_data(report),
+            most=MOST_ROWS,
+            style=style,
+            script=script,
+            policy=_policy(style, script),
+        )
+    )
+
+
+def templates() -> Path:
+    """The folder of the templates: beside `src/` in a checkout, in `nodegate/suite/` once installed."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "suite" / "reports" / "templates"
+    return installed if installed.is_dir() else package.parent.parent / "reports" / "templates"
+
+
+def _environment(folder: Path) -> Environment:
+    environment = Environment(
+        autoescape=True,
+        loader=FileSystemLoader(folder),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    filters = {"fold": fold, "utc": utc, "value": number_or_text, "count": words.count, "duration": words.duration}
+    environment.filters.update(filters)
+    return environment
+
+
+def _shown(value: object) -> object:
+    """What every expression of the template goes through before it is escaped: no hidden characters."""
+    return visible(value, most=20_000) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _policy(style: str, script: str) -> str:
+    """A content security policy under which nothing runs or loads but these two texts."""
+    return (
+        f"default-src 'none'; style-src {_sha256(style)}; script-src {_sha256(script)};"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _sha256(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"
+
+
+def _svg(entry: Measurement) -> Markup:
+    return Markup(histogram(entry.values, entry.limit))  # noqa: S704 - made of numbers only
+
+
+def _by_verdict(report: Report) -> list[tuple[NodeVerdict, int, tuple[str, ...]]]:
+    """Each node verdict from the best to the worst, its count and nodes; the rare ones only where they occur."""
+    rare = (NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED)
+    return [
+        (verdict, count, tuple(node.node for node in report.nodes if node.verdict is verdict))
+        for verdict, count in sorted(node_counts(report).items(), key=lambda item: -NODE_ORDER.index(item[0]))
+        if count or verdict not in rare
+    ]
+
+
+def _racks(report: Report) -> list[tuple[str, list[NodeReport]]]:
+    """The nodes by rack in the order of their names; empty where the inventory names no racks."""
+    racks: dict[str, list[NodeReport]] = {}
+    for node in sorted(report.nodes, key=lambda node: (natural(node.rack), natural(node.node))):
+        racks.setdefault(node.rack, []).append(node)
+    return list(racks.items()) if any(racks) else []
+
+
+def _checks(report: Report) -> list[tuple[str, str, tuple[str, ...], dict[str, int]]]:
+    """Each check with its sentence, failure modes, and its results counted by letter."""
+    counts: dict[str, dict[str, int]] = {check: {} for check in check_ids(report)}
+    for node in report.nodes:
+        for record in node.records:
+            found = counts[record.check]
+            found[letter(record)] = found.get(letter(record), 0) + 1
+    rows = []
+    for check, found in counts.items():
+        info = report.checks.get(check)
+        rows.append((check, info.title if info else "", info.failure_modes if info else (), found))
+    return rows

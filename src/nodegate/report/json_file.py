@@ -1,0 +1,149 @@
+"""report.json: the whole report for other programs, schema `nodegate.report/1` (docs/report.schema.json)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import datetime, timezone
+from typing import IO, TYPE_CHECKING
+
+from nodegate.judge.verdict import Verdict
+from nodegate.report import jsonl
+from nodegate.report.model import check_ids, node_counts, worst_first
+from nodegate.report.stats import measurements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from nodegate.judge.verdict import Record
+    from nodegate.report.model import NodeReport, Report, Run, Source
+    from nodegate.report.stats import Measurement
+
+SCHEMA = "nodegate.report/1"
+
+
+def results_sha256(report: Report) -> str:
+    """The fingerprint of all results: sha256 over their JSON lines, sorted. The same however often it is rendered."""
+    digest = hashlib.sha256()
+    for line in sorted(jsonl.line(record) for record in _records(report)):
+        digest.update(line.encode("utf-8", errors="backslashreplace"))
+    return digest.hexdigest()
+
+
+def write(report: Report, file: IO[str], *, fingerprint: str, fleet: Sequence[Measurement] | None = None) -> None:
+    """Write the report as JSON, a line per node and per result, so that `grep` and `diff` work on it."""
+    parts: list[tuple[str, Iterable[object]]] = [
+        ("nodes", (_node(node) for node in worst_first(report.nodes))),
+        ("results", (jsonl.to_json(record) for record in _records(report))),
+        ("fleet", (_measurement(entry) for entry in (measurements(report.nodes) if fleet is None else fleet))),
+        ("drift", _drift(report)),
+        ("checks", _checks(report)),
+    ]
+    counts = {verdict.value: count for verdict, count in node_counts(report).items()}
+    head = {"schema": SCHEMA, "results_sha256": fingerprint, "run": _run(report.run), "counts": counts}
+    file.write("{" + _dumps(head)[1:-1])
+    for key, entries in parts:
+        file.write(f',\n"{key}":[')
+        separator = "\n"
+        for entry in entries:
+            file.write(separator + _dumps(entry))
+            separator = ",\n"
+        file.write("]")
+    file.write("}\n")
+
+
+def utc(epoch_s: float) -> str:
+    """2026-11-21T08:15:00Z; empty for a time that no calendar holds."""
+    try:
+        return datetime.fromtimestamp(epoch_s, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (OverflowError, OSError, ValueError):
+        return ""
+
+
+def _records(report: Report) -> Iterator[Record]:
+    return (record for node in report.nodes for record in node.records)
+
+
+def _run(run: Run) -> dict[str, object]:
+    return {
+        "id": run.id,
+        "profile": run.profile,
+        "started": utc(run.started_epoch_s),
+        "finished": utc(run.finished_epoch_s),
+        "started_epoch_s": run.started_epoch_s,
+        "finished_epoch_s": run.finished_epoch_s,
+        "suite_version": run.suite_version,
+        "command": run.command,
+        "host": run.host,
+        "user": run.user,
+        "inventory": _sources(run.inventory),
+        "baselines": _sources(run.baselines),
+        "interrupted": run.interrupted,
+        "selection": run.selection,
+        "versions": dict(run.versions),
+    }
+
+
+def _sources(sources: tuple[Source, ...]) -> list[dict[str, str]]:
+    return [{"path": source.path, "sha256": source.sha256} for source in sources]
+
+
+def _node(node: NodeReport) -> dict[str, object]:
+    def having(verdict: Verdict) -> list[str]:
+        return [record.check for record in node.records if record.verdict is verdict and not record.waiver]
+
+    return {
+        "node": node.node,
+        "verdict": node.verdict.value,
+        "platform": node.platform,
+        "rack": node.rack,
+        "serials": dict(node.serials),
+        "identity": [list(row) for row in node.identity],
+        "unreachable": node.unreachable,
+        "failed": having(Verdict.FAIL),
+        "errors": having(Verdict.ERROR),
+        "waived": [record.check for record in node.records if record.waiver],
+    }
+
+
+def _measurement(entry: Measurement) -> dict[str, object]:
+    return {
+        "check": entry.check,
+        "metric": entry.metric,
+        "unit": entry.unit,
+        "count": len(entry.values),
+        "nodes": entry.nodes,
+        "lowest": entry.lowest,
+        "lowest_at": entry.lowest_at,
+        "median": entry.median,
+        "mad": entry.mad,
+        "highest": entry.highest,
+        "highest_at": entry.highest_at,
+        "limit": entry.limit,
+    }
+
+
+def _drift(report: Report) -> Iterator[dict[str, object]]:
+    for row in report.drift:
+        yield {
+            "platform": row.platform,
+            "characteristic": row.characteristic,
+            "majority": row.majority,
+            "count": row.count,
+            "total": row.total,
+            "others": {value: list(nodes) for value, nodes in row.others.items()},
+        }
+
+
+def _checks(report: Report) -> Iterator[dict[str, object]]:
+    for check in check_ids(report):
+        info = report.checks.get(check)
+        yield {
+            "check": check,
+            "title": info.title if info else "",
+            "failure_modes": list(info.failure_modes) if info else [],
+        }
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

@@ -1,0 +1,210 @@
+"""results.jsonl, the record of truth: one line per (node, check), written while the run goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.judge.verdict import Finding, Record, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from types import TracebackType
+
+MOST_LINE_BYTES = 4 << 20
+_FINDING_TEXTS = ("metric", "unit", "limit_source", "action", "message")
+_RECORD_KEYS = frozenset(
+    ("node", "check", "verdict", "message", "findings", "failure_modes", "evidence", "duration_s", "waiver")
+)
+_FINDING_KEYS = frozenset(("device", "verdict", "value", "limit", *_FINDING_TEXTS))
+
+
+def to_json(record: Record) -> dict[str, object]:
+    """The record as JSON holds it; the finding's subject is called `device` there."""
+    return {
+        "node": record.node,
+        "check": record.check,
+        "verdict": record.verdict.value,
+        "message": record.message,
+        "findings": [
+            {
+                "device": finding.subject,
+                "verdict": finding.verdict.value,
+                "message": finding.message,
+                "metric": finding.metric,
+                "value": _scalar(finding.value),
+                "unit": finding.unit,
+                "limit": _scalar(finding.limit),
+                "limit_source": finding.limit_source,
+                "action": finding.action,
+            }
+            for finding in record.findings
+        ],
+        "failure_modes": list(record.failure_modes),
+        "evidence": list(record.evidence),
+        "duration_s": record.duration_s if math.isfinite(record.duration_s) else 0.0,
+        "waiver": record.waiver,
+    }
+
+
+def from_json(mapping: Mapping[str, object]) -> Record:
+    """The record that `to_json` wrote.
+
+    Raises:
+        UsageError: a key is missing, unknown, or of the wrong type.
+    """
+    _keys("result", mapping, _RECORD_KEYS)
+    findings = mapping["findings"]
+    duration_s = mapping["duration_s"]
+    if not isinstance(findings, list):
+        raise UsageError("`findings` is not a list")
+    if isinstance(duration_s, bool) or not isinstance(duration_s, (int, float)):
+        raise UsageError("`duration_s` is not a number")
+    return Record(
+        node=_text(mapping, "node"),
+        check=_text(mapping, "check"),
+        verdict=_verdict(mapping),
+        message=_text(mapping, "message"),
+        findings=tuple(_finding(entry) for entry in findings),
+        failure_modes=_texts(mapping, "failure_modes"),
+        evidence=_texts(mapping, "evidence"),
+        duration_s=float(duration_s),
+        waiver=_text(mapping, "waiver"),
+    )
+
+
+def line(record: Record) -> str:
+    """The record as one line of results.jsonl, newline included."""
+    return json.dumps(to_json(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+
+
+def read(path: Path) -> list[Record]:
+    """All records of a results.jsonl, in the order in which they were written.
+
+    A last line without its newline was cut by a crash and is left out: its check has no record.
+
+    Raises:
+        UsageError: the file is missing, or a line is no record.
+    """
+    records = []
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(iter(lambda: file.readline(MOST_LINE_BYTES), b""), start=1):
+                if not raw.endswith(b"\n"):
+                    if len(raw) == MOST_LINE_BYTES:
+                        raise UsageError("line too long", file=str(path), line=number, hint="not written by nodegate")
+                    break
+                records.append(_parse(raw, path, number))
+    except OSError as error:
+        hint = "name the folder of a run, which holds results.jsonl"
+        raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error
+    return records
+
+
+class ResultsFile:
+    """results.jsonl open for appending; each record is on disk when `write` returns. For one thread at a time.
+
+    A line that an earlier run left without its end is cut off first, so that going on never joins two records.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("ab") as file:
+            file.truncate(_whole_lines_bytes(path))
+        self._file = path.open("a", encoding="utf-8", errors="backslashreplace", newline="")
+
+    def write(self, record: Record) -> None:
+        """Append one record and flush."""
+        self._file.write(line(record))
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file; may be called twice."""
+        self._file.close()
+
+    def __enter__(self) -> ResultsFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _whole_lines_bytes(path: Path) -> int:
+    """The size of the file up to its last newline."""
+    end = path.stat().st_size
+    with path.open("rb") as file:
+        while end > 0:
+            start = max(0, end - (1 << 16))
+            file.seek(start)
+            found = file.read(end - start).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            end = start
+    return 0
+
+
+def _parse(raw: bytes, path: Path, number: int) -> Record:
+    try:
+        entry = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise UsageError("not JSON", file=str(path), line=number, hint="mend or remove the line") from error
+    if not isinstance(entry, dict):
+        raise UsageError("not a JSON object", file=str(path), line=number, hint="mend or remove the line")
+    try:
+        return from_json(entry)
+    except UsageError as error:
+        hint = "mend or remove the line; a newer nodegate may have written it"
+        raise UsageError(error.message, file=str(path), line=number, hint=hint) from error
+
+
+def _finding(entry: object) -> Finding:
+    if not isinstance(entry, dict):
+        raise UsageError("a finding is not an object")
+    _keys("finding", entry, _FINDING_KEYS)
+    value, limit = entry["value"], entry["limit"]
+    if isinstance(value, (list, dict)) or isinstance(limit, (list, dict)):
+        raise UsageError("`value` or `limit` of a finding is not a plain value")
+    texts = {key: _text(entry, key) for key in _FINDING_TEXTS}
+    return Finding(subject=_text(entry, "device"), verdict=_verdict(entry), value=value, limit=limit, **texts)
+
+
+def _keys(what: str, mapping: Mapping[str, object], right: frozenset[str]) -> None:
+    missing, unknown = sorted(right - set(mapping)), sorted(set(mapping) - right)
+    if missing:
+        raise UsageError(f"a {what} lacks `{missing[0]}`")
+    if unknown:
+        raise UsageError(f"a {what} has the unknown key `{unknown[0][:40]}`")
+
+
+def _text(mapping: Mapping[str, object], key: str) -> str:
+    value = mapping[key]
+    if not isinstance(value, str):
+        raise UsageError(f"`{key}` is not text")
+    return value
+
+
+def _texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
+    value = mapping[key]
+    if not isinstance(value, list) or not all(isinstance(entry, str) for entry in value):
+        raise UsageError(f"`{key}` is not a list of texts")
+    return tuple(value)
+
+
+def _verdict(mapping: Mapping[str, object]) -> Verdict:
+    try:
+        return Verdict(mapping["verdict"])
+    except ValueError as error:
+        raise UsageError(f"{str(mapping['verdict'])[:40]!r} is not a verdict") from error
+
+
+def _scalar(value: object) -> object:
+    """As strict JSON can hold it: a number that is none (nan, inf) and any other object become text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    return str(value)

@@ -1,0 +1,44 @@
+"""metrics.prom, for node_exporter's textfile collector."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import IO, TYPE_CHECKING
+
+from nodegate.report.text import visible
+
+if TYPE_CHECKING:
+    from nodegate.report.model import Report
+
+
+def write(report: Report, file: IO[str]) -> None:
+    """Write the verdict of each node, its checks counted by verdict, and when and by what it was judged."""
+    run = report.run
+    _head(file, "nodegate_node_verdict", "The verdict of the node in the latest run: 1.")
+    for node in report.nodes:
+        file.write(f"nodegate_node_verdict{_labels(node=node.node, verdict=node.verdict.value)} 1\n")
+    _head(file, "nodegate_check_verdict", "Number of checks of the node by verdict; a waived failure counts as waived.")
+    for node in report.nodes:
+        counts = Counter("waived" if record.waiver else record.verdict.value for record in node.records)
+        for verdict, count in sorted(counts.items()):
+            file.write(f"nodegate_check_verdict{_labels(node=node.node, verdict=verdict)} {count}\n")
+    _head(file, "nodegate_run_timestamp_seconds", "When the run finished, in seconds since the epoch.")
+    file.write(f"nodegate_run_timestamp_seconds {run.finished_epoch_s:.3f}\n")
+    _head(file, "nodegate_run_duration_seconds", "How long the run took, in seconds.")
+    file.write(f"nodegate_run_duration_seconds {max(0.0, run.finished_epoch_s - run.started_epoch_s):.3f}\n")
+    _head(file, "nodegate_run_interrupted", "1 when the run was interrupted, else 0.")
+    file.write(f"nodegate_run_interrupted {int(run.interrupted)}\n")
+    _head(file, "nodegate_run_info", "The run and the version of the suite: 1.")
+    file.write(f"nodegate_run_info{_labels(run=run.id, profile=run.profile, version=run.suite_version)} 1\n")
+
+
+def _head(file: IO[str], name: str, text: str) -> None:
+    file.write(f"# HELP {name} {text}\n# TYPE {name} gauge\n")
+
+
+def _labels(**labels: str) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return visible(value).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -1,0 +1,114 @@
+"""The words of a report: its title, the plain sentences of its verdict, and what each verdict word means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.judge.verdict import NodeVerdict
+from nodegate.report.model import node_counts
+
+if TYPE_CHECKING:
+    from nodegate.report.model import Report
+
+_TITLES = {
+    "delivery": "Acceptance report",
+    "nightly": "Nightly re-validation",
+    "bootcheck": "Boot check",
+    "troubleshoot": "Troubleshooting report",
+}
+
+CHECK_WORDS = (
+    ("pass", "·", "Measured, and as it should be. A pass needs a complete measurement.", "合格"),
+    ("warn", "W", "Measured, and worth a look; it does not reject the node.", "告警"),
+    ("fail", "F", "Measured, and not as it should be. It rejects the node unless a waiver covers it.", "不合格"),
+    ("error", "E", "Could not be measured: tool missing, timed out, no rights. It is never a pass.", "无法判定"),
+    ("skip", "–", "Does not apply here or was not asked for; the reason is given.", "未检"),  # noqa: RUF001 - the cell's sign
+)
+
+NODE_WORDS = (
+    ("accepted", "·", "No fail and no error.", "验收合格"),
+    ("accepted-with-waivers", "A", "Every fail is covered by a waiver with an owner and an expiry.", "让步接收"),
+    ("rejected", "R", "At least one fail.", "不合格"),
+    ("incomplete", "I", "No fail, but at least one error: the node is not accepted until it is measured.", "未完成"),
+    ("unreachable", "U", "The node could not be reached or would not let us work.", "无法连接"),
+    ("not-judged", "N", "Every check was skipped, so nothing is known.", "未检"),
+)
+
+NODE_LETTER = {word: sign for word, sign, _, _ in NODE_WORDS}
+
+
+def title(profile: str) -> str:
+    """What the report is called."""
+    return _TITLES.get(profile, f"Report of profile {profile}")
+
+
+def count(number: int) -> str:
+    """1,250."""
+    return f"{number:,}"
+
+
+def percent(part: int, whole: int) -> str:
+    """95.0 %; never 100.0 % for less than all, nor 0.0 % for more than none."""
+    if not whole:
+        return "-"
+    share = 100 * part / whole
+    if 0 < part < whole:
+        share = min(99.9, max(0.1, share))
+    return f"{share:.1f} %"
+
+
+def duration(seconds: float) -> str:
+    """45 s, 12 min 5 s, 3 h 20 min."""
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def headline(report: Report) -> str:
+    """The verdict in a few words."""
+    counts = node_counts(report)
+    total, good = len(report.nodes), counts[NodeVerdict.ACCEPTED] + counts[NodeVerdict.WAIVED]
+    if not total:
+        return "No node was judged"
+    if good == total:
+        return f"All {count(total)} nodes accepted" if total > 1 else "The node is accepted"
+    return f"{count(good)} of {count(total)} {_nodes(total)} accepted"
+
+
+def sentences(report: Report) -> list[str]:
+    """The verdict and its scope in plain sentences."""
+    counts = node_counts(report)
+    total, run = len(report.nodes), report.run
+    found = []
+    if not total:
+        found.append("The run holds no node, so it accepts nothing.")
+    rest = [
+        f"{count(counts[verdict])} {meaning}"
+        for verdict, meaning in (
+            (NodeVerdict.REJECTED, "rejected"),
+            (NodeVerdict.INCOMPLETE, "incomplete, because something could not be measured"),
+            (NodeVerdict.UNREACHABLE, "out of reach"),
+            (NodeVerdict.NOT_JUDGED, "not judged, because every check was skipped"),
+        )
+        if counts[verdict]
+    ]
+    if rest:
+        found.append(f"Not accepted: {'; '.join(rest)}.")
+    if counts[NodeVerdict.WAIVED]:
+        found.append(f"{count(counts[NodeVerdict.WAIVED])} of the accepted {_hold(counts[NodeVerdict.WAIVED])} waivers.")
+    if run.interrupted:
+        found.append("The run was interrupted: what it did not reach was not judged.")
+    if run.selection:
+        found.append(f"Only a part was asked for: {run.selection}.")
+    return found
+
+
+def _nodes(number: int) -> str:
+    return "node" if number == 1 else "nodes"
+
+
+def _hold(number: int) -> str:
+    return "holds" if number == 1 else "hold"

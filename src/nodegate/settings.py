@@ -1,0 +1,36 @@
+"""What the user asked for, from the command line, before anything is read or contacted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TYPE_CHECKING
+
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HostKeys = Literal["strict", "accept-new", "off"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of one run, in the user's own words."""
+
+    inventory: tuple[str, ...] = ()
+    nodes: str = ""  # --nodes: a pattern; empty: all
+    profile: Profile = Profile.DELIVERY
+    baselines: tuple[Path, ...] = ()
+    run_dir: Path | None = None
+    replay: Path | None = None
+    resume: Path | None = None
+    waivers: Path | None = None
+    host_keys: HostKeys = "strict"
+    known_hosts: Path | None = None
+    ssh_config: Path | None = None
+    nodes_at_once: int = 64
+
+    @property
+    def active(self) -> bool:
+        """Whether this is a run of ours at all; without it the plugin is inert."""
+        return bool(self.inventory or self.replay or self.resume)

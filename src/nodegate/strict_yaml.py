@@ -1,0 +1,339 @@
+"""YAML read strictly: plain data with line numbers, and a slip of the pen is an error instead of a surprise.
+
+What differs from PyYAML's safe loader, and why:
+
+* a key given twice in one mapping is an error (PyYAML keeps the last one without a word);
+* only plain decimal numbers become numbers. `0123456`, `12:34:56`, `0x2330`, `1_000`, `.nan`, dates and whole numbers
+  of more than 18 digits stay text, since serials, MAC addresses and PCI ids look like that. `1.10` is the number 1.1:
+  put versions in quotes. `yes`, `no`, `on`, `off` are true and false, as in Ansible;
+* no object is ever constructed: `!vault` and any other tag gives a `Tagged` value, which stands for "not readable
+  here" and is an error only for the reader that needs it;
+* aliases share the value that they name (treat loaded values as read-only); what they expand to is counted, so that a
+  few lines cannot become millions of values. Depth and size are limited too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NoReturn
+
+import yaml
+
+from nodegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    Lines = Mapping[object, int]  # key of a mapping, or index of a list -> line
+
+MAX_BYTES = 16 << 20
+MAX_DEPTH = 50
+MAX_VALUES = 2_000_000  # keys, values and everything that aliases stand for
+
+_YAML = "tag:yaml.org,2002:"
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOL = {
+    spelling: value
+    for value, words in ((True, "true yes on"), (False, "false no off"))
+    for word in words.split()
+    for spelling in (word, word.capitalize(), word.upper())
+}
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})", re.ASCII)
+_FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})?\.[0-9]{1,30}(?:[eE][-+][0-9]{1,2})?", re.ASCII)
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is seven times as fast, where PyYAML has it
+
+
+@dataclass(frozen=True)
+class Tagged:
+    """A value whose tag is not understood here: `!vault`, `!unsafe`, `!!python/...`.
+
+    Its truth is refused on purpose, so that a reader which forgets it stops instead of taking it for a setting.
+    `text` is the scalar as written; empty for a tagged list or mapping.
+    """
+
+    tag: str
+    text: str = field(repr=False)  # it may be a secret
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError(f"a value tagged {self.tag} was used as true or false")
+
+    def __str__(self) -> str:
+        return f"a value tagged {self.tag}"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A YAML document: `value` is made of dict, list, str, int, float, bool, None and `Tagged`.
+
+    `name` is the file as the user named it, `sha256` the digest of its text in UTF-8.
+    """
+
+    value: object
+    name: str
+    sha256: str
+    _lines: Mapping[int, tuple[object, Lines]] = field(repr=False)  # by id() of the container, which stands beside
+    _first_line: int = 1
+
+    def line(self, path: Iterable[object]) -> int:
+        """The line of the value at this path of keys and indices, or of the nearest part of the path that exists."""
+        value, line = self.value, self._first_line
+        for step in path:
+            try:
+                found = self.lines(value).get(step)
+            except TypeError:  # an unhashable step
+                return line
+            if found is None:
+                return line
+            line, value = found, value[step]  # type: ignore[index]  # a container: it has lines
+        return line
+
+    def lines(self, container: object) -> Lines:
+        """The lines of the keys of one of the document's mappings, or of the items of one of its lists."""
+        found = self._lines.get(id(container))
+        return found[1] if found else {}
+
+    def wrong(self, message: str, path: Iterable[object] = (), hint: str = "") -> UsageError:
+        """The error to raise about the value at this path."""
+        return UsageError(message, file=self.name, line=self.line(path), hint=hint)
+
+    def unknown_key(self, path: Iterable[object], allowed: Iterable[str]) -> UsageError:
+        """The error to raise about the key at the end of this path, with the nearest of the keys allowed there."""
+        steps = tuple(path)
+        where = ".".join(map(str, steps[:-1]))
+        message = f"{where}: unknown key {str(steps[-1])!r}" if where else f"unknown key {str(steps[-1])!r}"
+        return self.wrong(message, steps, did_you_mean(str(steps[-1]), allowed))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint for a word that is not known: the nearest known one, else those that there are (at most 12)."""
+    words = sorted(known)
+    near = get_close_matches(word, words, n=3, cutoff=0.7)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    more = f" and {len(words) - 12} more" if len(words) > 12 else ""
+    return f"known: {', '.join(words[:12])}{more}" if words else ""
+
+
+def load(text: str, name: str) -> Loaded:
+    """The one YAML document in this text; `name` is how messages call it. An empty text gives None.
+
+    Raises:
+        UsageError: it is not YAML, has a key twice, more than one document, or is too large or too deep.
+    """
+    raw = text.encode("utf-8", "surrogatepass")
+    if len(raw) > MAX_BYTES:
+        raise UsageError(f"more than {MAX_BYTES >> 20} MiB of YAML", file=name)
+    builder = _Builder(name)
+    try:
+        value = builder.document(yaml.parse(text.removeprefix("\ufeff"), Loader=_LOADER))
+    except yaml.YAMLError as problem:
+        raise _syntax_error(problem, text, name) from None
+    except UnicodeEncodeError:
+        raise UsageError("this is not valid Unicode text", file=name) from None
+    return Loaded(value, name, hashlib.sha256(raw).hexdigest(), builder.lines, builder.first_line)
+
+
+def load_file(path: Path, name: str = "") -> Loaded:
+    """The YAML document in this file; `name` is how messages call it, else its path.
+
+    Raises:
+        UsageError: as `load`, or the file cannot be read.
+    """
+    return load(read_text(path, name), name or str(path))
+
+
+def read_text(path: Path, name: str = "", max_bytes: int = MAX_BYTES) -> str:
+    """The text of a file in UTF-8, with or without a byte order mark.
+
+    Raises:
+        UsageError: it is not there, not readable, not UTF-8, or larger than `max_bytes`.
+    """
+    shown = name or str(path)
+    try:
+        with path.open("rb") as file:
+            raw = file.read(max_bytes + 1)
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or str(problem)
+        raise UsageError(f"cannot read it: {reason}", file=shown, hint=_neighbours(path)) from None
+    if len(raw) > max_bytes:
+        raise UsageError(f"it is larger than {max_bytes} bytes", file=shown)
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as problem:
+        line = raw.count(b"\n", 0, problem.start) + 1
+        raise UsageError("this is not UTF-8 text", file=shown, line=line, hint="save the file as UTF-8") from None
+
+
+def _neighbours(path: Path) -> str:
+    try:
+        near = get_close_matches(path.name, [each.name for each in path.parent.iterdir()], n=1)
+    except OSError:
+        return ""
+    return f"did you mean {path.parent / near[0]}?" if near and not path.exists() else ""
+
+
+def _syntax_error(problem: yaml.YAMLError, text: str, name: str) -> UsageError:
+    mark = getattr(problem, "problem_mark", None) or getattr(problem, "context_mark", None)
+    line = mark.line + 1 if mark is not None else 0
+    said = getattr(problem, "problem", None) or getattr(problem, "reason", None) or str(problem).partition("\n")[0]
+    rows = text.splitlines()
+    row = rows[line - 1] if 0 < line <= len(rows) else ""
+    hint = "indent with spaces: YAML allows no tabs" if row[: len(row) - len(row.lstrip())].count("\t") else ""
+    return UsageError(f"this is not YAML: {said}", file=name, line=line, hint=hint)
+
+
+class _Builder:
+    """Plain data from the parser's events, in one pass and with limits that hold before anything is built."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lines: dict[int, tuple[object, Lines]] = {}
+        self.first_line = 1
+        self._anchors: dict[str, tuple[object, int]] = {}  # value, and how many values it stands for
+        self._values = 0
+        self._events: Iterator[yaml.Event] = iter(())
+
+    def document(self, events: Iterator[yaml.Event]) -> object:
+        self._events = events
+        value: object = None
+        documents = 0
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                documents += 1
+                if documents > 1:
+                    raise self._wrong("a second document begins here", event, "keep one document in a file")
+                root = next(events)
+                self.first_line = _line(root)
+                value = self._node(root, 0)
+        return value
+
+    def _wrong(self, message: str, event: yaml.Event, hint: str = "") -> UsageError:
+        return UsageError(message, file=self.name, line=_line(event), hint=hint)
+
+    def _count(self, event: yaml.Event, values: int = 1) -> None:
+        self._values += values
+        if self._values > MAX_VALUES:
+            raise self._wrong(f"more than {MAX_VALUES} values, aliases counted as what they stand for", event)
+
+    def _node(self, event: yaml.Event, depth: int) -> object:
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        if depth > MAX_DEPTH:
+            raise self._wrong(f"nested deeper than {MAX_DEPTH} levels", event)
+        before = self._values
+        self._count(event)
+        value: object
+        if isinstance(event, yaml.ScalarEvent):
+            value = self._scalar(event)
+        elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            value = self._container(event, depth)
+        else:
+            raise self._wrong("this is not YAML", event)
+        if event.anchor:
+            self._anchors[event.anchor] = (value, self._values - before)
+        return value
+
+    def _container(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent, depth: int) -> object:
+        if event.anchor:
+            self._anchors.pop(event.anchor, None)  # an alias inside its own anchor finds nothing
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        value: object = self._mapping(depth) if mapping else self._sequence(depth)
+        usual = event.tag in (None, "!", _YAML + ("map" if mapping else "seq"))
+        return value if usual else Tagged(_short(event.tag or ""), "")
+
+    def _alias(self, event: yaml.AliasEvent) -> object:
+        if event.anchor not in self._anchors:
+            raise self._wrong(f"*{event.anchor} names nothing that was given before", event)
+        value, values = self._anchors[event.anchor]
+        self._count(event, values)
+        return value
+
+    def _sequence(self, depth: int) -> list[object]:
+        items: list[object] = []
+        lines: dict[object, int] = {}
+        for event in self._events:
+            if isinstance(event, yaml.SequenceEndEvent):
+                break
+            lines[len(items)] = _line(event)
+            items.append(self._node(event, depth + 1))
+        self.lines[id(items)] = (items, lines)
+        return items
+
+    def _mapping(self, depth: int) -> dict[object, object]:
+        items: dict[object, object] = {}
+        lines: dict[object, int] = {}
+        merged: list[object] | None = None
+        for event in self._events:
+            if isinstance(event, yaml.MappingEndEvent):
+                break
+            if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+                if merged is not None:
+                    raise self._wrong("the key << is given twice", event, "give it a list: << : [*one, *two]")
+                merged = self._merge(event, depth)
+                continue
+            key = self._key(event, depth)
+            if key in items:
+                raise self._wrong(
+                    f"the key {key!r} is given twice", event, f"it is already in {self.name}:{lines[key]}"
+                )
+            lines[key] = _line(event)
+            items[key] = self._node(next(self._events), depth + 1)
+        for source in merged or ():
+            inherited = self.lines[id(source)][1]
+            for key, value in source.items():  # type: ignore[attr-defined]  # _merge gives mappings
+                if key not in items:
+                    items[key], lines[key] = value, inherited[key]
+        self.lines[id(items)] = (items, lines)
+        return items
+
+    def _key(self, event: yaml.Event, depth: int) -> object:
+        key = self._node(event, depth + 1)
+        if key is None or isinstance(key, (dict, list, Tagged)):
+            raise self._wrong("a key must be plain text", event, "put it in quotes")
+        return key
+
+    def _merge(self, event: yaml.Event, depth: int) -> list[object]:
+        value = self._node(next(self._events), depth + 1)
+        sources = value if isinstance(value, list) else [value]
+        if not all(isinstance(source, dict) for source in sources):
+            raise self._wrong("<< takes a mapping, or a list of mappings", event)
+        return sources
+
+    def _scalar(self, event: yaml.ScalarEvent) -> object:
+        text: str = event.value
+        if event.tag is None or event.tag == "!":
+            return _plain(text) if event.implicit[0] and event.tag is None else text
+        kind = event.tag.removeprefix(_YAML)
+        if kind in ("str", "timestamp"):
+            return text
+        if kind not in ("int", "float", "bool", "null"):
+            return Tagged(_short(event.tag), text)
+        value = _plain(text)
+        if kind == "float" and type(value) is int:
+            return float(value)
+        if type(value) is not {"int": int, "float": float, "bool": bool, "null": type(None)}[kind]:
+            raise self._wrong(f"{text[:80]!r} is no {kind}", event)
+        return value
+
+
+def _plain(text: str) -> object:
+    """What an unquoted scalar means."""
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 0
+
+
+def _short(tag: str) -> str:
+    return "!!" + tag.removeprefix(_YAML) if tag.startswith(_YAML) else tag

@@ -1,0 +1,58 @@
+"""The last words of a run on the terminal: nodes worst first, names folded, warnings, where the report is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.inventory.hostlist import fold
+from nodegate.judge.verdict import NODE_ORDER, NodeVerdict, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from nodegate.judge.verdict import Record
+    from nodegate.report.model import Report
+
+MOST_LINES = 40  # of one kind; the report has the rest
+_SHOWN = {
+    NodeVerdict.REJECTED: (Verdict.FAIL,),
+    NodeVerdict.UNREACHABLE: (Verdict.ERROR,),
+    NodeVerdict.INCOMPLETE: (Verdict.ERROR,),
+    NodeVerdict.NOT_JUDGED: (Verdict.SKIP,),
+    NodeVerdict.WAIVED: (Verdict.FAIL,),
+    NodeVerdict.ACCEPTED: (),
+}
+
+
+def lines(report: Report, folder: Path) -> Iterator[str]:
+    """The summary, line by line."""
+    for verdict in NODE_ORDER:
+        nodes = [node for node in report.nodes if node.verdict is verdict]
+        if nodes:
+            yield f"{verdict.value:<22}{len(nodes):>6}  {fold([node.node for node in nodes])}"
+    for verdict in NODE_ORDER:
+        records = [
+            record
+            for node in report.nodes
+            if node.verdict is verdict
+            for record in node.records
+            if record.verdict in _SHOWN[verdict]
+        ]
+        yield from _folded(records, verdict.value)
+    warned = [record for node in report.nodes for record in node.records if record.verdict is Verdict.WARN]
+    yield from _folded(warned, "warn")
+    yield f"report: {folder / 'report.html'}"
+
+
+def _folded(records: list[Record], label: str) -> Iterator[str]:
+    """Records that say the same of several nodes on one line."""
+    same: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        said = record.message.removeprefix(f"{record.node}: ")
+        same.setdefault((record.check, said), []).append(record.node)
+    for shown, ((check, said), nodes) in enumerate(same.items()):
+        if shown == MOST_LINES:
+            yield f"  {label}: {len(same) - MOST_LINES} more lines in the report"
+            return
+        yield f"  {label}: {fold(nodes)}: {check}: {said}"

@@ -1,0 +1,124 @@
+"""The bytes between us and one guard on a node: over SSH, or over the pipes of a local program."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CHUNK_BYTES = 1 << 16
+MAX_STDERR_BYTES = 1 << 14
+
+
+class Channel(Protocol):
+    """One started command, its three streams and its end."""
+
+    def send(self, data: bytes) -> None:
+        """Write all to its standard input. Raises OSError (TimeoutError too) when that cannot be."""
+        ...
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """The next bytes of standard output; None when none came in time, b"" at its end."""
+        ...
+
+    def stderr(self) -> bytes:
+        """What came on standard error so far, its first 16 KiB."""
+        ...
+
+    def exit_status(self, timeout_s: float) -> int | None:
+        """The exit status; None when none came: the connection broke, or the command still runs."""
+        ...
+
+    def end_input(self) -> None:
+        """Close its standard input: the guard ends everything."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the command. May be called twice."""
+        ...
+
+
+class PipeChannel:
+    """A command on this machine; with `ssh` as the command, one on a node."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        pipe = subprocess.PIPE
+        # Its own session: Ctrl-C on the terminal is ours to handle, so that what runs on a node is ended in order.
+        self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
+        self._streams = (self._process.stdin, self._process.stdout, self._process.stderr)
+        self._in, self._out, self._err = (stream.fileno() for stream in self._streams if stream is not None)
+        for fd in (self._in, self._out, self._err):
+            os.set_blocking(fd, False)
+        self._stderr = b""
+        self._lock = threading.Lock()
+
+    def send(self, data: bytes) -> None:
+        """Write all; the guard reads without pause, so a pause of a minute is a failure."""
+        view = memoryview(data)
+        while view:
+            poll = select.poll()
+            poll.register(self._in, select.POLLOUT)
+            if not poll.poll(60_000):
+                raise TimeoutError("the command does not read its input")
+            view = view[os.write(self._in, view[:CHUNK_BYTES]) :]
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """See `Channel.receive`."""
+        poll = select.poll()
+        poll.register(self._out, select.POLLIN)
+        if len(self._stderr) < MAX_STDERR_BYTES:
+            poll.register(self._err, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}
+        if self._out in ready:
+            return os.read(self._out, CHUNK_BYTES)
+        if self._err in ready and not self._read_stderr():
+            # Its end: from now on only standard output counts.
+            poll.unregister(self._err)
+            return os.read(self._out, CHUNK_BYTES) if poll.poll(timeout_s * 1000) else None
+        return None
+
+    def _read_stderr(self) -> bool:
+        try:
+            data = os.read(self._err, CHUNK_BYTES)
+        except BlockingIOError:
+            return True
+        self._stderr = (self._stderr + data)[:MAX_STDERR_BYTES]
+        return bool(data)
+
+    def stderr(self) -> bytes:
+        """See `Channel.stderr`."""
+        while len(self._stderr) < MAX_STDERR_BYTES:
+            before = len(self._stderr)
+            if not self._read_stderr() or len(self._stderr) == before:
+                break
+        return self._stderr
+
+    def exit_status(self, timeout_s: float) -> int | None:
+        """See `Channel.exit_status`."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self._process.wait(timeout_s)
+        return None
+
+    def end_input(self) -> None:
+        """See `Channel.end_input`."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+
+    def close(self) -> None:
+        """Close the pipes and reap the command, which ends by itself within the guard's limits."""
+        self.end_input()
+        try:
+            self._process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in self._streams[1:]:
+            if stream is not None:
+                stream.close()

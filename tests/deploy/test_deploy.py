@@ -1,0 +1,77 @@
+"""The files of deploy/ do what their first lines say."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+def prolog(tmp_path: Path, script: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
+    program = tmp_path / "nodegate"
+    if script is not None:
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return subprocess.run(
+        [DEPLOY / "slurm-prolog.sh"],
+        env={"NODEGATE": str(program), **environment},  # and no PATH: Slurm sets none
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("script", "normal", "strict"),
+    [
+        ("echo 'fit: 40 checks passed'; exit 0", 0, 0),
+        ("echo 'unfit: GPU 3: lost'; exit 1", 1, 1),
+        ("echo 'could not tell: needs root'; exit 2", 0, 1),
+        ("echo 'busy: another run holds this node'; exit 75", 0, 1),
+        ("echo 'Traceback: no module named nodegate' >&2; exit 1", 0, 1),
+        ("exit 0", 0, 1),
+        ("sleep 60", 0, 1),
+        ("kill -9 $$", 0, 1),
+        (None, 0, 1),
+    ],
+    ids=["fit", "unfit", "could-not-tell", "busy", "broken-with-1", "silent-0", "hangs", "killed", "not-installed"],
+)
+def test_only_a_verdict_on_the_hardware_holds_the_job(
+    tmp_path: Path, script: str | None, normal: int, strict: int
+) -> None:
+    assert prolog(tmp_path, script, NODEGATE_LIMIT_S="1").returncode == normal
+    assert prolog(tmp_path, script, NODEGATE_LIMIT_S="1", NODEGATE_STRICT="1").returncode == strict
+
+
+def test_the_reason_is_printed(tmp_path: Path) -> None:
+    said = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1").stdout
+    assert said == "nodegate: unfit: GPU 3: lost\n"
+
+
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
+    assert shutil.which("systemd-analyze"), "install the package systemd"
+    for unit in DEPLOY.glob("nodegate-nightly.*"):
+        text = unit.read_text().replace("/opt/nodegate/bin/pytest", "/bin/true").replace("User=nodegate", "User=root")
+        (tmp_path / unit.name).write_text(text)
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", str(tmp_path / "nodegate-nightly.timer")],
+        env={**os.environ, "SYSTEMD_LOG_LEVEL": "warning"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    complaints = [line for line in done.stderr.splitlines() if "nodegate-nightly" in line]
+    assert not complaints, done.stderr
+
+
+def test_the_cron_line_is_one_line_that_names_a_user() -> None:
+    lines = [line for line in (DEPLOY / "nodegate-nightly.cron").read_text().splitlines() if "pytest" in line]
+    assert len(lines) == 1
+    assert lines[0].split()[5] == "nodegate"

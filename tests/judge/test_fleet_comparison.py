@@ -1,0 +1,106 @@
+"""The fleet comparison: who differs from most nodes of its platform, and when nobody can say."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.errors import NotJudged
+from nodegate.judge.fleet import Difference, DriftRow, Fleet
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNREAD = Unknown(Why.TIMEOUT)
+
+
+def fleet(values: Mapping[str, Known[str]], platform: str = "p") -> Fleet:
+    """One characteristic, "driver", on nodes of one platform."""
+    return Fleet({name: (platform, {"driver": value}) for name, value in values.items()})
+
+
+def test_the_odd_one_is_named_with_what_most_nodes_have():
+    odd = fleet({"a": "550", "b": "550", "c": "550", "d": "535"})
+    assert odd.compare("d") == (Difference("driver", "535", "550", 3, 4),)
+    assert str(odd.compare("d")[0]) == "535, 3 of 4 nodes have 550"
+    assert odd.compare("a") == ()
+    assert odd.agreeing("a") == ("driver",)
+
+
+def test_two_nodes_cannot_outvote_each_other():
+    with pytest.raises(NotJudged, match="2 of platform p in this run, 3 are needed"):
+        fleet({"a": "550", "b": "535"}).compare("a")
+
+
+def test_an_unknown_platform_is_not_compared():
+    with pytest.raises(NotJudged, match="platform is unknown"):
+        fleet({"a": "1", "b": "1", "c": "2"}, platform="").compare("c")
+
+
+def test_a_node_that_gave_nothing_is_not_compared():
+    with pytest.raises(NotJudged):
+        fleet({"a": "1", "b": "1", "c": "1"}).compare("zzz")
+
+
+def test_a_tie_has_no_majority_and_every_node_hears_of_it():
+    tie = fleet({"a": "550", "b": "550", "c": "535", "d": "535"})
+    (said,) = tie.compare("a")
+    assert said.majority == ""
+    assert str(said) == "550, but no value is held by most of 4 nodes (2 x 535, 2 x 550)"
+    assert tie.agreeing("a") == ()
+
+
+def test_the_largest_group_is_no_majority_until_it_is_more_than_half():
+    (said,) = fleet({"a": "1", "b": "1", "c": "2", "d": "3"}).compare("a")
+    assert said.majority == ""
+
+
+def test_what_could_not_be_read_is_no_value():
+    some = fleet({"a": "550", "b": "550", "c": "550", "d": UNREAD, "e": UNREAD, "f": UNREAD, "g": UNREAD})
+    assert some.compare("d") == ()
+    assert some.agreeing("d") == ()
+    assert some.agreeing("a") == ("driver",)
+
+
+def test_fewer_than_three_known_values_are_not_compared():
+    few = fleet({"a": "550", "b": "535", "c": UNREAD})
+    assert few.compare("a") == ()
+    assert few.agreeing("a") == ()
+
+
+def test_platforms_are_not_mixed():
+    mixed = Fleet(
+        {f"h{i}": ("h100", {"vbios": "96"}) for i in range(3)} | {f"l{i}": ("l40s", {"vbios": "95"}) for i in range(3)}
+    )
+    assert mixed.compare("h0") == ()
+    assert mixed.drift() == ()
+
+
+def test_the_drift_table_names_the_nodes_of_each_odd_value():
+    odd = fleet({"a": "550", "b": "550", "c": "550", "d": "535", "e": "535", "f": "580", "g": UNREAD})
+    assert odd.drift() == (
+        DriftRow("p", "driver", "", 0, 6, {"535": ("d", "e"), "550": ("a", "b", "c"), "580": ("f",)}),
+    )
+    clear = fleet({"a": "550", "b": "550", "c": "550", "d": "535"})
+    assert clear.drift() == (DriftRow("p", "driver", "550", 3, 4, {"535": ("d",)}),)
+
+
+def test_hostile_values_cannot_make_the_message_long():
+    wild = fleet({f"n{i}": f"v{i}" for i in range(200)})
+    assert len(str(wild.compare("n1")[0])) < 200
+
+
+def test_a_fleet_of_1250_nodes_is_quick():
+    names = [f"gpu{i:04d}" for i in range(1250)]
+    values = {name: f"v{index}" for index, name in enumerate(f"c{i}" for i in range(20))}
+    big = {name: ("p", dict(values)) for name in names}
+    big["gpu0700"][1]["c3"] = "other"
+    started = time.process_time()
+    compared = Fleet(big)
+    odd = {name for name in names if compared.compare(name)}
+    assert odd == {"gpu0700"}
+    assert [row.characteristic for row in compared.drift()] == ["c3"]
+    assert time.process_time() - started < 2  # measured: 0.05 s

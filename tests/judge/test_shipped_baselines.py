@@ -1,0 +1,78 @@
+"""The baseline files of the suite: every one loads, and its keys are those of docs/limit-keys.md and of the checks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nodegate.judge import baseline_file
+from nodegate.judge.baseline import Baselines, keys_in_checks
+from nodegate.paths import suite_folder
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted(suite_folder("baselines").glob("*.yaml"))
+_ROW = re.compile(r"^\| `([a-z0-9_.]+)` \|([^|]*)\|", re.MULTILINE)
+WANTED_PLATFORMS = {
+    *("hgx-a100-40gb-8", "hgx-a100-80gb-8", "hgx-a800-8", "hgx-h100-8", "hgx-h800-8", "hgx-h20-8", "hgx-h200-8"),
+    *("hgx-b200-8", "gb200-tray", "h100-pcie", "h100-nvl", "l40s", "a100-pcie-80gb", "rtx-4090"),
+}
+
+
+def documented() -> dict[str, str]:
+    """Limit key -> unit, "" where there is none."""
+    rows = _ROW.findall((ROOT / "docs/limit-keys.md").read_text())
+    return {key: re.sub(r"^\(.*\)$", "", unit.strip()) for key, unit in rows}
+
+
+def test_the_platforms_of_the_field_are_there():
+    assert Baselines.read().platforms.keys() >= WANTED_PLATFORMS
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_each_file_names_only_documented_keys_in_their_units(file: Path):
+    read = baseline_file.read(file, file.name)
+    keys = documented()
+    assert read.platform in (file.stem, "*")
+    assert {key: entry.unit for key, entry in read.limits.items()} == {key: keys.get(key) for key in read.limits}
+
+
+@pytest.mark.parametrize("file", [file for file in FILES if file.name != "common.yaml"], ids=lambda file: file.name)
+def test_each_platform_says_how_it_is_recognised_and_what_it_is(file: Path):
+    read = baseline_file.read(file, file.name)
+    assert read.match is not None
+    assert read.title
+
+
+def test_every_limit_that_a_check_asks_for_is_documented():
+    asked = set()
+    for file in suite_folder("checks").glob("test_*.py"):
+        asked |= set(re.findall(r"baseline\.(?:limit|find)\(\s*[\"']([a-z0-9_.]+)[\"']", file.read_text()))
+    assert asked
+    assert asked <= documented().keys()
+
+
+def test_every_limit_that_a_file_sets_is_asked_for_by_a_check():
+    """A limit that nothing reads would look like protection and be none."""
+    in_files = {key for file in FILES for key in baseline_file.read(file).limits}
+    judge = "\n".join(path.read_text() for path in (ROOT / "src/nodegate/judge").glob("*.py"))
+    unread = {key for key in in_files if key not in keys_in_checks() and f'"{key}"' not in judge}
+    assert unread == set()
+
+
+def test_an_h100_node_has_every_limit_that_its_platform_promises():
+    limits = Baselines.read().platforms["hgx-h100-8"].limits
+    assert {key: entry.value for key, entry in limits.items()} == {
+        "gpu.count": 8,
+        "gpu.power_limit_w": 700,
+        "gpu.sm_clock_max_mhz": 1980,
+        "gpu.memory_clock_max_mhz": 2619,
+        "gpu.ecc": "on",
+        "nvlink.count": 18,
+        "nvlink.speed_mbps": 26000,
+        "fabric.required": True,
+        "fabric.nvswitch_count": 4,
+        "rdma.rails": 8,
+        "rdma.rate_gbps": 400,
+    }

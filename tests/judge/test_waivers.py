@@ -1,0 +1,143 @@
+"""Waivers: a fail that somebody answers for, until a date; never more than that."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.errors import UsageError
+from nodegate.judge.verdict import Finding, Record, Verdict
+from nodegate.judge.waivers import Waivers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+TODAY = dt.date(2026, 11, 21)
+ONE = """
+- node: gpu01
+  check: pcie.link_width
+  reason: riser on order
+  owner: lee
+  expires: 2026-12-01
+"""
+
+
+@pytest.fixture
+def read(tmp_path: Path):
+    def read(text: str, today: dt.date = TODAY) -> Waivers:
+        file = tmp_path / "w.yaml"
+        file.write_text(text)
+        return Waivers.read(file, today)
+
+    return read
+
+
+def failed(node: str = "gpu01", *, check: str = "pcie.link_width", subjects: tuple[str, ...] = ("GPU 3",)) -> Record:
+    findings = tuple(Finding(subject, Verdict.FAIL, f"{subject}: x8") for subject in subjects)
+    return Record(node, check, Verdict.FAIL, findings[0].message, findings)
+
+
+def test_a_waiver_in_force_covers_the_fail_and_the_verdict_stays(read):
+    record = read(ONE).cover(failed())
+    assert record.waiver == "riser on order (owner lee, expires 2026-12-01)"
+    assert record.verdict is Verdict.FAIL
+
+
+def test_it_holds_on_its_last_day_and_not_after(read):
+    assert read(ONE, dt.date(2026, 12, 1)).cover(failed()).waiver
+    late = read(ONE, dt.date(2026, 12, 2)).cover(failed())
+    assert late.waiver == ""
+    assert late.message == "GPU 3: x8 (waiver expired on 2026-12-01: riser on order, owner lee)"
+
+
+@pytest.mark.parametrize("record", [failed("gpu02"), failed(check="pcie.link_speed")])
+def test_it_is_for_its_node_and_check_only(read, record: Record):
+    assert read(ONE).cover(record) is record
+
+
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.WARN, Verdict.ERROR, Verdict.SKIP])
+def test_only_a_fail_is_waived(read, verdict: Verdict):
+    record = Record("gpu01", "pcie.link_width", verdict, "m", (Finding("GPU 3", verdict, "m"),))
+    assert read(ONE).cover(record) is record
+
+
+@pytest.mark.parametrize("pattern", ["gpu[01-16]", "gpu[01,03]", "gpu*", "gpu0?"])
+def test_hostlists_and_patterns_name_nodes(read, pattern: str):
+    waivers = read(ONE.replace("node: gpu01", f'node: "{pattern}"'))
+    assert waivers.cover(failed()).waiver
+    assert not waivers.cover(failed("cpu01")).waiver
+
+
+def test_a_hostlist_is_not_a_pattern_of_letters(read):
+    assert not read(ONE.replace("gpu01", '"gpu[01-16]"')).cover(failed("gpu1")).waiver
+
+
+class TestOneDevice:
+    TEXT = ONE + "  subject: GPU 1\n"
+
+    def test_its_finding_is_covered_however_the_subject_goes_on(self, read):
+        assert read(self.TEXT).cover(failed(subjects=("GPU 1 (0000:1b:00.0, serial 165)",))).waiver
+
+    def test_a_longer_number_is_another_device(self, read):
+        assert not read(self.TEXT).cover(failed(subjects=("GPU 10",))).waiver
+
+    def test_another_failed_device_keeps_the_fail(self, read):
+        record = read(self.TEXT).cover(failed(subjects=("GPU 1", "GPU 2")))
+        assert record.waiver == ""
+        assert record.message.endswith("(no waiver covers GPU 2)")
+
+    def test_two_waivers_cover_two_devices(self, read):
+        other = self.TEXT.replace("GPU 1", "GPU 2").replace("riser on order", "known seat")
+        record = read(self.TEXT + other).cover(failed(subjects=("GPU 1", "GPU 2")))
+        assert "riser on order" in record.waiver
+        assert "known seat" in record.waiver
+
+
+def test_what_could_not_be_judged_is_not_waived(read):
+    record = failed()
+    unknown = Finding("GPU 4", Verdict.ERROR, "GPU 4: unknown")
+    both = Record(record.node, record.check, record.verdict, record.message, (*record.findings, unknown))
+    covered = read(ONE).cover(both)
+    assert covered.waiver == ""
+    assert "other parts could not be judged" in covered.message
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: 1\n", "w.yaml:1: a waiver file is a list"),
+        ("- gpu01\n", "w.yaml:1: a waiver is a mapping"),
+        (ONE.replace("owner: lee", "owners: lee"), "w.yaml:5: 0: unknown key 'owners' - did you mean owner?"),
+        (ONE.replace("  owner: lee\n", ""), "w.yaml:2: this waiver has no owner"),
+        (ONE.replace("  reason: riser on order\n", ""), "this waiver has no reason"),
+        (ONE.replace("  expires: 2026-12-01\n", ""), "this waiver has no expires"),
+        (ONE.replace("2026-12-01", "soon"), "w.yaml:6: expires must be a day, not 'soon' - write it as 2026-12-31"),
+        (ONE.replace("2026-12-01", "2026-13-01"), "expires must be a day"),
+        (ONE.replace("lee", '""'), "w.yaml:5: owner must be some text"),
+        (ONE.replace("node: gpu01", 'node: "gpu[1-"'), "w.yaml:2"),
+    ],
+)
+def test_a_bad_file_is_an_error_with_its_line(read, text: str, complaint: str):
+    with pytest.raises(UsageError) as problem:
+        read(text)
+    assert complaint in str(problem.value)
+
+
+def test_an_empty_file_waives_nothing(read):
+    assert read("").waivers == ()
+    assert Waivers().cover(failed()).waiver == ""
+
+
+def test_an_unknown_check_is_refused_with_its_near_match(read):
+    with pytest.raises(
+        UsageError, match=r"w\.yaml:2: a waiver for the unknown check 'pcie\.link_width' - did you mean"
+    ):
+        read(ONE).check(checks=["pcie.link_widths"], nodes=["gpu01"])
+
+
+def test_a_node_that_is_not_in_the_run_is_said(read):
+    (line,) = read(ONE).check(checks=["pcie.link_width"], nodes=["gpu02"])
+    assert line.endswith("w.yaml:2: the waiver for gpu01 names no node of this run")
+    assert read(ONE).check(checks=["pcie.link_width"], nodes=["gpu01"]) == ()

@@ -1,0 +1,80 @@
+"""A real Chromium, headless and with no network use of its own: what a page becomes once its scripts ran."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TIMEOUT_S = 120
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+
+
+def chromium() -> str:
+    """The path of the browser.
+
+    Raises:
+        FileNotFoundError: none is installed (`apt-get install chromium`).
+    """
+    for name in NAMES:
+        found = shutil.which(name)
+        if found:
+            return found
+    raise FileNotFoundError("no chromium on this machine: apt-get install chromium")
+
+
+def dump_dom(path: Path) -> str:
+    """The page's document as HTML, after its scripts ran."""
+    return _chromium(path, "--dump-dom").stdout
+
+
+def console(path: Path) -> list[str]:
+    """What the browser logged about the page: script errors, violations of the content security policy."""
+    logged = _chromium(path, "--enable-logging=stderr", "--v=0", "--dump-dom").stderr
+    return [line for line in logged.splitlines() if "CONSOLE" in line]
+
+
+def screenshot(path: Path, out: Path, width: int, height: int, dark: bool = False) -> None:
+    """Write a PNG of the top of the page in a window of this size."""
+    theme = ("--blink-settings=preferredColorScheme=0",) if dark else ()
+    _chromium(path, f"--screenshot={out}", f"--window-size={width},{height}", "--hide-scrollbars", *theme)
+
+
+def print_pdf(path: Path, out: Path) -> None:
+    """Print the page as a person would."""
+    _chromium(path, f"--print-to-pdf={out}", "--no-pdf-header-footer")
+
+
+def _chromium(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    with _profile() as profile:
+        return subprocess.run(
+            [
+                chromium(),
+                *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+                *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+                *("--disable-dev-shm-usage", "--virtual-time-budget=20000", f"--user-data-dir={profile}"),
+                *options,
+                path.resolve().as_uri(),
+            ],
+            check=True,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT_S,
+        )
+
+
+@contextmanager
+def _profile() -> Iterator[Path]:
+    """An empty profile of its own for each start; a child of the browser may write to it a moment longer than it runs."""
+    folder = tempfile.mkdtemp(prefix="chromium-")
+    try:
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

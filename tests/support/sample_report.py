@@ -1,0 +1,145 @@
+"""Reports made up for tests: a small one that holds every kind of verdict, and fleets of any size."""
+
+from __future__ import annotations
+
+import random
+
+from nodegate.judge.verdict import Finding, NodeVerdict, Record, Verdict, node_verdict
+from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, Source
+
+CHECKS = {
+    "gpu": "count ecc_errors remapped_rows retired_pages xid clocks_idle power_limit temperature persistence mig gsp",
+    "pcie": "link_width link_speed replays aer acs",
+    "nvlink": "links_up errors fabric_state fabric_manager nvswitch_log",
+    "rdma": "ports_active rate link_flaps symbol_errors gids firmware mtu pfc",
+    "system": "kernel shm hugepages limits oom clock dns mounts storage_io memory dstate sshd drift_bios",
+    "burn": "throughput clocks_loaded throttle temperature_spread memory_errors power",
+    "copy": "host_to_device device_to_host peer",
+    "nccl": "all_reduce all_reduce_nvls alltoall sendrecv version environment settings",
+    "fabric": "write_bw read_bw latency",
+}
+IDS = [f"{module}.{name}" for module, names in CHECKS.items() for name in names.split()]
+MEASURED = {
+    "burn.throughput": ("throughput", 702.0, "TFLOPS", 650.0),
+    "burn.power": ("power", 695.0, "W", 660.0),
+    "copy.host_to_device": ("host to device", 55.2, "GB/s", 50.0),
+    "fabric.write_bw": ("ib_write_bw", 392.6, "Gb/s", 370.0),
+    "nccl.all_reduce": ("busbw at 8 GiB", 478.0, "GB/s", 450.0),
+    "pcie.link_width": ("link width", 16, "lanes", 16),
+}
+
+
+def run(**changes: object) -> Run:
+    values: dict[str, object] = {
+        "id": "20261121T081500Z-delivery",
+        "profile": "delivery",
+        "started_epoch_s": 1795248900.0,
+        "finished_epoch_s": 1795252145.5,
+        "suite_version": "0.1.0",
+        "command": "pytest --inventory hosts.yaml --profile delivery",
+        "host": "deploy01",
+        "user": "mia",
+        "inventory": (Source("hosts.yaml", "3b" * 32),),
+        "baselines": (Source("baselines/hgx-h100-sxm5.yaml", "a7" * 32),),
+        "versions": {"python": "3.11.7", "pytest": "9.2.0", "paramiko": "5.1.0"},
+    }
+    return Run(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def finding(check: str, subject: str, value: float, verdict: Verdict) -> Finding:
+    metric, _, unit, limit = MEASURED[check]
+    said = f"{subject}: {metric} {value:g} {unit}"
+    remedy = "power-cycle the node; if it stays, reseat the board or riser"
+    source = "baselines/hgx-h100-sxm5.yaml"
+    if verdict is not Verdict.PASS:
+        said += f", expected at least {limit:g} {unit} ({source}) - {remedy}"
+    action = "" if verdict is Verdict.PASS else remedy
+    return Finding(subject, verdict, said, metric, value, unit, limit, source, action)
+
+
+def measured(node: str, check: str, chance: random.Random, bad: bool = False, devices: int = 8) -> Record:
+    _, typical, _, limit = MEASURED[check]
+    found = []
+    for index in range(devices):
+        value = typical if isinstance(typical, int) else round(chance.gauss(typical, typical * 0.006), 2)
+        slow = bad and index == 3
+        verdict = Verdict.FAIL if slow else Verdict.PASS
+        found.append(finding(check, f"GPU {index}", limit / 2 if slow else value, verdict))
+    verdict = Verdict.FAIL if bad else Verdict.PASS
+    worst = next((entry for entry in found if entry.verdict is verdict), found[0])
+    evidence = (f"evidence/{node}/{check.partition('.')[0]}.json",)
+    return Record(node, check, verdict, worst.message, tuple(found), ("F05",), evidence, 0.01)
+
+
+def passed(node: str, check: str) -> Record:
+    said = Finding(check.partition(".")[0], Verdict.PASS, f"{check.partition('.')[0]}: as expected")
+    return Record(node, check, Verdict.PASS, said.message, (said,), ("F33",), (f"evidence/{node}/facts.json",), 0.001)
+
+
+def skipped(node: str, check: str, why: str = "not asked for: no second node in this run") -> Record:
+    return Record(node, check, Verdict.SKIP, why)
+
+
+def errored(node: str, check: str) -> Record:
+    why = "all_reduce_perf is not on the node - install nccl-tests or name it with nodegate_nccl_tests"
+    return Record(node, check, Verdict.ERROR, why, (), ("F21",))
+
+
+XID = "GPU 5 (0000:ab:00.0): Xid 79 (GPU has fallen off the bus) once since boot, expected none - power-cycle; then RMA"
+
+
+def node(name: str, chance: random.Random, fate: str, rack: str = "", devices: int = 8) -> NodeReport:
+    """A node that meets its fate: good, slow, xid, untested, waived, warm or lost."""
+    serials = {"chassis": f"SN{chance.randrange(10**9):09d}"}
+    serials |= {f"GPU {index}": f"16{chance.randrange(10**11):011d}" for index in range(devices)}
+    model, machine = ("GPU model", "NVIDIA H100 80GB HBM3"), ("kernel", "5.15.0-113-generic")
+    identity = (model, ("driver", "550.90.07"), ("VBIOS", "96.00.89.00.01"), ("BIOS", "2.1.6"), machine)
+    if fate == "lost":
+        reason = "connection timed out after 15 s - power on the node or mend its management network"
+        return NodeReport(name, NodeVerdict.UNREACHABLE, "hgx-h100-sxm5", rack, unreachable=reason)
+    records = []
+    for check in IDS:
+        if check.startswith("fabric.read"):
+            records.append(skipped(name, check))
+        elif check in MEASURED:
+            bad = fate in ("slow", "waived") and check == "pcie.link_width"
+            record = measured(name, check, chance, bad, devices)
+            if bad and fate == "waived":
+                waiver = "riser on order, PO 8841; owner R. Weiss; expires 2026-12-15"
+                record = Record(**{**record.__dict__, "waiver": waiver})
+            records.append(record)
+        elif fate == "xid" and check == "gpu.xid":
+            subject, action = "GPU 5 (0000:ab:00.0)", "power-cycle; then RMA"
+            said = Finding(subject, Verdict.FAIL, XID, "Xid 79", action=action)
+            records.append(Record(name, check, Verdict.FAIL, XID, (said,), ("F02",), (f"evidence/{name}/kernel.json",)))
+        elif fate == "untested" and check.startswith("nccl.all"):
+            records.append(errored(name, check))
+        elif fate == "warm" and check == "burn.temperature_spread":
+            text = "node: temperature spread 9 °C, expected at most 5 °C (fleet of 8) - check fans and heat sink paste"
+            action = "check fans and heat sink paste"
+            said = Finding("node", Verdict.WARN, text, "temperature spread", 9, "°C", 5, "fleet of 8", action)
+            records.append(Record(name, check, Verdict.WARN, text, (said,), ("F08",)))
+        else:
+            records.append(passed(name, check))
+    verdict = node_verdict(records)
+    return NodeReport(name, verdict, "hgx-h100-sxm5", rack, serials, identity, tuple(records))
+
+
+def fleet(size: int, seed: int = 7, devices: int = 8) -> Report:
+    """A fleet with about 6 % of bad nodes of every kind; the same for the same seed."""
+    chance = random.Random(seed)
+    fates = ["slow", "xid", "untested", "waived", "warm", "lost"]
+    digits = max(3, len(str(size)))
+    every = max(2, size // max(6, round(size * 0.06)))
+    nodes = []
+    for index in range(1, size + 1):
+        fate = "good" if index % every else fates[index // every % len(fates)]
+        rack = f"r{(index - 1) // 32 + 1:02d}"
+        nodes.append(node(f"gpu{index:0{digits}d}", chance, fate, rack, devices))
+    checks = {check: CheckInfo(f"The {check.replace('.', ' ').replace('_', ' ')} is as it should be. (F05)", ("F05",)) for check in IDS}
+    odd = {"550.54.15": (nodes[0].node,), "535.183.01": tuple(entry.node for entry in nodes[1:3])}
+    drift = (
+        Drift("hgx-h100-sxm5", "driver", "550.90.07", size - 3, size, odd),
+        Drift("hgx-h100-sxm5", "BIOS", "2.1.6", size, size, {}),
+    )
+    return Report(run(), tuple(nodes), drift, checks)

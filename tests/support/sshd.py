@@ -1,0 +1,221 @@
+"""A fleet of real OpenSSH servers on 127.0.0.0/8, one address a node.
+
+    with Fleet(tmp_path, count=64) as fleet:
+        session = connect(fleet.nodes[0], Options())
+
+One sshd process listens for 16 nodes (its own limit), so big fleets are cheap. Nodes that must differ (another host
+key, another option) are separate fleets. The user's own SSH configuration is never read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.node import Connection, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin")
+PRIVILEGE_FOLDER = Path("/run/sshd")
+ADDRESSES_PER_SERVER = 16  # sshd's MAX_LISTEN_SOCKS
+
+
+def make_key(path: Path, kind: str = "ed25519") -> Path:
+    """A new key pair `path`, `path`.pub without a passphrase."""
+    command = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "nodegate-test", "-f", str(path)]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
+    return path
+
+
+def public_key(path: Path) -> str:
+    """Type and base64 of the public half of `path`, as known_hosts wants them."""
+    return " ".join(Path(f"{path}.pub").read_text().split()[:2])
+
+
+def changed(node: Node, **connection: object) -> Node:
+    """The node with other connection values: `changed(node, user="bob", port=1)`."""
+    return replace(node, connection=replace(node.connection, **connection))  # type: ignore[arg-type]
+
+
+def children_of(pid: int) -> list[int]:
+    """All living descendants of a process, by /proc."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    found, todo = [], [pid]
+    while todo:
+        below = parents.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found
+
+
+class Fleet:
+    """`count` nodes behind real sshds; a context manager.
+
+    Args:
+        folder: where keys, configuration and log go (made when missing).
+        count: number of nodes, each with its own address and the same port.
+        name: nodes are called `<name>1`, `<name>2`, ...
+        host_key_types: one host key of each type.
+        sshd_options: lines of sshd_config (`MaxStartups="2:50:4"`), which win over the defaults here.
+
+    Attributes:
+        nodes: ready for `connect`: address, port, user, key file and the fleet's own known_hosts in `ssh_args`.
+        known_hosts: the fleet's host keys, one line a node and key.
+        log: sshd's log at level VERBOSE.
+        user_key: the private key that logs in.
+        host_keys: the servers' private keys.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        count: int = 1,
+        *,
+        name: str = "node",
+        host_key_types: Sequence[str] = ("ed25519",),
+        **sshd_options: str,
+    ) -> None:
+        self.folder = folder / f"sshd-{name}"
+        self.folder.mkdir(parents=True)
+        self.log = self.folder / "sshd.log"
+        self.known_hosts = self.folder / "known_hosts"
+        self.user_key = make_key(self.folder / "user_key")
+        self.host_keys = [make_key(self.folder / f"host_{kind}", kind) for kind in host_key_types]
+        self.user = getpass.getuser()
+        net = random.SystemRandom().randrange(1, 200)
+        self.addresses = [f"127.{net}.{1 + i // 250}.{1 + i % 250}" for i in range(count)]
+        self.port = free_port(self.addresses[0])
+        self._options = sshd_options
+        self._servers: list[subprocess.Popen[bytes]] = []
+        self._write_known_hosts()
+        self.nodes = [self._node(f"{name}{i + 1}", address) for i, address in enumerate(self.addresses)]
+
+    def _node(self, name: str, address: str) -> Node:
+        ssh_args = ("-F", "none", "-o", f"UserKnownHostsFile={self.known_hosts}", "-o", "GlobalKnownHostsFile=none")
+        return Node(
+            name=name,
+            connection=Connection(
+                address=address,
+                port=self.port,
+                user=self.user,
+                key_files=(str(self.user_key),),
+                ssh_args=(*ssh_args, "-o", "IdentityAgent=none", "-o", "IdentitiesOnly=yes"),
+            ),
+        )
+
+    def _write_known_hosts(self) -> None:
+        lines = [f"[{a}]:{self.port} {public_key(key)}\n" for a in self.addresses for key in self.host_keys]
+        self.known_hosts.write_text("".join(lines))
+
+    def _write_config(self, addresses: Sequence[str]) -> Path:
+        authorized = self.folder / "authorized_keys"
+        authorized.write_text(public_key(self.user_key) + "\n")
+        options = {
+            "AuthorizedKeysFile": str(authorized),
+            "PidFile": "none",
+            "UsePAM": "no",
+            "StrictModes": "no",
+            "PasswordAuthentication": "no",
+            "KbdInteractiveAuthentication": "no",
+            "LogLevel": "VERBOSE",
+            "MaxStartups": "1000",
+            "PrintMotd": "no",
+            "UseDNS": "no",
+            "Subsystem": "sftp internal-sftp",
+        } | self._options
+        lines = [f"Port {self.port}", *(f"ListenAddress {a}" for a in addresses)]
+        lines += [f"HostKey {key}" for key in self.host_keys]
+        lines += [f"{key} {value}" for key, value in options.items()]
+        config = self.folder / f"sshd_config-{addresses[0]}"
+        config.write_text("\n".join(lines) + "\n")
+        return config
+
+    def __enter__(self) -> Self:
+        if SSHD is None:
+            raise FileNotFoundError("sshd: install openssh-server")
+        if os.geteuid() == 0:
+            PRIVILEGE_FOLDER.mkdir(mode=0o755, exist_ok=True)
+        for start in range(0, len(self.addresses), ADDRESSES_PER_SERVER):
+            config = self._write_config(self.addresses[start : start + ADDRESSES_PER_SERVER])
+            with self.log.open("ab") as log:
+                command = [SSHD, "-D", "-e", "-f", str(config)]
+                self._servers.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=log))
+        self._wait_until_it_listens()
+        return self
+
+    def _wait_until_it_listens(self, limit_s: float = 20.0) -> None:
+        end = time.monotonic() + limit_s
+        while self._log_text().count("Server listening on") < len(self.addresses):
+            if time.monotonic() > end or any(server.poll() is not None for server in self._servers):
+                self.stop()
+                raise RuntimeError(f"sshd did not start: {self._log_text()[-2000:]}")
+            time.sleep(0.02)
+
+    def _log_text(self) -> str:
+        return self.log.read_text(errors="replace")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the servers and every login on them, as a node that loses power does."""
+        pids = [server.pid for server in self._servers]
+        for pid in [*pids, *self.descendants()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for server in self._servers:
+            server.wait()
+        self._servers.clear()
+
+    def descendants(self) -> list[int]:
+        """Every process that a login on these nodes has running now."""
+        return [pid for server in self._servers for pid in children_of(server.pid)]
+
+    def connections(self) -> int:
+        """How many logins succeeded so far, over all nodes."""
+        return self._log_text().count("Accepted publickey")
+
+    def inventory(self) -> str:
+        """The fleet as an Ansible YAML inventory."""
+        first = self.nodes[0].connection
+        lines = ["all:", "  vars:", f"    ansible_user: {self.user}", f"    ansible_port: {self.port}"]
+        lines += [f"    ansible_ssh_private_key_file: {self.user_key}"]
+        lines += [f"    ansible_ssh_common_args: {' '.join(first.ssh_args)!r}", "  hosts:"]
+        lines += [f"    {node.name}: {{ansible_host: {node.address}}}" for node in self.nodes]
+        return "\n".join(lines) + "\n"
+
+
+def free_port(address: str = "127.0.0.1") -> int:
+    """A port below the kernel's range for outgoing connections that nothing listens on at `address`."""
+    chance = random.SystemRandom()
+    while True:
+        port = chance.randrange(20000, 32000)
+        with socket.socket() as probe:
+            try:
+                probe.bind((address, port))
+            except OSError:
+                continue
+            return port

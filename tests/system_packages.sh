@@ -1,0 +1,18 @@
+#!/bin/sh
+# Installs the Debian packages that the tests start for real, where they are missing and we may.
+#   tests/system_packages.sh [PACKAGE...]     default: everything the tests need
+set -eu
+wanted="${*:-chromium gcc iproute2 libc6-dev mmdebstrap openssh-client openssh-server pciutils sudo systemd-container xz-utils}"
+missing=""
+for package in $wanted; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+if [ "$(id -u)" != 0 ]; then
+    echo "the tests need these packages: apt-get install$missing" >&2
+    exit 1
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# shellcheck disable=SC2086  # a list of words
+apt-get install -y -qq --no-install-recommends $missing >/dev/null
