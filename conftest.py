@@ -1,7 +1,11 @@
-"""Makes `--inventory` known in a checkout that is not installed."""
+"""Makes `--inventory` known in a checkout that is not installed; an installation says it by its entry point."""
 
 import sys
+from importlib import metadata
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent / "src"))
-pytest_plugins = ["nodegate.plugin"]
+try:
+    metadata.distribution("nodegate")
+except metadata.PackageNotFoundError:
+    sys.path.insert(0, str(Path(__file__).parent / "src"))
+    pytest_plugins = ["nodegate.plugin"]

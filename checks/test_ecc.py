@@ -56,7 +56,7 @@ def test_volatile(gpus: Gpus, verdicts: Verdicts) -> None:
         if not _has_no_ecc(gpu, gpu.ecc.volatile_uncorrected, verdicts):
             verdicts.at_most(
                 subject=gpu.subject,
-                what="uncorrectable errors since driver load",
+                what="uncorrectable since driver load",
                 observed=gpu.ecc.volatile_uncorrected,
                 limit=_NONE_ALLOWED,
                 remedy=_RESET,
@@ -73,7 +73,7 @@ def test_lifetime(gpus: Gpus, verdicts: Verdicts) -> None:
         if not _has_no_ecc(gpu, gpu.ecc.aggregate_uncorrected, verdicts):
             verdicts.at_most(
                 subject=gpu.subject,
-                what="uncorrectable errors over the board's life",
+                what="uncorrectable over the board's life",
                 observed=gpu.ecc.aggregate_uncorrected,
                 limit=_NONE_ALLOWED,
                 remedy="ask the vendor whether the board is new; watch it during the first weeks",
@@ -90,7 +90,7 @@ def test_sram_threshold(gpus: Gpus, verdicts: Verdicts) -> None:
         if not lacks(verdicts, gpu, "SRAM threshold", gpu.sram_threshold_exceeded):
             verdicts.equal(
                 subject=gpu.subject,
-                what="SRAM error threshold exceeded:",
+                what="SRAM threshold exceeded",
                 observed=named(gpu.sram_threshold_exceeded, YES_NO),
                 expected="no",
                 remedy=_REPLACE,
@@ -108,7 +108,7 @@ def test_sram(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         if not _has_no_ecc(gpu, gpu.ecc.aggregate_sram_uncorrected, verdicts):
             verdicts.at_most(
                 subject=gpu.subject,
-                what="uncorrectable SRAM errors over the board's life",
+                what="uncorrectable in SRAM over the board's life",
                 observed=gpu.ecc.aggregate_sram_uncorrected,
                 limit=limit,
                 remedy=_REPLACE,
@@ -128,8 +128,8 @@ def test_remap_pending(gpus: Gpus, verdicts: Verdicts) -> None:
         failed = remap if isinstance(remap, Unknown) else YES_NO[remap.failed]
         pending = remap if isinstance(remap, Unknown) else YES_NO[remap.pending]
         subject = gpu.subject
-        verdicts.equal(subject=subject, what="row remap failed:", observed=failed, expected="no", remedy=_REPLACE)
-        verdicts.equal(subject=subject, what="row remap pending:", observed=pending, expected="no", remedy=_RESET)
+        verdicts.equal(subject=subject, what="row remap failure", observed=failed, expected="no", remedy=_REPLACE)
+        verdicts.equal(subject=subject, what="pending row remap", observed=pending, expected="no", remedy=_RESET)
 
 
 def test_remapped_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -143,7 +143,7 @@ def test_remapped_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
             rows = gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable
             verdicts.at_most(
                 subject=gpu.subject,
-                what="rows remapped for uncorrectable errors",
+                what="remapped for uncorrectable errors",
                 observed=rows,
                 limit=limit,
                 remedy=_REPLACE,
@@ -161,7 +161,7 @@ def test_remapped_rows_new(gpus: Gpus, verdicts: Verdicts) -> None:
             rows = gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable + gpu.remap.correctable
             verdicts.at_most(
                 subject=gpu.subject,
-                what="remapped rows",
+                what="remapped",
                 observed=rows,
                 limit=Limit(0, "rows", "none on a new board"),
                 remedy="ask the vendor whether the board is new; watch it during the first weeks",
@@ -179,7 +179,7 @@ def test_spare_rows(gpus: Gpus, verdicts: Verdicts) -> None:
             banks = gpu.remap_banks if isinstance(gpu.remap_banks, Unknown) else gpu.remap_banks.none
             verdicts.at_most(
                 subject=gpu.subject,
-                what="banks without a spare row",
+                what="without a spare row",
                 observed=banks,
                 limit=Limit(0, "banks", "the board's own histogram"),
                 remedy=_REPLACE,
@@ -199,11 +199,11 @@ def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
             continue
         both: Known[int] = single if isinstance(single, Unknown) else _plus(single, double)
         subject, pending = gpu.subject, named(gpu.retired_pending, YES_NO)
-        verdicts.equal(subject=subject, what="page retirement pending:", observed=pending, expected="no", remedy=_RESET)
-        verdicts.at_most(subject=subject, what="retired pages", observed=both, limit=most, remedy=_REPLACE)
+        verdicts.equal(subject=subject, what="pending page retirement", observed=pending, expected="no", remedy=_RESET)
+        verdicts.at_most(subject=subject, what="retired", observed=both, limit=most, remedy=_REPLACE)
         verdicts.at_most(
             subject=subject,
-            what="pages retired for double bit errors",
+            what="retired for double bit errors",
             observed=double,
             limit=most_double,
             remedy="replace the board when it gains more than one a week",

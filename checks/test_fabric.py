@@ -37,7 +37,7 @@ def test_nvswitches(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     verdicts.equal(subject="NVSwitches", what="on PCIe", observed=len(pci.nvswitches), expected=limit, remedy=remedy)
     for switch in pci.nvswitches:
         answers, subject = named(switch.answers, YES_NO), f"NVSwitch at {switch.address}"
-        verdicts.equal(subject=subject, what="answers on PCIe:", observed=answers, expected="yes", remedy=remedy)
+        verdicts.equal(subject=subject, what="answer on PCIe", observed=answers, expected="yes", remedy=remedy)
 
 
 def test_manager(pci: Pci, services: Services, baseline: Baseline, verdicts: Verdicts) -> None:

@@ -87,7 +87,7 @@ def test_on_bus(pci: Pci, verdicts: Verdicts) -> None:
     for device in pci.gpus:
         verdicts.equal(
             subject=f"GPU at {device.address}",
-            what="answers on PCIe:",
+            what="answer on PCIe",
             observed=named(answers_on_bus(device), YES_NO),
             expected="yes",
             remedy=_POWER_CYCLE,
@@ -102,7 +102,7 @@ def test_bound(pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
     """
     loaded = named(driver.loaded, YES_NO)
     remedy = "modprobe nvidia; if it does not load, read the kernel log for why"
-    verdicts.equal(subject="nvidia module", what="loaded:", observed=loaded, expected="yes", remedy=remedy)
+    verdicts.equal(subject="nvidia module", what="loaded", observed=loaded, expected="yes", remedy=remedy)
     for device in pci.gpus:
         verdicts.equal(
             subject=f"GPU at {device.address}",

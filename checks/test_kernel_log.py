@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge import bandwidth_lines, flaps, gpu_faults, line_faults
+from nodegate.judge import bandwidth_lines, flaps, gpu_faults, line_faults, switch_faults
 from nodegate.judge.log_time import Moment, shown, times
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.knowledge.xid_lines import gpu_events
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     if kernel_log.dropped:
         message = f"{kernel_log.dropped} older lines of interest were left out: they did not fit"
         verdicts.found(Verdict.WARN, subject=subject, message=message, remedy="read the log on the node by hand")
-    if isinstance(since, Unknown) or isinstance(boot, Unknown):
-        verdicts.unknown(
-            subject=subject, what="how far back it reaches", reason=since if isinstance(since, Unknown) else boot
-        )
+    if isinstance(since, Unknown):
+        verdicts.unknown(subject=subject, what="how far back it reaches", reason=since)
+    elif isinstance(boot, Unknown):
+        verdicts.unknown(subject=subject, what="the start of this boot", reason=boot)
     elif since > boot + gpu_faults.INCIDENT_S:
         message = f"reaches back to {shown(since)} only; the boot was at {shown(boot)}: nothing is known before"
         verdicts.found(Verdict.WARN, subject=subject, message=message, remedy=keep)
@@ -61,10 +62,10 @@ def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pro
             message=f"{fault.message}{f' ({remark})' if remark else ''}",
             remedy=fault.action,
             metric=f"Xid {fault.rule.code}",
-            value=fault.count,
+            value=len(fault.events),
             unit="lines",
         )
-    gpu_faults.tell_unparsed_xids(kernel_log, verdicts)
+    gpu_faults.tell_unparsed(gpu_events(kernel_log.lines), "Xid", verdicts)
     if not verdicts.findings:
         verdicts.passed(subject="kernel log", message=f"no Xid since {shown(kernel_log.since_epoch_s)}")
 
@@ -76,7 +77,7 @@ def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     tables contradict it for 38 codes. What follows the loss of a GPU only warns: the GPU is the finding then.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    gpu_faults.tell_switches(kernel_log, moment, verdicts)
+    switch_faults.tell_switches(kernel_log, moment, verdicts)
     if not verdicts.findings:
         verdicts.passed(subject="kernel log", message=f"no SXid since {shown(kernel_log.since_epoch_s)}")
 
@@ -149,9 +150,7 @@ def test_nic_flaps(kernel_log: KernelLog, host: Host, baseline: Baseline, profil
             limit=limit,
         )
     if not verdicts.findings:
-        verdicts.passed(
-            subject="kernel log", message=f"no link-down in {window.value} h, as far as the log reaches back"
-        )
+        verdicts.passed(subject="kernel log", message=f"no link-down in {window.value} h, as far as it reaches")
 
 
 def test_nic_errors(

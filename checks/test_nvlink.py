@@ -80,7 +80,7 @@ def test_errors(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         for message in seen.bad:
             verdicts.found(Verdict.WARN, subject=gpu.subject, message=message, remedy=_REMEDY)
         for link, reason in seen.unread:
-            verdicts.unknown(subject=gpu.subject, what=f"the errors of NVLink {link}", reason=reason)
+            verdicts.unknown(subject=gpu.subject, what=f"an error counter of NVLink {link}", reason=reason)
         if not seen.bad and not seen.unread and seen.told:
             message = f"no replay and no recovery on {seen.told} NVLinks, {seen.crc} CRC errors corrected"
             verdicts.passed(subject=gpu.subject, message=message)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge import links
+from nodegate.judge.gpus import answering, lacks
 from nodegate.judge.verdict import Limit, Verdict
 from nodegate.unknown import Unknown, Why
 
@@ -178,19 +179,16 @@ def test_replays(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     Over months they add up, so the count since boot only warns.
     """
     limit = baseline.limit("pcie.replays_max")
-    for gpu in gpus.devices:
-        if isinstance(gpu.pcie_replays, Unknown) and gpu.pcie_replays.why is Why.NOT_SUPPORTED:
-            continue
-        verdicts.at_most(
-            subject=gpu.subject,
-            what="PCIe replays since boot",
-            observed=gpu.pcie_replays,
-            limit=limit,
-            remedy="read them before and after load; reseat the board or riser when they grow",
-            otherwise=Verdict.WARN,
-        )
-    if not verdicts.findings:
-        verdicts.skip("no GPU counts PCIe replays")
+    for gpu in answering(gpus, verdicts):
+        if not lacks(verdicts, gpu, "the number of PCIe replays", gpu.pcie_replays):
+            verdicts.at_most(
+                subject=gpu.subject,
+                what="PCIe replays since boot",
+                observed=gpu.pcie_replays,
+                limit=limit,
+                remedy="read them before and after load; reseat the board or riser when they grow",
+                otherwise=Verdict.WARN,
+            )
 
 
 @pytest.mark.tier("nightly")

@@ -34,6 +34,10 @@
 
   const strip = (node) => {
     const cell = make("td", { className: "cells" });
+    if (node.u !== undefined) {
+      cell.append(make("span", { className: "reason", textContent: text(node.u) }));
+      return cell;
+    }
     let plain = "";
     for (const letter of node.c) {
       if (letter === "p" || letter === " ") { plain += SIGN[letter]; continue; }
@@ -75,16 +79,20 @@
   const table = make("table", {}, make("thead", {}, make("tr", {}, ...heads, strips)), body);
 
   const module = (check) => check.slice(0, check.lastIndexOf(".") + 1);
-  const wide = Math.max(16, Math.min(26, Math.floor(780 / Math.max(1, data.checks.length))));
-  const rules = data.checks.flatMap((check, index) => {
-    if (!index || module(check) === module(data.checks[index - 1])) return [];
-    const at = index * wide;
-    return [`transparent ${at - 1}px, var(--line) ${at - 1}px, var(--line) ${at}px, transparent ${at}px`];
-  });
-  const size = (pixels) => table.style.setProperty("--cell", pixels + "px");
-  const rule = (on) => table.style.setProperty("--rules", on && rules.length ? `linear-gradient(90deg, ${rules.join(", ")})` : "none");
-  size(wide);
-  rule(true);
+  const edges = data.checks.flatMap((check, index) => (index && module(check) !== module(data.checks[index - 1]) ? [index] : []));
+  let wide = 16; // pixels a cell
+  const size = (pixels) => {
+    wide = pixels;
+    const rules = edges.map((index) => index * wide).map((at) =>
+      `transparent ${at - 1}px, var(--line) ${at - 1}px, var(--line) ${at}px, transparent ${at}px`);
+    table.style.setProperty("--cell", wide + "px");
+    table.style.setProperty("--rules", rules.length ? `linear-gradient(90deg, ${rules.join(", ")})` : "none");
+  };
+  const fit = () => {
+    const left = heads.reduce((sum, head) => sum + head.offsetWidth, 0);
+    const room = (byId("grid").clientWidth - left - 14) / Math.max(1, data.checks.length);
+    size(Math.max(14, Math.min(26, Math.floor(room))));
+  };
 
   // ---- filter and sort --------------------------------------------------------------------------------------------
   const find = byId("find"), pick = byId("pick"), shown = byId("shown"), chips = byId("chips");
@@ -129,26 +137,28 @@
 
   // ---- one node ---------------------------------------------------------------------------------------------------
   const spot = (word) => make("td", {}, make("span", { className: "badge " + word, textContent: word }));
+  const file = (path) => /^evidence(\/[\w-][\w.+-]*)+$/.test(path)
+    ? make("a", { href: path, textContent: path.slice(path.indexOf("/") + 1) }) : path;
   const lines = (result) => {
     const [check, message, findings, evidence, waiver] = result;
-    const files = evidence.map(text).join(" ");
+    const files = () => make("td", { className: "mono" }, ...evidence.map(text).flatMap((path) => [file(path), " "]));
     const bad = result.letter === "p" ? findings : findings.filter(([letter]) => letter !== "p");
     const said = bad.length ? bad : [[null, null, message, null, null]];
     return said.map(([letter, device, observed, expected, action], place) => {
       const line = make("tr", {},
         spot(WORD[waiver === undefined && letter ? letter : result.letter]),
-        make("td", { className: "check again", textContent: place ? "" : data.checks[check] }),
+        make("td", { className: "check", textContent: place ? "" : data.checks[check] }),
         make("td", { textContent: device === null ? "" : text(device) }),
         make("td", { textContent: text(observed) }),
         make("td", { textContent: expected === null ? "" : text(expected) }),
         make("td", { textContent: (action === null ? "" : text(action)) + (waiver === undefined ? "" : ` (waived: ${text(waiver)})`) }),
-        make("td", { className: "mono", textContent: place ? "" : files }));
+        place ? make("td", {}) : files());
       line.dataset.check = check;
       return line;
     });
   };
   const HEADS = ["Verdict", "Check", "Device", "Observed", "Expected", "Next action", "Evidence"];
-  const results = (found) => make("div", { className: "scroll" }, make("table", { className: "findings" },
+  const results = (found) => make("div", { className: "scroll" }, make("table", { className: "results" },
     make("thead", {}, make("tr", {}, ...HEADS.map((word) => make("th", { scope: "col", textContent: word })))),
     make("tbody", {}, ...found.flatMap(lines))));
   const fold = (title, found) => found.length
@@ -223,13 +233,14 @@
   // ---- paper ------------------------------------------------------------------------------------------------------
   addEventListener("beforeprint", () => {
     size(Math.max(7, Math.min(16, Math.floor(430 / Math.max(1, data.checks.length)))));
-    rule(false);
     fill(byId("print-all").checked ? data.nodes : loud);
   });
-  addEventListener("afterprint", () => { size(wide); rule(true); fill(first); });
+  addEventListener("afterprint", () => { fit(); fill(first); });
 
   byId("grid").append(table);
   show();
+  fit();
+  addEventListener("resize", fit);
   fill(first);
   follow();
   document.documentElement.dataset.ready = "yes";

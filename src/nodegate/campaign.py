@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.evidence import FACTS, Evidence, RunFolder, parse_evidence
+from nodegate.transport.replay import ReplaySession
+from nodegate.transport.session import Busy as Held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nodegate.node import Node
     from nodegate.progress import Progress
-    from nodegate.transport import Options
     from nodegate.transport.session import Session
+
+    Connect = Callable[[Node], Session]
 
 FACTS_TIMEOUT_S = 60.0
 NODES_AT_ONCE = 64
@@ -42,8 +45,8 @@ class Plan:
 class Campaign:
     """The measuring part of a run: threads in the controller, one connection per node, evidence as it comes."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, options: Options, progress: Progress) -> None:
-        self._plan, self._folder, self._options, self._progress = plan, folder, options, progress
+    def __init__(self, plan: Plan, folder: RunFolder, connect: Connect, progress: Progress) -> None:
+        self._plan, self._folder, self._connect, self._progress = plan, folder, connect, progress
         self._arrived: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._sessions: set[Session] = set()
         self._guard = threading.Lock()
@@ -115,38 +118,40 @@ class Campaign:
         return Evidence(node.name, FACTS, started, time.monotonic() - clock, error=error)
 
     def _facts(self, node: Node, started: float) -> Evidence:
+        if node.connection.transport == "replay":
+            return _recorded(node)
         from nodegate.probe.collect import collect  # noqa: PLC0415
-        from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
-        from nodegate.transport.replay import ReplaySession  # noqa: PLC0415
 
         clock = time.monotonic()
-        session = connect(node, self._options)
+        session = self._connect(node)
         with self._guard:
             self._sessions.add(session)
         try:
-            if isinstance(session, ReplaySession):
-                raw = session.recording(FACTS)
-                return parse_evidence(raw, node=node.name, measurement=FACTS, file=f"recording of {node.name}")
             self._lock(session)
             document = collect(session, timeout_s=FACTS_TIMEOUT_S, as_root=node.connection.become)
-            return Evidence(
-                node.name,
-                FACTS,
-                started,
-                time.monotonic() - clock,
-                document.received_epoch_s,
-                document.round_trip_s,
-                document=document.raw,
-            )
         finally:
             with self._guard:
                 self._sessions.discard(session)
             session.close()
+        return Evidence(
+            node.name,
+            FACTS,
+            started,
+            time.monotonic() - clock,
+            document.received_epoch_s,
+            document.round_trip_s,
+            document=document.raw,
+        )
 
     def _lock(self, session: Session) -> None:
         if not self._plan.take_lock:
             return
-        lock = session.hold_lock()
-        holder = getattr(lock, "holder", "")
-        if holder:
-            raise Busy(f"another run holds the node's lock ({holder})", next_step="wait for it to end, then run again")
+        lock = session.hold_lock(who=f"nodegate run {self._folder.path.name}")
+        if isinstance(lock, Held):
+            reason = f"another run holds the node's lock ({lock.holder})"
+            raise Busy(reason, next_step="wait for it to end, then run again")
+
+
+def _recorded(node: Node) -> Evidence:
+    raw = ReplaySession(node).recording(FACTS)
+    return parse_evidence(raw, node=node.name, measurement=FACTS, file=f"recording of {node.name}")

@@ -41,7 +41,7 @@ from nodegate.probe.section import section_data
 from nodegate.probe.services import Services
 from nodegate.probe.software import Software
 from nodegate.tools import nvidia_smi
-from nodegate.unknown import Known, Unknown
+from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -197,6 +197,14 @@ def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:
     return nvidia_smi.parse_xml(written)
 
 
+def _rdma(document: ProbeDocument) -> Rdma:
+    """A node without /sys/class/infiniband has no RDMA adapters: the checks know whether it should have some."""
+    section = readings.taken(document.sections, "infiniband")
+    if isinstance(section, Unknown) and section.why is Why.MISSING and "infiniband" in document.sections:
+        return Rdma(())
+    return rdma.parse(section_data(document.sections, "infiniband"))
+
+
 def _host(document: ProbeDocument) -> Host:
     return host.parse(section_data(document.sections, "system"), epoch_s=document.epoch_s, uid=document.uid)
 
@@ -222,7 +230,7 @@ FACTS: Mapping[str, FactSource] = {
     for source in (
         FactSource("gpus", ("nvml", "nvidia_smi"), _gpus),
         _plain("pci", "pci", pci.parse),
-        _plain("rdma", "infiniband", rdma.parse),
+        FactSource("rdma", ("infiniband",), _rdma),
         _plain("netdevs", "netdev", rdma.parse_netdevs),
         _plain("driver", "driver", driver.parse),
         _plain("services", "services", services.parse),

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge.verdict import Record, Verdict
+from nodegate.report.jsonl import to_json
 
 if TYPE_CHECKING:
-    from _pytest._code.code import TerminalRepr
-
     from nodegate.acceptance import Acceptance
     from nodegate.suite import Check
 
@@ -39,10 +38,13 @@ class CheckItem(pytest.Item):
     @classmethod
     def of(cls, module: pytest.Collector, function: str, check: Check, node: str) -> CheckItem:
         """The item `function[node]` of a check module."""
-        item: CheckItem = cls.from_parent(module, name=f"{function}[{node}]")
+        name = f"{function}[{node}]"
+        # The id as text: pytest 9.2 takes it apart into name and parameter, without which --lf would not know it again.
+        item: CheckItem = cls.from_parent(module, name=name, nodeid=f"{module.nodeid}::{name}")
         item.check, item.node_name = check, node
-        for mark in getattr(check.function, "pytestmark", ()):
-            item.add_marker(mark)
+        marks = getattr(check.function, "pytestmark", ())
+        item.own_markers.extend(marks)
+        item.keywords.update((mark.name, mark) for mark in marks)
         return item
 
     def setup(self) -> None:
@@ -61,11 +63,17 @@ class CheckItem(pytest.Item):
             pytest.xfail(self.record.waiver)
         raise CheckFailed(self.record.message)
 
-    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str | TerminalRepr:
-        """The findings, one a line; a traceback only for a fault of our own."""
-        if self.record is not None and isinstance(excinfo.value, (CheckFailed, CheckError)):
-            return "\n".join(f.message for f in self.record.findings if f.verdict is self.record.verdict)
-        return super().repr_failure(excinfo, style)  # type: ignore[arg-type]
+    def tell(self, report: pytest.TestReport) -> None:
+        """Put the record into the report that says the verdict: it is how the controller of pytest-xdist gets it.
+
+        The findings, one a line, stand in place of a traceback, which would only show our own code.
+        """
+        says = report.when == "call" or (report.when == "setup" and not report.passed)
+        if not says or self.record is None:
+            return
+        report.nodegate = to_json(self.record)  # type: ignore[attr-defined]
+        if report.failed:
+            report.longrepr = "\n".join(f.message for f in self.record.findings if f.verdict is self.record.verdict)
 
     def reportinfo(self) -> tuple[object, int, str]:  # type: ignore[override]
         """Where the check stands, and its name for -v."""

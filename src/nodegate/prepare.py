@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from nodegate.node import Node
     from nodegate.settings import Settings
-    from nodegate.transport import Options
+    from nodegate.transport.session import Session
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,17 @@ class Prepared:
     inventory: tuple[Source, ...]
     settings: Settings
 
-    def transport_options(self) -> Options:
-        """How the command line wants nodes to be reached; a node's own variables win."""
-        from nodegate.transport import Options  # noqa: PLC0415
+    def connect(self, node: Node) -> Session:
+        """A session with a node, as the command line wants it; the node's own variables win.
+
+        Raises:
+            Unreachable: with the kind, and what to do about it.
+        """
+        from nodegate.transport import Options, connect  # noqa: PLC0415 - paramiko only where a node is contacted
 
         asked = self.settings
-        return Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.ssh_config)
+        options = Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.ssh_config)
+        return connect(node, options)
 
     @property
     def keeps_evidence(self) -> bool:
@@ -86,7 +91,7 @@ def _nodes(settings: Settings, stdin: TextIO | None) -> tuple[list[Node], tuple[
     nodes = list(read.select(settings.nodes) if settings.nodes else read.nodes)
     if settings.replay:
         nodes = [_replayed(node, settings.replay) for node in nodes]
-    return nodes, tuple(Source(source.path, source.sha256) for source in read.sources)
+    return nodes, tuple(Source(source.file, source.sha256) for source in read.sources)
 
 
 def _replayed(node: Node, run: Path) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import os
 import socket
@@ -17,12 +18,11 @@ from nodegate.campaign import Campaign, Plan
 from nodegate.evidence import RunFolder
 from nodegate.items import ACCEPTANCE, CheckItem
 from nodegate.judge.context import argument_names
-from nodegate.judge.near import nearest
 from nodegate.paths import CHECKS, suite_folder
 from nodegate.prepare import attach, prepare
 from nodegate.profile import Profile
 from nodegate.progress import Progress
-from nodegate.report.jsonl import from_json, to_json
+from nodegate.report.jsonl import from_json
 from nodegate.report.model import Run, Source
 from nodegate.results import Results
 
@@ -51,6 +51,7 @@ class PytestRun:
         self._campaign: Campaign | None = None
         self.results: Results | None = None
         self._progress_stream = None if self._is_worker else _own_stderr()
+        self._complaints: list[str] = []
         self._use_our_checks()
 
     # Collection: one item per (check, node) -------------------------------------------------------------------------
@@ -73,17 +74,23 @@ class PytestRun:
         if not name.startswith("test_") or not inspect.isfunction(obj) or collector.path.parent.name != CHECKS:
             return None
         check = suite.describe(obj, collector.obj)  # type: ignore[attr-defined]
-        self._refuse_unknown(check, collector.path)
+        self._complain(check, collector.path)
         if not self._settings.profile.includes(check.tier):
             return []
         return [CheckItem.of(collector, name, check, node) for node in self.acceptance.nodes]
 
-    def _refuse_unknown(self, check: suite.Check, file: Path) -> None:
+    def _complain(self, check: suite.Check, file: Path) -> None:
+        """Note an argument that is no fact; collection itself swallows what is raised in it."""
         unknown = [name for name in check.asks_for if name not in argument_names()]
         if unknown:
-            near = nearest(unknown[0], argument_names())
-            hint = f"did you mean {near}?" if near else f"known: {', '.join(sorted(argument_names()))}"
-            raise pytest.UsageError(f"{file}: {check.id} asks for {unknown[0]!r}, which is no fact - {hint}")
+            near = difflib.get_close_matches(unknown[0], argument_names(), 1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(argument_names()))}"
+            self._complaints.append(f"{file}: {check.id} asks for {unknown[0]!r}, which is no fact - {hint}")
+
+    def pytest_collection_modifyitems(self) -> None:
+        """Stop here when a check asks for what there is not."""
+        if self._complaints:
+            raise pytest.UsageError(self._complaints[0])
 
     def pytest_report_header(self) -> list[str]:
         """What is judged, against what."""
@@ -108,7 +115,9 @@ class PytestRun:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
         """Measure the fleet first, then let the items say their verdicts."""
-        if self.acceptance.plan and not session.config.option.collectonly and not self._is_worker:
+        option = session.config.option
+        broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
+        if self.acceptance.plan and not option.collectonly and not broken and not self._is_worker:
             for node in self.begin().arrivals():
                 self.acceptance.judge_node(node)
         return (yield)
@@ -161,7 +170,7 @@ class PytestRun:
                 keep=self.prepared.keeps_evidence,
                 nodes_at_once=self._settings.nodes_at_once,
             )
-            self._campaign = Campaign(plan, folder, self.prepared.transport_options(), Progress(self._progress_stream))
+            self._campaign = Campaign(plan, folder, self.prepared.connect, Progress(self._progress_stream))
             self._campaign.start()
         return self._campaign
 
@@ -171,9 +180,8 @@ class PytestRun:
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Give the record to the report that says the verdict, so that it reaches the controller."""
         report = yield
-        says = report.when == "call" or (report.when == "setup" and not report.passed)
-        if says and isinstance(item, CheckItem) and item.record is not None:
-            report.nodegate = to_json(item.record)  # type: ignore[attr-defined]
+        if isinstance(item, CheckItem):
+            item.tell(report)
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

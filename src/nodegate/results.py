@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
-from nodegate.report import render
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
+from nodegate.report.render import render
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

@@ -103,8 +103,8 @@ class Loaded:
     def unknown_key(self, path: Iterable[object], allowed: Iterable[str]) -> UsageError:
         """The error to raise about the key at the end of this path, with the nearest of the keys allowed there."""
         steps = tuple(path)
-        where = ".".join(map(str, steps[:-1]))
-        message = f"{where}: unknown key {str(steps[-1])!r}" if where else f"unknown key {str(steps[-1])!r}"
+        message = f"{dotted(steps[:-1])}: " if steps[:-1] else ""
+        message += f"unknown key {shown(str(steps[-1]))}"
         return self.wrong(message, steps, did_you_mean(str(steps[-1]), allowed))
 
 
@@ -116,6 +116,17 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
         return f"did you mean {' or '.join(near)}?"
     more = f" and {len(words) - 12} more" if len(words) > 12 else ""
     return f"known: {', '.join(words[:12])}{more}" if words else ""
+
+
+def shown(text: str) -> str:
+    """Foreign text as a message shows it: quoted, control characters escaped, not too long."""
+    return repr(text if len(text) <= 80 else text[:77] + "...")
+
+
+def dotted(path: Iterable[object]) -> str:
+    """A path as a message shows it, `all.hosts.gpu1`: control characters escaped, not too long."""
+    text = ".".join(map(str, path))[:160]
+    return text if text.isprintable() else ascii(text)
 
 
 def load(text: str, name: str) -> Loaded:
@@ -278,7 +289,7 @@ class _Builder:
             key = self._key(event, depth)
             if key in items:
                 raise self._wrong(
-                    f"the key {key!r} is given twice", event, f"it is already in {self.name}:{lines[key]}"
+                    f"the key {shown(str(key))} is given twice", event, f"it is already in {self.name}:{lines[key]}"
                 )
             lines[key] = _line(event)
             items[key] = self._node(next(self._events), depth + 1)
@@ -306,22 +317,22 @@ class _Builder:
     def _scalar(self, event: yaml.ScalarEvent) -> object:
         text: str = event.value
         if event.tag is None or event.tag == "!":
-            return _plain(text) if event.implicit[0] and event.tag is None else text
+            return scalar(text) if event.implicit[0] and event.tag is None else text
         kind = event.tag.removeprefix(_YAML)
         if kind in ("str", "timestamp"):
             return text
         if kind not in ("int", "float", "bool", "null"):
             return Tagged(_short(event.tag), text)
-        value = _plain(text)
+        value = scalar(text)
         if kind == "float" and type(value) is int:
             return float(value)
         if type(value) is not {"int": int, "float": float, "bool": bool, "null": type(None)}[kind]:
-            raise self._wrong(f"{text[:80]!r} is no {kind}", event)
+            raise self._wrong(f"{shown(text)} is no {kind}", event)
         return value
 
 
-def _plain(text: str) -> object:
-    """What an unquoted scalar means."""
+def scalar(text: str) -> object:
+    """What an unquoted scalar means: None, true or false, a plain decimal number, else the text itself."""
     if text in _NULL:
         return None
     if text in _BOOL:

@@ -29,9 +29,9 @@ def chromium() -> str:
     raise FileNotFoundError("no chromium on this machine: apt-get install chromium")
 
 
-def dump_dom(path: Path) -> str:
-    """The page's document as HTML, after its scripts ran."""
-    return _chromium(path, "--dump-dom").stdout
+def dump_dom(path: Path, fragment: str = "") -> str:
+    """The page's document as HTML, after its scripts ran; opened at `#fragment` where one is given."""
+    return _chromium(path, "--dump-dom", fragment=fragment).stdout
 
 
 def console(path: Path) -> list[str]:
@@ -51,7 +51,7 @@ def print_pdf(path: Path, out: Path) -> None:
     _chromium(path, f"--print-to-pdf={out}", "--no-pdf-header-footer")
 
 
-def _chromium(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
+def _chromium(path: Path, *options: str, fragment: str = "") -> subprocess.CompletedProcess[str]:
     with _profile() as profile:
         return subprocess.run(
             [
@@ -60,7 +60,7 @@ def _chromium(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
                 *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
                 *("--disable-dev-shm-usage", "--virtual-time-budget=20000", f"--user-data-dir={profile}"),
                 *options,
-                path.resolve().as_uri(),
+                path.resolve().as_uri() + (f"#{fragment}" if fragment else ""),
             ],
             check=True,
             capture_output=True,
@@ -72,7 +72,7 @@ def _chromium(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def _profile() -> Iterator[Path]:
-    """An empty profile of its own for each start; a child of the browser may write to it a moment longer than it runs."""
+    """An empty profile for each start; a child of the browser may write to it a moment longer than the browser runs."""
     folder = tempfile.mkdtemp(prefix="chromium-")
     try:
         yield Path(folder)

@@ -1,41 +1,41 @@
-"""One check on one recorded machine, without pytest's collection, transports or a run folder.
+"""One check on one made-up machine, without pytest's collection, transports or a run folder.
 
-A machine is a probe document: the JSON object that a node would send. Its facts go through the real parsers, its limits
-come from the suite's own baselines.
+The machine's document goes through the real parsers, its limits come from the suite's own baselines.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.facts import NodeFacts
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.baseline_file import unit_for
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Limit
+from nodegate.judge.verdict import Limit, Verdict
 from nodegate.node import Node
-from nodegate.probe.document import document_of
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
+    from nodegate.facts import NodeFacts
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.verdict import Record
 
-SITE = "the site"  # the source that limits given by a test name
+SITE = "the site's own"  # the source that limits given by a test name
 
 _BASELINES: list[Baselines] = []
 
 
 def judge_one(
     check_id: str,
-    machine: Mapping[str, object],
+    machine: Machine,
     *,
     profile: Profile = Profile.DELIVERY,
     baseline: Baseline | Mapping[str, object] | None = None,
@@ -46,7 +46,7 @@ def judge_one(
 
     Args:
         check_id: such as "pcie.link_width".
-        machine: the probe document.
+        machine: the made-up node, healthy or with faults planted.
         profile: for checks that are stricter at delivery.
         baseline: a whole one, or single limits that win over those of the machine's platform; a limit of None takes
             that one away.
@@ -66,14 +66,6 @@ def judge_one(
     return judge(suite.check(check_id), resolve, node.name)
 
 
-def facts_of(machine: Mapping[str, object]) -> NodeFacts:
-    """The machine's facts as a check would be given them, received the moment they were taken."""
-    epoch_s = machine.get("epoch_s", 0.0)
-    return NodeFacts(
-        document_of(machine, received_epoch_s=float(epoch_s) if isinstance(epoch_s, (int, float)) else 0.0)
-    )
-
-
 def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | None = None) -> Baseline:
     """The suite's baseline for a machine, with single limits put in its place or taken away (None)."""
     found = _baselines().for_node(node, _or_none(facts, "gpus"), _or_none(facts, "pci"))
@@ -86,18 +78,13 @@ def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | Non
     return dataclasses.replace(found, entries=entries, overrides=overrides)
 
 
-def fleet_of(machines: Mapping[str, Mapping[str, object]]) -> Fleet:
+def fleet_of(machines: Mapping[str, Machine]) -> Fleet:
     """The fleet that these machines make, by node name."""
     found = {}
     for name, machine in machines.items():
         facts = facts_of(machine)
         found[name] = (baseline_of(facts, Node(name)).platform, characteristics(facts))
     return Fleet(found)
-
-
-def judge_all(check_ids: Iterable[str], machine: Mapping[str, object], **options: object) -> dict[str, Record]:
-    """What several checks say of a machine."""
-    return {check_id: judge_one(check_id, machine, **options) for check_id in check_ids}  # type: ignore[arg-type]
 
 
 def _unit(baseline: Baseline, key: str) -> str:
@@ -117,3 +104,38 @@ def _or_none(facts: NodeFacts, name: str) -> object:
         return facts.get(name)
     except CannotMeasure:
         return None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One machine and what one check must say of it.
+
+    `change` plants the fault. In `message`, the whole headline of the record, {gpu3} stands for how a finding names
+    GPU 3 of the machine, {adr3} for its PCI address and {uuid3} for its UUID.
+    """
+
+    name: str
+    check: str
+    verdict: Verdict
+    message: str
+    change: Callable[[Machine], object] = lambda machine: None
+    machine: Callable[[], Machine] = Machine.hgx_h100
+    profile: Profile = Profile.DELIVERY
+    limits: Mapping[str, object] = field(default_factory=dict)
+    expected: Mapping[str, object] = field(default_factory=dict)  # what the inventory says of the node
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+
+def assert_case(case: Case) -> None:
+    """The check says the verdict and, word for word, the headline."""
+    machine = case.machine()
+    gpus = facts_of(machine).gpus.devices
+    words = {f"gpu{gpu.index}": gpu.subject for gpu in gpus}
+    words |= {f"adr{gpu.index}": gpu.address for gpu in gpus} | {f"uuid{gpu.index}": gpu.uuid for gpu in gpus}
+    case.change(machine)
+    node = Node("gpu01", expected=case.expected, origin="hosts.yaml:3")
+    record = judge_one(case.check, machine, profile=case.profile, baseline=case.limits, node=node)
+    assert record.message == case.message.format(**words)
+    assert record.verdict is case.verdict

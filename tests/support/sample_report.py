@@ -127,7 +127,7 @@ def node(name: str, chance: random.Random, fate: str, rack: str = "", devices: i
 
 def fleet(size: int, seed: int = 7, devices: int = 8) -> Report:
     """A fleet with about 6 % of bad nodes of every kind; the same for the same seed."""
-    chance = random.Random(seed)
+    chance = random.Random(seed)  # noqa: S311 - made up values
     fates = ["slow", "xid", "untested", "waived", "warm", "lost"]
     digits = max(3, len(str(size)))
     every = max(2, size // max(6, round(size * 0.06)))
@@ -136,7 +136,10 @@ def fleet(size: int, seed: int = 7, devices: int = 8) -> Report:
         fate = "good" if index % every else fates[index // every % len(fates)]
         rack = f"r{(index - 1) // 32 + 1:02d}"
         nodes.append(node(f"gpu{index:0{digits}d}", chance, fate, rack, devices))
-    checks = {check: CheckInfo(f"The {check.replace('.', ' ').replace('_', ' ')} is as it should be. (F05)", ("F05",)) for check in IDS}
+    checks = {
+        check: CheckInfo(f"The {check.replace('.', ' ').replace('_', ' ')} is as it should be. (F05)", ("F05",))
+        for check in IDS
+    }
     odd = {"550.54.15": (nodes[0].node,), "535.183.01": tuple(entry.node for entry in nodes[1:3])}
     drift = (
         Drift("hgx-h100-sxm5", "driver", "550.90.07", size - 3, size, odd),

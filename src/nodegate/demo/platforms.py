@@ -68,9 +68,7 @@ def hgx_h100(name: str, index: int) -> Parts:
     netdevs = {f"ibs{number}": _ib_netdev(index, number, address) for number, address in enumerate(nic_addresses)}
     node = (name, f"7XK{index:04d}", ("Dell Inc.", "PowerEdge XE9680"))
     units = system.units(fabric_manager=True)
-    sections = _sections(
-        name, index, ("Dell Inc.", "PowerEdge XE9680"), devices, cards, units, memory_kib=2_113_511_424
-    )
+    sections = _sections(node, devices, cards, units, memory_kib=2_113_511_424)
     sections["infiniband"] = rails | {"mlx5_bond_0": bond}
     sections["netdev"] = netdevs | _management_netdevs(index)
     return Parts(sections, units, tuple(gpu_addresses), tuple(nic_addresses), _boot_lines(nic_addresses, nvswitches=4))

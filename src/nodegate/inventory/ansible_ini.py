@@ -11,9 +11,8 @@ import warnings
 from nodegate.errors import UsageError
 from nodegate.inventory.ansible_yaml import priority
 from nodegate.inventory.names import parse_entry
-from nodegate.inventory.ranges import shown
 from nodegate.inventory.tree import UNGROUPED, Group, Layer, Tree
-from nodegate.strict_yaml import did_you_mean
+from nodegate.strict_yaml import did_you_mean, scalar, shown
 
 SECTION = re.compile(r"\[(?P<group>[^:\]\s]+)(?::(?P<kind>\w+))?\]\s*(?:#.*)?")
 KINDS = ("hosts", "vars", "children")
@@ -88,14 +87,15 @@ class _Reader:
         try:
             written = parse_entry(words[0])
         except UsageError as problem:
-            hint = f"put it below [{self.group.name}:vars]" if "=" in words[0] else problem.hint
+            section = "all" if self.group.name == UNGROUPED else self.group.name
+            hint = f"put it below [{section}:vars]" if "=" in words[0] else problem.hint
             raise self._wrong(problem.message, hint) from None
         values: dict[str, object] = {}
         for word in words[1:]:
             key, equals, value = word.partition("=")
             if not equals or not key:
                 raise self._wrong(f"{shown(word)} is no key=value", "one host a line, then its variables")
-            values[key] = literal(value)
+            values[key] = value_of(key, value)
         self.tree.add_hosts(written, self.group, Layer(values, self.name, self.folder, self.line))
 
     def _variable(self, line: str) -> None:
@@ -108,7 +108,7 @@ class _Reader:
                 raise self._wrong("ansible_group_priority must be a whole number")
             self.group.priority = found
             return
-        self.variables[key], self.lines[key] = literal(value), self.line
+        self.variables[key], self.lines[key] = value_of(key, value), self.line
 
     def _child(self, line: str) -> None:
         match = _GROUP_LINE.fullmatch(line)
@@ -117,6 +117,13 @@ class _Reader:
         child = self.tree.add_group(match["group"], self.name, self.line)
         self.mentioned.setdefault(child.name, (self.line, f"{self.group.name}:children"))
         self.tree.add_child(self.group, child, self.name, self.line)
+
+
+def value_of(name: str, text: str) -> object:
+    """The value of a variable: Ansible's, but a serial such as 12e5 or 0x1f in a `nodegate_*` variable stays text."""
+    value = literal(text)
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return text if number and name.startswith("nodegate_") and isinstance(scalar(text), str) else value
 
 
 def literal(text: str) -> object:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory.names import parse_entry
-from nodegate.inventory.ranges import shown
 from nodegate.inventory.tree import Layer
+from nodegate.strict_yaml import dotted, shown
 
 if TYPE_CHECKING:
     from nodegate.inventory.tree import Group, Tree
@@ -47,13 +47,13 @@ class _Reader:
     def __init__(self, loaded: Loaded, folder: str, tree: Tree) -> None:
         self.loaded, self.folder, self.tree = loaded, folder, tree
 
-    def group(self, name: object, body: object, path: Path) -> Group:
+    def group(self, name: object, body: object, path: Path) -> None:
         group = self.tree.add_group(name, self.loaded.name, self.loaded.line(path))
         if body is None:
-            return group
+            return
         if not isinstance(body, dict):
             raise self.loaded.wrong(
-                f"{_dotted(path)}: a group is a mapping of {', '.join(GROUP_KEYS)}, not {shown(str(body))}", path
+                f"{dotted(path)}: a group is a mapping of {', '.join(GROUP_KEYS)}, not {shown(str(body))}", path
             )
         for key, section in body.items():
             if key not in GROUP_KEYS:
@@ -65,7 +65,6 @@ class _Reader:
                 self._children(group, entries, (*path, key))
             else:
                 self._variables(group, entries, (*path, key))
-        return group
 
     def _entries(self, section: object, path: Path) -> dict[object, object]:
         if section is None:
@@ -75,27 +74,28 @@ class _Reader:
         if isinstance(section, dict):
             return section
         hint = "write one name a line, each with a colon behind it and no dash" if isinstance(section, list) else ""
-        raise self.loaded.wrong(f"{_dotted(path)} must be a mapping", path, hint)
+        raise self.loaded.wrong(f"{dotted(path)} must be a mapping", path, hint)
 
     def _hosts(self, group: Group, entries: dict[object, object], path: Path) -> None:
         for entry, body in entries.items():
             where = (*path, entry)
             if not isinstance(entry, str):
-                raise self.loaded.wrong(f"{_dotted(path)}: the name {entry} is no text", where, f'write "{entry}"')
+                raise self.loaded.wrong(f"{dotted(path)}: the name {entry} is no text", where, f'write "{entry}"')
             try:
                 written = parse_entry(entry)
             except UsageError as problem:
-                raise self.loaded.wrong(f"{_dotted(path)}: {problem.message}", where, problem.hint) from None
+                raise self.loaded.wrong(f"{dotted(path)}: {problem.message}", where, problem.hint) from None
             if body is not None and not isinstance(body, dict):
-                message = f"{_dotted(where)}: the variables of a host are a mapping, not {shown(str(body))}"
+                message = f"{dotted(where)}: the variables of a host are a mapping, not {shown(str(body))}"
                 raise self.loaded.wrong(message, where)
             self.tree.add_hosts(written, group, self._layer(body or {}, where))
 
     def _children(self, group: Group, entries: dict[object, object], path: Path) -> None:
         for name, body in entries.items():
             where = (*path, name)
-            child = self.group(name, body, where)
+            child = self.tree.add_group(name, self.loaded.name, self.loaded.line(where))
             self.tree.add_child(group, child, self.loaded.name, self.loaded.line(where))
+            self.group(name, body, where)
 
     def _variables(self, group: Group, entries: dict[object, object], path: Path) -> None:
         values = dict(entries)
@@ -103,7 +103,7 @@ class _Reader:
             found = priority(values.pop("ansible_group_priority"))
             if found is None:
                 where = (*path, "ansible_group_priority")
-                raise self.loaded.wrong(f"{_dotted(where)} must be a whole number", where)
+                raise self.loaded.wrong(f"{dotted(where)} must be a whole number", where)
             group.priority = found
         layer = self._layer(entries, path)
         group.layers.append(Layer(values, layer.file, layer.folder, layer.line, layer.lines))  # type: ignore[arg-type]
@@ -112,10 +112,6 @@ class _Reader:
         for name in body:
             if not isinstance(name, str):
                 where = (*path, name)
-                raise self.loaded.wrong(f"{_dotted(path)}: the variable name {name} is no text", where)
+                raise self.loaded.wrong(f"{dotted(path)}: the variable name {name} is no text", where)
         lines = self.loaded.lines(body)
         return Layer(body, self.loaded.name, self.folder, self.loaded.line(path), lines)  # type: ignore[arg-type]
-
-
-def _dotted(path: Path) -> str:
-    return ".".join(map(str, path))[:160]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from nodegate.inventory.variables import Variables
 
 PREFIX = "nodegate_"
+_NAME = re.compile(r"\w{1,100}")
 CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys"})
 
 
@@ -28,6 +30,8 @@ def expected(variables: Variables) -> Mapping[str, object]:
         value = variables.get(name)
         if value is None:
             continue
+        if not _NAME.fullmatch(name):
+            raise variables.wrong(name, "no name of a variable", "use letters, digits and '_'")
         items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
         if not all(isinstance(item, (str, int, float, bool)) for item in items):
             raise variables.wrong(name, "must be one value, a list of values, or a flat mapping of values")

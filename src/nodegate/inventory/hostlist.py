@@ -20,7 +20,11 @@ def expand(text: str) -> list[str]:
         UsageError: a bracket is not closed or not a range, or there are too many names.
     """
     terms = ranges.split_outside_brackets(text, ", \t\r\n")
-    return list(dict.fromkeys(name for term in terms for name in ranges.expand(term)))
+    names: dict[str, None] = {}
+    for term in terms:
+        names |= dict.fromkeys(ranges.expand(term))
+        ranges.limit(len(names), text)
+    return list(names)
 
 
 def fold(names: Iterable[str]) -> str:

@@ -27,7 +27,7 @@ def ask(source: str, why: str, environ: Mapping[str, str]) -> str:
     Raises:
         UsageError: there is no ansible-inventory on PATH, it fails, or it takes longer than 120 s.
     """
-    program = shutil.which(PROGRAM, path=environ.get("PATH"))
+    program = shutil.which(PROGRAM, path=environ.get("PATH", ""))
     if program is None:
         hint = f"install ansible-core, so that {PROGRAM} is on PATH, or save its output: {PROGRAM} -i X --list > X.json"
         raise UsageError(f"{why}, which needs {PROGRAM}", file=source, hint=hint)
@@ -83,6 +83,7 @@ class _Reader:
         meta = data.get(_META)
         hostvars = meta.get("hostvars") if isinstance(meta, dict) else None
         self.hostvars: Mapping[str, object] = hostvars if isinstance(hostvars, dict) else {}
+        self.seen: set[str] = set()
 
     def read(self) -> None:
         for name, body in self.data.items():
@@ -90,7 +91,7 @@ class _Reader:
                 self._group(name, body)
         ungrouped = self.tree.groups["ungrouped"]
         for host in self.hostvars:
-            if host not in self.tree.hosts:
+            if host not in self.seen:
                 self._host(host, ungrouped)
 
     def _group(self, name: str, body: object) -> None:
@@ -110,9 +111,8 @@ class _Reader:
             written = parse_entry(name)
         except UsageError as problem:
             raise UsageError(problem.message, file=self.name, hint=problem.hint) from None
-        known = self.tree.hosts.get(name)
-        first = known is None or known.file != self.name
-        values = self.hostvars.get(name) if first else None
+        values = None if name in self.seen else self.hostvars.get(name)
+        self.seen.add(name)
         self.tree.add_hosts(written, group, self._layer(values if isinstance(values, dict) else {}))
 
     def _layer(self, values: Mapping[str, object]) -> Layer:

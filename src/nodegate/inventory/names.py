@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory import ranges
-from nodegate.inventory.ranges import shown
+from nodegate.strict_yaml import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory import hostlist, ranges
-from nodegate.inventory.ranges import shown
-from nodegate.strict_yaml import did_you_mean
+from nodegate.strict_yaml import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+# Without leading zeros: gpu[001:128] is a range of names, also where a group is called gpu.
 _SUBSCRIPT = re.compile(
-    r"(?P<base>.+)\[(?:(?P<index>-?[0-9]{1,9})|(?P<low>[0-9]{1,9}):(?P<high>[0-9]{0,9}))\]", re.ASCII
+    r"(?P<base>.+)\[(?:(?P<index>0|-?[1-9][0-9]{0,8})|(?P<low>0|[1-9][0-9]{0,8}):(?P<high>0|[1-9][0-9]{0,8}|))\]",
+    re.ASCII,
 )
 _MAX_PATTERN = 65536
 

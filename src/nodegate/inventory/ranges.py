@@ -8,6 +8,7 @@ import re
 import string
 
 from nodegate.errors import UsageError
+from nodegate.strict_yaml import shown
 
 MAX_NAMES = 100_000
 
@@ -41,13 +42,8 @@ def expand(pattern: str) -> list[str]:
     choices: list[list[str]] = []
     for index, piece in enumerate(pieces):
         choices.append([piece] if index % 2 == 0 else _bracket(piece, pattern))
-        _limit(math.prod(map(len, choices[1::2])), pattern)
+        limit(math.prod(map(len, choices[1::2])), pattern)
     return ["".join(parts) for parts in itertools.product(*choices)]
-
-
-def shown(text: str) -> str:
-    """Foreign text as a message shows it: quoted, its control characters escaped, not too long."""
-    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 def _bracket(inner: str, pattern: str) -> list[str]:
@@ -66,7 +62,7 @@ def _bracket(inner: str, pattern: str) -> list[str]:
                 f"{shown(pattern)}: [{inner[:60]}] is no range", hint="write gpu[001-128,130] or gpu[001:128] or [a:c]"
             )
         names += _numbers(span["low"], span["high"] or span["low"], 1, pattern)
-        _limit(len(names), pattern)
+        limit(len(names), pattern)
     return names
 
 
@@ -77,7 +73,7 @@ def _numbers(low: str, high: str, step: int, pattern: str) -> list[str]:
     if width > len(high) or (width == 0 and len(high) > 1 and high.startswith("0")):
         raise UsageError(f"{shown(pattern)}: {low} and {high} are not padded alike", hint="write [001-128]")
     _forwards(int(low), int(high), pattern)
-    _limit((int(high) - int(low)) // step + 1, pattern)
+    limit((int(high) - int(low)) // step + 1, pattern)
     return [str(number).zfill(width) for number in range(int(low), int(high) + 1, step)]
 
 
@@ -93,6 +89,11 @@ def _forwards(low: int, high: int, pattern: str) -> None:
         raise UsageError(f"{shown(pattern)}: the range runs backwards")
 
 
-def _limit(names: int, pattern: str) -> None:
+def limit(names: int, pattern: str) -> None:
+    """Refuse more names than any cluster has.
+
+    Raises:
+        UsageError: there are more than `MAX_NAMES`.
+    """
     if names > MAX_NAMES:
         raise UsageError(f"{shown(pattern)}: stands for more than {MAX_NAMES} names")

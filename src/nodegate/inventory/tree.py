@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory.names import check_group_name
+from nodegate.inventory.ranges import MAX_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,6 +103,8 @@ class Tree:
         for name in written.names:
             host = self.hosts.get(name)
             if host is None:
+                if len(self.hosts) >= MAX_NAMES:
+                    raise UsageError(f"more than {MAX_NAMES} hosts", file=layer.file, line=layer.line)
                 host = self.hosts[name] = Host(name, layer.file, layer.line)
                 if own.values:
                     host.layers.append(own)

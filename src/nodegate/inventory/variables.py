@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from nodegate.inventory.tree import ALL, Group, Host, Layer, Tree
-from nodegate.strict_yaml import Tagged
+from nodegate.strict_yaml import Tagged, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ class Variables:
 
     def wrong(self, name: str, message: str, hint: str = "") -> UsageError:
         """The error to raise about one of the variables, with the place that sets it."""
-        return self.layer(name).wrong(name, f"{self.host.name}.{name}: {message}", hint)
+        return self.layer(name).wrong(name, f"{dotted((self.host.name, name))}: {message}", hint)
 
     def origin(self, name: str) -> str:
         """The `file:line` that sets this variable."""

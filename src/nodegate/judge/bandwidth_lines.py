@@ -16,7 +16,8 @@ _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 _LIMITED = re.compile(
     rf"(?P<device>{_ADDRESS}): (?P<have>\d{{1,5}}\.?\d{{0,3}}) Gb/s available PCIe bandwidth, limited by "
     rf"(?P<link>\d{{1,3}}\.?\d{{0,2}} GT/s PCIe x\d{{1,2}}) link at (?P<at>{_ADDRESS}) "
-    rf"\(capable of (?P<capable>\d{{1,5}}\.?\d{{0,3}}) Gb/s with (?P<best>\d{{1,3}}\.?\d{{0,2}} GT/s PCIe x\d{{1,2}}) link\)"
+    rf"\(capable of (?P<capable>\d{{1,5}}\.?\d{{0,3}}) Gb/s "
+    rf"with (?P<best>\d{{1,3}}\.?\d{{0,2}} GT/s PCIe x\d{{1,2}}) link\)"
 )
 
 

@@ -99,7 +99,8 @@ def _rdma(rdma: Rdma) -> Mapping[str, Known[str]]:
     for device in rdma.devices:
         if not isinstance(device.hca_type, Unknown):
             by_type.setdefault(device.hca_type, []).append(device.firmware)
-    return {f"NIC firmware ({hca_type})": _joined(firmwares) for hca_type, firmwares in sorted(by_type.items())}
+    models: dict[str, Known[str]] = {"NIC models": _joined(by_type)}
+    return models | {f"NIC firmware ({hca_type})": _joined(found) for hca_type, found in sorted(by_type.items())}
 
 
 def _software(software: Software) -> Mapping[str, Known[str]]:

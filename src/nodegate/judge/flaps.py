@@ -1,4 +1,4 @@
-"""Link changes of NICs in the kernel log: a flap is a link that went down and came back, or stayed down, in one boot."""
+"""Link changes of NICs in the kernel log: a link that went down and came back, or stayed down, within one boot."""
 
 from __future__ import annotations
 

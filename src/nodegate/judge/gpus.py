@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nodegate.probe.gpu import Gpu, Gpus
 
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
+_DROPPED = "NVML 26:"  # nvml.h, NVML_ERROR_DEPRECATED: driver 595 no longer has it
 MEBIBYTE = 1 << 20
 ON_OFF: Mapping[int, str] = {True: "on", False: "off"}
 YES_NO: Mapping[int, str] = {True: "yes", False: "no"}
@@ -28,12 +29,20 @@ def answering(gpus: Gpus, verdicts: Verdicts) -> tuple[Gpu, ...]:
     """
     if not gpus.devices:
         verdicts.cannot("NVML lists no GPU", next_step="see the findings of gpu.count and gpu.bound")
+    lost = {gpu.index: reason for gpu in gpus.devices if (reason := lost_reason(gpu)) is not None}
     for gpu in gpus.devices:
-        if gpu.lost is not None:
-            verdicts.unknown(
-                subject=gpu.subject, what="its state", reason=gpu.lost, remedy="see the finding of gpu.lost"
-            )
-    return tuple(gpu for gpu in gpus.devices if gpu.lost is None)
+        if gpu.index in lost:
+            remedy = "see the finding of gpu.lost"
+            verdicts.unknown(subject=gpu.subject, what="its state", reason=lost[gpu.index], remedy=remedy)
+    return tuple(gpu for gpu in gpus.devices if gpu.index not in lost)
+
+
+def lost_reason(gpu: Gpu) -> Unknown | None:
+    """Why NVML cannot read this GPU: no handle, or a handle whose every call says that the GPU is lost."""
+    if gpu.lost is not None:
+        return gpu.lost
+    basic = (gpu.uuid, gpu.temperature_c, gpu.memory_used_bytes, gpu.power_w)
+    return next((each for each in basic if isinstance(each, Unknown) and each.why is Why.LOST), None)
 
 
 def lacks(verdicts: Verdicts, gpu: Gpu, what: str, reading: object) -> bool:
@@ -41,7 +50,7 @@ def lacks(verdicts: Verdicts, gpu: Gpu, what: str, reading: object) -> bool:
 
     Any other reason for an unknown (denied, timed out, failed) is left to the judgement, which makes it `error`.
     """
-    if not isinstance(reading, Unknown) or reading.why not in NORMAL_ABSENCE:
+    if not isinstance(reading, Unknown) or not (reading.why in NORMAL_ABSENCE or reading.detail.startswith(_DROPPED)):
         return False
     verdicts.found(Verdict.SKIP, subject=gpu.subject, message=f"{what} is not told here ({reading})")
     return True

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from nodegate.judge.gpus import lost_reason
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver) -> Presence:
     if answers_on_bus(device) is False:
         return Presence(subject, Standing.LOST, "PCIe configuration space reads all ff")
     if gpu is not None:
-        return _by_handle(subject, gpu.lost)
+        return _by_nvml(subject, lost_reason(gpu))
     if entry is not None and entry.excluded is True:
         return Presence(subject, Standing.UNBOUND, "the driver's settings exclude it (NVreg_ExcludedGpus)")
     if device.driver != "nvidia":
@@ -85,7 +86,7 @@ def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver) -> Presence:
     return Presence(subject, Standing.LOST, "PCIe and the driver list it, NVML does not")
 
 
-def _by_handle(subject: str, lost: Unknown | None) -> Presence:
+def _by_nvml(subject: str, lost: Unknown | None) -> Presence:
     """How NVML's own answer for a GPU that it lists is to be read."""
     if lost is None:
         return Presence(subject, Standing.ANSWERS)
@@ -93,7 +94,7 @@ def _by_handle(subject: str, lost: Unknown | None) -> Presence:
         return Presence(subject, Standing.HIDDEN, f"NVML may not open it: {lost}")
     if lost.why in (Why.TIMEOUT, Why.HUNG):
         return Presence(subject, Standing.UNCLEAR, f"NVML gave no answer: {lost}")
-    return Presence(subject, Standing.LOST, f"NVML cannot open it: {lost}")
+    return Presence(subject, Standing.LOST, f"NVML cannot read it: {lost}")
 
 
 def _hidden(device: PciDevice, driver: Driver, entry: DriverGpu | None) -> str:
@@ -111,9 +112,10 @@ def _hidden(device: PciDevice, driver: Driver, entry: DriverGpu | None) -> str:
 
 
 def _off_bus(gpu: Gpu) -> Presence:
-    if gpu.lost is None:
+    lost = lost_reason(gpu)
+    if lost is None:
         return Presence(gpu.subject, Standing.UNCLEAR, "NVML lists it, /sys/bus/pci does not")
-    return _by_handle(gpu.subject, gpu.lost)
+    return _by_nvml(gpu.subject, lost)
 
 
 def _driver_entry(device: PciDevice, driver: Driver) -> DriverGpu | None:

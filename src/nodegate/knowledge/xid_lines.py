@@ -45,7 +45,7 @@ class GpuEvent:
     `recovery` is what Xid 154 asks for; "" otherwise.
     """
 
-    address: str  # "0000:9b:00.0"
+    address: str  # "0000:9b:00.0"; "" when a loss is printed without it
     instance: str  # MIG: "GPU-I:05"; "" otherwise
     code: int
     severity: str
@@ -151,14 +151,14 @@ def _xid(match: re.Match[str], line: KernelLine) -> GpuEvent:
         text=text,
         process=(process["name"] or "") if process else "",
         cause=int(cause[1]) if cause else None,
-        recovery=("None" if int(recovery["to"], 16) == 0 else recovery["word"]) if recovery else "",
+        recovery=recovery["word"] if recovery else "",
         epoch_s=line.epoch_s,
     )
 
 
 def _lost(address: str, line: KernelLine) -> GpuEvent:
     return GpuEvent(
-        address=address or "an unnamed GPU",
+        address=address,
         instance="",
         code=FELL_OFF_THE_BUS,
         severity="",

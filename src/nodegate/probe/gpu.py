@@ -237,7 +237,8 @@ def _entry(position: int, entry: object) -> Gpu:
     sent = read.integer(data, "index")
     index = position if isinstance(sent, Unknown) or not 0 <= sent < read.MAX_ITEMS else sent
     if "handle" in data:
-        return lost_gpu(index, read.why_not(data["handle"]) or Unknown(Why.FAILED, "no handle, and no reason given"))
+        reason = read.why_not(data["handle"])
+        return lost_gpu(index, Unknown(Why.FAILED, "no handle, and no reason given") if reason is None else reason)
     return _gpu(index, data)
 
 

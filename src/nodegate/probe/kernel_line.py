@@ -32,6 +32,8 @@ _DMESG_T = re.compile(
     r" ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})\] ?"
 )
 _SYSLOG = re.compile(rf"({_MONTH}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}) (?=\S+ \S+: )")
+_HOST_PROGRAM = re.compile(r"[\w.-]{1,255} (?=[^\s:\[]{1,60}(?:\[[0-9]{1,10}\])?: )")
+_FUTURE_GRACE_S = 120.0
 # After a time comes "host kernel: "; a driver's own identifier ("host NVRM[12]: ") belongs to the text.
 _HOST_KERNEL = re.compile(r"(?:[\w.-]{1,255} )?kernel(?:\[[0-9]{1,10}\])?: ?")
 _HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
@@ -48,8 +50,8 @@ class KernelLine:
     epoch_s: Known[float]
 
 
-def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float]) -> KernelLine:
-    """One line of any source.
+def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], names_host: bool = False) -> KernelLine:
+    """One line of any source; `names_host` where every line names its host and program (the journal).
 
     Times without a zone (dmesg -T, syslog) are taken as UTC; a date without a year is the newest one that is not in
     the future, with a day of grace for the zone.
@@ -64,15 +66,17 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float]) -> 
     elif match := _DMESG_T.match(rest):
         when, rest = _dmesg_time(match), rest[match.end() :]
     elif match := _SYSLOG.match(rest):
-        when, rest = _syslog_time(match, now_epoch_s), rest[match.end() :]
+        when, rest, names_host = _syslog_time(match, now_epoch_s), rest[match.end() :], True
     elif match := _KMSG.match(rest):
-        when, rest = _since_boot(float(match[1]) / 1e6, boot_epoch_s), rest[match.end() :]
+        when, rest = _since_boot(float(match[1]) / 1e6, boot_epoch_s, now_epoch_s), rest[match.end() :]
     rest = _after(_HOST_KERNEL, rest)
     if match := _SINCE_BOOT.match(rest):
-        when = when if not isinstance(when, Unknown) else _since_boot(float(match[1]), boot_epoch_s)
+        when = when if not isinstance(when, Unknown) else _since_boot(float(match[1]), boot_epoch_s, now_epoch_s)
         rest = rest[match.end() :]
     if match := _HOST_NVRM.match(rest):
         rest = "NVRM: " + rest[match.end() :]
+    elif names_host:
+        rest = _after(_HOST_PROGRAM, rest)
     return KernelLine(shown(rest.rstrip(), MAX_LINE), when)
 
 
@@ -81,8 +85,12 @@ def _after(prefix: re.Pattern[str], line: str) -> str:
     return line[match.end() :] if match else line
 
 
-def _since_boot(seconds: float, boot_epoch_s: Known[float]) -> Known[float]:
-    return boot_epoch_s if isinstance(boot_epoch_s, Unknown) else boot_epoch_s + seconds
+def _since_boot(seconds: float, boot_epoch_s: Known[float], now_epoch_s: float) -> Known[float]:
+    if isinstance(boot_epoch_s, Unknown):
+        return boot_epoch_s
+    if boot_epoch_s + seconds > now_epoch_s + _FUTURE_GRACE_S:
+        return Unknown(Why.FAILED, "more seconds since boot than the node is up: the line is of another boot")
+    return boot_epoch_s + seconds
 
 
 def _epoch(year: int, month: int, day: int, clock: tuple[str, str, str]) -> Known[float]:

@@ -45,16 +45,21 @@ def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
         raise CannotMeasure(f"kernel log cannot be read: {why}", next_step=EVIDENCE)
     boot = read.mapped(uptime_s, lambda uptime: epoch_s - uptime)
     texts = [line for line in lines if isinstance(line, str)]
+    source = value_or(read.text(found, "source"), "unknown")
     return KernelLog(
-        source=value_or(read.text(found, "source"), "unknown"),
-        lines=parse_lines(texts, now_epoch_s=epoch_s, boot_epoch_s=boot),
+        source=source,
+        lines=parse_lines(texts, now_epoch_s=epoch_s, boot_epoch_s=boot, names_host=source == "journal"),
         since_epoch_s=read.number(found, "since_epoch_s"),
         boot_epoch_s=boot,
         dropped=dropped + len(lines) - len(texts),
     )
 
 
-def parse_lines(lines: Sequence[str], *, now_epoch_s: float, boot_epoch_s: Known[float]) -> tuple[KernelLine, ...]:
+def parse_lines(
+    lines: Sequence[str], *, now_epoch_s: float, boot_epoch_s: Known[float], names_host: bool = False
+) -> tuple[KernelLine, ...]:
     """Lines of any source, each without its prefix; empty ones left out."""
-    made = (parse_line(line, now_epoch_s=now_epoch_s, boot_epoch_s=boot_epoch_s) for line in lines)
+    made = (
+        parse_line(line, now_epoch_s=now_epoch_s, boot_epoch_s=boot_epoch_s, names_host=names_host) for line in lines
+    )
     return tuple(line for line in made if line.text)

@@ -11,7 +11,7 @@ from nodegate.report.text import visible
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.judge.verdict import Finding, Record
+    from nodegate.judge.verdict import Finding
     from nodegate.report.model import NodeReport, Report
 
 COLUMNS = (

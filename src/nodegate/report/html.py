@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from nodegate.judge.verdict import NODE_ORDER, NodeVerdict
+from nodegate.inventory.hostlist import fold, natural
+from nodegate.judge.verdict import NodeVerdict
+from nodegate.paths import REPORTS, suite_folder
 from nodegate.report import words
-from nodegate.report.fold import fold, natural
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
-from nodegate.report.model import check_ids, node_counts
+from nodegate.report.model import CheckInfo, check_ids, node_counts
 from nodegate.report.page import letter, page_data
 from nodegate.report.problems import not_judged, problems, waived
 from nodegate.report.stats import measurements
@@ -23,16 +24,18 @@ from nodegate.report.text import number_or_text, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from nodegate.report.model import NodeReport, Report
     from nodegate.report.stats import Measurement
 
+_MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own
 MOST_ROWS = 500  # of a table that the page is made with; more are counted, and results.csv has them
 
 
 def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement] | None = None) -> str:
     """The whole page. `hashes` are rows of (name, sha256) that the signed copy shows."""
-    folder = templates()
+    folder = suite_folder(REPORTS) / "templates"
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
     found = measurements(report.nodes) if fleet is None else fleet
     return (
@@ -63,13 +66,6 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
     )
 
 
-def templates() -> Path:
-    """The folder of the templates: beside `src/` in a checkout, in `nodegate/suite/` once installed."""
-    package = Path(__file__).resolve().parent.parent
-    installed = package / "suite" / "reports" / "templates"
-    return installed if installed.is_dir() else package.parent.parent / "reports" / "templates"
-
-
 def _environment(folder: Path) -> Environment:
     environment = Environment(
         autoescape=True,
@@ -80,7 +76,7 @@ def _environment(folder: Path) -> Environment:
         finalize=_shown,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    filters = {"fold": fold, "utc": utc, "value": number_or_text, "count": words.count, "duration": words.duration}
+    filters = {"fold": fold, "clock": _clock, "value": number_or_text, "count": words.count, "duration": words.duration}
     environment.filters.update(filters)
     return environment
 
@@ -88,6 +84,10 @@ def _environment(folder: Path) -> Environment:
 def _shown(value: object) -> object:
     """What every expression of the template goes through before it is escaped: no hidden characters."""
     return visible(value, most=20_000) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _clock(epoch_s: float) -> str:
+    return utc(epoch_s).replace("T", " ").removesuffix("Z")
 
 
 def _policy(style: str, script: str) -> str:
@@ -108,12 +108,12 @@ def _svg(entry: Measurement) -> Markup:
 
 
 def _by_verdict(report: Report) -> list[tuple[NodeVerdict, int, tuple[str, ...]]]:
-    """Each node verdict from the best to the worst, its count and nodes; the rare ones only where they occur."""
-    rare = (NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED)
+    """Each node verdict in the glossary's order, its count and nodes; the rare ones only where they occur."""
+    counts = node_counts(report)
     return [
-        (verdict, count, tuple(node.node for node in report.nodes if node.verdict is verdict))
-        for verdict, count in sorted(node_counts(report).items(), key=lambda item: -NODE_ORDER.index(item[0]))
-        if count or verdict not in rare
+        (verdict, counts[verdict], tuple(node.node for node in report.nodes if node.verdict is verdict))
+        for verdict in map(NodeVerdict, words.NODE_LETTER)
+        if counts[verdict] or verdict not in (NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED)
     ]
 
 
@@ -134,6 +134,6 @@ def _checks(report: Report) -> list[tuple[str, str, tuple[str, ...], dict[str, i
             found[letter(record)] = found.get(letter(record), 0) + 1
     rows = []
     for check, found in counts.items():
-        info = report.checks.get(check)
-        rows.append((check, info.title if info else "", info.failure_modes if info else (), found))
+        info = report.checks.get(check, CheckInfo(""))
+        rows.append((check, _MODES_AT_END.sub("", info.title), info.failure_modes, found))
     return rows

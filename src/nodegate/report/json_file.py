@@ -15,29 +15,34 @@ from nodegate.report.stats import measurements
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nodegate.judge.verdict import Record
     from nodegate.report.model import NodeReport, Report, Run, Source
     from nodegate.report.stats import Measurement
 
 SCHEMA = "nodegate.report/1"
 
 
-def results_sha256(report: Report) -> str:
-    """The fingerprint of all results: sha256 over their JSON lines, sorted. The same however often it is rendered."""
+def results_sha256(lines: Iterable[str]) -> str:
+    """The fingerprint of all results: sha256 over their lines in results.jsonl, sorted."""
     digest = hashlib.sha256()
-    for line in sorted(jsonl.line(record) for record in _records(report)):
+    for line in sorted(lines):
         digest.update(line.encode("utf-8", errors="backslashreplace"))
     return digest.hexdigest()
 
 
-def write(report: Report, file: IO[str], *, fingerprint: str, fleet: Sequence[Measurement] | None = None) -> None:
-    """Write the report as JSON, a line per node and per result, so that `grep` and `diff` work on it."""
-    parts: list[tuple[str, Iterable[object]]] = [
-        ("nodes", (_node(node) for node in worst_first(report.nodes))),
-        ("results", (jsonl.to_json(record) for record in _records(report))),
-        ("fleet", (_measurement(entry) for entry in (measurements(report.nodes) if fleet is None else fleet))),
-        ("drift", _drift(report)),
-        ("checks", _checks(report)),
+def write(report: Report, file: IO[str], fleet: Sequence[Measurement] | None = None) -> str:
+    """Write the report as JSON, a line per node and per result, so that `grep` and `diff` work on it.
+
+    Returns the fingerprint of its results. `fleet` are the report's measurements, where they are at hand.
+    """
+    results = [jsonl.line(record) for node in report.nodes for record in node.records]
+    fingerprint = results_sha256(results)
+    found = measurements(report.nodes) if fleet is None else fleet
+    parts: list[tuple[str, Iterable[str]]] = [
+        ("nodes", (_dumps(_node(node)) for node in worst_first(report.nodes))),
+        ("results", (line.rstrip("\n") for line in results)),
+        ("fleet", (_dumps(_measurement(entry)) for entry in found)),
+        ("drift", map(_dumps, _drift(report))),
+        ("checks", map(_dumps, _checks(report))),
     ]
     counts = {verdict.value: count for verdict, count in node_counts(report).items()}
     head = {"schema": SCHEMA, "results_sha256": fingerprint, "run": _run(report.run), "counts": counts}
@@ -46,10 +51,11 @@ def write(report: Report, file: IO[str], *, fingerprint: str, fleet: Sequence[Me
         file.write(f',\n"{key}":[')
         separator = "\n"
         for entry in entries:
-            file.write(separator + _dumps(entry))
+            file.write(separator + entry)
             separator = ",\n"
         file.write("]")
     file.write("}\n")
+    return fingerprint
 
 
 def utc(epoch_s: float) -> str:
@@ -58,10 +64,6 @@ def utc(epoch_s: float) -> str:
         return datetime.fromtimestamp(epoch_s, tz=timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (OverflowError, OSError, ValueError):
         return ""
-
-
-def _records(report: Report) -> Iterator[Record]:
-    return (record for node in report.nodes for record in node.records)
 
 
 def _run(run: Run) -> dict[str, object]:

@@ -124,7 +124,7 @@ class ResultsFile:
         """Close the file; may be called twice."""
         self._file.close()
 
-    def __enter__(self) -> ResultsFile:
+    def __enter__(self) -> ResultsFile:  # noqa: PYI034 - typing.Self needs Python 3.11
         return self
 
     def __exit__(

@@ -1,12 +1,12 @@
-"""What a report is made of: the run's conditions, the nodes with their records, drift, and the checks' own sentences."""
+"""What a report is made of: the run's conditions, nodes with their records, drift, and the checks' sentences."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from nodegate.inventory.hostlist import natural
 from nodegate.judge.verdict import NODE_ORDER, NodeVerdict
-from nodegate.report.fold import natural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.judge.verdict import NODE_ORDER, Record, Verdict
 from nodegate.report.model import check_ids, worst_first
-from nodegate.report.problems import bad_findings, sentence
+from nodegate.report.problems import bad_findings, remark, sentence
 from nodegate.report.text import visible
 
 if TYPE_CHECKING:
@@ -98,17 +98,20 @@ class _Page:
             found += [finding for finding in record.findings if finding.verdict is Verdict.PASS]
         shown = found[: min(MOST_PER_RESULT, max(0, self.left))]
         self.left -= len(shown)
-        message = record.message
+        message = record.message.removeprefix(f"{record.node}: ")
         if len(shown) < len(found):
             message += f" ({len(found) - len(shown)} findings more in results.csv)"
         evidence = [self.text(path) for path in record.evidence[:8]]
         waiver = [self.text(record.waiver)] if record.waiver else []
-        findings = [self.finding(finding) for finding in shown]
+        findings = [self.finding(finding, record) for finding in shown]
         return [self.column[record.check], self.text(message), findings, evidence, *waiver]
 
-    def finding(self, finding: Finding) -> list[object]:
+    def finding(self, finding: Finding, record: Record) -> list[object]:
         said = sentence(finding)
-        texts = (finding.subject, said.observed, said.expected, said.action)
+        subject = "" if finding.subject == record.node else finding.subject
+        note = remark(record) if finding.verdict is record.verdict else ""
+        observed = f"{said.observed} ({note})" if note else said.observed
+        texts = (subject, observed, said.expected, said.action)
         return [LETTER[finding.verdict], *map(self.text, texts)]
 
 

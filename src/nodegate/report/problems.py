@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.inventory.hostlist import natural
 from nodegate.judge.verdict import Finding, NodeVerdict, Record, Verdict
-from nodegate.report.fold import natural
 from nodegate.report.model import check_ids
 from nodegate.report.stats import number
 from nodegate.report.text import with_unit
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from nodegate.report.model import NodeReport, Report
 
 _ORDER = ("fail", "unreachable", "error", "warn")
+_MORE = re.compile(r"^ \(and \d+ more\)", re.ASCII)
+NO_RESULT = "left no result: the run ended before it, or it was not asked for"
 _BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
 
 
@@ -31,10 +34,13 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, on one node or the same on many. `verdict` is a check verdict's word or `unreachable`."""
+    """One thing that is wrong, on one node or the same on many, as one check says it or several say alike.
+
+    `verdict` is a check verdict's word or `unreachable`; that has no check.
+    """
 
     verdict: str
-    check: str
+    checks: tuple[str, ...]
     failure_modes: tuple[str, ...]
     observed: str
     expected: str
@@ -66,7 +72,7 @@ class Gap:
 
 def sentence(finding: Finding) -> Sentence:
     """The parts of the finding's line; what the line does not say comes from the finding's limit."""
-    text = finding.message.removeprefix(f"{finding.subject}: ")
+    text = finding.message.removeprefix(f"{finding.subject}: ") if finding.subject else finding.message
     action = finding.action
     if action:
         text = text.removesuffix(f" - {action}")
@@ -83,8 +89,17 @@ def bad_findings(record: Record) -> Iterator[Finding]:
     bad = [finding for finding in record.findings if finding.verdict in _BAD]
     yield from bad
     if not bad and record.verdict in _BAD:
-        reason, _, action = record.message.rpartition(" - ")
-        yield Finding("", record.verdict, record.message, action=action if reason else "")
+        text = _without(record.node, record.message)
+        reason, _, action = text.rpartition(" - ")
+        yield Finding("", record.verdict, text, action=action if reason else "")
+
+
+def remark(record: Record) -> str:
+    """What the record's line says beyond its findings: why a waiver does not hold."""
+    for finding in record.findings:
+        if finding.verdict is record.verdict and record.message.startswith(finding.message):
+            return _MORE.sub("", record.message.removeprefix(finding.message)).strip(" ()")
+    return ""
 
 
 def problems(report: Report) -> list[Problem]:
@@ -98,9 +113,9 @@ def problems(report: Report) -> list[Problem]:
         for record in node.records:
             for finding in () if record.waiver else bad_findings(record):
                 groups.setdefault(_key(record, finding), []).append((node, record, finding))
-    found = [_problem(members) for members in groups.values()]
+    found = _merged(_problem(members) for members in groups.values())
     found.extend(_unreachable(reason, nodes) for reason, nodes in lost.items())
-    return sorted(found, key=lambda row: (_ORDER.index(row.verdict), -len(row.nodes), row.check, natural(row.nodes[0])))
+    return sorted(found, key=_worst_and_widest)
 
 
 def waived(report: Report) -> list[Waived]:
@@ -110,7 +125,8 @@ def waived(report: Report) -> list[Waived]:
         for record in node.records:
             if record.waiver:
                 seen = dict.fromkeys(sentence(finding).observed for finding in bad_findings(record))
-                groups.setdefault((record.waiver, record.check, "; ".join(seen) or record.message), []).append(node.node)
+                key = (record.waiver, record.check, "; ".join(seen) or record.message)
+                groups.setdefault(key, []).append(node.node)
     return [Waived(waiver, check, observed, _sorted(nodes)) for (waiver, check, observed), nodes in groups.items()]
 
 
@@ -125,12 +141,10 @@ def not_judged(report: Report) -> list[Gap]:
         for record in node.records:
             judged.add(record.check)
             if record.verdict is Verdict.SKIP:
-                pairs.setdefault((record.check, record.message), []).append(node.node)
+                pairs.setdefault((record.check, _without(node.node, record.message)), []).append(node.node)
         for check in checks:
             if check not in judged:
-                pairs.setdefault((check, "left no result: the run ended before it, or it was not asked for"), []).append(
-                    node.node
-                )
+                pairs.setdefault((check, NO_RESULT), []).append(node.node)
     merged: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for (check, reason), nodes in pairs.items():
         merged.setdefault((reason, _sorted(nodes)), []).append(check)
@@ -142,7 +156,8 @@ def _key(record: Record, finding: Finding) -> tuple[str, ...]:
     """What two findings share when they are the same problem: everything but the node, the device and a number."""
     said = sentence(finding)
     observed = "" if _is_number(finding) else said.observed
-    return (finding.verdict.value, record.check, finding.metric, finding.unit, said.expected, said.action, observed)
+    what = (finding.verdict.value, record.check, finding.metric, finding.unit)
+    return (*what, said.expected, said.action, observed, remark(record))
 
 
 def _is_number(finding: Finding) -> bool:
@@ -156,26 +171,52 @@ def _problem(members: list[tuple[NodeReport, Record, Finding]]) -> Problem:
     observed = said.observed
     if _is_number(first) and len(values) > 1:
         observed = f"{first.metric} {with_unit(values[0], '')} to {with_unit(values[-1], first.unit)}"
+    if remark(record):
+        observed += f" ({remark(record)})"
     return Problem(
         verdict=first.verdict.value,
-        check=record.check,
+        checks=(record.check,),
         failure_modes=record.failure_modes,
         observed=observed,
         expected=said.expected,
         action=said.action,
         nodes=_sorted(node.node for node, _, _ in members),
         racks=_sorted(node.rack for node, _, _ in members if node.rack),
-        subjects=_sorted(finding.subject for _, _, finding in members if finding.subject),
+        subjects=_sorted(finding.subject for node, _, finding in members if finding.subject not in ("", node.node)),
         findings=len(members),
     )
+
+
+def _worst_and_widest(row: Problem) -> tuple[object, ...]:
+    return _ORDER.index(row.verdict), -len(row.nodes), row.checks, natural(row.nodes[0])
+
+
+def _merged(found: Iterable[Problem]) -> list[Problem]:
+    """Problems that several checks report alike (a tool is missing, a driver is dead) as one."""
+    alike: dict[Problem, list[Problem]] = {}
+    for row in found:
+        alike.setdefault(replace(row, checks=(), failure_modes=()), []).append(row)
+    return [
+        replace(
+            rows[0],
+            checks=tuple(sorted(check for row in rows for check in row.checks)),
+            failure_modes=tuple(sorted({mode for row in rows for mode in row.failure_modes})),
+        )
+        for rows in alike.values()
+    ]
 
 
 def _unreachable(reason: str, nodes: list[NodeReport]) -> Problem:
     observed, _, action = reason.rpartition(" - ")
     names, racks = _sorted(node.node for node in nodes), _sorted(node.rack for node in nodes if node.rack)
     said, todo = (observed, action) if observed else (reason, "")
-    return Problem("unreachable", "", ("F10",), said or "no reason was given", "", todo, names, racks, (), len(nodes))
+    return Problem("unreachable", (), ("F10",), said or "no reason was given", "", todo, names, racks, (), len(nodes))
+
+
+def _without(node: str, text: str) -> str:
+    """The text without the node's name before it: it stands beside it already."""
+    return text.removeprefix(f"{node}: ")
 
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(sorted(set(names), key=lambda name: (natural(name), name)))
+    return tuple(sorted(set(names), key=lambda name: (natural(name[:200]), name)))

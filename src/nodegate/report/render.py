@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from nodegate.report import csv_file, html, json_file, junit, prometheus
+from nodegate.report import csv_file, json_file, junit, prometheus
 from nodegate.report.atomic import replacing
 from nodegate.report.stats import measurements
 
@@ -26,14 +26,15 @@ def render(report: Report, folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     fleet = measurements(report.nodes)
-    fingerprint = json_file.results_sha256(report)
     with replacing(folder / "report.json") as file:
-        json_file.write(report, file, fingerprint=fingerprint, fleet=fleet)
-    for name, write in (("results.csv", csv_file.write), ("junit.xml", junit.write), ("metrics.prom", prometheus.write)):
+        fingerprint = json_file.write(report, file, fleet)
+    for name, module in (("results.csv", csv_file), ("junit.xml", junit), ("metrics.prom", prometheus)):
         with replacing(folder / name) as file:
-            write(report, file)
+            module.write(report, file)
     hashes = {"all results": fingerprint}
     hashes.update((name, _sha256(folder / name)) for name in ("report.json", "results.csv"))
+    from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
+
     text = html.page(report, hashes, fleet)
     with replacing(folder / "report.html") as file:
         file.write(text)

@@ -6,14 +6,14 @@ import re
 
 MOST_CHARACTERS = 1000
 
-# Control characters (tab and newline stay), marks that reorder text on screen, halves of characters, XML's non-characters.
+# Control characters (not tab and newline), marks that reorder text, halves of characters, XML's non-characters.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
 
 
 def visible(text: str, *, most: int = MOST_CHARACTERS) -> str:
-    """The text with hidden characters written out (`\\x1b`, `\\u202e`), cut at `most` characters with a mark."""
+    """The text with hidden characters written out as their codes, cut at `most` characters with a mark."""
     if len(text) > most:
         text = f"{text[:most]} [cut: {len(text)} characters]"
     return text if text.isascii() and text.isprintable() else _HIDDEN.sub(_written_out, text)

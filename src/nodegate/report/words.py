@@ -97,8 +97,9 @@ def sentences(report: Report) -> list[str]:
     ]
     if rest:
         found.append(f"Not accepted: {'; '.join(rest)}.")
-    if counts[NodeVerdict.WAIVED]:
-        found.append(f"{count(counts[NodeVerdict.WAIVED])} of the accepted {_hold(counts[NodeVerdict.WAIVED])} waivers.")
+    waived = counts[NodeVerdict.WAIVED]
+    if waived:
+        found.append(f"{count(waived)} of the accepted {'holds' if waived == 1 else 'hold'} waivers.")
     if run.interrupted:
         found.append("The run was interrupted: what it did not reach was not judged.")
     if run.selection:
@@ -108,7 +109,3 @@ def sentences(report: Report) -> list[str]:
 
 def _nodes(number: int) -> str:
     return "node" if number == 1 else "nodes"
-
-
-def _hold(number: int) -> str:
-    return "holds" if number == 1 else "hold"

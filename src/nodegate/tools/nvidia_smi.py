@@ -1,13 +1,160 @@
-"""nvidia-smi: placeholder until written below."""
+"""nvidia-smi -q, as XML and as text, read into the same facts that NVML gives: the fall-back, and for recordings.
+
+Both forms become one `Shown` for each GPU, so that every field has one place where it is looked up
+(nvidia_smi_fields.py), whatever the driver's layout.
+"""
 
 from __future__ import annotations
 
-from nodegate.errors import CannotMeasure
-from nodegate.probe.gpu import Gpus
+import re
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
-MAX_TEXT = 4 << 20
+from nodegate.errors import CannotMeasure
+from nodegate.probe.gpu import Gpu, Gpus, lost_gpu
+from nodegate.probe.readings import address_in, shown
+from nodegate.tools.nvidia_smi_fields import Shown, gpu_of, versions_of
+from nodegate.unknown import Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from re import Match
+
+MAX_TEXT = 4 << 20  # characters: eight GPUs write about 250,000 in XML
+MAX_DEPTH = 32
+MAX_GPUS = 64
+BY_HAND = "run nvidia-smi -q on the node by hand"
+
+_ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
+_DOCTYPE = re.compile(r"<!DOCTYPE nvidia_smi_log SYSTEM \"[\w.]{1,80}\">")
+_GPU_LINE = re.compile(rf"GPU ({_ADDRESS})\s*")
+_NO_HANDLE = re.compile(
+    rf"Unable to determine the device handle for (?:the )?(?:GPU ?[0-9]*:? ?)({_ADDRESS}): *(.{{1,200}})"
+)
+_CORRUPTED = re.compile(r"WARNING: infoROM is corrupted at gpu ([0-9A-Fa-f:.]{7,20})")
 
 
 def parse_xml(written: str) -> Gpus:
-    """TODO."""
-    raise CannotMeasure("nvidia-smi", next_step=written[:10])
+    """`nvidia-smi -q -x`, every layout from driver 410 to 610.
+
+    Raises:
+        CannotMeasure: it is empty, cut off, or something else than nvidia-smi's XML.
+    """
+    start = written.find("<nvidia_smi_log")
+    if start < 0 or len(written) > MAX_TEXT:
+        return _only_lost(written)
+    head, document = _DOCTYPE.sub("", written[:start]), written[start:]
+    end = document.rfind("</nvidia_smi_log>")
+    if end < 0:
+        raise _bad("is cut off", document.rstrip().rpartition("\n")[2])
+    # nvidia-smi declares no entities; whatever does is not its own, and is not expanded here.
+    if "<!" in head or "<!" in document:
+        raise _bad("holds a declaration that nvidia-smi does not write", document)
+    try:
+        root = ET.fromstring(document[: end + len("</nvidia_smi_log>")])  # noqa: S314 - no declarations: see above
+    except ET.ParseError as why:
+        line = why.position[0]
+        raise _bad(f"is no XML ({why})", document.split("\n")[line - 1]) from None
+    whole = Shown(_leaves(root))
+    cards = [(card.get("id", ""), Shown(_leaves(card))) for card in root.findall("gpu")[:MAX_GPUS]]
+    return _gpus(whole, cards, head + document[end:])
+
+
+def parse_q_text(written: str) -> Gpus:
+    """`nvidia-smi -q`, whole or one `-d` part of it.
+
+    Raises:
+        CannotMeasure: no GPU is described in it.
+    """
+    lines = written[:MAX_TEXT].splitlines()
+    starts = [number for number, line in enumerate(lines) if _GPU_LINE.fullmatch(line)]
+    if not starts:
+        return _only_lost(written)
+    whole = Shown(_indented(lines[: starts[0]]))
+    cards = []
+    for start, end in zip(starts[:MAX_GPUS], [*starts[1:], len(lines)], strict=False):
+        cards.append((lines[start].removeprefix("GPU ").strip(), Shown(_indented(lines[start + 1 : end]))))
+    return _gpus(whole, cards, written[:MAX_TEXT])
+
+
+def corrupted_inforoms(written: str) -> tuple[str, ...]:
+    """PCI addresses of the GPUs whose infoROM nvidia-smi calls corrupted, in any of its outputs; it exits with 0."""
+    found = (address_in(_with_domain(match[1])) for match in _CORRUPTED.finditer(written[:MAX_TEXT]))
+    return tuple(address for address in found if not isinstance(address, Unknown))
+
+
+def lost_handles(written: str) -> tuple[tuple[str, str], ...]:
+    """(PCI address, reason) of the GPUs whose handle nvidia-smi could not get, in any of its outputs."""
+    return tuple(_lost(match) for match in _NO_HANDLE.finditer(written[:MAX_TEXT]))
+
+
+def _lost(match: Match[str]) -> tuple[str, str]:
+    return value_or(address_in(match[1]), ""), shown(match[2].strip(), 200)
+
+
+def _gpus(whole: Shown, cards: Sequence[tuple[str, Shown]], around: str) -> Gpus:
+    driver, cuda, count = versions_of(whole)
+    missing = Unknown(Why.MISSING, "nvidia-smi does not show it")
+    return Gpus(
+        driver_version=driver,
+        nvml_version=missing,
+        cuda_driver_version=cuda,
+        count=count,
+        devices=_devices(cards, around),
+        source="nvidia-smi",
+    )
+
+
+def _devices(cards: Sequence[tuple[str, Shown]], around: str) -> tuple[Gpu, ...]:
+    """Every GPU in the order of its address, which is nvidia-smi's own; lost ones stand where they belong."""
+    corrupted, lost = corrupted_inforoms(around), dict(lost_handles(around))
+    by_address: list[tuple[str, Shown | None]] = [(value_or(address_in(name), name), card) for name, card in cards]
+    by_address += [(address, None) for address in lost]
+    made = []
+    for index, (address, card) in enumerate(sorted(by_address, key=lambda pair: pair[0])):
+        known = address_in(address)
+        if card is None:
+            made.append(lost_gpu(index, Unknown(Why.LOST, lost[address]), address=known))
+        else:
+            made.append(gpu_of(index, known, card, inforom_corrupted=address in corrupted))
+    return tuple(made)
+
+
+def _only_lost(written: str) -> Gpus:
+    """Output without any GPU that answers."""
+    if lost_handles(written):
+        return _gpus(Shown([]), [], written)
+    first = next((line.strip() for line in written[:MAX_TEXT].splitlines() if line.strip()), "")
+    raise _bad("names no GPU" if first else "is empty", first)
+
+
+def _bad(problem: str, line: str) -> CannotMeasure:
+    quoted = f": {shown(line.strip(), 120)}" if line.strip() else ""
+    return CannotMeasure(f"nvidia-smi's output {problem}{quoted}", next_step=BY_HAND)
+
+
+def _with_domain(address: str) -> str:
+    return address if re.match(_ADDRESS, address) else f"0000:{address}"
+
+
+def _leaves(element: ET.Element, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Path and text of every element; the GPUs below the whole are read one by one."""
+    for child in element:
+        place = f"{path}{child.tag}"
+        yield place, (child.text or "").strip()
+        if depth < MAX_DEPTH and child.tag not in ("gpu", "supported_clocks"):
+            yield from _leaves(child, f"{place}/", depth + 1)
+
+
+def _indented(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Path and value of every line; a line that stands deeper belongs to the one above, value or not."""
+    above: list[tuple[int, str]] = []
+    for line in lines:
+        name, _, value = line.partition(" : ")
+        if not name.strip():
+            continue
+        depth = len(name) - len(name.lstrip())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        above = [*above[:MAX_DEPTH], (depth, name.strip().lower())]
+        yield "/".join(part for _, part in above), value.strip()

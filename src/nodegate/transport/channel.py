@@ -55,7 +55,7 @@ class PipeChannel:
         self._in, self._out, self._err = (stream.fileno() for stream in self._streams if stream is not None)
         for fd in (self._in, self._out, self._err):
             os.set_blocking(fd, False)
-        self._stderr = b""
+        self._stderr, self._stderr_ended = b"", False
         self._lock = threading.Lock()
 
     def send(self, data: bytes) -> None:
@@ -66,37 +66,36 @@ class PipeChannel:
             poll.register(self._in, select.POLLOUT)
             if not poll.poll(60_000):
                 raise TimeoutError("the command does not read its input")
-            view = view[os.write(self._in, view[:CHUNK_BYTES]) :]
+            with self._lock:
+                if self._streams[0] is None or self._streams[0].closed:
+                    raise BrokenPipeError("closed")
+                view = view[os.write(self._in, view[:CHUNK_BYTES]) :]
 
     def receive(self, timeout_s: float) -> bytes | None:
         """See `Channel.receive`."""
         poll = select.poll()
         poll.register(self._out, select.POLLIN)
-        if len(self._stderr) < MAX_STDERR_BYTES:
+        if not self._stderr_ended:
             poll.register(self._err, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}
-        if self._out in ready:
-            return os.read(self._out, CHUNK_BYTES)
-        if self._err in ready and not self._read_stderr():
-            # Its end: from now on only standard output counts.
-            poll.unregister(self._err)
-            return os.read(self._out, CHUNK_BYTES) if poll.poll(timeout_s * 1000) else None
-        return None
+        if self._err in ready:
+            self._read_stderr()
+        return os.read(self._out, CHUNK_BYTES) if self._out in ready else None
 
     def _read_stderr(self) -> bool:
+        """Read one piece, keep it while there is room; False when there is none now."""
         try:
             data = os.read(self._err, CHUNK_BYTES)
         except BlockingIOError:
-            return True
+            return False
         self._stderr = (self._stderr + data)[:MAX_STDERR_BYTES]
+        self._stderr_ended = not data
         return bool(data)
 
     def stderr(self) -> bytes:
         """See `Channel.stderr`."""
-        while len(self._stderr) < MAX_STDERR_BYTES:
-            before = len(self._stderr)
-            if not self._read_stderr() or len(self._stderr) == before:
-                break
+        while not self._stderr_ended and self._read_stderr():
+            pass
         return self._stderr
 
     def exit_status(self, timeout_s: float) -> int | None:

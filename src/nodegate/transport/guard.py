@@ -124,7 +124,8 @@ class Guard:
         environment.pop("LANGUAGE", None)
         (stdin, self.stdin), (stdout_read, stdout), (stderr_read, stderr) = os.pipe(), os.pipe(), os.pipe()
         try:
-            self.pid = subprocess.Popen(
+            # Kept: a Popen that goes out of scope reaps its process, and the exit status would be lost.
+            self.program = subprocess.Popen(
                 argv,
                 stdin=stdin,
                 stdout=stdout,
@@ -132,7 +133,7 @@ class Guard:
                 env=environment,
                 start_new_session=True,
                 preexec_fn=die_with_us,  # noqa: PLW1509 - this process has one thread
-            ).pid
+            )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
             self.end["exit"] = 127 if missing else 126
@@ -141,6 +142,7 @@ class Guard:
         finally:
             for fd in (stdin, stdout, stderr):
                 os.close(fd)
+        self.pid = self.program.pid
         self.streams = {stdout_read: "O", stderr_read: "E"}
         for fd, events in ((stdout_read, select.POLLIN), (stderr_read, select.POLLIN), (self.stdin, select.POLLOUT)):
             os.set_blocking(fd, False)

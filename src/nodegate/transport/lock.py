@@ -29,7 +29,7 @@ def open_first(paths: "list[str]") -> "tuple[str, int]":
     for path in paths:
         try:
             return path, open_lock(path)
-        except OSError as error:
+        except OSError as error:  # noqa: PERF203
             reasons.append(f"{path}: {error.strerror}")
     sys.stdout.write("cannot " + "; ".join(reasons) + "\n")
     raise SystemExit(73)

@@ -1,47 +1,20 @@
-"""Reading in child processes: whatever hangs or crashes in one costs its own time limit and nothing else.
+"""Running tasks in child processes: whatever hangs or crashes in one costs its own time limit and nothing else."""
 
-A child sends lines of JSON through a pipe: {"part": ...} as it goes, then {"value": ...} or {"unknown": reading}. Before
-each thing that may hang it notes in shared memory what it is about to do, so that a time-out names the file or call.
-"""
-
-import ctypes
+import contextlib
 import json
 import mmap
 import os
-import resource
 import select
 import signal
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional
+
+from nodegate.probe.payload import child
+from nodegate.probe.payload.child import Task
+from nodegate.probe.payload.reading import Reading, unknown
 
 KILL_GRACE_S = 1.0  # a process that is still there so long after SIGKILL cannot be ended
-MAX_BYTES = 1 << 20
-_NOTE_BYTES = 512
-_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
-
-Reading = Dict[str, object]
-
-try:
-    _LIBC = ctypes.CDLL(None)  # type: Optional[ctypes.CDLL]
-except OSError:
-    _LIBC = None
-
-
-class CannotRead(Exception):
-    """A section, or a part of one, that could not be read: `reading` says why."""
-
-    def __init__(self, reading: Reading) -> None:
-        super(CannotRead, self).__init__(str(reading))
-        self.reading = reading
-
-
-class Task(NamedTuple):
-    """What a child does. `function` returns what JSON can hold; `limit_s` is its time, `max_bytes` what it may send."""
-
-    function: Callable[[], object]
-    limit_s: float
-    max_bytes: int = MAX_BYTES
 
 
 class Outcome(NamedTuple):
@@ -53,59 +26,22 @@ class Outcome(NamedTuple):
     duration_s: float
 
 
-class _Own(object):
-    """What a child knows of itself; in the first process nothing of it is set."""
-
-    result_fd = -1
-    note = None  # type: Optional[mmap.mmap]
-    deadline = float("inf")
-
-
-def unknown(why: str, detail: str, **more: object) -> Reading:
-    """A reading that says why there is no value."""
-    return dict({"why": why, "detail": detail[:500]}, **more)
-
-
-def note(doing: str) -> None:
-    """Say what this child is about to do, for the message if it hangs there."""
-    if _Own.note is not None:
-        _Own.note[:] = os.fsencode(doing)[:_NOTE_BYTES].ljust(_NOTE_BYTES, b"\0")
-
-
-def emit(part: object) -> None:
-    """Send a part of the result at once, so that it stays even if this child hangs later."""
-    _send({"part": part})
-
-
-def remaining_s() -> float:
-    """Seconds until this child will be ended, less a little to send its result."""
-    return max(0.0, _Own.deadline - time.monotonic() - 0.3)
-
-
 def run(tasks: Dict[str, Task], budget_s: float = float("inf")) -> Dict[str, Outcome]:
     """Do all tasks at the same time, each in a child of its own; returns when all have ended or were given up."""
     end = time.monotonic() + budget_s
-    running = [_Child(name, task, end) for name, task in tasks.items()]
+    running = [_Running(name, task, end) for name, task in tasks.items()]
     while True:
-        live = [child for child in running if not child.step()]
+        live = [one for one in running if not one.step()]
         if not live:
-            return {child.name: child.outcome() for child in running}
-        readable = [child.fd for child in live if child.fd >= 0]
-        select.select(readable, [], [], min(child.patience_s() for child in live))
-
-
-def die_with_parent(parent: int) -> None:
-    """This process gets SIGKILL when its parent ends."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
+            return {one.name: one.outcome() for one in running}
+        readable = [one.fd for one in live if one.fd >= 0]
+        select.select(readable, [], [], min(one.patience_s() for one in live))
 
 
 def adopt_orphans() -> None:
     """Descendants whose parent has ended become ours, so that none is left behind."""
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    if child.LIBC is not None:
+        child.LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_all() -> None:
@@ -117,39 +53,49 @@ def end_all() -> None:
         except OSError:  # no child is left
             return
         if pid == 0:
-            for child in _children_of(os.getpid()):
-                _kill(child)
+            for left in _children_of(os.getpid()):
+                _kill(left)
             time.sleep(0.005)
 
 
-def stat_fields(pid: str) -> List[str]:
-    """State, parent, group, session, ... of a process: /proc/PID/stat after the name; empty when it is gone."""
+def where_it_hangs(pid: int) -> str:
+    """Where in the kernel a process sits that SIGKILL does not end."""
+    state = (_stat_fields(str(pid)) or ["?"])[0]
     try:
-        with open("/proc/%s/stat" % pid, "rb") as file:
-            return file.read(4096).decode("ascii", "replace").rpartition(")")[2].split()
+        with open(f"/proc/{pid}/wchan") as file:
+            place = file.read(100)
     except OSError:
-        return []
+        place = ""
+    return f"process {pid} cannot be ended (state {state}, wchan {place or '?'})"
 
 
-class _Child(object):
+def signal_name(number: int) -> str:
+    """SIGSEGV for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class _Running:
     """One running task, seen from its parent."""
 
     def __init__(self, name: str, task: Task, end: float) -> None:
         self.name = name
         self.task = task
         self.started = time.monotonic()
-        self.ended = None  # type: Optional[float]
+        self.ended: Optional[float] = None
         self.deadline = min(self.started + task.limit_s, end)
         self.buffer = bytearray()
-        self.parts = []  # type: List[object]
-        self.final = None  # type: Optional[Dict[str, object]]
+        self.parts: List[object] = []
+        self.final: Optional[Dict[str, object]] = None
         self.late = False
         self.too_long = False
-        self.closing_since = None  # type: Optional[float]
-        self.killed_since = None  # type: Optional[float]
-        self.status = None  # type: Optional[int]
+        self.closing_since: Optional[float] = None
+        self.killed_since: Optional[float] = None
+        self.status: Optional[int] = None
         self.fd = -1
-        self.note = mmap.mmap(-1, _NOTE_BYTES)
+        self.notes = mmap.mmap(-1, child.NOTE_BYTES)
         self._fork()
 
     def _fork(self) -> None:
@@ -161,10 +107,10 @@ class _Child(object):
             os.close(read_fd)
             os.close(write_fd)
             self.status = 0
-            self.final = {"unknown": unknown("failed", "fork: %s" % error.strerror)}
+            self.final = {"unknown": unknown("failed", f"fork: {error.strerror}")}
             return
         if self.pid == 0:
-            _be_child(self.task, self.note, self.deadline, write_fd, parent)
+            child.become(self.task, self.notes, self.deadline, write_fd, parent)
         os.close(write_fd)
         os.set_blocking(read_fd, False)
         self.fd = read_fd
@@ -246,89 +192,39 @@ class _Child(object):
             self.fd = -1
 
     def _why(self) -> Reading:
-        doing = self.note[:].rstrip(b"\0").decode("utf-8", "replace")
-        at = ", at %s" % doing if doing else ""
+        doing = self.notes[:].rstrip(b"\0").decode("utf-8", "replace")
+        at = f", at {doing}" if doing else ""
         if self.status is None:
-            return unknown("hung", "%s%s" % (where_it_hangs(self.pid), at), pid=self.pid)
+            return unknown("hung", f"{where_it_hangs(self.pid)}{at}", pid=self.pid)
         if self.late:
-            return unknown("timeout", "no answer within %g s%s" % (round(self.deadline - self.started, 1), at))
+            return unknown("timeout", f"no answer within {round(self.deadline - self.started, 1):g} s{at}")
         if self.too_long:
-            return unknown("failed", "more than it may send%s" % at)
+            return unknown("failed", f"more than it may send{at}")
         if os.WIFSIGNALED(self.status):
-            return unknown("failed", "ended by %s%s" % (signal_name(os.WTERMSIG(self.status)), at))
-        return unknown("failed", "ended without a result (exit code %d)%s" % (os.WEXITSTATUS(self.status), at))
+            return unknown("failed", f"ended by {signal_name(os.WTERMSIG(self.status))}{at}")
+        return unknown("failed", f"ended without a result (exit code {os.WEXITSTATUS(self.status)}){at}")
 
 
-def signal_name(number: int) -> str:
-    """SIGSEGV for 11."""
+def _stat_fields(pid: str) -> List[str]:
+    """State, parent, ... of a process: /proc/PID/stat after the name; empty when it is gone."""
     try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "signal %d" % number
-
-
-def where_it_hangs(pid: int) -> str:
-    """Where a process hangs that SIGKILL does not end."""
-    state = (stat_fields(str(pid)) or ["?"])[0]
-    try:
-        with open("/proc/%d/wchan" % pid) as file:
-            place = file.read(100)
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read(4096).decode("ascii", "replace").rpartition(")")[2].split()
     except OSError:
-        place = "?"
-    return "process %d cannot be ended (state %s, wchan %s)" % (pid, state, place or "?")
-
-
-def _be_child(task: Task, shared: mmap.mmap, deadline: float, write_fd: int, parent: int) -> None:
-    """Do the task, send what comes of it, and end; never returns."""
-    try:
-        os.setpgid(0, 0)
-        die_with_parent(parent)
-        if _Own.result_fd >= 0:
-            os.close(_Own.result_fd)
-        _Own.result_fd, _Own.note, _Own.deadline = write_fd, shared, deadline
-        null = os.open("/dev/null", os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-        _send(_result_of(task))
-    finally:
-        os._exit(0)
-
-
-def _result_of(task: Task) -> Dict[str, object]:
-    try:
-        return {"value": task.function()}
-    except CannotRead as error:
-        return {"unknown": error.reading}
-    except Exception as error:
-        return {"unknown": unknown("failed", "%s: %s" % (type(error).__name__, error))}
-
-
-def _send(message: Dict[str, object]) -> None:
-    try:
-        line = json.dumps(message, allow_nan=False)
-    except (TypeError, ValueError) as error:
-        line = json.dumps({"unknown": unknown("failed", "%s: %s" % (type(error).__name__, error))})
-    data = memoryview(line.encode("ascii") + b"\n")
-    while data:
-        data = data[os.write(_Own.result_fd, data) :]
+        return []
 
 
 def _children_of(parent: int) -> List[int]:
-    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and stat_fields(pid)[1:2] == [str(parent)]]
+    return [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _stat_fields(pid)[1:2] == [str(parent)]]
 
 
 def _kill(pid: int) -> None:
     """End a process and its group."""
     _kill_group(pid)
-    try:
+    with contextlib.suppress(OSError):
         os.kill(pid, signal.SIGKILL)
-    except OSError:
-        pass
 
 
 def _kill_group(group: int) -> None:
-    try:
+    with contextlib.suppress(OSError):
         os.killpg(group, signal.SIGKILL)
-    except OSError:
-        pass

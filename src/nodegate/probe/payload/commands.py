@@ -6,9 +6,9 @@ import select
 import signal
 import subprocess
 import time
-from typing import Dict, Iterator, List, NamedTuple, Sequence, Union
+from typing import Dict, Iterator, List, NamedTuple, Sequence, Tuple, Union
 
-from nodegate.probe.payload import children, files
+from nodegate.probe.payload import child, children, files, reading
 
 OUTPUT_LIMIT = 64 << 10
 TOOL_FOLDERS = (
@@ -27,7 +27,9 @@ TOOL_FOLDERS = (
     "/opt/hpcx/ompi/bin",
     "/usr/mpi/gcc/openmpi/bin",
 )
-_DENIED = re.compile(r"permission denied|operation not permitted|must be root|access denied|not authorized", re.IGNORECASE)
+_DENIED = re.compile(
+    r"permission denied|operation not permitted|must be root|access denied|not authorized", re.IGNORECASE
+)
 
 
 class Output(NamedTuple):
@@ -56,7 +58,7 @@ def which(name: str) -> str:
 
 
 def clean_environment() -> Dict[str, str]:
-    """A small environment that makes tools answer in English and without a pager; nothing of the caller's own settings."""
+    """A small environment: tools answer in English and without a pager, and see none of the caller's own settings."""
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH") if name in os.environ}
     return dict(kept, PATH=":".join(folders()), LC_ALL="C", LANG="C", SYSTEMD_PAGER="", SYSTEMD_COLORS="0")
 
@@ -65,7 +67,7 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) ->
     """Run a program and wait for it; what it writes beyond `limit_bytes` is dropped.
 
     Raises:
-        children.CannotRead: it is not there, may not be run, or did not end in time.
+        reading.CannotRead: it is not there, may not be run, or did not end in time.
     """
     running = _Running(argv, limit_s)
     try:
@@ -77,32 +79,32 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) ->
         running.end()
 
 
-def text(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) -> Union[str, files.Reading]:
+def text(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) -> Union[str, reading.Reading]:
     """What a program writes to stdout, as a reading: a program that fails and writes nothing gives its complaint."""
     try:
         output = run(argv, limit_s, limit_bytes)
-    except children.CannotRead as error:
+    except reading.CannotRead as error:
         return error.reading
     if output.exit_code == 0 or output.stdout.strip():
         return files.without_newline(output.stdout)
     return failure(argv[0], output)
 
 
-def failure(name: str, output: Output) -> files.Reading:
+def failure(name: str, output: Output) -> reading.Reading:
     """The reading for a program that ended badly."""
-    how = "exit code %d" % output.exit_code
+    how = f"exit code {output.exit_code}"
     if output.exit_code < 0:
         how = children.signal_name(-output.exit_code)
     said = (output.stderr or output.stdout).strip().replace("\n", " ")
     why = "denied" if _DENIED.search(said) else "failed"
-    return children.unknown(why, "%s: %s: %s" % (name, how, said[-200:]))
+    return reading.unknown(why, f"{name}: {how}: {said[-200:]}")
 
 
 def lines(argv: Sequence[str], limit_s: float) -> Iterator[str]:
     """The lines that a program writes, as they come; the program is ended when the caller stops asking.
 
     Raises:
-        children.CannotRead: it is not there, was still writing at the limit, or failed.
+        reading.CannotRead: it is not there, was still writing at the limit, or failed.
     """
     running = _Running(argv, limit_s)
     rest, complaint = b"", bytearray()
@@ -119,43 +121,45 @@ def lines(argv: Sequence[str], limit_s: float) -> Iterator[str]:
             yield files.clean(rest)
         code = running.wait()
         if code != 0:
-            raise children.CannotRead(failure(argv[0], Output(code, "", files.clean(bytes(complaint)))))
+            raise reading.CannotRead(failure(argv[0], Output(code, "", files.clean(bytes(complaint)))))
     finally:
         running.end()
 
 
-class _Running(object):
+class _Running:
     """A started program, its two pipes and its deadline."""
 
     def __init__(self, argv: Sequence[str], limit_s: float) -> None:
         self.name = argv[0]
-        self.limit_s = min(limit_s, children.remaining_s())
+        self.limit_s = min(limit_s, child.remaining_s())
         self.deadline = time.monotonic() + self.limit_s
         path = which(argv[0])
         if not path:
-            raise children.CannotRead(children.unknown("missing", "%s: no such program" % self.name))
-        children.note(" ".join(argv)[:200])
+            raise reading.CannotRead(reading.unknown("missing", f"{self.name}: no such program"))
+        child.note(" ".join(argv)[:200])
         parent = os.getpid()
         try:
             self.process = subprocess.Popen(
-                [path] + list(argv[1:]),
+                [path, *list(argv[1:])],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env=clean_environment(),
                 cwd="/",
-                preexec_fn=lambda: children.die_with_parent(parent),
+                preexec_fn=lambda: child.die_with_parent(parent),  # noqa: PLW1509 - there are no threads
             )
         except OSError as error:
-            raise children.CannotRead(files.os_failure(error, self.name)) from None
+            raise reading.CannotRead(files.os_failure(error, self.name)) from None
 
-    def chunks(self) -> Iterator["tuple[int, bytes]"]:
+    def chunks(self) -> Iterator[Tuple[int, bytes]]:
         """What it writes: (1 or 2, bytes), until both pipes or the program itself have ended."""
-        open_pipes = {pipe.fileno(): stream for stream, pipe in ((1, self.process.stdout), (2, self.process.stderr)) if pipe}
+        open_pipes = {
+            pipe.fileno(): stream for stream, pipe in ((1, self.process.stdout), (2, self.process.stderr)) if pipe
+        }
         while open_pipes:
             left_s = self.deadline - time.monotonic()
             if left_s <= 0:
-                raise children.CannotRead(self._late())
+                raise reading.CannotRead(self._late())
             readable, _, _ = select.select(list(open_pipes), [], [], min(left_s, 0.1))
             if not readable and self.process.poll() is not None:
                 return  # it has ended, and something that it left behind still holds its pipes
@@ -171,7 +175,7 @@ class _Running(object):
         try:
             return self.process.wait(timeout=max(0.05, self.deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
-            raise children.CannotRead(self._late()) from None
+            raise reading.CannotRead(self._late()) from None
 
     def end(self) -> None:
         """Leave nothing of it behind."""
@@ -181,10 +185,10 @@ class _Running(object):
             if pipe:
                 pipe.close()
 
-    def _late(self) -> files.Reading:
+    def _late(self) -> reading.Reading:
         if self._kill():
-            return children.unknown("timeout", "%s: no end within %g s" % (self.name, round(self.limit_s, 1)))
-        return children.unknown("hung", "%s: %s" % (self.name, children.where_it_hangs(self.process.pid)))
+            return reading.unknown("timeout", f"{self.name}: no end within {round(self.limit_s, 1):g} s")
+        return reading.unknown("hung", f"{self.name}: {children.where_it_hangs(self.process.pid)}")
 
     def _kill(self) -> bool:
         """End it; false when SIGKILL does not."""

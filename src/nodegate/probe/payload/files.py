@@ -8,12 +8,10 @@ import errno
 import os
 from typing import Dict, List, Union
 
-from nodegate.probe.payload import children
+from nodegate.probe.payload import child, reading
 
 ROOT = os.environ.get("NODEGATE_PROBE_ROOT", "")
 TEXT_LIMIT = 64 << 10
-
-Reading = Dict[str, object]
 
 _MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV)
 _DENIED = (errno.EACCES, errno.EPERM)
@@ -35,7 +33,7 @@ def without_newline(written: str) -> str:
     return written[:-1] if written.endswith("\n") else written
 
 
-def os_failure(error: OSError, subject: str) -> Reading:
+def os_failure(error: OSError, subject: str) -> reading.Reading:
     """The reading that stands for an operating system's error."""
     why = "failed"
     if error.errno in _MISSING:
@@ -44,12 +42,12 @@ def os_failure(error: OSError, subject: str) -> Reading:
         why = "denied"
     elif error.errno in _NOT_SUPPORTED:
         why = "not supported"
-    return children.unknown(why, "%s: %s" % (subject, error.strerror or error))
+    return reading.unknown(why, f"{subject}: {error.strerror or error}")
 
 
-def text(path: str, limit: int = TEXT_LIMIT) -> Union[str, Reading]:
+def text(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
     """The first `limit` bytes of a file, without the last newline."""
-    children.note(path)
+    child.note(path)
     try:
         with open(rooted(path), "rb") as file:
             return without_newline(clean(file.read(limit)))
@@ -57,9 +55,9 @@ def text(path: str, limit: int = TEXT_LIMIT) -> Union[str, Reading]:
         return os_failure(error, path)
 
 
-def tail(path: str, limit: int = TEXT_LIMIT) -> Union[str, Reading]:
+def tail(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
     """The last `limit` bytes of a file, without the last newline."""
-    children.note(path)
+    child.note(path)
     try:
         with open(rooted(path), "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -79,22 +77,22 @@ def required(path: str) -> str:
     """The text of a file that a section cannot do without.
 
     Raises:
-        children.CannotRead: it cannot be read; the reading says why.
+        reading.CannotRead: it cannot be read; the reading says why.
     """
     found = text(path)
     if isinstance(found, str):
         return found
-    raise children.CannotRead(found)
+    raise reading.CannotRead(found)
 
 
 def texts(folder: str, names: List[str]) -> Dict[str, object]:
     """A reading of each named file of a folder."""
-    return {name: text("%s/%s" % (folder, name)) for name in names}
+    return {name: text(f"{folder}/{name}") for name in names}
 
 
 def entries(folder: str) -> List[str]:
     """The names in a folder, sorted; none when it cannot be read."""
-    children.note(folder)
+    child.note(folder)
     try:
         return sorted(clean(os.fsencode(name)) for name in os.listdir(rooted(folder)))
     except OSError:
@@ -105,18 +103,18 @@ def required_entries(folder: str) -> List[str]:
     """The names in a folder, sorted.
 
     Raises:
-        children.CannotRead: it cannot be read; the reading says why.
+        reading.CannotRead: it cannot be read; the reading says why.
     """
-    children.note(folder)
+    child.note(folder)
     try:
         return sorted(clean(os.fsencode(name)) for name in os.listdir(rooted(folder)))
     except OSError as error:
-        raise children.CannotRead(os_failure(error, folder)) from None
+        raise reading.CannotRead(os_failure(error, folder)) from None
 
 
 def link_name(path: str) -> str:
     """The last part of what a symbolic link points to, or empty."""
-    children.note(path)
+    child.note(path)
     try:
         return os.path.basename(os.readlink(rooted(path)))
     except OSError:

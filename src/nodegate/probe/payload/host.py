@@ -6,7 +6,7 @@ import re
 import resource
 from typing import Dict, List, Set
 
-from nodegate.probe.payload import children, commands, files, processes
+from nodegate.probe.payload import commands, driver, files, processes, reading
 
 _VARIABLE = re.compile(r"(NCCL_.*|CUDA_.*|UCX_.*|LD_PRELOAD|LD_LIBRARY_PATH)\Z")
 VALUE_LIMIT = 300
@@ -25,9 +25,9 @@ def read_limits() -> object:
     """The data of section `limits`; jobs inherit slurmd's."""
     own = {name: [_or_unlimited(value) for value in resource.getrlimit(kind)] for name, kind in _LIMITS.items()}
     daemon = [one for one in processes.listed() if one.comm == "slurmd"]
-    slurmd = children.unknown("missing", "no process slurmd")  # type: object
+    slurmd: object = reading.unknown("missing", "no process slurmd")
     if daemon:
-        slurmd = files.text("/proc/%d/limits" % daemon[0].pid)
+        slurmd = files.text(f"/proc/{daemon[0].pid}/limits")
     return {"self": own, "slurmd": slurmd}
 
 
@@ -49,11 +49,11 @@ def _login_variables() -> object:
     """What a fresh login has: /etc/environment (PAM reads it), then the profile (a login shell reads it)."""
     try:
         shell = commands.run(["sh", "-l", "-c", "env -0"], limit_s=3.5, limit_bytes=1 << 18)
-    except children.CannotRead as error:
+    except reading.CannotRead as error:
         return error.reading
     lines = [line.strip() for line in files.plain("/etc/environment").splitlines()]
     pairs = [line[7:] if line.startswith("export ") else line for line in lines if not line.startswith("#")]
-    found = {}  # type: Dict[str, str]
+    found: Dict[str, str] = {}
     for pair in pairs + shell.stdout.split("\0"):
         name, equals, value = pair.partition("=")
         if equals and _VARIABLE.match(name):
@@ -109,16 +109,18 @@ def read_jobs() -> object:
 
 def _slurm_jobs(running: List[processes.Process]) -> List[str]:
     """Job numbers from the titles of the step daemons: "slurmstepd: [1234.batch]"."""
-    titles = [files.plain("/proc/%d/cmdline" % one.pid) for one in running if one.comm == "slurmstepd"]
+    titles = [files.plain(f"/proc/{one.pid}/cmdline") for one in running if one.comm == "slurmstepd"]
     matches = [re.search(r"\[([0-9_]+)", title) for title in titles]
     return sorted({match.group(1) for match in matches if match})
 
 
 def _gpu_users(running: List[processes.Process]) -> object:
     """Processes that hold a GPU's device node. Without root only our own can be seen: finding none proves nothing."""
+    if not driver.device_nodes():
+        return []
     users, refused = [], 0
     for one in running:
-        folder = "/proc/%d/fd" % one.pid
+        folder = f"/proc/{one.pid}/fd"
         try:
             held = _holds_gpu(folder)
         except PermissionError:
@@ -129,14 +131,14 @@ def _gpu_users(running: List[processes.Process]) -> object:
         if held:
             users.append({"pid": one.pid, "comm": one.comm, "uid": one.uid})
     if refused and not users:
-        return children.unknown("denied", "the open files of %d processes need root" % refused)
+        return reading.unknown("denied", f"the open files of {refused} processes need root")
     return users[:MOST_GPU_USERS]
 
 
 def _holds_gpu(folder: str) -> bool:
     for name in os.listdir(files.rooted(folder)):
         try:
-            target = os.readlink(files.rooted("%s/%s" % (folder, name)))
+            target = os.readlink(files.rooted(f"{folder}/{name}"))
         except FileNotFoundError:
             continue
         if re.match(r"/dev/nvidia[0-9]+\Z", target):
@@ -145,7 +147,7 @@ def _holds_gpu(folder: str) -> bool:
 
 
 def _listening_ports() -> object:
-    ports = set()  # type: Set[int]
+    ports: Set[int] = set()
     for path in ("/proc/net/tcp", "/proc/net/tcp6"):
         table = files.text(path, limit=8 << 20)
         if not isinstance(table, str):

@@ -2,9 +2,9 @@
 
 import os
 import re
-from typing import Dict
+from typing import Dict, List
 
-from nodegate.probe.payload import children, files, pci
+from nodegate.probe.payload import child, files, pci
 
 RDMA = "/sys/class/infiniband"
 NET = "/sys/class/net"
@@ -18,13 +18,13 @@ MOST_DEVICES = 128
 
 def read_infiniband() -> object:
     """The data of section `infiniband`."""
-    return {name: _adapter("%s/%s" % (RDMA, name)) for name in files.required_entries(RDMA)[:MOST_DEVICES]}
+    return {name: _adapter(f"{RDMA}/{name}") for name in files.required_entries(RDMA)[:MOST_DEVICES]}
 
 
 def read_netdev() -> object:
     """The data of section `netdev`: devices with hardware behind them, virtual functions left out."""
-    names = [name for name in files.required_entries(NET) if _is_physical("%s/%s" % (NET, name))]
-    return {name: _netdev("%s/%s" % (NET, name)) for name in names[:MOST_DEVICES]}
+    names = [name for name in files.required_entries(NET) if _is_physical(f"{NET}/{name}")]
+    return {name: _netdev(f"{NET}/{name}") for name in names[:MOST_DEVICES]}
 
 
 def _adapter(folder: str) -> Dict[str, object]:
@@ -37,13 +37,13 @@ def _adapter(folder: str) -> Dict[str, object]:
 
 
 def _port(adapter: str, number: str) -> Dict[str, object]:
-    folder = "%s/ports/%s" % (adapter, number)
+    folder = f"{adapter}/ports/{number}"
     port = files.texts(folder, list(_PORT))
     for kind in ("counters", "hw_counters"):
-        port[kind] = files.texts("%s/%s" % (folder, kind), files.entries("%s/%s" % (folder, kind)))
+        port[kind] = files.texts(f"{folder}/{kind}", files.entries(f"{folder}/{kind}"))
     gids = _gids(folder + "/gids")
     port["gids"] = gids
-    port["gid_types"] = {index: files.text("%s/gid_attrs/types/%s" % (folder, index)) for index in gids}
+    port["gid_types"] = {index: files.text(f"{folder}/gid_attrs/types/{index}") for index in gids}
     port["netdev"] = _netdev_name(adapter, number, list(gids))
     return port
 
@@ -51,20 +51,20 @@ def _port(adapter: str, number: str) -> Dict[str, object]:
 def _gids(folder: str) -> Dict[str, object]:
     """The GIDs that are in use; a table has hundreds of empty rows."""
     rows = sorted((name for name in files.entries(folder) if name.isdigit()), key=int)
-    found = {index: files.text("%s/%s" % (folder, index)) for index in rows}
+    found = {index: files.text(f"{folder}/{index}") for index in rows}
     used = [index for index, gid in found.items() if not (isinstance(gid, str) and _NO_GID.match(gid))]
     return {index: found[index] for index in used[:MOST_GIDS] if isinstance(found[index], str)}
 
 
-def _netdev_name(adapter: str, port: str, gids: "list[str]") -> str:
-    """The network device of a port: RoCE names it beside each GID, InfiniBand by port number (dev_port counts from 0)."""
+def _netdev_name(adapter: str, port: str, gids: List[str]) -> str:
+    """The network device of a port: RoCE names it beside each GID, InfiniBand by dev_port, which counts from 0."""
     for index in gids:
-        name = files.plain("%s/ports/%s/gid_attrs/ndevs/%s" % (adapter, port, index))
+        name = files.plain(f"{adapter}/ports/{port}/gid_attrs/ndevs/{index}")
         if name:
             return name
     names = files.entries(adapter + "/device/net")
     for name in names:
-        if files.plain("%s/device/net/%s/dev_port" % (adapter, name)) == str(int(port) - 1):
+        if files.plain(f"{adapter}/device/net/{name}/dev_port") == str(int(port) - 1):
             return name
     return names[0] if len(names) == 1 else ""
 
@@ -82,8 +82,8 @@ def _netdev(folder: str) -> Dict[str, object]:
 
 
 def _pci_address(folder: str) -> str:
-    """The PCI function that a class device hangs on, however many layers (virtio, auxiliary bus) lie between; or empty."""
-    children.note(folder + "/device")
+    """The PCI function that a class device hangs on, below layers such as virtio or the auxiliary bus; or empty."""
+    child.note(folder + "/device")
     parts = os.path.realpath(files.rooted(folder + "/device")).split("/")
     found = [part for part in parts if pci.ADDRESS.match(part)]
     return found[-1] if found else ""

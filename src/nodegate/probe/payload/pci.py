@@ -7,7 +7,7 @@ import os
 import re
 from typing import Dict, List, Set
 
-from nodegate.probe.payload import children, files
+from nodegate.probe.payload import child, files, reading
 
 FOLDER = "/sys/bus/pci/devices"
 NVIDIA = "0x10de"
@@ -48,22 +48,22 @@ def read() -> object:
 
 def above(address: str) -> List[str]:
     """The bridges above a device, root port first: the folders that its sysfs folder lies in."""
-    real = os.path.realpath(files.rooted("%s/%s" % (FOLDER, address)))
+    real = os.path.realpath(files.rooted(f"{FOLDER}/{address}"))
     return [part for part in real.split("/") if ADDRESS.match(part)][:-1]
 
 
 def _matters(address: str) -> bool:
-    folder = "%s/%s" % (FOLDER, address)
+    folder = f"{FOLDER}/{address}"
     kind, vendor = files.plain(folder + "/class"), files.plain(folder + "/vendor")
     if kind.startswith("0x02"):
         return not os.path.lexists(files.rooted(folder + "/physfn"))  # a virtual function has no link of its own
-    return vendor == NVIDIA and (kind.startswith("0x03") or kind.startswith("0x0680"))
+    return vendor == NVIDIA and (kind.startswith(("0x03", "0x0680")))
 
 
 def _device(address: str) -> Dict[str, object]:
-    folder = "%s/%s" % (FOLDER, address)
+    folder = f"{FOLDER}/{address}"
     bridges = above(address)
-    device = {"address": address}  # type: Dict[str, object]
+    device: Dict[str, object] = {"address": address}
     device.update(files.texts(folder, list(_TEXTS)))
     device["driver"] = files.link_name(folder + "/driver")
     device["parent"] = bridges[-1] if bridges else ""
@@ -75,7 +75,7 @@ def _device(address: str) -> Dict[str, object]:
 def _config(folder: str) -> object:
     """The first 64 bytes, which anybody may read; all ff when the device no longer answers."""
     path = folder + "/config"
-    children.note(path)
+    child.note(path)
     try:
         with open(files.rooted(path), "rb", buffering=0) as file:
             return (file.read(64) or b"").hex()
@@ -86,7 +86,7 @@ def _config(folder: str) -> object:
 def _acs(folder: str) -> object:
     """The ACS control word, found by walking the chain of extended capabilities and reading nothing else."""
     path = folder + "/config"
-    children.note(path)
+    child.note(path)
     try:
         fd = os.open(files.rooted(path), os.O_RDONLY)
     except OSError as error:
@@ -101,18 +101,18 @@ def _acs(folder: str) -> object:
 
 def _acs_control(fd: int) -> object:
     offset = _EXTENDED_START
-    seen = set()  # type: Set[int]
+    seen: Set[int] = set()
     while offset >= _EXTENDED_START and offset not in seen:
         seen.add(offset)
         header = os.pread(fd, 4, offset)
         if len(header) < 4:
             why = "not supported" if os.geteuid() == 0 else "denied"
-            return children.unknown(why, "extended configuration space cannot be read")
+            return reading.unknown(why, "extended configuration space cannot be read")
         number = int.from_bytes(header, "little")
         if number in (0, 0xFFFFFFFF):
             break
         if number & 0xFFFF == _ACS_CAPABILITY:
             control = os.pread(fd, 2, offset + _ACS_CONTROL_OFFSET)
-            return "%04x" % int.from_bytes(control, "little")
+            return "{:04x}".format(int.from_bytes(control, "little"))
         offset = number >> 20
-    return children.unknown("not supported", "no ACS capability")
+    return reading.unknown("not supported", "no ACS capability")

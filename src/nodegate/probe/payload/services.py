@@ -21,9 +21,9 @@ PROPERTIES = (
 
 def read() -> object:
     """The data of the section."""
-    units = ["%s.service" % name for name in UNITS]
+    units = [f"{name}.service" for name in UNITS]
     return {
-        "show": commands.text(["systemctl", "show", "-p", PROPERTIES] + units, limit_s=3.0),
+        "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=3.0),
         "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=1.5),
         "fabric_manager_log": files.tail("/var/log/fabricmanager.log"),
     }

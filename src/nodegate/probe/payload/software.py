@@ -5,7 +5,7 @@ import os
 import re
 from typing import Dict, List
 
-from nodegate.probe.payload import children, commands, files
+from nodegate.probe.payload import child, commands, files
 
 TOOLS = (
     "nvidia-smi",
@@ -58,14 +58,14 @@ def read() -> object:
 
 def _found(pattern: str) -> List[str]:
     """Paths of the node that match, without the tree's root."""
-    children.note(pattern)
+    child.note(pattern)
     return [path[len(files.ROOT) :] for path in sorted(glob.glob(glob.escape(files.ROOT) + pattern))]
 
 
 def _nccl() -> List[Dict[str, str]]:
     """NCCL libraries where the loader looks, each once: several names may lead to one file."""
     folders = list(_LIBRARY_FOLDERS) + _loader_folders()
-    by_file = {}  # type: Dict[str, Dict[str, str]]
+    by_file: Dict[str, Dict[str, str]] = {}
     for path in [path for folder in folders for path in _found(folder + "/libnccl.so*")]:
         real = os.path.realpath(files.rooted(path))
         by_file.setdefault(real, {"path": path, "file": os.path.basename(real)})
@@ -79,7 +79,7 @@ def _loader_folders() -> List[str]:
 
 def _cuda() -> Dict[str, object]:
     """The version file of each CUDA toolkit: version.json since 11.1, version.txt before."""
-    found = {}  # type: Dict[str, object]
+    found: Dict[str, object] = {}
     for folder in _found("/usr/local/cuda") + _found("/usr/local/cuda-*"):
         newer = files.text(folder + "/version.json", limit=8 << 10)
         found[folder] = newer if isinstance(newer, str) else files.text(folder + "/version.txt", limit=8 << 10)
@@ -92,7 +92,7 @@ def _packages() -> object:
         listed = commands.text(argv + list(PACKAGES), limit_s=2.0)
         pattern = r"^[ih]i ?\t([^\t]+)\t(.+)$"
     else:
-        listed = commands.text(["rpm", "-qa", "--qf", "%{NAME}\t%{VERSION}-%{RELEASE}\n"] + list(PACKAGES), limit_s=3.0)
+        listed = commands.text(["rpm", "-qa", "--qf", "%{NAME}\t%{VERSION}-%{RELEASE}\n", *list(PACKAGES)], limit_s=3.0)
         pattern = r"^([^\t]+)\t(.+)$"
     if isinstance(listed, str):
         return dict(re.findall(pattern, listed, re.MULTILINE))

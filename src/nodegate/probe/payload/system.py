@@ -4,7 +4,7 @@ import os
 import re
 from typing import Dict, List
 
-from nodegate.probe.payload import files, processes
+from nodegate.probe.payload import files, processes, reading
 
 _MODULES = re.compile(r"(nvidia.*|gdrdrv|ib_.*|mlx5_.*|rdma_.*|nv_peer_mem)\Z")
 _DMI = (
@@ -68,7 +68,7 @@ def _cpu_model() -> object:
     if not isinstance(cpuinfo, str):
         return cpuinfo
     match = re.search(r"^(?:model name|Model|cpu model)\s*:\s*(.*)$", cpuinfo, re.MULTILINE)
-    return match.group(1) if match else files.children.unknown("missing", "/proc/cpuinfo: no model name")
+    return match.group(1) if match else reading.unknown("missing", "/proc/cpuinfo: no model name")
 
 
 def _cpus() -> List[str]:
@@ -77,27 +77,27 @@ def _cpus() -> List[str]:
 
 def _cpu_count() -> object:
     """CPUs that are switched on (cpu0 has no `online` file)."""
-    cpus = [name for name in _cpus() if files.plain("/sys/devices/system/cpu/%s/online" % name, "1") == "1"]
-    return len(cpus) or files.children.unknown("missing", "/sys/devices/system/cpu: no CPU listed")
+    cpus = [name for name in _cpus() if files.plain(f"/sys/devices/system/cpu/{name}/online", "1") == "1"]
+    return len(cpus) or reading.unknown("missing", "/sys/devices/system/cpu: no CPU listed")
 
 
 def _cpu_sockets() -> object:
-    packages = {files.plain("/sys/devices/system/cpu/%s/topology/physical_package_id" % name) for name in _cpus()}
+    packages = {files.plain(f"/sys/devices/system/cpu/{name}/topology/physical_package_id") for name in _cpus()}
     packages -= {"", "-1"}
-    return len(packages) or files.children.unknown("missing", "/sys/devices/system/cpu: no physical_package_id")
+    return len(packages) or reading.unknown("missing", "/sys/devices/system/cpu: no physical_package_id")
 
 
 def _modules() -> Dict[str, str]:
     """GPU and RDMA modules and their versions; "" where a module states none."""
     names = [name for name in files.entries("/sys/module") if _MODULES.match(name)]
-    return {name: files.plain("/sys/module/%s/version" % name) for name in names}
+    return {name: files.plain(f"/sys/module/{name}/version") for name in names}
 
 
 def _blocked() -> List[Dict[str, object]]:
     """Processes in uninterruptible sleep, the probe's own left out."""
     blocked = [process for process in processes.listed() if process.state == "D" and not process.is_ours]
     return [
-        {"pid": one.pid, "comm": one.comm, "wchan": files.plain("/proc/%d/wchan" % one.pid)}
+        {"pid": one.pid, "comm": one.comm, "wchan": files.plain(f"/proc/{one.pid}/wchan")}
         for one in blocked[:MOST_BLOCKED]
     ]
 

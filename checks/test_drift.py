@@ -1,0 +1,39 @@
+"""Drift: the node's versions, firmware and sizes are those of most nodes of its platform in this run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.fleet import Fleet
+    from nodegate.node import Node
+
+pytestmark = pytest.mark.tier("nightly")
+
+
+def test_same_as_fleet(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
+    """Driver, firmware, kernel, BIOS, NCCL, CUDA and memory are those of most nodes of the platform. (F33)
+
+    A few nodes that were updated apart, or not at all, make jobs slow or fail in ways that no single node explains.
+    It warns: which of the values is right is the site's choice.
+    """
+    for name in fleet.agreeing(node.name):
+        verdicts.passed(subject=name, message="as on most nodes")
+    for difference in fleet.compare(node.name):
+        verdicts.found(
+            Verdict.WARN,
+            subject=difference.characteristic,
+            message=str(difference),
+            remedy="bring it to the fleet's version"
+            if difference.majority
+            else "decide on one version for the platform",
+            metric=difference.characteristic,
+            value=difference.value,
+        )
+    if not verdicts.findings:
+        verdicts.skip("no characteristic that three nodes of this platform share could be read")

@@ -1,0 +1,247 @@
+"""Host: kernel, memory, limits, clock and mounts are as GPU jobs need them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge import needs
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.judge.versions import older
+from nodegate.unknown import Unknown, Why
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.node import Node
+    from nodegate.probe.clock import Clock
+    from nodegate.probe.host import Host
+    from nodegate.probe.limits import ResourceLimits
+    from nodegate.probe.mounts import Mounts
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+
+def test_kernel_version(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The Linux kernel is new enough. (F25)
+
+    On kernels before 5.5 multi-process training can hang at its start. Source: accelerate's own warning.
+    """
+    limit = baseline.limit("kernel.version_min")
+    if isinstance(host.kernel_release, Unknown):
+        verdicts.unknown(subject="kernel", what="version", reason=host.kernel_release)
+        return
+    verdicts.found(
+        Verdict.FAIL if older(host.kernel_release, str(limit.value)) else Verdict.PASS,
+        subject="kernel",
+        message=f"version {host.kernel_release}, expected at least {limit.value} ({limit.source})",
+        remedy="update the kernel",
+        metric="version",
+        value=host.kernel_release,
+        limit=limit,
+    )
+
+
+def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The shared memory (/dev/shm) is large enough. (F16)
+
+    Data loaders and NCCL pass data through it; when it is full, workers die with "Bus error". Containers have their
+    own (64 MiB in Docker by default): this is the node's.
+    """
+    limit, shm = baseline.limit("host.shm_min_gib"), mounts.by_path.get(needs.SHARED_MEMORY)
+    verdicts.at_least(
+        subject=needs.SHARED_MEMORY,
+        what="size",
+        observed=Unknown(Why.MISSING, "it is not mounted") if shm is None else needs.gibibytes(shm.size_bytes),
+        limit=limit,
+        remedy="mount it larger: mount -o remount,size=... /dev/shm",
+    )
+
+
+def test_open_files(limits: ResourceLimits, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Jobs may open enough files. (F24)
+
+    All-to-all over a few nodes needs thousands of sockets: NCCL then fails with "Too many open files". Jobs inherit
+    the limit of slurmd where it runs, else that of the login.
+    """
+    whose, found = needs.inherited(limits.slurmd_open_files, limits.open_files)
+    limit = baseline.limit("host.open_files_min")
+    needs.judge_limit(verdicts, whose=whose, what="open files", found=found, limit=limit, command="ulimit -n")
+
+
+def test_processes(limits: ResourceLimits, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Jobs may start enough processes and threads. (F24)
+
+    NCCL's proxy threads and data loaders fail with "Resource temporarily unavailable" at the limit.
+    """
+    whose, found = needs.inherited(limits.slurmd_processes, limits.processes)
+    limit = baseline.limit("host.processes_min")
+    needs.judge_limit(verdicts, whose=whose, what="processes", found=found, limit=limit, command="ulimit -u")
+
+
+def test_locked_memory(limits: ResourceLimits, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Jobs may lock enough memory. (F24)
+
+    RDMA registers its buffers as locked memory: below the limit ibv_reg_mr fails with "Cannot allocate memory".
+    """
+    whose, found = needs.inherited(limits.slurmd_locked_memory_bytes, limits.locked_memory_bytes)
+    limit = baseline.limit("host.locked_memory_min_gib")
+    needs.judge_limit(
+        verdicts, whose=whose, what="locked memory", found=needs.pair_in_gib(found), limit=limit, command="ulimit -l"
+    )
+
+
+def test_blocked_processes(host: Host, verdicts: Verdicts) -> None:
+    """No process waits for a GPU driver call that never ends. (F04, F31)
+
+    A process in uninterruptible sleep cannot be killed. One that waits in the NVIDIA driver means a GPU that no
+    longer answers (fail); others wait for storage, perhaps only for a moment (warn).
+    """
+    if isinstance(host.blocked, Unknown):
+        verdicts.unknown(subject="processes", what="uninterruptible sleep", reason=host.blocked)
+        return
+    for process in host.blocked:
+        by_driver = needs.waits_in_gpu_driver(process)
+        verdicts.found(
+            Verdict.FAIL if by_driver else Verdict.WARN,
+            subject=f"process {process.pid} ({process.name})",
+            message=f"in uninterruptible sleep in {process.waits_in or 'an unnamed kernel function'}",
+            remedy="reboot the node: the GPU driver hangs" if by_driver else "look at the storage that it waits for",
+        )
+    if not host.blocked:
+        verdicts.passed(subject="processes", message="none in uninterruptible sleep")
+
+
+def test_memory_size(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The node has the memory that its platform should have. (F17)
+
+    A memory module that failed at power-on is left out silently: jobs then run out of memory on this node alone.
+    """
+    installed = baseline.limit("host.memory_gib")
+    tolerance = baseline.limit("host.memory_tolerance_percent")
+    least = float(str(installed.value)) * (1 - float(str(tolerance.value)) / 100)
+    verdicts.at_least(
+        subject="memory",
+        what="size",
+        observed=needs.gibibytes(host.memory_total_bytes),
+        limit=Limit(round(least, 1), "GiB", f"{installed.value} GiB less {tolerance.value} %: {installed.source}"),
+        remedy="look for a failed memory module in the BMC's event log",
+    )
+
+
+def test_memory_available(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Most of the memory is free for a job. (F15, F17)
+
+    Files in /dev/shm or processes of an earlier job that were left behind take memory from the next one.
+    """
+    verdicts.at_least(
+        subject="memory",
+        what="available",
+        observed=needs.percent(host.memory_available_bytes, host.memory_total_bytes),
+        limit=baseline.limit("host.memory_available_min_percent"),
+        remedy="look for left-over processes and for files in /dev/shm",
+        otherwise=Verdict.WARN,
+    )
+
+
+def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The clock is steered by a time source and near it. (F19)
+
+    Logs of nodes whose clocks differ cannot be joined, and certificates and leases fail. Workers that wait for each
+    other by the clock start out of step.
+    """
+    verdicts.equal(
+        subject="clock",
+        what="synchronised",
+        observed=clock.synchronized,
+        expected=True,
+        remedy="start chrony or systemd-timesyncd, and see whether it reaches its servers",
+        otherwise=Verdict.WARN,
+    )
+    verdicts.at_most(
+        subject="clock",
+        what="offset",
+        observed=needs.magnitude(clock.offset_s),
+        limit=baseline.limit("host.clock_offset_max_s"),
+        remedy="see whether chrony reaches its servers (chronyc sources)",
+        otherwise=Verdict.WARN,
+    )
+
+
+def test_clock_skew(clock: Clock, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The clock agrees with the controller's, beyond what the round trip leaves open. (F19)
+
+    Both could be wrong together; a node that differs from the controller differs from the other nodes.
+    """
+    limit = baseline.limit("host.clock_skew_max_s")
+    if isinstance(clock.skew_s, Unknown) and clock.skew_s.why is Why.MISSING:
+        verdicts.skip("this evidence has no time of the round trip")
+    sure = needs.surely(clock.skew_s, clock.skew_error_s)
+    verdicts.at_most(subject="clock", what="skew", observed=sure, limit=limit, remedy="set the clock: chronyc makestep")
+
+
+def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
+    """Every mount that the inventory asks for (nodegate_mounts) is there, answers and can be written. (F31)
+
+    "/data:ro" asks for a mount that need not be writable.
+    A missing or hung file system stalls data loading and checkpoints.
+    """
+    wanted = needs.asked_mounts(node.expected.get("mounts"))
+    for path, writable in wanted.items():
+        mount = mounts.by_path.get(path)
+        if mount is None or not mount.type:
+            fault, remedy = "is not mounted", "mount it; look at the file server and /etc/fstab"
+        elif needs.hangs(mount):
+            fault, remedy = f"does not answer ({mount.size_bytes})", "look at the file server and the way to it"
+        elif mount.read_only and writable:
+            fault, remedy = "is mounted read-only", "look at the kernel log for disk errors, then mount it again"
+        elif isinstance(mount.size_bytes, Unknown):
+            verdicts.unknown(subject=path, what="usage", reason=mount.size_bytes)
+            continue
+        else:
+            verdicts.passed(subject=path, message=f"mounted from {mount.source} ({mount.type})")
+            continue
+        verdicts.found(Verdict.FAIL, subject=path, message=fault, remedy=remedy)
+    if not wanted:
+        verdicts.skip("no mounts asked for: nodegate_mounts names them")
+
+
+def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:
+    """No mounted file system hangs. (F31)
+
+    A process that touches a hung mount cannot be ended; jobs stop without a message.
+    """
+    for mount in mounts.by_path.values():
+        if needs.hangs(mount):
+            verdicts.found(
+                Verdict.FAIL,
+                subject=mount.path,
+                message=f"({mount.type} from {mount.source}) does not answer ({mount.size_bytes})",
+                remedy="look at the file server and the way to it",
+            )
+    if not verdicts.findings:
+        verdicts.passed(subject="mounts", message=f"{len(mounts.by_path)} file systems, none hangs")
+
+
+def test_free_space(mounts: Mounts, node: Node, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The system's folders and the mounts that the inventory asks for have free space. (F31)
+
+    A full /tmp, /var/log or checkpoint folder ends jobs in odd ways.
+    """
+    limit = baseline.limit("host.mount_free_min_percent")
+    asked = needs.asked_mounts(node.expected.get("mounts"))
+    for path in dict.fromkeys((*needs.SYSTEM_FOLDERS, *asked)):
+        mount = mounts.by_path.get(path)
+        if mount is None or needs.hangs(mount):
+            continue  # host.mounts and host.hung_mounts speak of those
+        verdicts.at_least(
+            subject=path,
+            what="free space",
+            observed=needs.percent(mount.free_bytes, mount.size_bytes),
+            limit=limit,
+            remedy="delete what is not needed",
+            otherwise=Verdict.FAIL if path in asked else Verdict.WARN,
+        )
+    if not verdicts.findings:
+        verdicts.unknown(subject="mounts", what="free space", reason="no file system's usage was read")

@@ -1,0 +1,61 @@
+"""Platform: the node is a machine that the baselines know, and the one that the inventory says it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.verdict import Verdict
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.node import Node
+    from nodegate.probe.host import Host
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+HOW = "name it in the inventory (nodegate_platform), or bring a file for it (--baseline; docs/baselines.md)"
+
+
+def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
+    """The platform is known, and the hardware is what the inventory names. (F33)
+
+    Without a platform most limits are missing, and nothing could be accepted by them.
+    """
+    if not baseline.platform:
+        verdicts.cannot(baseline.reason.partition(" - ")[0], next_step=HOW)
+    if baseline.named and baseline.detected and baseline.named != baseline.detected:
+        verdicts.found(
+            Verdict.FAIL,
+            subject="platform",
+            message=f"the hardware is {baseline.detected}, the inventory says {baseline.named}",
+            remedy="correct nodegate_platform, or look for the wrong machine at this address",
+            metric="platform",
+            value=baseline.detected,
+        )
+        return
+    how = "named by the inventory" if baseline.named else "recognised from the hardware"
+    verdicts.passed(
+        subject="platform", message=f"{baseline.platform}, {how}", metric="platform", value=baseline.platform
+    )
+
+
+def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:
+    """The machine at this address is the one of the inventory: its serial number is nodegate_serial. (F33)
+
+    A swapped address or board would have another machine accepted in its place.
+    """
+    wanted = node.expected.get("serial")
+    if wanted is None or str(wanted) == "":
+        verdicts.skip("no serial number given: nodegate_serial names it")
+    verdicts.equal(
+        subject="machine",
+        what="serial number",
+        observed=host.serial if isinstance(host.serial, Unknown) else host.serial.strip(),
+        expected=str(wanted),
+        source=f"inventory {node.origin}".rstrip(),
+        remedy="look which machine answers at this address; correct the inventory if the board was replaced",
+    )

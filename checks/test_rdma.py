@@ -1,0 +1,176 @@
+"""RDMA: the node has all its rails, each in service at its full rate and alike."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge import links
+from nodegate.judge.rails import is_active, majority, rails
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.pci import Pci
+    from nodegate.probe.rdma import NetDevice, Rdma, RdmaPort
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+CABLE = "reseat or replace the cable or transceiver; look at the switch port"
+
+
+def rails_of(rdma: Rdma, baseline: Baseline) -> tuple[RdmaPort, ...]:
+    """The ports that carry jobs on this platform."""
+    return rails(rdma, rate=baseline.find("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
+
+
+def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The node has as many rails in service as its platform. (F07)
+
+    A NIC that is gone or down takes the GPUs of its rail to another NIC: the job runs on at a part of its speed.
+    Management and storage ports do not count. The number comes from the inventory (nodegate_nics) or the platform.
+    """
+    if not rdma.devices and links.rdma_nics(pci):
+        step = "load the RDMA driver (mlx5_ib)"
+        verdicts.cannot(f"{len(links.rdma_nics(pci))} RDMA NICs on PCIe and no RDMA device", next_step=step)
+    limit = baseline.limit("rdma.rails")
+    found = [port for port in rails_of(rdma, baseline) if is_active(port)]
+    more = isinstance(limit.value, int) and len(found) > limit.value
+    verdicts.equal(
+        subject="RDMA",
+        what="rails in service",
+        observed=len(found),
+        expected=limit,
+        remedy="set rdma.rails or rdma.link_layer for this node"
+        if more
+        else "look for the missing NIC in lspci and the kernel log",
+        otherwise=Verdict.WARN if more else Verdict.FAIL,
+    )
+
+
+def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The port of each rail is ACTIVE and its link is up. (F07)
+
+    INIT means that the cable is good and no subnet manager has set the port up. Ports beyond the platform's number
+    of rails may be down: nobody has plugged them in.
+    """
+    ports, limit = rails_of(rdma, baseline), baseline.find("rdma.rails")
+    enough = limit is not None and isinstance(limit.value, int) and sum(map(is_active, ports)) >= limit.value
+    for port in ports:
+        state = f"{port.state}, link {port.phys_state}"
+        if isinstance(port.state, Unknown):
+            verdicts.unknown(subject=port.subject, what="state", reason=port.state)
+        elif is_active(port):
+            verdicts.equal(
+                subject=port.subject, what="physical state", observed=port.phys_state, expected="LinkUp", remedy=CABLE
+            )
+        elif enough and port.state == "DOWN":
+            verdicts.found(Verdict.SKIP, subject=port.subject, message=f"{state}: not in use, all rails are up")
+        elif port.state == "INIT":
+            remedy = "start the subnet manager, or look why it does not reach this port"
+            message = "INIT: the link is up, but no subnet manager has configured it"
+            verdicts.found(
+                Verdict.FAIL, subject=port.subject, message=message, remedy=remedy, metric="state", value="INIT"
+            )
+        else:
+            message = f"{state}, expected ACTIVE"
+            verdicts.found(
+                Verdict.FAIL, subject=port.subject, message=message, remedy=CABLE, metric="state", value=port.state
+            )
+    if not ports:
+        verdicts.skip("no RDMA adapter")
+
+
+def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The port of each rail in service runs at the platform's rate. (F07)
+
+    A link that fell back (NDR to HDR, four lanes to one) works on quietly: one slow rail slows every collective.
+    Without a limit the rails of the node are compared with each other.
+    """
+    ports = [port for port in rails_of(rdma, baseline) if is_active(port)]
+    limit = baseline.find("rdma.rate_gbps") or majority(port.rate_gbps for port in ports)
+    if limit is None:
+        verdicts.skip("not judged: no limit rdma.rate_gbps, and no rate that most rails of this node have")
+        return
+    for port in ports:
+        verdicts.at_least(
+            subject=port.subject,
+            what="rate",
+            observed=port.rate_gbps,
+            limit=Limit(limit.value, "Gb/s", limit.source),
+            remedy=CABLE,
+        )
+    if not ports:
+        verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
+
+
+def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The port of each rail in service uses as many lanes as its peers. (F07)
+
+    One bad lane makes a port train at 1X instead of 4X. An adapter that has two lanes by design (a bond of a DPU) is
+    compared with its own kind only.
+    """
+    ports = [port for port in rails_of(rdma, baseline) if is_active(port)]
+    limit = majority(port.lanes for port in ports)
+    if limit is None:
+        verdicts.skip("not judged: no number of lanes that most rails of this node have")
+        return
+    for port in ports:
+        verdicts.at_least(
+            subject=port.subject,
+            what="lanes",
+            observed=port.lanes,
+            limit=Limit(limit.value, "lanes", limit.source),
+            remedy=CABLE,
+        )
+
+
+@pytest.mark.tier("nightly")
+def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """All rails of the node have the same NIC firmware. (F33)
+
+    A NIC that was swapped and not updated behaves unlike its peers under load. It warns: old firmware is no fault yet.
+    """
+    used = {port.device for port in rails_of(rdma, baseline)}
+    devices = [device for device in rdma.devices if device.name in used]
+    limit = majority(device.firmware for device in devices)
+    if limit is None:
+        verdicts.skip("not judged: no firmware that most rails of this node have")
+        return
+    for device in devices:
+        verdicts.equal(
+            subject=device.name,
+            what="firmware",
+            observed=device.firmware,
+            expected=limit,
+            remedy="update the NIC's firmware",
+            otherwise=Verdict.WARN,
+        )
+
+
+@pytest.mark.tier("nightly")
+def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, verdicts: Verdicts) -> None:
+    """All RoCE rails of the node have the same MTU. (F14)
+
+    Two ends with different MTU agree on the smaller one, and large frames are lost where a switch takes neither.
+    """
+    ports = [port for port in rails_of(rdma, baseline) if port.link_layer == "Ethernet"]
+    found = {f"{port.subject} ({port.netdev})": netdevs[port.netdev].mtu for port in ports if port.netdev in netdevs}
+    limit = majority(found.values())
+    if limit is None:
+        verdicts.skip("no RoCE rails, or no MTU that most of them have")
+        return
+    for subject, mtu in found.items():
+        verdicts.equal(
+            subject=subject,
+            what="MTU",
+            observed=mtu,
+            expected=Limit(limit.value, "bytes", limit.source),
+            remedy="set the MTU of all rails alike, here and on the switch",
+            otherwise=Verdict.WARN,
+        )

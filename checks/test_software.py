@@ -1,0 +1,198 @@
+"""Software: driver, NCCL, CUDA and their settings are there, fit together and do not slow jobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge import links, nccl, needs
+from nodegate.judge.verdict import Verdict
+from nodegate.judge.versions import older
+from nodegate.unknown import Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.node import Node
+    from nodegate.probe.driver import Driver
+    from nodegate.probe.environment import Environment
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
+    from nodegate.probe.pci import Pci
+    from nodegate.probe.rdma import NetDevice, Rdma
+    from nodegate.probe.services import Services
+    from nodegate.probe.software import Software
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+
+def test_driver_loaded(driver: Driver, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The NVIDIA kernel driver is loaded and says its version. (F32)
+
+    Without it there are no GPUs for jobs ("No CUDA GPUs are available").
+    """
+    if not pci.gpus and not driver.loaded:
+        verdicts.skip("no NVIDIA GPU on PCIe and no driver loaded")
+    least = baseline.find("software.driver_version_min")
+    if not driver.loaded:
+        remedy = "install the driver, or load it: modprobe nvidia"
+        verdicts.found(Verdict.FAIL, subject="driver", message="the nvidia kernel module is not loaded", remedy=remedy)
+    elif isinstance(driver.version, Unknown):
+        verdicts.unknown(subject="driver", what="version", reason=driver.version)
+    elif least and older(driver.version, str(least.value)):
+        message = f"version {driver.version}, expected at least {least.value} ({least.source})"
+        verdicts.found(Verdict.FAIL, subject="driver", message=message, remedy="update the driver", limit=least)
+    else:
+        verdicts.passed(subject="driver", message=f"version {driver.version}", metric="version", value=driver.version)
+
+
+def test_driver_and_library(driver: Driver, gpus: Gpus, verdicts: Verdicts) -> None:
+    """The NVIDIA kernel driver and its libraries have the same version. (F32)
+
+    After an update without a reboot every program fails ("Driver/library version mismatch", NVML error 18).
+    """
+    if not driver.loaded:
+        verdicts.skip("the driver is not loaded: see software.driver_loaded")
+    verdicts.equal(
+        subject="driver",
+        what="library version",
+        observed=gpus.driver_version,
+        expected=driver.version,
+        source="the loaded kernel module",
+        remedy="reboot, or stop all GPU programs and reload the driver",
+    )
+
+
+def test_nccl_version(software: Software, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Every NCCL library on the node is new enough. (F20)
+
+    NCCL 2.19 and 2.20 mix up bootstrap messages ("Message truncated") and fail in containers; 2.21.5 has the fix.
+    It warns: jobs mostly bring their own NCCL. Source: NCCL 2.21.5 release notes, NVIDIA/nccl issues 1176 and 1273.
+    """
+    limit = baseline.limit("software.nccl_version_min")
+    if isinstance(software.nccl, Unknown):
+        verdicts.unknown(subject="NCCL", what="libraries", reason=software.nccl)
+        return
+    if not software.nccl:
+        verdicts.skip("no NCCL on the node: jobs bring their own")
+    for library in software.nccl:
+        if isinstance(library.version, Unknown):
+            verdicts.unknown(subject=library.path, what="version", reason=library.version)
+            continue
+        verdicts.found(
+            Verdict.WARN if older(library.version, str(limit.value)) else Verdict.PASS,
+            subject=library.path,
+            message=f"NCCL {library.version}, expected at least {limit.value} ({limit.source})",
+            remedy="update NCCL",
+            metric="version",
+            value=library.version,
+            limit=limit,
+        )
+
+
+def test_required(software: Software, node: Node, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The programs that the inventory asks for (nodegate_require) are on the node. (F27)
+
+    A missing compiler or tool ends builds and measurements. "cuda" and "nccl" stand for the toolkit and the library.
+    """
+    wanted = needs.names(node.expected.get("require"))
+    if not wanted:
+        verdicts.skip("nothing asked for: nodegate_require names programs")
+    least = baseline.find("software.cuda_version_min")
+    for name in wanted:
+        found = nccl.where(software, name)
+        if isinstance(found, Unknown):
+            verdicts.unknown(subject=name, what="presence", reason=found)
+        elif not found:
+            verdicts.found(
+                Verdict.FAIL, subject=name, message="is not on the node", remedy="install it in the node's image"
+            )
+        elif name == "cuda" and least and older(found, str(least.value)):
+            message = f"version {found}, expected at least {least.value} ({least.source})"
+            verdicts.found(Verdict.FAIL, subject=name, message=message, remedy="update the CUDA toolkit", limit=least)
+        else:
+            verdicts.passed(subject=name, message=found)
+
+
+def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> None:
+    """NICs can read and write GPU memory: nvidia_peermem is loaded, or the driver can lend it by dma-buf. (F32)
+
+    Else all traffic between nodes goes through host memory, at less than half the speed. dma-buf needs the open
+    kernel module and Linux 5.12. Source: NCCL documentation, NCCL_DMABUF_ENABLE; NVIDIA GPUDirect RDMA guide.
+    """
+    if not pci.gpus or not links.rdma_nics(pci):
+        verdicts.skip("no GPU, or no RDMA NIC")
+    if not driver.loaded:
+        verdicts.skip("the driver is not loaded: see software.driver_loaded")
+    legacy = {"nvidia_peermem", "nv_peer_mem"} & host.modules.keys()
+    if legacy:
+        verdicts.passed(subject="GPUDirect RDMA", message=f"{min(legacy)} is loaded")
+    elif isinstance(driver.open_kernel_module, Unknown):
+        verdicts.unknown(
+            subject="GPUDirect RDMA", what="flavour of the kernel driver", reason=driver.open_kernel_module
+        )
+    elif driver.open_kernel_module:
+        verdicts.passed(subject="GPUDirect RDMA", message="the open kernel module lends GPU memory by dma-buf")
+    else:
+        verdicts.found(
+            Verdict.FAIL,
+            subject="GPUDirect RDMA",
+            message="nvidia_peermem is not loaded, and the proprietary kernel module has no dma-buf",
+            remedy="modprobe nvidia_peermem, and load it at boot",
+        )
+
+
+def test_nccl_settings(
+    environment: Environment, pci: Pci, rdma: Rdma, netdevs: Mapping[str, NetDevice], verdicts: Verdicts
+) -> None:
+    """No setting of the login or of nccl.conf slows or breaks NCCL for every job. (F26)
+
+    Settings that once worked around a fault stay in images for years: NCCL_IB_DISABLE=1 sends all traffic over TCP,
+    a plugin path that is gone or an interface name of another machine stops NCCL at its start.
+    """
+    for origin, settings in nccl.origins(environment).items():
+        if isinstance(settings, Unknown):
+            if settings.why is not Why.MISSING:
+                verdicts.unknown(subject=origin, what="NCCL settings", reason=settings)
+            continue
+        has = {"rdma": bool(links.rdma_nics(pci)), "nvswitch": bool(pci.nvswitches), "": True}
+        for name, value, verdict, why in (
+            *nccl.harmful(settings, has),
+            *nccl.dangling(settings, interfaces=netdevs, adapters=[device.name for device in rdma.devices]),
+        ):
+            verdicts.found(
+                verdict,
+                subject=origin,
+                message=f"{name}={value}: {why}",
+                remedy=f"take {name} out of {origin}",
+                metric=name,
+                value=value,
+            )
+    if not verdicts.findings:
+        verdicts.passed(subject="NCCL settings", message="none that slows or breaks jobs")
+
+
+def test_persistence_daemon(services: Services, pci: Pci, verdicts: Verdicts) -> None:
+    """nvidia-persistenced runs. (F32)
+
+    Without it the driver lets the GPUs go between jobs: starts take seconds longer, and settings are lost. It warns:
+    persistence mode can also be set by nvidia-smi. Source: NVIDIA driver persistence guide.
+    """
+    if not pci.gpus:
+        verdicts.skip("no NVIDIA GPU on PCIe")
+    if isinstance(services.units, Unknown):
+        verdicts.unknown(subject="nvidia-persistenced", what="state", reason=services.units)
+        return
+    unit = services.units.get("nvidia-persistenced")
+    state = "not installed" if unit is None or unit.load_state == "not-found" else unit.active_state
+    verdicts.equal(
+        subject="nvidia-persistenced",
+        what="state",
+        observed=state,
+        expected="active",
+        remedy="systemctl enable --now nvidia-persistenced",
+        otherwise=Verdict.WARN,
+    )

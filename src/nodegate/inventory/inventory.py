@@ -1,0 +1,165 @@
+"""The inventory: its nodes, its groups, and the choice among them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from typing import TYPE_CHECKING, TextIO
+
+from nodegate.errors import UsageError
+from nodegate.inventory import patterns
+from nodegate.inventory.connection import connection, passwords_left_out
+from nodegate.inventory.expected import expected
+from nodegate.inventory.names import colliding
+from nodegate.inventory.sources import Source, SourceReader
+from nodegate.inventory.tree import ALL, UNGROUPED, Tree
+from nodegate.inventory.var_files import VarFiles
+from nodegate.inventory.variables import Merger
+from nodegate.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.inventory.variables import Variables
+
+_DEFAULT_PORT = 22
+
+
+def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mapping[str, str] | None = None) -> Inventory:
+    """Read the sources, each a value of --inventory, into one inventory; in a conflict the later source wins.
+
+    A source is an Ansible inventory (YAML or INI, with group_vars/ and host_vars/ beside it), a plain list, a folder
+    of such files, `host1,host2`, `localhost,`, or `-` for a list or inventory on `stdin`. What must be executed to be
+    known (scripts, inventory plugins) is asked from ansible-inventory. `environ` gives Ansible's defaults
+    (ANSIBLE_REMOTE_USER, ANSIBLE_SSH_COMMON_ARGS, ANSIBLE_BECOME, ANSIBLE_HOST_KEY_CHECKING).
+
+    Raises:
+        UsageError: a source is missing or malformed, or there are no hosts.
+    """
+    env = os.environ if environ is None else environ
+    tree = Tree()
+    reader = SourceReader(tree, sys.stdin if stdin is None else stdin, env)
+    for source in sources:
+        reader.source(source)
+    tree.settle()
+    shown = ", ".join(sources)
+    if not tree.hosts:
+        raise UsageError("the inventory names no hosts", file=shown, hint="add hosts, or look at --inventory")
+    if pair := colliding(tree.hosts):
+        first, second = (tree.hosts[name] for name in pair)
+        raise UsageError(
+            f"{second.name} and {first.name} differ in capitals only",
+            file=second.file,
+            line=second.line,
+            hint=f"the other is in {first.file}:{first.line}: both would share one folder, rename one",
+        )
+    return Inventory(tree, reader, env)
+
+
+class Inventory:
+    """The hosts and groups of all sources.
+
+    A host becomes a `Node` when it is asked for, so that a fault in the variables of hosts that are not selected (the
+    passwords of network switches, say) stands in nobody's way.
+    """
+
+    def __init__(self, tree: Tree, reader: SourceReader, environ: Mapping[str, str]) -> None:
+        self._tree, self._reader, self._environ = tree, reader, environ
+        self._notes: dict[str, None] = {}
+        self._merger = Merger(tree, [VarFiles(folder, self._read_too, self._note) for folder in reader.folders])
+        self._nodes: dict[str, Node] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all hosts, in the order in which they are first written."""
+        return tuple(self._tree.hosts)
+
+    @cached_property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, in the order in which they are first written.
+
+        Raises:
+            UsageError: variables of a host are wrong, or two hosts are one machine.
+        """
+        return self._as_nodes(self.names)
+
+    @cached_property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The names of the hosts of each group, those of its children included. `all` and `ungrouped` are groups."""
+        return {name: self._tree.members(name) for name in self._tree.groups}
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """Every file that was read so far, those of group_vars and host_vars included, with its SHA-256."""
+        return tuple(dict.fromkeys(self._reader.read_files))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a user should know of the nodes asked for so far, one line each: nothing that stops a run."""
+        return tuple(self._notes)
+
+    def select(self, pattern: str) -> tuple[Node, ...]:
+        """The nodes of a --nodes pattern, in the order of the inventory: see nodegate.inventory.patterns.
+
+        Raises:
+            UsageError: nothing matches, or variables of a selected host are wrong.
+        """
+        return self._as_nodes(patterns.select(pattern, self.names, self.groups))
+
+    def variables(self, name: str) -> Mapping[str, object]:
+        """All merged variables of a host, Ansible's and anybody's, as the files give them."""
+        return self._variables(name).values
+
+    def origin(self, name: str, variable: str) -> str:
+        """The `file:line` that sets a variable of a host."""
+        return self._variables(name).origin(variable)
+
+    def _variables(self, name: str) -> Variables:
+        return self._merger.variables(self._tree.hosts[name])
+
+    def _as_nodes(self, names: Iterable[str]) -> tuple[Node, ...]:
+        nodes = tuple(self._node(name) for name in names)
+        self._refuse_twins(nodes)
+        return nodes
+
+    def _node(self, name: str) -> Node:
+        if name not in self._nodes:
+            host, variables = self._tree.hosts[name], self._variables(name)
+            self._nodes[name] = Node(
+                name=name,
+                connection=connection(variables, self._environ),
+                groups=tuple(sorted(set(self._tree.ancestors(host.groups)) - {ALL, UNGROUPED})),
+                expected=expected(variables),
+                origin=f"{host.file}:{host.line}" if host.line else host.file,
+            )
+            for origin in passwords_left_out(variables):
+                self._note(f"{origin}: a password, not used: nodegate takes SSH keys and NOPASSWD sudo")
+            if name in self._tree.groups:
+                self._note(f"{self._nodes[name].origin}: {name} is a host and a group; --nodes {name} means the host")
+        return self._nodes[name]
+
+    def _refuse_twins(self, nodes: Iterable[Node]) -> None:
+        """Two names for one machine would measure it twice, at once."""
+        seen: dict[tuple[object, ...], Node] = {}
+        for node in nodes:
+            how = node.connection
+            if how.transport in ("local", "replay"):
+                continue
+            machine = (node.address.casefold(), how.port or _DEFAULT_PORT, how.ssh_args)
+            other = seen.setdefault(machine, node)
+            if other is not node:
+                host = self._tree.hosts[node.name]
+                raise UsageError(
+                    f"{node.name} and {other.name} ({other.origin}) are one machine: "
+                    f"{node.address} port {how.port or _DEFAULT_PORT}",
+                    file=host.file,
+                    line=host.line,
+                    hint="correct ansible_host of one of them, or take one out",
+                )
+
+    def _read_too(self, file: str, sha256: str) -> None:
+        self._reader.read_files.append(Source(file, sha256))
+
+    def _note(self, text: str) -> None:
+        self._notes[text] = None

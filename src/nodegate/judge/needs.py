@@ -1,0 +1,113 @@
+"""What jobs need of the host: limits that they inherit, sizes and mounts, in the units of the limits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.probe.limits import UNLIMITED
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from nodegate.judge.verdicts import Verdicts
+    from nodegate.probe.host import BlockedProcess
+    from nodegate.probe.mounts import Mount
+
+GIB = 1 << 30
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - judged, not written
+SYSTEM_FOLDERS = ("/", "/tmp", "/var/log")  # noqa: S108 - judged, not written
+Pair = tuple[float, float]
+
+
+def gibibytes(size: Known[int]) -> Known[float]:
+    """Bytes as GiB, to a tenth."""
+    return size if isinstance(size, Unknown) else round(size / GIB, 1)
+
+
+def pair_in_gib(pair: Known[tuple[int, int]]) -> Known[Pair]:
+    """A soft and a hard limit in bytes as GiB; unlimited stays unlimited."""
+    if isinstance(pair, Unknown):
+        return pair
+    soft, hard = (UNLIMITED if value == UNLIMITED else value / GIB for value in pair)
+    return soft, hard
+
+
+def percent(part: Known[int], whole: Known[int]) -> Known[float]:
+    """A part of a whole in percent, to a tenth."""
+    if isinstance(part, Unknown) or isinstance(whole, Unknown):
+        return part if isinstance(part, Unknown) else whole if isinstance(whole, Unknown) else Unknown(Why.FAILED)
+    return round(100 * part / whole, 1) if whole > 0 else Unknown(Why.FAILED, "its size reads as 0")
+
+
+def magnitude(reading: Known[float]) -> Known[float]:
+    """How far from zero."""
+    return reading if isinstance(reading, Unknown) else abs(reading)
+
+
+def surely(reading: Known[float], error: float) -> Known[float]:
+    """How far from zero a reading is for certain, given its error."""
+    return reading if isinstance(reading, Unknown) else round(max(abs(reading) - error, 0.0), 3)
+
+
+def names(asked: object) -> tuple[str, ...]:
+    """Names that the inventory lists: one text with commas, or a list."""
+    parts = asked.split(",") if isinstance(asked, str) else asked if isinstance(asked, (list, tuple)) else ()
+    return tuple(name for name in (str(part).strip() for part in parts) if name)
+
+
+def asked_mounts(asked: object) -> dict[str, bool]:
+    """The mounts that the inventory lists, and whether each must be writable: "/data:ro" need not."""
+    found = {name: not name.endswith(":ro") for name in names(asked)}
+    return {name.removesuffix(":ro"): writable for name, writable in found.items()}
+
+
+def inherited(slurmd: Known[tuple[int, int]], login: Known[tuple[int, int]]) -> tuple[str, Known[tuple[int, int]]]:
+    """Whose limit jobs inherit: slurmd's where it runs, else the login's."""
+    if isinstance(slurmd, Unknown) and slurmd.why is Why.MISSING:
+        return "login", login
+    return "slurmd", slurmd
+
+
+def judge_limit(verdicts: Verdicts, *, whose: str, what: str, found: Known[Pair], limit: Limit, command: str) -> None:
+    """A resource limit: the soft one must suffice; where only the hard one does, a job can still raise it (warn)."""
+    if isinstance(found, Unknown):
+        verdicts.unknown(subject=whose, what=f"limit of {what}", reason=found)
+        return
+    soft, hard = found
+    raisable = _enough(hard, limit)
+    unit = f" {limit.unit}" if limit.unit and limit.value != "unlimited" else ""
+    expected = "unlimited" if limit.value == "unlimited" else f"at least {limit.value}{unit}"
+    where = "the Limit* lines of slurmd.service" if whose == "slurmd" else "/etc/security/limits.d"
+    verdicts.found(
+        Verdict.PASS if _enough(soft, limit) else Verdict.WARN if raisable else Verdict.FAIL,
+        subject=whose,
+        message=f"{what} {_shown(soft)} (hard limit {_shown(hard)}), expected {expected} ({limit.source})",
+        remedy=f"raise it in {where}" + (f"; a job can do so itself with {command}" if raisable else ""),
+        metric=what,
+        value=soft,
+        unit=limit.unit,
+        limit=limit,
+    )
+
+
+def waits_in_gpu_driver(process: BlockedProcess) -> bool:
+    """Whether a blocked process is the GPU driver's own or waits in it."""
+    names_of_driver = ("nvidia", "nv_", "os_acquire", "rm_", "uvm_")
+    return process.waits_in.startswith(names_of_driver) or process.name.startswith(("nvidia", "nv-", "nv_"))
+
+
+def hangs(mount: Mount) -> bool:
+    """Whether reading its usage took longer than it may."""
+    return isinstance(mount.size_bytes, Unknown) and mount.size_bytes.why in (Why.HUNG, Why.TIMEOUT)
+
+
+def _enough(value: float, limit: Limit) -> bool:
+    if value == UNLIMITED:
+        return True
+    return limit.value != "unlimited" and value >= float(str(limit.value))
+
+
+def _shown(value: float) -> str:
+    return (
+        "unlimited" if value == UNLIMITED else f"{value:g}" if value < GIB and value != int(value) else str(int(value))
+    )

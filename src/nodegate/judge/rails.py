@@ -1,0 +1,73 @@
+"""Rails: the RDMA ports that carry jobs, told apart from storage, management and unused ports."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.judge.verdict import Limit
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort
+
+T = TypeVar("T")
+ACTIVE = "ACTIVE"
+
+
+def rails(rdma: Rdma, *, rate: Limit | None, layer: Limit | None) -> tuple[RdmaPort, ...]:
+    """The ports of the adapters that carry jobs, slow and broken ones included.
+
+    Ports are grouped by adapter model and link layer. The largest group with a port at the rate are the rails, for a
+    slow one among them must not drop out; other models at that rate belong to them when layer and lanes are the same.
+    Without a rate the largest group counts. The second port of a board that is down while the first is up is unused.
+    """
+    groups: defaultdict[tuple[str, str], list[RdmaPort]] = defaultdict(list)
+    for device, port in _ports(rdma):
+        if layer is None or port.link_layer == layer.value:
+            groups[str(device.hca_type), str(port.link_layer)].append(port)
+    by_size = sorted(groups.values(), key=lambda group: (-len(group), str(group[0].rate_gbps)))
+    at_rate = [group for group in by_size if rate and any(port.rate_gbps == rate.value for port in group)]
+    alike = [group for group in at_rate if _design(group) == _design(at_rate[0])]
+    unused = _second_ports(rdma)
+    return tuple(port for group in alike or by_size[:1] for port in group if port.subject not in unused)
+
+
+def majority(readings: Iterable[Known[T]]) -> Limit | None:
+    """What more than half of the rails of this node have; None when nothing is, or there is only one."""
+    known = [reading for reading in readings if not isinstance(reading, Unknown)]
+    value, count = next(iter(Counter(known).most_common(1)), (None, 0))
+    if len(known) < 2 or 2 * count <= len(known):
+        return None
+    return Limit(value, "", f"{count} of {len(known)} rails of this node")
+
+
+def is_active(port: RdmaPort) -> bool:
+    """Whether the port is known to be in service."""
+    return port.state == ACTIVE
+
+
+def _ports(rdma: Rdma) -> list[tuple[RdmaDevice, RdmaPort]]:
+    """Every port of a real adapter: software devices (rxe, siw) have no PCI address."""
+    return [(device, port) for device in rdma.devices if device.address for port in device.ports]
+
+
+def _design(group: list[RdmaPort]) -> tuple[str, int | None]:
+    """The link layer of a group and the lanes that most of its ports have."""
+    lanes = Counter(port.lanes for port in group if isinstance(port.lanes, int))
+    return str(group[0].link_layer), lanes.most_common(1)[0][0] if lanes else None
+
+
+def _second_ports(rdma: Rdma) -> frozenset[str]:
+    boards: defaultdict[str, list[RdmaPort]] = defaultdict(list)
+    for device, port in _ports(rdma):
+        boards[device.address.rpartition(".")[0]].append(port)
+    return frozenset(
+        port.subject
+        for ports in boards.values()
+        if any(is_active(port) for port in ports)
+        for port in ports
+        if port.state == "DOWN"
+    )

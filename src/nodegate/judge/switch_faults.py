@@ -1,0 +1,60 @@
+"""SXids folded: one finding per NVSwitch and code; what follows the loss of a GPU is told as that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.judge.gpu_faults import Fault, gpu_faults, near, tell_unparsed
+from nodegate.judge.log_time import times
+from nodegate.judge.verdict import Verdict
+from nodegate.knowledge.tables import Lasts, Rule
+from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.judge.log_time import Moment
+    from nodegate.judge.verdicts import Verdicts
+    from nodegate.probe.kernel_log import KernelLog
+
+MAX_QUOTED = 80
+SXID = Rule(
+    name="SXid",
+    lasts=Lasts.BOOT,
+    delivery=Verdict.FAIL,
+    bootcheck=Verdict.FAIL,
+    meaning="an NVSwitch reports an error",
+    action="stop the jobs, then reset all GPUs and switches of the node together (nvidia-smi -r) or reboot",
+)
+
+
+def tell_switches(log: KernelLog, moment: Moment, verdicts: Verdicts) -> None:
+    """A finding for each switch and SXid; lines in an unknown form are told too."""
+    lost = [fault for fault in gpu_faults(log, moment) if fault.rule.code == FELL_OFF_THE_BUS]
+    groups: dict[tuple[str, int, str, bool], list[SwitchEvent]] = {}
+    events = list(switch_events(log.lines))
+    for event in events:
+        if isinstance(event, SwitchEvent):
+            key = (event.switch, event.code, event.severity, moment.earlier_boot(event.epoch_s))
+            groups.setdefault(key, []).append(event)
+    for group in groups.values():
+        _tell(group, next((fault for fault in lost if near(fault, group[0].epoch_s)), None), moment, verdicts)
+    tell_unparsed(events, "SXid", verdicts)
+
+
+def _tell(events: Sequence[SwitchEvent], lost: Fault | None, moment: Moment, verdicts: Verdicts) -> None:
+    first, last = events[0], events[-1]
+    fatal = first.severity == "Fatal" and lost is None
+    verdict, remark = moment.weigh(SXID, last.epoch_s, Verdict.FAIL if fatal else Verdict.WARN)
+    remark = f"follows the loss of {lost.subject}" if lost else remark
+    when = times(len(events), first.epoch_s, last.epoch_s)
+    word = first.severity or "no severity printed"
+    verdicts.found(
+        verdict,
+        subject=f"{first.switch} ({first.address})",
+        message=f'SXid {first.code} ({word}) {when}: "{first.text[:MAX_QUOTED]}"' + (f" ({remark})" if remark else ""),
+        remedy=SXID.action,
+        metric=f"SXid {first.code}",
+        value=len(events),
+        unit="lines",
+    )

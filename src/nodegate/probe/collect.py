@@ -1,0 +1,149 @@
+"""Collecting the facts of a node: run the probe over a session, check what comes back."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument
+from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.unknown import Why
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.transport.session import Output, Session
+
+__all__ = ["collect", "decode", "program"]
+
+_NOISE_BYTES = 64 << 10  # what a login may print before the document
+_NEXT_STEP = "run the probe by hand on the node, or see the evidence file for what it sent"
+_REASONS = frozenset(why.value for why in Why)
+
+
+def collect(
+    session: Session, *, timeout_s: float = 60.0, as_root: bool = False, sections: Sequence[str] | None = None
+) -> ProbeDocument:
+    """Bring the facts of a node in one round trip.
+
+    Args:
+        session: an open session with the node.
+        timeout_s: limit for the whole, in seconds; the probe itself ends before 60 s.
+        as_root: read as root (`sudo -n`), so that kernel log, foreign processes and ACS can be read.
+        sections: sections of the document to read; None: all.
+
+    Raises:
+        Unreachable: the connection broke, or the node has no python3 or no sudo.
+        CannotMeasure: the probe did not end in time or sent no good document.
+        UsageError: the controller has no good pynvml.
+    """
+    argv = [session.node.connection.python, *PYTHON_OPTIONS, "-"]
+    output = session.run(
+        argv,
+        timeout_s=timeout_s,
+        stdin=program(sections=sections),
+        as_root=as_root,
+        max_output_bytes=MAX_DOCUMENT_BYTES + _NOISE_BYTES,
+    )
+    received_epoch_s = time.time()
+    _check_end(output, timeout_s)
+    return decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
+
+
+def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:
+    """The document in what a node sent, or in a recording.
+
+    The document is one line; lines before it, that a login script may have printed, are left out.
+
+    Raises:
+        CannotMeasure: it is too large, no JSON, or not of the form of docs/probe-document.md.
+    """
+    if len(raw) > MAX_DOCUMENT_BYTES + _NOISE_BYTES:
+        raise CannotMeasure(f"the probe sent {len(raw)} bytes, more than {MAX_DOCUMENT_BYTES}", next_step=_NEXT_STEP)
+    document = _object(_parsed(raw), "the document")
+    if document.get("schema") != SCHEMA:
+        raise CannotMeasure(
+            f"the probe's document is {_quoted(document.get('schema'))}, expected {SCHEMA}",
+            next_step="use the same version of nodegate for the recording and the judgement",
+        )
+    sections = _object(document.get("sections"), "sections")
+    for name, section in sections.items():
+        _check_section(name, _object(section, f"section {_quoted(name)}"))
+    return ProbeDocument(
+        sections=sections,
+        uid=int(_number(document, "uid")),
+        epoch_s=_number(document, "epoch_s"),
+        duration_s=_number(document, "duration_s"),
+        received_epoch_s=received_epoch_s,
+        round_trip_s=round_trip_s,
+        raw=document,
+    )
+
+
+def _check_end(output: Output, timeout_s: float) -> None:
+    if output.timed_out:
+        raise CannotMeasure(
+            f"the probe did not end within {timeout_s:g} s",
+            next_step="look for processes in D state on the node (ps -eo pid,stat,wchan,comm)",
+        )
+    if output.exit_code != 0:
+        said = output.stderr.decode("utf-8", "replace").strip().splitlines()
+        how = "was cut off" if output.exit_code is None else f"ended with exit code {output.exit_code}"
+        raise CannotMeasure(f"the probe {how}: {_quoted(said[-1] if said else '')}", next_step=_NEXT_STEP)
+    if output.truncated:
+        raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
+
+
+def _parsed(raw: bytes) -> object:
+    text = raw.decode("utf-8", "replace").strip()
+    if not text:
+        raise CannotMeasure("the probe sent nothing", next_step=_NEXT_STEP)
+    start = text.rfind("\n{") + 1 if not text.startswith("{") else 0
+    try:
+        document = json.loads(text[start:], parse_constant=_refuse, parse_float=_finite)
+        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read but never written
+    except (ValueError, RecursionError) as error:
+        seen = f"{_quoted(text[:80])}: {_quoted(str(error))}"
+        raise CannotMeasure(f"the probe sent no JSON document: {seen}", next_step=_NEXT_STEP) from None
+    return document
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no JSON number")
+
+
+def _finite(written: str) -> float:
+    number = float(written)
+    if not math.isfinite(number):
+        raise ValueError(f"{written[:40]} is no finite number")
+    return number
+
+
+def _object(value: object, what: str) -> Mapping[str, object]:
+    if isinstance(value, Mapping):
+        return value
+    raise CannotMeasure(f"{what} is {type(value).__name__}, expected an object", next_step=_NEXT_STEP)
+
+
+def _check_section(name: str, section: Mapping[str, object]) -> None:
+    why = section.get("why")
+    if "data" in section or (isinstance(why, str) and why in _REASONS):
+        return
+    raise CannotMeasure(f"section {_quoted(name)} has neither data nor a known reason", next_step=_NEXT_STEP)
+
+
+def _number(document: Mapping[str, object], key: str) -> float:
+    value = document.get(key)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1 << 53:
+        return float(value)
+    raise CannotMeasure(f"the document's {key} is {_quoted(value)}, expected a number", next_step=_NEXT_STEP)
+
+
+def _quoted(value: object) -> str:
+    """A value of the node's as a message may show it: one printable line, bounded."""
+    text = value if isinstance(value, str) else repr(value) if isinstance(value, (int, float)) else type(value).__name__
+    return repr(text[:120])

@@ -1,0 +1,69 @@
+"""/var/log/fabricmanager.log: entries with their level; an entry may go on over lines without a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe.readings import address_in, shown
+from nodegate.unknown import Unknown
+
+MAX_TEXT = 1 << 20
+MAX_MESSAGE = 1000
+_ENTRY = re.compile(
+    r"\[(\w{3} [ 0-9]?[0-9] [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2})\] \[(\w{4,10})\] (?:\[tid [0-9]{1,10}\] )?(.*)"
+)
+_SWITCH_ERROR = re.compile(
+    r"detected NVSwitch (fatal|non-fatal) error ([0-9]{1,8}) on fid [0-9]{1,6} "
+    r"on NVSwitch pci bus id ([0-9A-Fa-f:.]{7,20}) physical id [0-9]{1,4} port ([0-9]{1,4})"
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry. `when` is the node's local time as written; `level` is INFO, WARNING, ERROR or CRITICAL."""
+
+    when: str
+    level: str
+    message: str
+
+
+@dataclass(frozen=True)
+class SwitchError:
+    """An NVSwitch error: an SXid that the fabric manager reports."""
+
+    fatal: bool
+    sxid: int
+    address: str
+    port: int
+
+
+def parse_log(written: str) -> tuple[Entry, ...]:
+    """All entries, oldest first. A log that begins in the middle of an entry (its tail was read) loses that entry.
+
+    Raises:
+        CannotMeasure: it holds no entry at all.
+    """
+    found: list[Entry] = []
+    for line in written[-MAX_TEXT:].splitlines():
+        if match := _ENTRY.fullmatch(line.rstrip()):
+            found.append(Entry(match[1], match[2], shown(match[3], MAX_MESSAGE)))
+        elif line.strip() and found:
+            last = found[-1]
+            found[-1] = Entry(last.when, last.level, shown(f"{last.message} {line.strip()}", MAX_MESSAGE))
+    if not found:
+        first = next((line for line in written[:MAX_TEXT].splitlines() if line.strip()), "")
+        what = f"holds no entry: {shown(first, 120)}" if first else "is empty"
+        raise CannotMeasure(f"the fabric manager's log {what}", next_step="read /var/log/fabricmanager.log on the node")
+    return tuple(found)
+
+
+def switch_error(entry: Entry) -> SwitchError | None:
+    """The NVSwitch error that an entry reports, or None when it reports none."""
+    match = _SWITCH_ERROR.fullmatch(entry.message)
+    if match is None:
+        return None
+    address = address_in(match[3])
+    name = shown(match[3]) if isinstance(address, Unknown) else address
+    return SwitchError(match[1] == "fatal", int(match[2]), name, int(match[4]))

@@ -1,0 +1,243 @@
+"""Controller side of the guard: one request sent, its frames read, within limits of time and size."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shlex
+import struct
+import time
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from nodegate.errors import Unreachable
+from nodegate.transport.session import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nodegate.transport.channel import Channel
+
+# One line without ', ! or newline, so that sh, bash, csh and fish all read it alike between single quotes.
+BOOT = (
+    'import sys;sys.version_info<(3,6) and sys.exit("nodegate-guard: needs Python 3.6, this is %d.%d"'
+    '%sys.version_info[:2]);I=open(0,"rb",closefd=False);'
+    'exec(compile(I.read(int(I.readline())),"nodegate-guard","exec"));main(I)'
+)
+SUDO = 'LC_ALL=C;export LC_ALL;test "$(id -u)" = 0 && exec "$@";exec sudo -n -- "$@"'
+MAX_NOISE_BYTES = 1 << 20  # what a login may print before us
+MAX_FRAME_BYTES = 1 << 20
+POLL_S = 0.5
+END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network some
+FRAME_HEAD = struct.Struct(">cI")
+
+
+@cache
+def node_source(name: str) -> bytes:
+    """The source of a module of this package that runs on nodes."""
+    return resources.files("nodegate.transport").joinpath(name).read_bytes()
+
+
+def guard_argv(python: str, *, as_root: bool) -> list[str]:
+    """The command that starts a guard; as root by sudo where the login is not root."""
+    argv = [python, "-I", "-S", "-c", BOOT, "nodegate-guard"]
+    return ["sh", "-c", SUDO, "nodegate-sudo", *argv] if as_root else argv
+
+
+def guard_command(python: str, *, as_root: bool) -> str:
+    """`guard_argv` as one line for the login shell."""
+    return "exec " + shlex.join(guard_argv(python, as_root=as_root))
+
+
+@dataclass(frozen=True)
+class Request:
+    """One program to run: see `Session.run`."""
+
+    argv: Sequence[str]
+    timeout_s: float
+    stdin: bytes = b""
+    as_root: bool = False
+    max_output_bytes: int = 4 << 20
+    marker: str = field(default_factory=lambda: f"nodegate-{secrets.token_hex(16)}")
+
+    def encode(self) -> bytes:
+        """What goes to the guard's standard input: its source, the request, the program's standard input."""
+        source = node_source("guard.py")
+        head = json.dumps(
+            {
+                "argv": list(self.argv),
+                "timeout_s": self.timeout_s,
+                "max_output_bytes": self.max_output_bytes,
+                "marker": self.marker,
+                "stdin_bytes": len(self.stdin),
+            }
+        ).encode()
+        return b"%d\n%s%d\n%s%s" % (len(source), source, len(head), head, self.stdin)
+
+
+class Frames:
+    """Takes the guard's frames out of a stream that may start with a login's noise."""
+
+    def __init__(self, marker: str) -> None:
+        self._marker = marker.encode() + b"\n"
+        self._buffer = bytearray()
+        self.started = False
+
+    @property
+    def noise(self) -> bytes:
+        """What came before the guard, when no guard came."""
+        return b"" if self.started else bytes(self._buffer[:2000])
+
+    def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The frames that are complete now: kind and bytes. Raises ValueError where it is no guard that speaks."""
+        self._buffer += data
+        if not self.started:
+            head, marker, rest = self._buffer.partition(self._marker)
+            if not marker:
+                if len(head) > MAX_NOISE_BYTES:
+                    raise ValueError(f"the login printed more than {MAX_NOISE_BYTES} bytes before our program started")
+                return
+            self.started, self._buffer = True, rest
+        while len(self._buffer) >= FRAME_HEAD.size:
+            kind, size = FRAME_HEAD.unpack_from(self._buffer)
+            if kind not in b"OEX" or size > MAX_FRAME_BYTES:
+                raise ValueError("what came back is not in the guard's form")
+            if len(self._buffer) < FRAME_HEAD.size + size:
+                return
+            yield kind, bytes(self._buffer[FRAME_HEAD.size : FRAME_HEAD.size + size])
+            del self._buffer[: FRAME_HEAD.size + size]
+
+
+class Call:
+    """One guard at work: `start`, then `output`, or `line` for a program that stays."""
+
+    def __init__(self, channel: Channel, request: Request, *, node: str, python: str) -> None:
+        self.channel, self.request, self.node, self.python = channel, request, node, python
+        self._frames = Frames(request.marker)
+        self._kept = {b"O": bytearray(), b"E": bytearray()}
+        self._truncated = False
+        self._end: bytes | None = None
+        self._started_s = time.monotonic()
+
+    def start(self) -> None:
+        """Send the request. A guard that never came is told by `output`, which knows why."""
+        try:
+            self.channel.send(self.request.encode())
+        except TimeoutError:
+            raise self._silent("did not take our program") from None
+        except OSError:
+            return
+
+    def output(self) -> Output:
+        """Wait for the end."""
+        while self._end is None and self._advance():
+            pass
+        if self._end is None:
+            raise self._why_it_broke()
+        end = _End.parse(self._end)
+        return Output(
+            stdout=bytes(self._kept[b"O"]),
+            stderr=bytes(self._kept[b"E"]),
+            exit_code=end.exit_code,
+            duration_s=time.monotonic() - self._started_s,
+            timed_out=end.timed_out,
+            truncated=end.truncated or self._truncated,
+            stuck=end.stuck,
+        )
+
+    def line(self) -> str:
+        """The first line of a program's standard output; empty when it ended without one."""
+        while b"\n" not in self._kept[b"O"] and self._end is None and self._advance():
+            pass
+        if self._end is None and b"\n" not in self._kept[b"O"]:
+            raise self._why_it_broke()
+        return bytes(self._kept[b"O"]).partition(b"\n")[0].decode("utf-8", "replace")
+
+    def _advance(self) -> bool:
+        """Take what comes next; False at the end of the stream."""
+        left_s = self._started_s + self.request.timeout_s + END_S - time.monotonic()
+        if left_s <= 0:
+            raise self._silent(f"did not answer within {self.request.timeout_s + END_S:.0f} s")
+        try:
+            data = self.channel.receive(min(left_s, POLL_S))
+            for kind, piece in self._frames.feed(data or b""):
+                self._take(kind, piece)
+        except ValueError as error:
+            raise self._unreachable("dropped", str(error), "look at what the login prints (.bashrc, motd)") from None
+        except OSError:
+            return False
+        return data != b""
+
+    def _take(self, kind: bytes, piece: bytes) -> None:
+        if kind == b"X":
+            self._end = piece
+            return
+        room = self.request.max_output_bytes - len(self._kept[kind])
+        self._truncated = self._truncated or len(piece) > room
+        self._kept[kind] += piece[:room]
+
+    def _why_it_broke(self) -> Unreachable:
+        status = self.channel.exit_status(5.0)
+        said = printable(self.channel.stderr())
+        if self._frames.started or status is None:
+            reason = f"the connection broke while it ran {printable(self.request.argv[0].encode(), 100)}"
+            return self._unreachable("dropped", reason, "see whether the node rebooted, hung or lost its network")
+        if self.request.as_root and "sudo:" in said:
+            return self._no_sudo(said)
+        said = said or printable(self._frames.noise)
+        return self._unreachable(
+            "no-python",
+            f"{self.python} did not start there (exit {status}{': ' + said if said else ''})",
+            "install python3 (3.6 or newer) on it, or name it with ansible_python_interpreter in the inventory",
+        )
+
+    def _no_sudo(self, said: str) -> Unreachable:
+        if f"{self.python}: command not found" in said:
+            step = "give the interpreter's full path with ansible_python_interpreter in the inventory"
+            return self._unreachable("no-python", f"sudo finds no {self.python}", step)
+        if "password is required" in said:
+            reason = "sudo wants a password"
+        elif re.search(r"sudo: *(command )?not found", said):
+            reason = "there is no sudo and the login is not root"
+        else:
+            reason = f"sudo refused: {said}"
+        step = "let the login run python3 by sudo without a password (sudoers: NOPASSWD), or log in as root"
+        return self._unreachable("no-sudo", reason, step)
+
+    def _silent(self, what: str) -> Unreachable:
+        return self._unreachable("timeout", f"the node {what}", "look at its console: it may hang")
+
+    def _unreachable(self, kind: str, reason: str, next_step: str) -> Unreachable:
+        return Unreachable(kind, f"{self.node}: {reason}", next_step=next_step)
+
+
+@dataclass(frozen=True)
+class _End:
+    """The guard's last word."""
+
+    exit_code: int | None
+    timed_out: bool
+    truncated: bool
+    stuck: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, data: bytes) -> _End:
+        try:
+            end = json.loads(data)
+            code = end["exit"]
+            stuck = tuple(printable(str(line).encode(), 100) for line in end["stuck"][:20])
+            exit_code = None if code is None else int(code)
+            return cls(exit_code, end["timed_out"] is True, end["truncated"] is True, stuck)
+        except (ValueError, TypeError, KeyError, LookupError, RecursionError) as error:
+            what = f"what came back is not in the guard's form: {type(error).__name__}"
+            raise Unreachable("dropped", what, next_step="see what stands between us and the node's python3") from None
+
+
+def printable(text: bytes, limit: int = 300) -> str:
+    """One line of what a node sent, without control characters, cut to `limit` characters."""
+    line = " ".join(text.decode("utf-8", "replace").split())
+    line = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    return line if len(line) <= limit else line[: limit - 1] + "\N{HORIZONTAL ELLIPSIS}"

@@ -1,0 +1,125 @@
+"""What all sessions with a guard on the node share: run, lock, close."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.transport.call import Call, Request, node_source, printable
+from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.node import Node
+    from nodegate.transport.channel import Channel
+
+CLOSE_S = 8.0  # a guard needs up to 5 s to end what it started
+
+
+class GuardedSession(ABC):
+    """A session that starts one guard for each program. Safe to use from several threads."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self._open: set[Call] = set()
+        self._held: set[Call] = set()  # those that hold the lock
+        self._changed = threading.Condition()
+        self._closed = False
+
+    @abstractmethod
+    def _channel(self, *, as_root: bool) -> Channel:
+        """Start a guard on the node. Raises Unreachable."""
+
+    def _disconnect(self) -> None:  # noqa: B027 - a local session has nothing to disconnect
+        """End the connection itself."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        stdin: bytes = b"",
+        as_root: bool = False,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> Output:
+        """See `Session.run`."""
+        call = self._start(Request(argv, timeout_s, stdin, as_root, max_output_bytes))
+        try:
+            return call.output()
+        finally:
+            self._finish(call)
+
+    def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
+        """See `Session.hold_lock`."""
+        connection = self.node.connection
+        argv = [connection.python, "-I", "-S", "-c", node_source("lock.py").decode() + "\nmain(*sys.argv[1:])"]
+        call = self._start(Request([*argv, path, who or this_run()], limit_s, as_root=connection.become))
+        word, _, rest = "", "", ""
+        try:
+            word, _, rest = call.line().partition(" ")
+        finally:
+            if word != "held":
+                self._finish(call)
+        if word == "held":
+            with self._changed:
+                self._open.discard(call)
+                self._held.add(call)
+            return NodeLock(rest, lambda: self._give_back(call))
+        if word == "busy":
+            return Busy(printable(rest.encode(), 200) or "another run")
+        raise CannotMeasure(f"{self.node.name}: no lock could be taken: {rest}", next_step="make /run/lock writable")
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            running, held = list(self._open), list(self._held)
+        for call in running + held:
+            call.channel.end_input()
+        for call in held:
+            self._give_back(call)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._open, CLOSE_S)
+        self._disconnect()
+
+    def _start(self, request: Request) -> Call:
+        if self._closed:
+            raise Unreachable("dropped", f"{self.node.name}: the session is closed", next_step="open a new one")
+        channel = self._channel(as_root=request.as_root)
+        call = Call(channel, request, node=self.node.name, python=self.node.connection.python)
+        with self._changed:
+            self._open.add(call)
+        call.start()
+        return call
+
+    def _finish(self, call: Call) -> None:
+        call.channel.close()
+        with self._changed:
+            self._open.discard(call)
+            self._changed.notify_all()
+
+    def _give_back(self, call: Call) -> None:
+        with self._changed:
+            if call not in self._held:
+                return
+            self._held.discard(call)
+        call.channel.end_input()
+        with contextlib.suppress(Unreachable):
+            call.output()
+        call.channel.close()
+
+
+def this_run() -> str:
+    """Who we are, for the one who finds the node busy."""
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()} since {since}"

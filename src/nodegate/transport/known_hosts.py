@@ -1,0 +1,149 @@
+"""known_hosts files: hashed and plain names, wildcards, ports, @revoked and @cert-authority lines."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fcntl
+import hashlib
+import hmac
+import os
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Kind = Literal["host", "cert-authority", "revoked"]
+MARKERS: dict[str, Kind] = {"@cert-authority": "cert-authority", "@revoked": "revoked"}
+
+
+def fingerprint(blob: bytes) -> str:
+    """A public key as ssh shows it: SHA256:..."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line: the key that hosts of these names have. `origin` is file:line."""
+
+    kind: Kind
+    names: str
+    key_type: str
+    blob: bytes = field(repr=False)
+    origin: str
+
+    def covers(self, name: str) -> bool:
+        """Whether the line speaks of this host (`name` in lower case, `[name]:port` for another port than 22)."""
+        if self.names.startswith("|1|"):
+            return _is_hash_of(self.names, name)
+        matched = False
+        for pattern in self.names.lower().split(","):
+            if pattern.startswith("!"):
+                if _wildcard(pattern[1:]).fullmatch(name):
+                    return False
+            elif pattern == name or (("*" in pattern or "?" in pattern) and _wildcard(pattern).fullmatch(name)):
+                matched = True
+        return matched
+
+
+@lru_cache(maxsize=1024)
+def _wildcard(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."))
+
+
+def _is_hash_of(hashed: str, name: str) -> bool:
+    try:
+        _, _, salt, digest = hashed.split("|")
+        wanted = hmac.digest(base64.b64decode(salt), name.encode(), "sha1")
+        return hmac.compare_digest(wanted, base64.b64decode(digest))
+    except ValueError:
+        return False
+
+
+def parse(text: str, file: str) -> list[Entry]:
+    """The entries of a file. Lines that are none are passed over, as ssh does."""
+    entries = []
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        kind: Kind = "host"
+        if words and words[0].startswith("@"):
+            marker = MARKERS.get(words.pop(0))
+            if marker is None:
+                continue
+            kind = marker
+        if len(words) < 3 or words[0].startswith("#"):
+            continue
+        try:
+            blob = base64.b64decode(words[2], validate=True)
+        except (binascii.Error, ValueError):
+            continue
+        entries.append(Entry(kind, words[0], words[1], blob, f"{file}:{number}"))
+    return entries
+
+
+@dataclass(frozen=True)
+class KnownHosts:
+    """The entries of some files, found by name without reading them all."""
+
+    exact: dict[str, list[Entry]]
+    patterns: list[Entry]
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> KnownHosts:
+        """Sort the entries: plain names into a table, the rest to be tried one by one."""
+        exact: dict[str, list[Entry]] = {}
+        patterns = []
+        for entry in entries:
+            if re.search(r"[|*?!]", entry.names):
+                patterns.append(entry)
+            else:
+                for name in entry.names.lower().split(","):
+                    exact.setdefault(name, []).append(entry)
+        return cls(exact, patterns)
+
+    def find(self, name: str) -> list[Entry]:
+        """The lines that speak of a host."""
+        return [*self.exact.get(name, ()), *(entry for entry in self.patterns if entry.covers(name))]
+
+
+def load(files: Sequence[str]) -> list[KnownHosts]:
+    """The known_hosts files that are there. A file is parsed once, and again when it changed."""
+    found = []
+    for file in files:
+        try:
+            status = Path(file).stat()
+        except OSError:
+            continue
+        found.append(_load(file, status.st_mtime_ns, status.st_size))
+    return found
+
+
+@lru_cache(maxsize=32)
+def _load(file: str, mtime_ns: int, size: int) -> KnownHosts:  # noqa: ARG001 - the cache's key
+    try:
+        return KnownHosts.of(parse(Path(file).read_text(encoding="utf-8", errors="replace"), file))
+    except OSError:
+        return KnownHosts({}, [])
+
+
+def add(file: Path, name: str, key_type: str, blob: bytes) -> list[Entry]:
+    """Append a host's key, one whole line, unless the file knows the host by now (another thread, another process).
+
+    Returns:
+        What the file says of the host afterwards.
+    """
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "r+b", buffering=0) as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        text = handle.read() or b""
+        known = KnownHosts.of(parse(text.decode("utf-8", "replace"), str(file))).find(name)
+        if known:
+            return known
+        line = f"{name} {key_type} {base64.b64encode(blob).decode()}\n".encode()
+        handle.write(line if not text or text.endswith(b"\n") else b"\n" + line)
+    return [Entry("host", name, key_type, blob, str(file))]

@@ -1,0 +1,26 @@
+"""The machine that we run on, under the same guard as a node over SSH."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import Unreachable
+from nodegate.transport.call import guard_argv
+from nodegate.transport.channel import PipeChannel
+from nodegate.transport.guarded import GuardedSession
+
+if TYPE_CHECKING:
+    from nodegate.transport.channel import Channel
+
+
+class LocalSession(GuardedSession):
+    """Programs of this machine, ended with us as on a node."""
+
+    def _channel(self, *, as_root: bool) -> Channel:
+        argv = guard_argv(self.node.connection.python, as_root=as_root)
+        try:
+            return PipeChannel(argv)
+        except OSError as error:
+            reason = f"{self.node.name}: {argv[0]} did not start: {error.strerror}"
+            step = "install python3 (3.6 or newer), or name it with ansible_python_interpreter in the inventory"
+            raise Unreachable("no-python", reason, next_step=step) from None

@@ -1,0 +1,79 @@
+"""A node that was recorded: nothing runs, each measurement comes from a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from nodegate.errors import CannotMeasure
+from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.node import Node
+
+MAX_RECORDING_BYTES = 32 << 20
+PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+@=,\[\]-]*")
+
+
+class ReplaySession:
+    """The recordings of one node: `<recordings>/<node>/<measurement>.json`."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def recording(self, measurement: str) -> bytes:
+        """What was recorded of a measurement, at most 32 MiB.
+
+        Raises:
+            CannotMeasure: there is no such recording, or it cannot be read.
+        """
+        if not PLAIN_NAME.fullmatch(self.node.name) or not PLAIN_NAME.fullmatch(measurement):
+            raise self._cannot(f"{self.node.name!r}/{measurement!r} cannot be the name of a recording", "rename it")
+        path = Path(self.node.connection.recordings) / self.node.name / f"{measurement}.json"
+        try:
+            with path.open("rb") as file:
+                data = file.read(MAX_RECORDING_BYTES + 1)
+        except FileNotFoundError:
+            raise self._cannot(
+                f"{measurement} was not recorded ({path})", "record it, or leave the check out"
+            ) from None
+        except OSError as error:
+            raise self._cannot(f"{path}: {error.strerror}", "make the recording readable") from None
+        if len(data) > MAX_RECORDING_BYTES:
+            raise self._cannot(f"{path} has more than {MAX_RECORDING_BYTES >> 20} MiB", "record it again, capped")
+        return data
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,  # noqa: ARG002 - the Protocol's
+        stdin: bytes = b"",  # noqa: ARG002
+        as_root: bool = False,  # noqa: ARG002
+        max_output_bytes: int = MAX_OUTPUT_BYTES,  # noqa: ARG002
+    ) -> NoReturn:
+        """Nothing runs on a recording.
+
+        Raises:
+            CannotMeasure: always.
+        """
+        raise self._cannot(f"a recorded node runs nothing ({argv[0]})", "measure it on the node itself")
+
+    def hold_lock(
+        self,
+        path: str = LOCK_PATH,
+        *,
+        who: str = "",  # noqa: ARG002
+        limit_s: float = LOCK_LIMIT_S,  # noqa: ARG002
+    ) -> NodeLock | Busy:
+        """Always held: reading a recording disturbs nobody."""
+        return NodeLock(path, lambda: None)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def _cannot(self, reason: str, next_step: str) -> CannotMeasure:
+        return CannotMeasure(f"{self.node.name}: {reason}", next_step=next_step)

@@ -1,0 +1,503 @@
+"""What the GPU checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
+
+from __future__ import annotations
+
+import pytest
+from support.judging import Case, assert_case
+
+from nodegate.demo.machine import Machine
+from nodegate.judge.verdict import Verdict
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+_CYCLE = "power-cycle the node (a reboot may not be enough); if it stays, reseat or replace the GPU"
+_ROOT = "log in as root or run inside the job: the login's device cgroup hides it"
+_RESET = "drain the node, then"
+_SPEC = "hgx-h100-8.yaml gpu.count: NVIDIA HGX H100 8-GPU board"
+
+
+def hide(machine: Machine, *indices: int) -> None:
+    """As sshd's device cgroup does it: the device node refuses, NVML leaves the GPU out and closes the gap."""
+    nvml = machine.sections["nvml"]
+    for index in indices:
+        machine.sections["driver"]["devices"][f"nvidia{index}"] = "EPERM"
+    nvml["gpus"] = [gpu for gpu in nvml["gpus"] if gpu["index"] not in indices]
+    nvml["count"] = len(nvml["gpus"])
+    for number, gpu in enumerate(nvml["gpus"]):
+        gpu["index"] = number
+
+
+def refuse(machine: Machine, index: int, why: str, detail: str) -> None:
+    """NVML lists the GPU and gives no handle."""
+    gpu = machine.sections["nvml"]["gpus"][index]
+    gpu.clear()
+    gpu.update(index=index, handle={"why": why, "detail": detail})
+
+
+def leave_out(machine: Machine, index: int) -> None:
+    """NVML alone does not list the GPU."""
+    nvml = machine.sections["nvml"]
+    nvml["gpus"] = [gpu for gpu in nvml["gpus"] if gpu["index"] != index]
+    nvml["count"] -= 1
+
+
+def unbind(machine: Machine, index: int, driver: str = "") -> None:
+    """The driver did not take the GPU: it is on PCIe only."""
+    machine.set_pci(machine.gpu_address(index), "driver", driver)
+    machine.sections["driver"]["gpus"].pop(machine.gpu_address(index))
+    machine.sections["driver"]["devices"].pop(f"nvidia{index}")
+    leave_out(machine, index)
+
+
+def unload(machine: Machine) -> None:
+    """The module is not there."""
+    machine.set("driver", "loaded", False)
+    for index in range(8):
+        machine.set_pci(machine.gpu_address(index), "driver", "")
+
+
+def in_a_container(machine: Machine, *shown: int) -> None:
+    """PCIe shows every GPU of the host, the driver's files and NVML only those of the container."""
+    for index in set(range(8)) - set(shown):
+        machine.sections["driver"]["gpus"].pop(machine.gpu_address(index))
+        machine.sections["driver"]["devices"].pop(f"nvidia{index}")
+        leave_out(machine, index)
+
+
+def log(machine: Machine, *lines: str, ago_s: float = 60.0) -> None:
+    for number, line in enumerate(lines):
+        machine.kernel(line, ago_s=ago_s - number * 0.001)
+
+
+def every(machine: Machine, path: str, value: object) -> None:
+    for index in range(8):
+        machine.set_gpu(index, path, value)
+
+
+COUNT = (
+    Case("all there", "gpu.count", PASS, "GPUs: on PCIe 8 GPUs (and 1 more)"),
+    Case(
+        "one is not there at all",
+        "gpu.count",
+        FAIL,
+        f"GPUs: on PCIe 7 GPUs, expected 8 GPUs ({_SPEC}) - look for the slot that PCIe does not list; power-cycle the "
+        "node; if it stays, reseat or replace the GPU (and 1 more)",
+        lambda machine: machine.remove_gpu(3),
+    ),
+    Case(
+        "one is lost",
+        "gpu.count",
+        FAIL,
+        f"GPUs: answering 7 GPUs, expected 8 GPUs ({_SPEC}) - see the findings of gpu.lost and gpu.bound for which and "
+        "why",
+        lambda machine: machine.lose_gpu(3),
+    ),
+    Case(
+        "two are hidden from this login",
+        "gpu.count",
+        ERROR,
+        f"GPUs: the number that answers is unknown (2 of 8 are hidden from this login) - {_ROOT}",
+        lambda machine: hide(machine, 2, 5),
+    ),
+    Case(
+        "the inventory says four",
+        "gpu.count",
+        FAIL,
+        "GPUs: on PCIe 8 GPUs, expected 4 GPUs (inventory hosts.yaml:3) - look for the slot that PCIe does not list; "
+        "power-cycle the node; if it stays, reseat or replace the GPU (and 1 more)",
+        expected={"gpus": 4},
+    ),
+    Case(
+        "a server of free choice, and the inventory says nothing",
+        "gpu.count",
+        SKIP,
+        "not judged: no limit gpu.count for platform l40s",
+        machine=Machine.pcie_l40s,
+    ),
+    Case(
+        "a server of free choice, and the inventory says eight",
+        "gpu.count",
+        PASS,
+        "GPUs: on PCIe 8 GPUs (and 1 more)",
+        machine=Machine.pcie_l40s,
+        expected={"gpus": 8},
+    ),
+)
+
+LOST = (
+    Case("all answer", "gpu.lost", PASS, "{gpu0}: answers (and 7 more)"),
+    Case(
+        "one fell off the bus",
+        "gpu.lost",
+        FAIL,
+        f"GPU 3 ({{adr3}}, {{uuid3}}): lost: PCIe configuration space reads all ff - {_CYCLE}",
+        lambda machine: machine.lose_gpu(3),
+    ),
+    Case(
+        "NVML knows no more than Unknown Error, PCIe still answers",
+        "gpu.lost",
+        FAIL,
+        f"GPU 5 ({{adr5}}, {{uuid5}}): lost: NVML cannot read it: failed: NVML 999: Unknown Error - {_CYCLE}",
+        lambda machine: refuse(machine, 5, "failed", "NVML 999: Unknown Error"),
+    ),
+    Case(
+        "NVML gives a handle, and every call says lost",
+        "gpu.lost",
+        FAIL,
+        f"{{gpu5}}: lost: NVML cannot read it: lost: NVML 15 - {_CYCLE}",
+        lambda machine: [
+            machine.set_gpu(5, key, {"why": "lost", "detail": "NVML 15"}) for key in ("temperature_c", "power_mw")
+        ],
+    ),
+    Case(
+        "NVML lists one that PCIe does not",
+        "gpu.lost",
+        ERROR,
+        "{gpu3}: its state is unknown (NVML lists it, /sys/bus/pci does not) - see the evidence file for what the node "
+        "answered",
+        lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
+    ),
+    Case(
+        "the driver lists it and NVML does not",
+        "gpu.lost",
+        FAIL,
+        f"GPU at {{adr3}}, {{uuid3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE}",
+        lambda machine: leave_out(machine, 3),
+    ),
+    Case(
+        "the driver did not take it",
+        "gpu.lost",
+        FAIL,
+        "GPU at {adr3}: not driven: no driver bound - see the finding of gpu.bound",
+        lambda machine: unbind(machine, 3),
+    ),
+    Case(
+        "healthy ones are hidden from this login by the device cgroup: never lost",
+        "gpu.lost",
+        ERROR,
+        "GPU at {adr2}, {uuid2}: its state is unknown (hidden: /dev/nvidia2, /dev/nvidia5 refused with EPERM) - "
+        f"{_ROOT} (and 1 more)",
+        lambda machine: hide(machine, 2, 5),
+    ),
+    Case(
+        "NVML counts it and may not open it: never lost",
+        "gpu.lost",
+        ERROR,
+        "GPU 1 ({adr1}, {uuid1}): its state is unknown (hidden: NVML may not open it: denied: NVML 4) - " + _ROOT,
+        lambda machine: refuse(machine, 1, "denied", "NVML 4"),
+    ),
+    Case(
+        "a container shows two of eight: never lost",
+        "gpu.lost",
+        ERROR,
+        "GPU at {adr2}: its state is unknown (hidden: the driver is bound to {adr2} and /proc/driver/nvidia does not "
+        f"show it: a container) - {_ROOT} (and 5 more)",
+        lambda machine: in_a_container(machine, 0, 1),
+    ),
+    Case(
+        "NVML gives no answer for one",
+        "gpu.lost",
+        ERROR,
+        "GPU 6 ({adr6}, {uuid6}): its state is unknown (NVML gave no answer: timeout: 5 s) - see the evidence file for "
+        "what the node answered",
+        lambda machine: refuse(machine, 6, "timeout", "5 s"),
+    ),
+    Case(
+        "a lost one is named even where others are hidden",
+        "gpu.lost",
+        FAIL,
+        f"GPU at {{adr3}}, {{uuid3}}: lost: PCIe configuration space reads all ff - {_CYCLE}",
+        lambda machine: (machine.lose_gpu(3), hide(machine, 2, 3)),
+    ),
+    Case(
+        "NVML cannot be had",
+        "gpu.lost",
+        ERROR,
+        "gpu01: nvml could not be read: timeout: 10 s; nvidia_smi could not be read: missing: the node sent no "
+        "nvidia_smi - the driver may hang: look at the kernel log, then reboot the node",
+        lambda machine: machine.section_fails("nvml", "timeout", "10 s"),
+    ),
+)
+
+ON_BUS = (
+    Case("all answer", "gpu.on_bus", PASS, "GPU at {adr0}: answer on PCIe yes (and 7 more)"),
+    Case(
+        "one fell off the bus, and NVML hangs",
+        "gpu.on_bus",
+        FAIL,
+        f"GPU at {{adr3}}: answer on PCIe no, expected yes - {_CYCLE}",
+        lambda machine: (machine.lose_gpu(3), machine.section_fails("nvml", "hung", "10 s")),
+    ),
+    Case(
+        "revision ff alone",
+        "gpu.on_bus",
+        FAIL,
+        f"GPU at {{adr3}}: answer on PCIe no, expected yes - {_CYCLE}",
+        lambda machine: machine.set_pci(machine.gpu_address(3), "revision", "0xff"),
+    ),
+    Case(
+        "the configuration space may not be read",
+        "gpu.on_bus",
+        ERROR,
+        "GPU at {adr3}: answer on PCIe is unknown (denied: config) - see the evidence file for what the node answered",
+        lambda machine: machine.set_pci(machine.gpu_address(3), "config", {"why": "denied", "detail": "config"}),
+    ),
+    Case(
+        "no NVIDIA GPU on PCIe",
+        "gpu.on_bus",
+        ERROR,
+        "gpu01: PCIe lists no NVIDIA GPU - see gpu.count; is this a GPU node?",
+        lambda machine: machine.sections["pci"].clear(),
+    ),
+)
+
+BOUND = (
+    Case("all bound", "gpu.bound", PASS, "nvidia module: loaded yes (and 8 more)"),
+    Case(
+        "the driver did not take one",
+        "gpu.bound",
+        FAIL,
+        "GPU at {adr3}: bound driver none, expected nvidia - read the kernel log for NVRM lines of this address; "
+        "reboot; if it stays, replace the GPU",
+        lambda machine: unbind(machine, 3),
+    ),
+    Case(
+        "one is given to a virtual machine",
+        "gpu.bound",
+        FAIL,
+        "GPU at {adr3}: bound driver vfio-pci, expected nvidia - read the kernel log for NVRM lines of this address; "
+        "reboot; if it stays, replace the GPU",
+        lambda machine: unbind(machine, 3, "vfio-pci"),
+    ),
+    Case(
+        "the driver is not loaded",
+        "gpu.bound",
+        FAIL,
+        "nvidia module: loaded no, expected yes - modprobe nvidia; if it does not load, read the kernel log for why "
+        "(and 8 more)",
+        unload,
+    ),
+    Case(
+        "PCIe cannot be read",
+        "gpu.bound",
+        ERROR,
+        "gpu01: pci could not be read: timeout: 5 s - the node answers slowly: look at its load and kernel log, then "
+        "run again",
+        lambda machine: machine.section_fails("pci", "timeout", "5 s"),
+    ),
+)
+
+OFF_BUS = (
+    Case("nothing said", "gpu.fallen_off_bus", PASS, "kernel log: no GPU fell off the bus (journal)"),
+    Case(
+        "with an Xid, and the serial number on the board's line",
+        "gpu.fallen_off_bus",
+        FAIL,
+        f"GPU at 0000:5d:00 (serial 1654922006536): fell off the bus - {_CYCLE}",
+        lambda machine: log(
+            machine,
+            "NVRM: GPU at PCI:0000:5d:00: GPU-51b0e0a4-3c1f-4d57-9c11-2f0d7c1a9a55",
+            "NVRM: GPU Board Serial Number: 1654922006536",
+            "NVRM: Xid (PCI:0000:5d:00): 79, pid=4711, name=python3, GPU has fallen off the bus.",
+            "NVRM: GPU 0000:5d:00.0: GPU has fallen off the bus.",
+        ),
+    ),
+    Case(
+        "without an Xid, and the serial number on a line of its own",
+        "gpu.fallen_off_bus",
+        FAIL,
+        f"GPU at 0001:9b:00 (serial 1654922006537): fell off the bus - {_CYCLE}",
+        lambda machine: log(
+            machine,
+            "NVRM: GPU 0001:9b:00.0: GPU has fallen off the bus.",
+            "NVRM: GPU 0001:9b:00.0: GPU serial number is 1654922006537.",
+        ),
+    ),
+    Case(
+        "refused when the driver started",
+        "gpu.fallen_off_bus",
+        FAIL,
+        f"GPU at 0000:5d:00: fell off the bus - {_CYCLE}",
+        lambda machine: log(
+            machine,
+            "NVRM: The NVIDIA GPU 0000:5d:00.0 (PCI ID: 10de:2330) installed in this system has fallen off the bus and "
+            "is not responding to commands.",
+        ),
+    ),
+    Case(
+        "a MIG instance's Xid of another kind",
+        "gpu.fallen_off_bus",
+        PASS,
+        "kernel log: no GPU fell off the bus (journal)",
+        lambda machine: log(machine, "NVRM: Xid (PCI:0000:5d:00 GPU-I:05): 43, pid=79, name=python3, Ch 00000008"),
+    ),
+    Case(
+        "before the node was started again",
+        "gpu.fallen_off_bus",
+        PASS,
+        "kernel log: no GPU fell off the bus (journal)",
+        lambda machine: log(
+            machine, "NVRM: Xid (PCI:0000:5d:00): 79, pid=1, name=x, GPU has fallen off the bus.", ago_s=30 * 86400.0
+        ),
+    ),
+    Case(
+        "no log can be read",
+        "gpu.fallen_off_bus",
+        ERROR,
+        "gpu01: kernel_log could not be read: denied: dmesg - run as root, or set ansible_become for this node, or let "
+        "the login read the journal (group systemd-journal)",
+        lambda machine: machine.section_fails("kernel_log", "denied", "dmesg"),
+    ),
+)
+
+WORD_OF_THE_GPU = (
+    Case(
+        "a driver that tells no recovery action",
+        "gpu.recovery_action",
+        SKIP,
+        "{gpu0}: recovery action is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+    ),
+    Case(
+        "none needed",
+        "gpu.recovery_action",
+        PASS,
+        "{gpu0}: recovery action none (and 7 more)",
+        lambda machine: every(machine, "recovery_action", 0),
+    ),
+    Case(
+        "reset asked for",
+        "gpu.recovery_action",
+        FAIL,
+        "{gpu2}: recovery action GPU reset, expected none - drain the node, then: GPU reset; if it asks again, replace "
+        "the GPU",
+        lambda machine: machine.set_gpu(2, "recovery_action", 1),
+    ),
+    Case(
+        "drain of peer-to-peer work asked for",
+        "gpu.recovery_action",
+        FAIL,
+        "{gpu2}: recovery action drain peer-to-peer work, expected none - drain the node, then: drain peer-to-peer "
+        "work; if it asks again, replace the GPU",
+        lambda machine: machine.set_gpu(2, "recovery_action", 3),
+    ),
+    Case(
+        "an action of a later driver",
+        "gpu.recovery_action",
+        FAIL,
+        "{gpu2}: recovery action unknown (9), expected none - drain the node, then: unknown (9); if it asks again, "
+        "replace the GPU",
+        lambda machine: machine.set_gpu(2, "recovery_action", 9),
+    ),
+    Case(
+        "the recovery action could not be read",
+        "gpu.recovery_action",
+        ERROR,
+        "{gpu2}: recovery action is unknown (failed: NVML 999) - see the evidence file for what the node answered",
+        lambda machine: machine.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
+    ),
+    Case("valid", "gpu.inforom", PASS, "{gpu0}: InfoROM valid (and 7 more)"),
+    Case(
+        "corrupt",
+        "gpu.inforom",
+        FAIL,
+        "{gpu4}: InfoROM corrupt, expected valid - reset the GPU and read again; if it stays corrupt, replace the "
+        "board",
+        lambda machine: machine.set_gpu(4, "inforom_valid", False),
+    ),
+    Case(
+        "a card without an InfoROM",
+        "gpu.inforom",
+        SKIP,
+        "{gpu0}: InfoROM validity is not told here (not supported) (and 7 more)",
+        lambda machine: every(machine, "inforom_valid", {"why": "not supported", "detail": ""}),
+    ),
+    Case(
+        "a lost GPU leaves the InfoROM unknown, never valid",
+        "gpu.inforom",
+        ERROR,
+        "GPU 3: its state is unknown (lost: NVML 15: GPU is lost) - see the finding of gpu.lost",
+        lambda machine: machine.lose_gpu(3),
+    ),
+    Case(
+        "NVML lists nothing",
+        "gpu.inforom",
+        ERROR,
+        "gpu01: NVML lists no GPU - see the findings of gpu.count and gpu.bound",
+        lambda machine: machine.set("nvml", "gpus", []),
+    ),
+)
+
+_PERSISTENCE = "common.yaml gpu.persistence: NVIDIA driver persistence guide; DCGM and Azure NHC test it too"
+SETTINGS = (
+    Case("on", "gpu.persistence", PASS, "{gpu0}: persistence mode on (and 7 more)"),
+    Case(
+        "off on one",
+        "gpu.persistence",
+        WARN,
+        f"{{gpu1}}: persistence mode off, expected on ({_PERSISTENCE}) - start nvidia-persistenced, or run "
+        "nvidia-smi -pm 1",
+        lambda machine: machine.set_gpu(1, "persistence_mode", 0),
+    ),
+    Case(
+        "no limit for it",
+        "gpu.persistence",
+        SKIP,
+        "not judged: no limit gpu.persistence for platform hgx-h100-8",
+        limits={"gpu.persistence": None},
+    ),
+    Case("default", "gpu.compute_mode", PASS, "{gpu0}: compute mode default (and 7 more)"),
+    Case(
+        "prohibited",
+        "gpu.compute_mode",
+        FAIL,
+        "{gpu1}: compute mode prohibited, expected default (common.yaml gpu.compute_mode: driver default: 0) - set it "
+        "with nvidia-smi -c",
+        lambda machine: machine.set_gpu(1, "compute_mode", 2),
+    ),
+    Case(
+        "the site wants exclusive process",
+        "gpu.compute_mode",
+        PASS,
+        "{gpu0}: compute mode exclusive process (and 7 more)",
+        lambda machine: every(machine, "compute_mode", 3),
+        limits={"gpu.compute_mode": 3},
+    ),
+    Case("off, and no policy", "gpu.mig", PASS, "{gpu0}: MIG mode after the next reset off (and 7 more)"),
+    Case(
+        "on everywhere, and no policy: a site's choice",
+        "gpu.mig",
+        PASS,
+        "{gpu0}: MIG mode after the next reset on (and 7 more)",
+        lambda machine: every(machine, "mig_mode", [1, 1]),
+    ),
+    Case(
+        "on where the inventory wants it off",
+        "gpu.mig",
+        FAIL,
+        "{gpu6}: MIG mode on, expected off (inventory hosts.yaml:3) - set the mode with nvidia-smi -mig, then reset "
+        "the GPU while it is idle",
+        lambda machine: machine.set_gpu(6, "mig_mode", [1, 1]),
+        expected={"mig": "off"},
+    ),
+    Case(
+        "a change waits for a reset",
+        "gpu.mig",
+        WARN,
+        "{gpu6}: MIG mode after the next reset on, expected off (the mode in force) - set the mode with nvidia-smi "
+        "-mig, then reset the GPU while it is idle",
+        lambda machine: machine.set_gpu(6, "mig_mode", [0, 1]),
+    ),
+    Case(
+        "a card without MIG",
+        "gpu.mig",
+        SKIP,
+        "{gpu0}: MIG mode is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+        machine=Machine.pcie_l40s,
+    ),
+)
+
+CASES = (*COUNT, *LOST, *ON_BUS, *BOUND, *OFF_BUS, *WORD_OF_THE_GPU, *SETTINGS)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    assert_case(case)

@@ -1,0 +1,384 @@
+"""What the checks of processes, power, heat and clocks say, word for word, and what they must not call a fault."""
+
+from __future__ import annotations
+
+import pytest
+from support.judging import Case, assert_case
+
+from nodegate.demo.machine import Machine
+from nodegate.judge.verdict import Verdict
+from nodegate.profile import Profile
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+UNSUPPORTED = {"why": "not supported", "detail": ""}
+FAILED = {"why": "failed", "detail": "NVML 999"}
+_SMI = "hgx-h100-8.yaml {}: nvidia-smi -q -x of this board, driver 580.105.08 (NVIDIA/k8s-test-infra qx-h100.xml)"
+_END = "find its job (ps -fp PID) and end it before the node takes work"
+_POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
+_SEE = "see the evidence file for what the node answered"
+
+
+def every(machine: Machine, path: str, value: object) -> None:
+    for index in range(8):
+        machine.set_gpu(index, path, value)
+
+
+def process(machine: Machine, index: int, name: str, kind: str = "compute", memory: object = 21_000 << 20) -> None:
+    entry = {"pid": 4711, "kind": kind, "memory_bytes": memory, "name": name}
+    machine.sections["nvml"]["gpus"][index]["processes"].append(entry)
+
+
+IDLE = (
+    Case("idle", "idle.processes", PASS, "{gpu0}: no process of a job (and 7 more)"),
+    Case(
+        "a process is left",
+        "idle.processes",
+        FAIL,
+        f"{{gpu2}}: compute process 4711 (/usr/bin/python3) is running, 21000 MiB - {_END}",
+        lambda machine: process(machine, 2, "/usr/bin/python3"),
+    ),
+    Case(
+        "a process without a name and of unknown memory",
+        "idle.processes",
+        FAIL,
+        f"{{gpu2}}: compute process 4711 (name unknown) is running, memory unknown - {_END}",
+        lambda machine: process(machine, 2, "", memory=UNSUPPORTED),
+    ),
+    Case(
+        "a desktop",
+        "idle.processes",
+        WARN,
+        f"{{gpu2}}: graphics process 4711 (/usr/lib/xorg/Xorg) is running, 40 MiB - {_END}",
+        lambda machine: process(machine, 2, "/usr/lib/xorg/Xorg", "graphics", 40 << 20),
+    ),
+    Case(
+        "the daemons of the node",
+        "idle.processes",
+        PASS,
+        "{gpu0}: no process of a job (and 7 more)",
+        lambda machine: (
+            process(machine, 0, "/usr/bin/nvidia-persistenced"),
+            process(machine, 1, "nvidia-persiste"),
+            process(machine, 2, "/usr/bin/nv-hostengine"),
+            process(machine, 3, "nvidia-cuda-mps-server"),
+            process(machine, 4, "python3", "mps"),
+        ),
+    ),
+    Case(
+        "the processes cannot be listed",
+        "idle.processes",
+        ERROR,
+        f"{{gpu2}}: the list of processes is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: machine.set_gpu(2, "processes", FAILED),
+    ),
+    Case("free", "idle.memory", PASS, "{gpu0}: memory in use 1 MiB (and 7 more)"),
+    Case(
+        "memory in use with no process in sight",
+        "idle.memory",
+        FAIL,
+        "{gpu5}: memory in use 30720 MiB, expected at most 64 MiB (common.yaml gpu.idle_memory_mib: choice: idle GPUs "
+        "were seen with 22 MiB (A10G, driver 515) and 59 MiB (H100 with MIG, driver 590)) - end the processes that "
+        "hold it; if none is seen, reset the GPU",
+        lambda machine: machine.set_gpu(5, "memory_used_bytes", 30 << 30),
+    ),
+    Case(
+        "what MIG keeps for its instances",
+        "idle.memory",
+        PASS,
+        "{gpu0}: memory in use 59 MiB (and 7 more)",
+        lambda machine: every(machine, "memory_used_bytes", 59 << 20),
+    ),
+    Case(
+        "memory in use is not told",
+        "idle.memory",
+        ERROR,
+        f"{{gpu0}}: memory in use is unknown (not supported) - {_SEE} (and 7 more)",
+        lambda machine: every(machine, "memory_used_bytes", UNSUPPORTED),
+    ),
+)
+
+POWER = (
+    Case("full", "power.limit", PASS, "{gpu0}: power limit 700 W (and 7 more)"),
+    Case(
+        "lowered",
+        "power.limit",
+        FAIL,
+        f"{{gpu7}}: power limit 500 W, expected at least 700 W ({_SMI.format('gpu.power_limit_w')}) - run nvidia-smi "
+        "-i 7 -pl with the limit that is right here, and find who lowered it",
+        lambda machine: machine.set_gpu(7, "power_limit_mw", 500_000),
+    ),
+    Case(
+        "the board's own default is below the platform's",
+        "power.limit",
+        FAIL,
+        f"{{gpu7}}: power limit 650 W, expected at least 700 W ({_SMI.format('gpu.power_limit_w')}) - run nvidia-smi "
+        "-i 7 -pl with the limit that is right here, and find who lowered it",
+        lambda machine: (
+            machine.set_gpu(7, "power_limit_mw", 650_000),
+            machine.set_gpu(7, "power_limit_default_mw", 650_000),
+        ),
+    ),
+    Case(
+        "lowered on a platform without a limit of its own",
+        "power.limit",
+        FAIL,
+        "{gpu7}: power limit 500 W, expected at least 700 W (the board's own default) - run nvidia-smi -i 7 -pl with "
+        "the limit that is right here, and find who lowered it",
+        lambda machine: machine.set_gpu(7, "power_limit_mw", 500_000),
+        limits={"gpu.power_limit_w": None},
+    ),
+    Case(
+        "lowered on purpose by the site",
+        "power.limit",
+        PASS,
+        "{gpu0}: power limit 600 W (and 7 more)",
+        lambda machine: every(machine, "power_limit_mw", 600_000),
+        limits={"gpu.power_limit_w": 600},
+    ),
+    Case(
+        "a card that tells no power",
+        "power.limit",
+        SKIP,
+        "{gpu0}: power limit is not told here (not supported) (and 7 more)",
+        lambda machine: every(machine, "power_limit_mw", UNSUPPORTED),
+    ),
+    Case(
+        "the limit could not be read",
+        "power.limit",
+        ERROR,
+        f"{{gpu7}}: power limit is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: machine.set_gpu(7, "power_limit_mw", FAILED),
+    ),
+    Case("in force as set", "power.enforced", PASS, "{gpu0}: power limit in force 700 W (and 7 more)"),
+    Case(
+        "held down from outside",
+        "power.enforced",
+        FAIL,
+        "{gpu1}: power limit in force 350 W, expected at least 700 W (the limit that is set) - check power supplies, "
+        "power cables and the BMC's power cap",
+        lambda machine: machine.set_gpu(1, "power_limit_enforced_mw", 350_000),
+    ),
+    Case("cool", "power.temperature", PASS, "{gpu0}: distance to slowdown 53 °C (and 7 more)"),
+    Case(
+        "near the slowdown",
+        "power.temperature",
+        WARN,
+        "{gpu4}: distance to slowdown 3 °C, expected at least 5 °C (common.yaml gpu.temperature_margin_min_c: choice: "
+        "the slowdown is at a T.Limit of -2 on H100 and L40S) - check fans, airflow or coolant, and the seat of the "
+        "heat sink; compare with the same slot of other nodes",
+        lambda machine: machine.set_gpu(4, "temperature_margin_c", 3),
+    ),
+    Case(
+        "past the limit",
+        "power.temperature",
+        FAIL,
+        "{gpu4}: distance to slowdown -3 °C, expected at least 5 °C (common.yaml gpu.temperature_margin_min_c: choice: "
+        "the slowdown is at a T.Limit of -2 on H100 and L40S) - check fans, airflow or coolant, and the seat of the "
+        "heat sink; compare with the same slot of other nodes",
+        lambda machine: machine.set_gpu(4, "temperature_margin_c", -3),
+    ),
+    Case(
+        "a board before Hopper says its slowdown temperature",
+        "power.temperature",
+        PASS,
+        "{gpu0}: distance to slowdown 56 °C (and 7 more)",
+        lambda machine: (
+            every(machine, "temperature_margin_c", UNSUPPORTED),
+            every(machine, "temperature_slowdown_c", 89),
+            every(machine, "temperature_c", 33),
+        ),
+    ),
+    Case(
+        "a card that tells neither",
+        "power.temperature",
+        SKIP,
+        "{gpu0}: distance to slowdown is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+        lambda machine: every(machine, "temperature_margin_c", UNSUPPORTED),
+    ),
+    Case(
+        "the temperature could not be read",
+        "power.temperature",
+        ERROR,
+        f"{{gpu4}}: distance to slowdown is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: (
+            machine.set_gpu(4, "temperature_margin_c", UNSUPPORTED),
+            machine.set_gpu(4, "temperature_slowdown_c", 89),
+            machine.set_gpu(4, "temperature_c", FAILED),
+        ),
+    ),
+)
+
+CLOCKS = (
+    Case("as the model's", "clocks.sm_max", PASS, "{gpu0}: highest SM clock 1980 MHz (and 7 more)"),
+    Case(
+        "below the model's",
+        "clocks.sm_max",
+        FAIL,
+        f"{{gpu3}}: highest SM clock 1755 MHz, expected at least 1980 MHz ({_SMI.format('gpu.sm_clock_max_mhz')}) - "
+        "compare the VBIOS with a good node's; run nvidia-smi -rgc",
+        lambda machine: machine.set_gpu(3, "sm_clock_max_mhz", 1755),
+    ),
+    Case(
+        "an idle GPU runs low, which is no fault",
+        "clocks.sm_max",
+        PASS,
+        "{gpu0}: highest SM clock 1980 MHz (and 7 more)",
+        lambda machine: every(machine, "sm_clock_mhz", 210),
+    ),
+    Case(
+        "not told",
+        "clocks.sm_max",
+        ERROR,
+        f"{{gpu3}}: highest SM clock is unknown (not supported) - {_SEE}",
+        lambda machine: machine.set_gpu(3, "sm_clock_max_mhz", UNSUPPORTED),
+    ),
+    Case(
+        "a platform without this limit",
+        "clocks.sm_max",
+        SKIP,
+        "not judged: no limit gpu.sm_clock_max_mhz for platform hgx-h100-8",
+        limits={"gpu.sm_clock_max_mhz": None},
+    ),
+    Case("as the model's", "clocks.memory_max", PASS, "{gpu0}: highest memory clock 2619 MHz (and 7 more)"),
+    Case(
+        "below the model's",
+        "clocks.memory_max",
+        FAIL,
+        "{gpu3}: highest memory clock 1593 MHz, expected at least 2619 MHz ("
+        f"{_SMI.format('gpu.memory_clock_max_mhz')}) - compare the VBIOS with a good node's; run nvidia-smi -rmc",
+        lambda machine: machine.set_gpu(3, "memory_clock_max_mhz", 1593),
+    ),
+    Case("at the default", "clocks.application", PASS, "{gpu0}: SM application clock 1980 MHz (and 15 more)"),
+    Case(
+        "left low by a measurement",
+        "clocks.application",
+        FAIL,
+        "{gpu3}: SM application clock 1200 MHz, expected at least 1980 MHz (the board's own default) - run nvidia-smi "
+        "-rac",
+        lambda machine: machine.set_gpu(3, "sm_clock_app_mhz", 1200),
+    ),
+    Case(
+        "the board's default is itself below its highest clock (A100-40GB)",
+        "clocks.application",
+        PASS,
+        "{gpu0}: SM application clock 1095 MHz (and 15 more)",
+        lambda machine: (
+            every(machine, "sm_clock_app_mhz", 1095),
+            every(machine, "sm_clock_app_default_mhz", 1095),
+        ),
+    ),
+    Case(
+        "driver 595 dropped these settings",
+        "clocks.application",
+        SKIP,
+        "{gpu0}: SM application clock is not told here (failed: NVML 26: deprecated) (and 15 more)",
+        lambda machine: [
+            every(machine, key, {"why": "failed", "detail": "NVML 26: deprecated", "nvml": 26})
+            for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")
+        ],
+    ),
+    Case(
+        "driver 595 dropped these settings, told as not supported",
+        "clocks.application",
+        SKIP,
+        "{gpu0}: SM application clock is not told here (not supported) (and 15 more)",
+        lambda machine: [every(machine, key, UNSUPPORTED) for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")],
+    ),
+    Case(
+        "the setting could not be read",
+        "clocks.application",
+        ERROR,
+        f"{{gpu3}}: SM application clock is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: machine.set_gpu(3, "sm_clock_app_mhz", FAILED),
+    ),
+)
+
+REASONS = (
+    Case("idle", "clocks.event_reasons", PASS, "{gpu0}: clock held by gpu_idle (and 7 more)"),
+    Case(
+        "under full load the power cap holds it, which is no fault",
+        "clocks.event_reasons",
+        PASS,
+        "{gpu0}: clock held by sw_power_cap (and 7 more)",
+        lambda machine: every(machine, "event_reasons", 0x4),
+    ),
+    Case(
+        "application clocks are set, which is no fault here",
+        "clocks.event_reasons",
+        PASS,
+        "{gpu0}: clock held by applications_clocks_setting (and 7 more)",
+        lambda machine: every(machine, "event_reasons", 0x2),
+    ),
+    Case(
+        "the power supply brakes",
+        "clocks.event_reasons",
+        FAIL,
+        f"{{gpu6}}: clock held down by hw_power_brake_slowdown, hw_slowdown - {_POWER}",
+        lambda machine: machine.set_gpu(6, "event_reasons", 0x88),
+        profile=Profile.BOOTCHECK,
+    ),
+    Case(
+        "heat, by the hardware",
+        "clocks.event_reasons",
+        FAIL,
+        f"{{gpu6}}: clock held down by hw_slowdown, hw_thermal_slowdown - {_POWER}",
+        lambda machine: machine.set_gpu(6, "event_reasons", 0x48),
+        profile=Profile.BOOTCHECK,
+    ),
+    Case(
+        "heat, by the driver, at delivery",
+        "clocks.event_reasons",
+        FAIL,
+        f"{{gpu6}}: clock held down by sw_thermal_slowdown - {_POWER}",
+        lambda machine: machine.set_gpu(6, "event_reasons", 0x24),
+    ),
+    Case(
+        "heat, by the driver, before a job",
+        "clocks.event_reasons",
+        WARN,
+        f"{{gpu6}}: clock held down by sw_thermal_slowdown - {_POWER}",
+        lambda machine: machine.set_gpu(6, "event_reasons", 0x24),
+        profile=Profile.BOOTCHECK,
+    ),
+    Case(
+        "a reason that a later driver has",
+        "clocks.event_reasons",
+        WARN,
+        f"{{gpu6}}: clock held down by bit_0x200 - {_POWER}",
+        lambda machine: machine.set_gpu(6, "event_reasons", 0x200),
+    ),
+    Case(
+        "not told",
+        "clocks.event_reasons",
+        SKIP,
+        "{gpu0}: what holds the clock is not told here (not supported) (and 7 more)",
+        lambda machine: every(machine, "event_reasons", UNSUPPORTED),
+    ),
+    Case(
+        "could not be read",
+        "clocks.event_reasons",
+        ERROR,
+        f"{{gpu6}}: what holds the clock is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: machine.set_gpu(6, "event_reasons", FAILED),
+    ),
+    Case("never slowed but by power", "clocks.violations", PASS, "{gpu0}: time slowed for heat 0 s (and 23 more)"),
+    Case(
+        "was slowed by heat",
+        "clocks.violations",
+        WARN,
+        "{gpu6}: time slowed for heat 12.5 s, expected at most 0 s (none on a healthy GPU) - " + _POWER,
+        lambda machine: machine.set_gpu(6, "violation_ns.thermal", 12_500_000_000),
+    ),
+    Case(
+        "the counters are not told",
+        "clocks.violations",
+        SKIP,
+        "{gpu0}: time slowed for heat is not told here (not supported) (and 23 more)",
+        lambda machine: every(machine, "violation_ns", UNSUPPORTED),
+    ),
+)
+
+
+@pytest.mark.parametrize("case", [*IDLE, *POWER, *CLOCKS, *REASONS], ids=str)
+def test_case(case: Case) -> None:
+    assert_case(case)

@@ -1,0 +1,215 @@
+"""What is wrong in an inventory is said in one line: file, line, path, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nodegate import inventory
+from nodegate.errors import UsageError
+from nodegate.inventory import Inventory
+
+Read = Callable[..., Inventory]
+
+STRUCTURE = {
+    "all: {host: gpu1}": "hosts:1: all: unknown key 'host' - did you mean hosts?",
+    "all:\n  childern:\n    gpu:": "hosts:2: all: unknown key 'childern' - did you mean children?",
+    "all:\n  ansible_user: root": "hosts:2: all: unknown key 'ansible_user'",
+    "all:\n  hosts:\n    - gpu1": "hosts:2: all.hosts must be a mapping - write one name a line, each with a colon",
+    "- gpu1\n- gpu2": "hosts:1: an inventory is a mapping of groups",
+    "all: gpu1": "hosts:1: all: a group is a mapping of hosts, children, vars, not 'gpu1'",
+    "all:\n  hosts:\n    gpu1: 10.0.0.1": "hosts:3: all.hosts.gpu1: the variables of a host are a mapping",
+    "all:\n  hosts:\n    17:": 'hosts:3: all.hosts: the name 17 is no text - write "17"',
+    "all:\n  hosts:\n    gpu1:\n    gpu1:": "hosts:4: the key 'gpu1' is given twice - it is already in hosts:3",
+    "all:\n  vars: {ansible_group_priority: high}": "hosts:2: all.vars.ansible_group_priority must be a whole number",
+    "all:\n  vars: {1: a}": "hosts:2: all.vars: the variable name 1 is no text",
+    "all:\n  children:\n    a b: {}": "hosts:3: 'a b' is no group name",
+    "a:\n  children:\n    b:\n      children:\n        a:\n": "hosts:5: group a would be inside itself",
+    "all:\n  hosts:\n    gpu[3:1]:": "hosts:3: all.hosts: 'gpu[3:1]': the range runs backwards",
+    "all:\n  hosts:\n    gpu[1:8:": "hosts:",
+    "[gpu]\ngpu1\n[gpu:var]\nx=1": "hosts:3: [gpu:var]: unknown kind of section - did you mean vars?",
+    "[gpu]\ngpu1\n[gpus:vars]\nx=1": "hosts:3: [gpus:vars] names the group gpus, which is nowhere declared - did you mean gpu?",
+    "[all:children]\ngpux\n[gpu]\ngpu1": "hosts:2: [all:children] names the group gpux, which is nowhere declared",
+    "[gpu]\ngpu1 ansible_user root": "hosts:2: 'ansible_user' is no key=value",
+    "[gpu]\ngpu1 x='open": 'hosts:2: "gpu1 x=\'open": no closing quotation',
+    "[gpu]\nansible_user=root": "hosts:2: 'ansible_user=root' is no node name - put it below [gpu:vars]",
+    "[gpu:vars]\nno equals sign": "hosts:2: [gpu:vars]: 'no equals sign' is no key=value",
+    "[a:children]\ntwo words": "hosts:2: [a:children]: 'two words' is no group name",
+    "[gpu:vars]\nansible_group_priority=x": "hosts:2: ansible_group_priority must be a whole number",
+    "gpu1\ngpu[1-": "hosts:2: 'gpu[1-': a bracket is not closed",
+    "GPU1\ngpu1": "hosts:2: gpu1 and GPU1 differ in capitals only - the other is in hosts:1",
+    "# nothing": "hosts: the inventory names no hosts",
+    "all:\n  hosts:\n  children: {gpu: }": "hosts: the inventory names no hosts",
+}
+
+
+@pytest.mark.parametrize("text", STRUCTURE)
+def test_structure(text: str, read: Read) -> None:
+    with pytest.raises(UsageError) as caught:
+        read(text)
+    assert str(caught.value).startswith(STRUCTURE[text])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "-oProxyCommand=x",
+        "../etc",
+        "a/b",
+        "a..b",
+        ".hidden",
+        "gpu1.",
+        "gpu1-",
+        "gpu$(id)",
+        "gpu;id",
+        "gpu`id`",
+        "gpu\\x",
+        "ж1",
+        "a" * 201,
+        "gpu1:0",
+        "gpu1:65536",
+        "gpu1:",
+        "-x@gpu1",
+        "fd00::1",
+    ],
+)
+def test_names_that_could_be_options_paths_or_commands(name: str, read: Read) -> None:
+    quoted = name.replace("'", "''")
+    with pytest.raises(UsageError, match=r"^hosts:3: "):
+        read(f"gpu:\n  hosts:\n    '{quoted}': {{}}\n")
+    with pytest.raises(UsageError, match=r"^list:1: |^list: "):
+        read(f"{name}\n", "list")
+
+
+VARIABLES = {
+    "ansible_hots: 10.0.0.1": "gpu1.ansible_hots: unknown variable - did you mean ansible_host?",
+    "ansible_ssh_comon_args: -v": "gpu1.ansible_ssh_comon_args: unknown variable - did you mean ansible_ssh_common_args?",
+    "ansbile_user: root": "gpu1.ansbile_user: unknown variable - did you mean ansible_user?",
+    "nodegate_recording: x": "gpu1.nodegate_recording: unknown variable - did you mean nodegate_recordings?",
+    "nodgate_gpus: 8": "gpu1.nodgate_gpus: unknown variable - did you mean nodegate_gpus?",
+    "ansible_port: ssh": "gpu1.ansible_port: 'ssh' is not a whole number from 1 to 65535",
+    "ansible_port: 70000": "gpu1.ansible_port: '70000' is not a whole number from 1 to 65535",
+    "ansible_port: true": "gpu1.ansible_port: 'True' is not a whole number",
+    "ansible_host: -oProxyCommand=id": "gpu1.ansible_host: '-oProxyCommand=id' looks like an option",
+    "ansible_host: a b": "gpu1.ansible_host: 'a b' is not an address",
+    "ansible_host: [a]": "gpu1.ansible_host: must be one value, not a list or mapping",
+    "ansible_user: 'root;id'": "gpu1.ansible_user: 'root;id' is not a user name",
+    'ansible_user: "ro\\not"': "gpu1.ansible_user: holds control characters",
+    "ansible_connection: winrm": "gpu1.ansible_connection: 'winrm': no such connection - known: local",
+    "ansible_connection: loca": "gpu1.ansible_connection: 'loca': no such connection - did you mean local?",
+    "ansible_connection: replay": "gpu1.ansible_connection: replay needs nodegate_recordings",
+    "ansible_become: perhaps": "gpu1.ansible_become: 'perhaps' is not true or false",
+    "{ansible_become: true, ansible_become_method: su}": "gpu1.ansible_become_method: 'su': only sudo is known here",
+    "ansible_ssh_timeout: soon": "gpu1.ansible_ssh_timeout: 'soon' is not a number of seconds",
+    "ansible_ssh_common_args: -o 'x": "gpu1.ansible_ssh_common_args: no closing quotation",
+    "ansible_python_interpreter: python3; id": "gpu1.ansible_python_interpreter: 'python3; id' is not a program",
+    "nodegate_host_keys: sometimes": "gpu1.nodegate_host_keys: 'sometimes' is unknown - use strict, accept-new, off",
+    "nodegate_nics: [[1]]": "gpu1.nodegate_nics: must be one value, a list of values, or a flat mapping",
+    "nodegate_serial: !vault abc": "gpu1.nodegate_serial: is encrypted, and nodegate has no vault password",
+    "nodegate_serial: !other abc": "gpu1.nodegate_serial: has the tag !other",
+    "nodegate_list: [!vault abc]": "gpu1.nodegate_list: is encrypted",
+    "ansible_host: !vault abc": "gpu1.ansible_host: is encrypted",
+    "ansible_host: '{{ ip }}'": "gpu1.ansible_host: refers to ip, which the inventory does not set",
+    "ansible_host: '{{ x | upper }}'": "gpu1.ansible_host: needs Jinja, and only {{ another_variable }} is replaced",
+    "ansible_host: '{% if x %}a{% endif %}'": "gpu1.ansible_host: needs Jinja",
+    "{ansible_host: '{{ a }}', a: '{{ b }}', b: '{{ a }}'}": "gpu1.ansible_host: its references go round in a circle",
+}
+
+
+@pytest.mark.parametrize("text", VARIABLES)
+def test_variables(text: str, read: Read) -> None:
+    body = text if text.startswith("{") else f"{{{text}}}"
+    found = read(f"gpu:\n  hosts:\n    gpu1:\n      {body}\n")
+    with pytest.raises(UsageError) as caught:
+        _ = found.nodes
+    assert str(caught.value).startswith(f"hosts:4: {VARIABLES[text]}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ansible_password",
+        "ansible_ssh_pass",
+        "ansible_ssh_password",
+        "ansible_become_pass",
+        "ansible_become_password",
+        "ansible_sudo_pass",
+        "ansible_ssh_private_key_passphrase",
+        "ansible_ssh_private_key",
+    ],
+)
+def test_a_password_is_refused_without_repeating_it(name: str, read: Read) -> None:
+    with pytest.raises(UsageError, match=r"^hosts:2: .*no passwords.*use an SSH key or agent, and NOPASSWD") as caught:
+        _ = read(f"[gpu]\ngpu1 {name}=hunter2").nodes
+    assert "hunter2" not in f"{caught.value} {caught.value!r} {vars(caught.value)}"
+
+
+@pytest.mark.parametrize("value", ["!vault hunter2", "'{{ vault_password }}'"])
+def test_an_encrypted_password_is_left_out_with_a_note(value: str, read: Read) -> None:
+    found = read(f"gpu: {{hosts: {{gpu1: {{ansible_become_password: {value}}}}}}}")
+    assert [node.name for node in found.nodes] == ["gpu1"]
+    assert found.notes == ("hosts:1: a password, not used: nodegate takes SSH keys and NOPASSWD sudo",)
+
+
+def test_the_fault_of_a_host_that_is_not_selected_stands_in_nobodys_way(read: Read) -> None:
+    found = read("gpu1\n[switches]\nsw1 ansible_connection=network_cli ansible_password=x")
+    assert [node.name for node in found.select("gpu1")] == ["gpu1"]
+    with pytest.raises(UsageError, match="sw1"):
+        found.select("all")
+
+
+def test_two_names_for_one_machine_name_both_lines(read: Read) -> None:
+    found = read("[gpu]\ngpu1 ansible_host=10.0.0.1\ngpu2 ansible_host=10.0.0.1 ansible_port=22\n")
+    with pytest.raises(UsageError, match=r"^hosts:3: gpu2 and gpu1 \(hosts:2\) are one machine: 10\.0\.0\.1 port 22"):
+        _ = found.nodes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gpu1 ansible_host=10.0.0.1\ngpu2 ansible_host=10.0.0.1 ansible_port=2222",
+        "gpu1 ansible_host=10.0.0.1 ansible_ssh_common_args=-Ja\ngpu2 ansible_host=10.0.0.1 ansible_ssh_common_args=-Jb",
+        "[gpu]\ngpu[1:2]\n[all:vars]\nansible_host=127.0.0.1\nansible_connection=local",
+        "[gpu]\ngpu[1:2]\n[all:vars]\nansible_host=127.0.0.1\nansible_connection=replay\nnodegate_recordings=x",
+    ],
+    ids=["other port", "other jump host", "local", "replay"],
+)
+def test_one_address_may_be_two_nodes(text: str, read: Read) -> None:
+    assert len(read(text).nodes) == 2
+
+
+def test_a_fault_in_group_vars_names_its_own_file(read: Read) -> None:
+    found = read("[gpu]\ngpu1", files={"group_vars/gpu.yml": "a: 1\nansible_port: x\n"})
+    with pytest.raises(UsageError, match=r"^group_vars/gpu\.yml:2: gpu1\.ansible_port"):
+        _ = found.nodes
+    with pytest.raises(UsageError, match=r"^host_vars/gpu1:1: a file of variables is a mapping"):
+        _ = read("[gpu]\ngpu1", files={"host_vars/gpu1": "- a\n"}).nodes
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ANSIBLE_BECOME", "maybe"), ("ANSIBLE_REMOTE_USER", "-x"), ("ANSIBLE_SSH_COMMON_ARGS", "'open")],
+)
+def test_a_fault_in_the_environment_names_the_variable(name: str, value: str, read: Read) -> None:
+    with pytest.raises(UsageError, match=f"^{name} in the environment: "):
+        _ = read("gpu1", environ={name: value}).nodes
+
+
+def test_a_missing_file_names_its_neighbour(read: Read, tmp_path: Path) -> None:
+    read("gpu1", "hosts.yaml.txt", files={"hosts.ini": "gpu1"})
+    with pytest.raises(UsageError, match=r"^hosts\.in: cannot read it: No such file.*did you mean hosts\.ini\?"):
+        inventory.read(["hosts.in"], environ={})
+
+
+def test_more_hosts_than_any_cluster_has(read: Read) -> None:
+    with pytest.raises(UsageError, match=r"^hosts:2: more than 100000 hosts"):
+        read("a[1:60000]\nb[1:60000]")
+
+
+def test_hostile_values_do_not_reach_the_terminal(read: Read) -> None:
+    with pytest.raises(UsageError) as caught:
+        read('gpu: {hosts: {"gpu\\e[2J\\u202e1": }}')
+    assert re.fullmatch(r"[ -~]+", str(caught.value))

@@ -1,0 +1,66 @@
+"""A recorded fleet on disk, and real pytest runs over it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.report.jsonl import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nodegate.demo.machine import Machine
+    from nodegate.judge.verdict import Record
+
+
+def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:
+    """Recordings of these machines, and an inventory that replays them; returns the inventory."""
+    lines = ["all:", "  vars:", "    ansible_connection: replay", "    nodegate_recordings: recordings", "  hosts:"]
+    for machine in machines:
+        file = folder / "recordings" / machine.name / "facts.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(json.dumps(machine.document()))
+        lines.append(f"    {machine.name}:")
+    inventory = folder / "hosts.yaml"
+    inventory.write_text("\n".join(lines) + "\n")
+    return inventory
+
+
+@dataclass(frozen=True)
+class PytestOutcome:
+    """What a pytest run left behind."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+    folder: Path
+
+    @property
+    def records(self) -> list[Record]:
+        """The lines of its results.jsonl."""
+        return read(self.folder / "results.jsonl")
+
+    def verdicts(self, check: str) -> dict[str, str]:
+        """Node -> verdict of one check."""
+        return {record.node: record.verdict.value for record in self.records if record.check == check}
+
+
+def run_pytest(where: Path, arguments: Sequence[str], *, timeout_s: float = 120, **environment: str) -> PytestOutcome:
+    """`python -m pytest ARGUMENTS` in a folder of its own, as a user would type it."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *arguments],
+        cwd=where,
+        env={**os.environ, "PY_COLORS": "0", "COLUMNS": "200", **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    return PytestOutcome(done.returncode, done.stdout, done.stderr, where / "reports" / "latest")
