@@ -101,11 +101,11 @@ def test_sram(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """The SRAM errors that could not be corrected over a board's life stay within the limit. (F03)
 
     SRAM has no spare rows: errors that come again mean a dying chip. Operators disagree (Azure allows none, OCI 5);
-    more than 4 is where field diagnostics are advised.
+    more than 4 is where field diagnostics are advised. Boards before Turing do not count SRAM by itself.
     """
     limit = baseline.limit("gpu.sram_uncorrectable_max")
     for gpu in answering(gpus, verdicts):
-        if not _has_no_ecc(gpu, gpu.ecc.aggregate_sram_uncorrected, verdicts):
+        if not lacks(verdicts, gpu, "the SRAM counter", gpu.ecc.aggregate_sram_uncorrected):
             verdicts.at_most(
                 subject=gpu.subject,
                 what="uncorrectable in SRAM over the board's life",

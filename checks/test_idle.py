@@ -8,12 +8,12 @@ import pytest
 
 from nodegate.judge.gpus import answering, lacks, mebibytes
 from nodegate.judge.verdict import Verdict
-from nodegate.unknown import Unknown
+from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
-    from nodegate.probe.gpu import GpuProcess, Gpus
+    from nodegate.probe.gpu import Gpu, GpuProcess, Gpus
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -46,17 +46,25 @@ def test_memory(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """The memory of every GPU is free when a job is about to start. (F15)
 
     Memory that is in use with no process in sight belongs to a process in another container, or leaked when one was
-    killed: the next job runs out of memory. What the driver reserves for itself is not counted.
+    killed: the next job runs out of memory. What the driver reserves for itself is not counted, nor what graphics
+    processes use: idle.processes tells of those.
     """
     limit = baseline.limit("gpu.idle_memory_mib")
     for gpu in answering(gpus, verdicts):
         verdicts.at_most(
             subject=gpu.subject,
             what="memory in use",
-            observed=mebibytes(gpu.memory_used_bytes),
+            observed=mebibytes(_unexplained_bytes(gpu)),
             limit=limit,
             remedy="end the processes that hold it; if none is seen, reset the GPU",
         )
+
+
+def _unexplained_bytes(gpu: Gpu) -> Known[int]:
+    processes = () if isinstance(gpu.processes, Unknown) else gpu.processes
+    drawn = sum(value_or(process.memory_bytes, 0) for process in processes if process.kind == "graphics")
+    used = gpu.memory_used_bytes
+    return used if isinstance(used, Unknown) else max(used - drawn, 0)
 
 
 def _is_resident(process: GpuProcess) -> bool:

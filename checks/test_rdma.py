@@ -123,7 +123,7 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     for port in ports:
         verdicts.at_least(
             subject=port.subject,
-            what="lanes",
+            what="width",
             observed=port.lanes,
             limit=Limit(limit.value, "lanes", limit.source),
             remedy=CABLE,

@@ -91,7 +91,7 @@
   const fit = () => {
     const left = heads.reduce((sum, head) => sum + head.offsetWidth, 0);
     const room = (byId("grid").clientWidth - left - 14) / Math.max(1, data.checks.length);
-    size(Math.max(14, Math.min(26, Math.floor(room))));
+    size(Math.max(10, Math.min(26, Math.floor(room))));
   };
 
   // ---- filter and sort --------------------------------------------------------------------------------------------
@@ -136,39 +136,53 @@
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
 
   // ---- one node ---------------------------------------------------------------------------------------------------
-  const spot = (word) => make("td", {}, make("span", { className: "badge " + word, textContent: word }));
   const file = (path) => /^evidence(\/[\w-][\w.+-]*)+$/.test(path)
     ? make("a", { href: path, textContent: path.slice(path.indexOf("/") + 1) }) : path;
-  const lines = (result) => {
-    const [check, message, findings, evidence, waiver] = result;
-    const files = () => make("td", { className: "mono" }, ...evidence.map(text).flatMap((path) => [file(path), " "]));
-    const bad = result.letter === "p" ? findings : findings.filter(([letter]) => letter !== "p");
-    const said = bad.length ? bad : [[null, null, message, null, null]];
-    return said.map(([letter, device, observed, expected, action], place) => {
+  // What a result says, a line a finding: [word, device, observed, expected, action, files].
+  const said = ({ letter, result: [, message, findings, evidence, waiver] }) => {
+    const bad = letter === "p" ? findings : findings.filter(([one]) => one !== "p");
+    const rest = waiver === undefined ? "" : ` (waived: ${text(waiver)})`;
+    const show = (index) => (index === null ? "" : text(index));
+    return (bad.length ? bad : [[letter, null, message, null, null]]).map(([one, device, observed, expected, action]) =>
+      [WORD[waiver === undefined ? one : letter], show(device), text(observed), show(expected), show(action) + rest, evidence.map(text)]);
+  };
+  const cell = (className, ...children) => make("td", { className }, ...children);
+  const many = (checks) => {
+    const list = checks.map((check) => data.checks[check]).join(", ");
+    return checks.length > 4
+      ? make("details", { className: "many" }, make("summary", { textContent: `${checks.length} checks` }), list) : list;
+  };
+  // Checks that say exactly the same share a line.
+  const lines = (found) => {
+    const alike = new Map();
+    for (const one of found) {
+      for (const parts of said(one)) {
+        const key = JSON.stringify(parts);
+        if (!alike.has(key)) alike.set(key, { parts, checks: [] });
+        const { checks } = alike.get(key);
+        if (!checks.includes(one.result[0])) checks.push(one.result[0]);
+      }
+    }
+    return [...alike.values()].map(({ parts: [word, device, observed, expected, action, files], checks }) => {
       const line = make("tr", {},
-        spot(WORD[waiver === undefined && letter ? letter : result.letter]),
-        make("td", { className: "check", textContent: place ? "" : data.checks[check] }),
-        make("td", { textContent: device === null ? "" : text(device) }),
-        make("td", { textContent: text(observed) }),
-        make("td", { textContent: expected === null ? "" : text(expected) }),
-        make("td", { textContent: (action === null ? "" : text(action)) + (waiver === undefined ? "" : ` (waived: ${text(waiver)})`) }),
-        place ? make("td", {}) : files());
-      line.dataset.check = check;
+        cell("", make("span", { className: "badge " + word, textContent: word })), cell("check", many(checks)), cell("", device),
+        cell("", observed), cell("", expected), cell("", action), cell("mono", ...files.flatMap((path) => [file(path), " "])));
+      line.dataset.checks = checks.join(" ");
       return line;
     });
   };
   const HEADS = ["Verdict", "Check", "Device", "Observed", "Expected", "Next action", "Evidence"];
   const results = (found) => make("div", { className: "scroll" }, make("table", { className: "results" },
     make("thead", {}, make("tr", {}, ...HEADS.map((word) => make("th", { scope: "col", textContent: word })))),
-    make("tbody", {}, ...found.flatMap(lines))));
+    make("tbody", {}, ...lines(found))));
   const fold = (title, found) => found.length
     ? make("details", {}, make("summary", { textContent: title }), results(found)) : null;
   const pairs = (list) => list.length ? make("div", { className: "facts" }, ...list.map(([name, value]) =>
     make("div", {}, make("span", { textContent: name }), make("span", { textContent: value })))) : null;
 
   const article = (node) => {
-    const all = (node.d || []).map((result) => Object.assign(result, { letter: node.c[result[0]] }));
-    const having = (letters) => all.filter((result) => letters.includes(result.letter))
+    const all = (node.d || []).map((result) => ({ letter: node.c[result[0]], result }));
+    const having = (letters) => all.filter((one) => letters.includes(one.letter))
       .sort((a, b) => RANK.indexOf(a.letter) - RANK.indexOf(b.letter));
     const wrong = having("feaw");
     const about = [text(node.p), text(node.r) && "rack " + text(node.r)].filter(Boolean).join(", ");
@@ -195,7 +209,7 @@
     if (!names.has(name)) return;
     fill([data.nodes[names.get(name)]]);
     articles.querySelectorAll("tr").forEach((line) => {
-      if (check === undefined || line.dataset.check !== String(check)) return;
+      if (!(line.dataset.checks || "").split(" ").includes(String(check))) return;
       line.classList.add("mark");
       const folded = line.closest("details");
       if (folded) folded.open = true;
@@ -234,6 +248,7 @@
   addEventListener("beforeprint", () => {
     size(Math.max(7, Math.min(16, Math.floor(430 / Math.max(1, data.checks.length)))));
     fill(byId("print-all").checked ? data.nodes : loud);
+    document.querySelectorAll("details.many").forEach((folded) => { folded.open = true; });
   });
   addEventListener("afterprint", () => { fit(); fill(first); });
 

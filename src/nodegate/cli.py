@@ -70,7 +70,7 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument("--nodes", default="", metavar="PATTERN")
     command.add_argument("--host-keys", default="strict", choices=["strict", "accept-new", "off"])
     command.add_argument("--known-hosts", type=Path, default=None, metavar="FILE")
-    command.add_argument("--ssh-config", type=Path, default=None, metavar="FILE")
+    command.add_argument("--openssh-config", type=Path, default=None, metavar="FILE")
     command.set_defaults(command=_doctor)
 
 
@@ -80,7 +80,7 @@ def _doctor(asked: argparse.Namespace) -> int:
 
     read = inventory.read(asked.inventory, stdin=sys.stdin)
     nodes = read.select(asked.nodes) if asked.nodes else read.nodes
-    options = Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.ssh_config)
+    options = Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.openssh_config)
     complaints = doctor.examine(nodes, options)
     for line in doctor.lines(nodes, complaints):
         print(line)

@@ -15,7 +15,7 @@ TransportName = Literal["ssh", "ssh-binary", "local", "replay"]
 class Connection:
     """How a node is reached. `None` means: as the user's own SSH configuration says, else the default.
 
-    `ssh_args` are the words of ansible_ssh_common_args and ansible_ssh_extra_args, in that order.
+    `ssh_args` are the words of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order.
     `host_keys` is `strict` (default), `accept-new` or `off` as asked for in the inventory or on the command line.
     """
 
@@ -39,8 +39,8 @@ class Node:
     """One machine of the inventory.
 
     `expected` holds every `nodegate_*` variable without its prefix (platform, gpus, nics, rack, serial, gsp, ...), as
-    the inventory gives it: text, int, float, bool or a list of those. `groups` are all groups the node is in, sorted.
-    `origin` is the `file:line` that names the node.
+    the inventory gives it: text, int, float, bool, a list or a flat mapping of those. `groups` are all groups the node
+    is in, sorted, without `all` and `ungrouped`. `origin` is the `file:line` that names the node.
     """
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,7 +22,10 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
         return
     group = parser.getgroup("nodegate", "nodegate: may these GPU nodes carry work?")
 
-    def option(name: str, **settings: object) -> None:
+    if pluginmanager.hasplugin(RIVAL):  # was first: take --inventory from it, it keeps --ansible-inventory
+        group._arggroup.conflict_handler = "resolve"  # noqa: SLF001 - argparse's own way, which pytest does not offer
+
+    def option(name: str, **settings: Any) -> None:
         group.addoption(name, dest=f"nodegate_{name.lstrip('-').replace('-', '_')}", **settings)
 
     option("--inventory", action="append", default=[], metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
@@ -37,7 +40,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
     option("--known-hosts", default=None, metavar="FILE", help="host keys of this project, besides the user's own")
-    option("--ssh-config", default=None, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
+    option("--openssh-config", default=None, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--nodes-at-once", type=int, default=64, metavar="N", help="how many nodes are measured at once")
 
 
@@ -74,7 +77,7 @@ def settings(config: pytest.Config) -> Settings:
         waivers=path("waivers"),
         host_keys=config.getoption("nodegate_host_keys"),
         known_hosts=path("known_hosts"),
-        ssh_config=path("ssh_config"),
+        ssh_config=path("openssh_config"),
         nodes_at_once=config.getoption("nodegate_nodes_at_once"),
     )
 
@@ -82,8 +85,8 @@ def settings(config: pytest.Config) -> Settings:
 def _ours(pluginmanager: pytest.PytestPluginManager) -> bool:
     """Whether --inventory is ours in this process.
 
-    Where pytest-ansible is installed too, it keeps its option until a command line names one of ours; then it is
-    put aside for this run. Elsewhere the option is ours.
+    Where pytest-ansible is installed too, it keeps its option until a command line names one of ours; then it loses
+    the option for this run, or is left out of it. Elsewhere the option is ours.
     """
     if pluginmanager.is_blocked(RIVAL) or not _installed("pytest_ansible"):
         return True
@@ -91,10 +94,8 @@ def _ours(pluginmanager: pytest.PytestPluginManager) -> bool:
     words = [str(word) for word in config.invocation_params.args] if config else []
     if not any(word.partition("=")[0] in ("--inventory", "--replay", "--resume") for word in words):
         return False
-    rival = pluginmanager.get_plugin(RIVAL)
-    if rival is not None:
-        pluginmanager.unregister(rival)
-    pluginmanager.set_blocked(RIVAL)
+    if not pluginmanager.hasplugin(RIVAL):
+        pluginmanager.set_blocked(RIVAL)
     return True
 
 

@@ -87,7 +87,8 @@ ERRORS = (
         "one",
         "ecc.volatile",
         FAIL,
-        f"{{gpu4}}: uncorrectable since driver load 1 errors, expected at most 0 errors (none on a healthy GPU) - {_RESET}",
+        "{gpu4}: uncorrectable since driver load 1 errors, expected at most 0 errors (none on a healthy GPU) - "
+        + _RESET,
         lambda machine: machine.set_gpu(4, "ecc.volatile_uncorrected", 1),
     ),
     Case(
@@ -184,6 +185,20 @@ SRAM = (
         FAIL,
         f"{{gpu4}}: uncorrectable in SRAM over the board's life 5 errors, expected at most 4 errors ({_SRAM}) - {_RMA}",
         lambda machine: machine.set_gpu(4, "ecc.aggregate_sram_uncorrected", 5),
+    ),
+    Case(
+        "a board before Turing does not count SRAM by itself",
+        "ecc.sram",
+        SKIP,
+        "{gpu0}: the SRAM counter is not told here (not supported) (and 7 more)",
+        lambda machine: every(machine, "ecc.aggregate_sram_uncorrected", UNSUPPORTED),
+    ),
+    Case(
+        "the SRAM counter could not be read",
+        "ecc.sram",
+        ERROR,
+        f"{{gpu4}}: uncorrectable in SRAM over the board's life is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: machine.set_gpu(4, "ecc.aggregate_sram_uncorrected", FAILED),
     ),
 )
 

@@ -1,4 +1,4 @@
-"""What holds for every check of the GPU side, whatever it judges: unknown never passes, and no reading breaks a check."""
+"""What holds for every check of the GPU side: unknown never passes, and no reading breaks a check."""
 
 from __future__ import annotations
 
@@ -78,10 +78,11 @@ def test_no_reading_breaks_a_check(reading: str, value: object) -> None:
 @pytest.mark.parametrize(
     "reading",
     [
-        "compute_mode", "ecc", "ecc_mode", "event_reasons", "fabric", "gsp_firmware", "inforom_valid", "memory_clock_app_mhz",
-        "memory_clock_max_mhz", "memory_used_bytes", "mig_mode", "nvlinks", "persistence_mode", "power_limit_enforced_mw",
-        "power_limit_mw", "processes", "recovery_action", "remap_histogram", "remapped_rows", "retired_pages",
-        "sm_clock_app_mhz", "sm_clock_max_mhz", "sram_threshold_exceeded", "temperature_margin_c", "violation_ns",
+        "compute_mode", "ecc", "ecc_mode", "event_reasons", "fabric", "gsp_firmware", "inforom_valid",
+        "memory_clock_app_mhz", "memory_clock_max_mhz", "memory_used_bytes", "mig_mode", "nvlinks", "persistence_mode",
+        "power_limit_enforced_mw", "power_limit_mw", "processes", "recovery_action", "remap_histogram",
+        "remapped_rows", "retired_pages", "sm_clock_app_mhz", "sm_clock_max_mhz", "sram_threshold_exceeded",
+        "temperature_margin_c", "violation_ns",
     ],
 )  # fmt: skip
 def test_a_reading_that_failed_is_an_error_somewhere(reading: str) -> None:

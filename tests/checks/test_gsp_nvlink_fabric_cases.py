@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
-from support.judging import Case, assert_case, fleet_of, judge_one
+from dataclasses import replace
 
-from nodegate.demo.machine import Machine
+import pytest
+from support.judging import Case, assert_case, baseline_of, fleet_of, judge_one
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.judge.run import judge
 from nodegate.judge.verdict import Verdict
 from nodegate.node import Node
+from nodegate.unknown import Unknown, Why
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 UNSUPPORTED = {"why": "not supported", "detail": ""}
@@ -206,8 +211,8 @@ LINKS = (
         "one slow",
         "nvlink.speed",
         FAIL,
-        "{gpu3} NVLink 7: speed 13281 MB/s, expected at least 26000 MB/s (hgx-h100-8.yaml nvlink.speed_mbps: nvidia-smi "
-        f"nvlink -s of an H100: 26.562 GB/s; OCI health checks expect at least 26) - {_LINK}",
+        "{gpu3} NVLink 7: speed 13281 MB/s, expected at least 26000 MB/s (hgx-h100-8.yaml nvlink.speed_mbps: "
+        f"nvidia-smi nvlink -s of an H100: 26.562 GB/s; OCI health checks expect at least 26) - {_LINK}",
         lambda machine: machine.set_nvlink(3, 7, "speed_mbps", 13281),
     ),
     Case(

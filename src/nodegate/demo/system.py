@@ -62,7 +62,7 @@ def driver(gpus: list[Section]) -> Section:
     return {
         "loaded": True,
         "version": f"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {DRIVER}  Release Build"
-        "  (dvs-builder@U16)  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)",
+        "  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)",
         "params": 'ResmanDebugLevel: 4294967295\nEnableGpuFirmware: 18\nEnableStreamMemOPs: 0\nRegistryDwords: ""',
         "gpus": {_sysfs(gpu["bus_id"]): gpu_information(gpu) for gpu in gpus},
         "devices": {f"nvidia{gpu['minor']}": "ok" for gpu in gpus},

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.inventory.names import parse_entry
 from nodegate.inventory.tree import Group, Layer, Tree
-from nodegate.strict_yaml import Tagged
+from nodegate.strict_yaml import Tagged, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 PROGRAM = "ansible-inventory"
 TIMEOUT_S = 120
@@ -21,8 +24,8 @@ _META = "_meta"
 _LIKE_A_GROUP = ("hosts", "children", "vars")
 
 
-def ask(source: str, why: str, environ: Mapping[str, str]) -> str:
-    """The JSON text that ansible-inventory prints for this source, which runs what stands in it.
+def ask(path: Path, why: str, environ: Mapping[str, str]) -> str:
+    """The JSON text that ansible-inventory prints for this file, which may run what stands in it.
 
     Raises:
         UsageError: there is no ansible-inventory on PATH, it fails, or it takes longer than 120 s.
@@ -30,23 +33,28 @@ def ask(source: str, why: str, environ: Mapping[str, str]) -> str:
     program = shutil.which(PROGRAM, path=environ.get("PATH", ""))
     if program is None:
         hint = f"install ansible-core, so that {PROGRAM} is on PATH, or save its output: {PROGRAM} -i X --list > X.json"
-        raise UsageError(f"{why}, which needs {PROGRAM}", file=source, hint=hint)
-    try:
-        done = subprocess.run(
-            [program, "-i", source, "--list"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
-            env=dict(environ),
-        )
-    except subprocess.TimeoutExpired:
-        raise UsageError(f"{PROGRAM} took longer than {TIMEOUT_S} s", file=source) from None
-    if done.returncode != 0 or b"Unable to parse" in done.stderr:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        last = next((row for row in said if "Unable to parse" in row or "ERROR" in row), said[-1] if said else "")
-        raise UsageError(f"{PROGRAM} failed (exit code {done.returncode}): {last[:200]!r}", file=source)
-    return done.stdout.decode("utf-8", "replace")
+        raise UsageError(f"{why}, which needs {PROGRAM}", file=str(path), hint=hint)
+    argv = [program, "-i", str(path.absolute()), "--list"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=dict(environ), start_new_session=True
+    ) as process:
+        try:
+            stdout, stderr = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)  # the inventory script too
+            raise UsageError(f"{PROGRAM} took longer than {TIMEOUT_S} s", file=str(path)) from None
+    if process.returncode != 0 or b"Unable to parse" in stderr:
+        said = shown(_complaint(stderr.decode("utf-8", "replace")))
+        raise UsageError(f"{PROGRAM} failed (exit code {process.returncode}): {said}", file=str(path))
+    return stdout.decode("utf-8", "replace")
+
+
+def _complaint(stderr: str) -> str:
+    """The line of ansible-inventory's messages that says most."""
+    rows = [row.strip() for row in stderr.splitlines() if row.strip()]
+    telling = [row for row in rows if "ERROR" in row or "Failed to parse" in row or "Unable to parse" in row]
+    return next(iter([*telling, *reversed(rows)]), "it said nothing")
 
 
 def parse(text: str, name: str) -> object:

@@ -121,7 +121,7 @@ class SourceReader:
 
     def _ask(self, path: Path, why: str) -> None:
         name = str(path)
-        text = listing.ask(str(path.absolute()), why, self.environ)
+        text = listing.ask(path, why, self.environ)
         listing.read(listing.parse(text, name), name, str(path.parent.absolute()), self.tree)
         self._record(name, text)
 

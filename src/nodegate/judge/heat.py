@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.judge.gpus import NORMAL_ABSENCE
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
@@ -12,8 +13,9 @@ if TYPE_CHECKING:
 
 def margin_c(gpu: Gpu) -> Known[int]:
     """Degrees left: T.Limit where the device has it, else its slowdown temperature less the present one."""
-    if not isinstance(gpu.temperature_margin_c, Unknown):
-        return gpu.temperature_margin_c
+    own = gpu.temperature_margin_c
+    if not isinstance(own, Unknown) or own.why not in NORMAL_ABSENCE:
+        return own
     if isinstance(gpu.temperature_slowdown_c, Unknown):
         return gpu.temperature_slowdown_c
     if isinstance(gpu.temperature_c, Unknown):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import time
+import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument
+from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
 from nodegate.probe.program import PYTHON_OPTIONS, program
 from nodegate.unknown import Why
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["collect", "decode", "program"]
 
+WIRE = b"nodegate.probe/1+zlib:"  # what stands before a document on the wire (payload/main.py)
 _NOISE_BYTES = 64 << 10  # what a login may print before the document
 _NEXT_STEP = "run the probe by hand on the node, or see the evidence file for what it sent"
 _REASONS = frozenset(why.value for why in Why)
@@ -57,14 +60,12 @@ def collect(
 def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:
     """The document in what a node sent, or in a recording.
 
-    The document is one line; lines before it, that a login script may have printed, are left out.
+    On the wire it is one line, compressed; what a login script printed before it is left out. A recording is plain JSON.
 
     Raises:
         CannotMeasure: it is too large, no JSON, or not of the form of docs/probe-document.md.
     """
-    if len(raw) > MAX_DOCUMENT_BYTES + _NOISE_BYTES:
-        raise CannotMeasure(f"the probe sent {len(raw)} bytes, more than {MAX_DOCUMENT_BYTES}", next_step=_NEXT_STEP)
-    document = _object(_parsed(raw), "the document")
+    document = _object(_parsed(_plain(raw)), "the document")
     if document.get("schema") != SCHEMA:
         raise CannotMeasure(
             f"the probe's document is {_quoted(document.get('schema'))}, expected {SCHEMA}",
@@ -73,15 +74,9 @@ def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0
     sections = _object(document.get("sections"), "sections")
     for name, section in sections.items():
         _check_section(name, _object(section, f"section {_quoted(name)}"))
-    return ProbeDocument(
-        sections=sections,
-        uid=int(_number(document, "uid")),
-        epoch_s=_number(document, "epoch_s"),
-        duration_s=_number(document, "duration_s"),
-        received_epoch_s=received_epoch_s,
-        round_trip_s=round_trip_s,
-        raw=document,
-    )
+    for key in ("uid", "epoch_s", "duration_s"):
+        _check_number(document, key)
+    return document_of(document, received_epoch_s=received_epoch_s, round_trip_s=round_trip_s)
 
 
 def _check_end(output: Output, timeout_s: float) -> None:
@@ -98,13 +93,30 @@ def _check_end(output: Output, timeout_s: float) -> None:
         raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
 
 
+def _plain(raw: bytes) -> bytes:
+    """The JSON text, decompressed where it came over the wire; never more than the limit, whatever a node sends."""
+    _, marker, sent = raw.rpartition(WIRE)
+    if not marker:
+        plain = raw
+    else:
+        inflate = zlib.decompressobj()
+        try:
+            plain = inflate.decompress(base64.b64decode(sent.split(b"\n")[0], validate=True), MAX_DOCUMENT_BYTES + 1)
+        except (ValueError, zlib.error) as error:
+            raise CannotMeasure(f"the probe's answer is damaged: {error}", next_step=_NEXT_STEP) from None
+        if not inflate.eof and len(plain) <= MAX_DOCUMENT_BYTES:
+            raise CannotMeasure("the probe's answer is cut off", next_step=_NEXT_STEP)
+    if len(plain) > MAX_DOCUMENT_BYTES:
+        raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
+    return plain
+
+
 def _parsed(raw: bytes) -> object:
     text = raw.decode("utf-8", "replace").strip()
     if not text:
         raise CannotMeasure("the probe sent nothing", next_step=_NEXT_STEP)
-    start = text.rfind("\n{") + 1 if not text.startswith("{") else 0
     try:
-        document = json.loads(text[start:], parse_constant=_refuse, parse_float=_finite)
+        document = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read but never written
     except (ValueError, RecursionError) as error:
         seen = f"{_quoted(text[:80])}: {_quoted(str(error))}"
@@ -136,10 +148,10 @@ def _check_section(name: str, section: Mapping[str, object]) -> None:
     raise CannotMeasure(f"section {_quoted(name)} has neither data nor a known reason", next_step=_NEXT_STEP)
 
 
-def _number(document: Mapping[str, object], key: str) -> float:
+def _check_number(document: Mapping[str, object], key: str) -> None:
     value = document.get(key)
     if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < 1 << 53:
-        return float(value)
+        return
     raise CannotMeasure(f"the document's {key} is {_quoted(value)}, expected a number", next_step=_NEXT_STEP)
 
 

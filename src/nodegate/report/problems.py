@@ -77,9 +77,10 @@ def sentence(finding: Finding) -> Sentence:
     if action:
         text = text.removesuffix(f" - {action}")
     observed, comma, expected = text.partition(", expected ")
-    if not comma and finding.limit is not None:
+    source_told = finding.limit_source in text  # also true of no source
+    if not comma and finding.limit is not None and not (finding.limit_source and source_told):
         expected = with_unit(finding.limit, finding.unit)
-    if expected and finding.limit_source not in expected:
+    if expected and not source_told:
         expected += f" ({finding.limit_source})"
     return Sentence(observed, expected, action)
 

@@ -17,6 +17,7 @@ MAX_TEXT = 1 << 20
 _COUNT = re.compile(r"\s+(\S.{0,120}): (-?[0-9]{1,20})")
 _SETTING = re.compile(r"\s*(\S[^:]{0,60}?)\s*: ?(.*)")
 _DBM = re.compile(r"[0-9.]{1,12} mW / (-?[0-9.]{1,8}|-inf) dBm")
+_NO_LIGHT_DBM = -40.0  # 0.1 uW, the least that a module can state; ethtool writes 0 mW as -inf dBm
 _CELSIUS = re.compile(r"(-?[0-9.]{1,8}) degrees C\b.*")
 _RECEIVED = re.compile(r"Receiver signal average optical power|Rcvr signal avg optical power ?\(Channel [0-9]{1,2}\)")
 _SENT = re.compile(r"Laser output power|(?:Laser tx power|Transmit avg optical power) ?\(Channel [0-9]{1,2}\)")
@@ -123,7 +124,7 @@ def _amount(written: str) -> float:
     match = _DBM.fullmatch(written) or _CELSIUS.fullmatch(written)
     try:
         if match:
-            return float(match[1])
+            return _NO_LIGHT_DBM if match[1] == "-inf" else float(match[1])
     except ValueError:
         pass
     raise _bad("ethtool -m", written)

@@ -1,0 +1,9 @@
+"""Transports: how programs are run on a node, within limits and without leaving anything behind."""
+
+from __future__ import annotations
+
+from nodegate.transport.connect import connect
+from nodegate.transport.options import Options
+from nodegate.transport.session import Busy, NodeLock, Output, Session
+
+__all__ = ["Busy", "NodeLock", "Options", "Output", "Session", "connect"]

@@ -94,7 +94,7 @@ class HostKeys:
             raise self._no("changed", f"{reason} ({other.origin}){doubt}", step)
         if self.mode == "accept-new" and not doubt:
             return self._accept(key)
-        step = f"{ASK_CONSOLE}, then add it to known_hosts (`ssh-keyscan`), or accept new keys (nodegate_host_keys: accept-new)"
+        step = f"{ASK_CONSOLE}, then add it to known_hosts, or let new keys be accepted (--host-keys accept-new)"
         raise self._no("unknown", f"the host key {kind} {print_} is not known{doubt}", step)
 
     def _accept(self, key: paramiko.PKey) -> str:

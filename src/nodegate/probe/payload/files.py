@@ -45,14 +45,14 @@ def os_failure(error: OSError, subject: str) -> reading.Reading:
     return reading.unknown(why, f"{subject}: {error.strerror or error}")
 
 
-def text(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
-    """The first `limit` bytes of a file, without the last newline."""
+def text(path: str, limit: int = TEXT_LIMIT, subject: str = "") -> Union[str, reading.Reading]:
+    """The first `limit` bytes of a file, without the last newline; an error names the path, or `subject` for it."""
     child.note(path)
     try:
         with open(rooted(path), "rb") as file:
             return without_newline(clean(file.read(limit)))
     except OSError as error:
-        return os_failure(error, path)
+        return os_failure(error, subject or path)
 
 
 def tail(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
@@ -87,7 +87,7 @@ def required(path: str) -> str:
 
 def texts(folder: str, names: List[str]) -> Dict[str, object]:
     """A reading of each named file of a folder."""
-    return {name: text(f"{folder}/{name}") for name in names}
+    return {name: text(f"{folder}/{name}", subject=name) for name in names}
 
 
 def entries(folder: str) -> List[str]:

@@ -1,9 +1,14 @@
-"""The probe itself: all sections at once, each in a child process, one JSON document on stdout."""
+"""The probe itself: all sections at once, each in a child process, one document on stdout.
 
+The document is JSON; it leaves as one line of text, WIRE and then the compressed JSON in base64.
+"""
+
+import base64
 import json
 import os
 import sys
 import time
+import zlib
 from typing import Callable, Dict, Optional, Sequence, Tuple
 
 from nodegate.probe.payload import (
@@ -24,6 +29,7 @@ from nodegate.probe.payload import (
 )
 
 SCHEMA = "nodegate.probe/1"
+WIRE = b"nodegate.probe/1+zlib:"
 DOCUMENT_LIMIT = 2_000_000  # bytes; the controller refuses more than 2 MiB
 BUDGET_S = 45.0
 NVIDIA_SMI_LIMIT_S = 10.0
@@ -57,7 +63,8 @@ def main(sections: Optional[Sequence[str]] = None, limits_s: Optional[Dict[str, 
     found = read_sections(list(SECTIONS) if sections is None else sections, limits_s or {})
     children.end_all()
     head = {"schema": SCHEMA, "python": sys.version.split()[0], "uid": os.getuid(), "epoch_s": epoch_s}
-    sys.stdout.buffer.write(_encoded(dict(head, duration_s=round(time.monotonic() - started, 4)), found) + b"\n")
+    document = _encoded(dict(head, duration_s=round(time.monotonic() - started, 4)), found)
+    sys.stdout.buffer.write(b"\n" + WIRE + base64.b64encode(zlib.compress(document, 6)) + b"\n")
     sys.stdout.buffer.flush()
 
 

@@ -1,0 +1,34 @@
+"""From a node of the inventory to an open session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nodegate.node import Node
+    from nodegate.transport.options import Options
+    from nodegate.transport.session import Session
+
+
+def connect(node: Node, options: Options) -> Session:
+    """Open the node's session by the transport that the inventory names.
+
+    Raises:
+        Unreachable: with its kind, and what to do.
+    """
+    # Imported where needed: paramiko takes 0.13 s, and `local` and `replay` need none of it.
+    if node.connection.transport == "replay":
+        from nodegate.transport.replay import ReplaySession  # noqa: PLC0415
+
+        return ReplaySession(node)
+    if node.connection.transport == "local":
+        from nodegate.transport.local import LocalSession  # noqa: PLC0415
+
+        return LocalSession(node)
+    if node.connection.transport == "ssh-binary":
+        from nodegate.transport.openssh import open_openssh  # noqa: PLC0415
+
+        return open_openssh(node, options)
+    from nodegate.transport.ssh import open_ssh  # noqa: PLC0415
+
+    return open_ssh(node, options)

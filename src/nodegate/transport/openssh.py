@@ -1,0 +1,146 @@
+"""A node over the ssh program itself: for Kerberos, smart cards and whatever else only OpenSSH can log in with.
+
+One master connection (ControlMaster) per node; each program is a client of its socket. The master runs `cat` on the
+node with our pipe as its input, so that it ends with us, however we end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import re
+import secrets
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import Unreachable
+from nodegate.transport.call import guard_command, printable
+from nodegate.transport.channel import PipeChannel
+from nodegate.transport.guarded import GuardedSession
+from nodegate.transport.ssh import host_config
+from nodegate.transport.ssh_config import misconfigured, ssh_words
+
+if TYPE_CHECKING:
+    from nodegate.node import Node
+    from nodegate.transport.channel import Channel
+    from nodegate.transport.options import Options
+
+STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
+LOGIN_S = 30.0  # beyond the time for connecting: a smart card or a ticket server may be slow
+TURNED_AWAY = re.compile(r"kex_exchange_identification|Exceeded MaxStartups|Not allowed at this time")
+# What ssh says on standard error, in order of precedence: pattern, kind, what to do.
+SAID = (
+    (r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration", "correct the SSH configuration"),
+    (r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed", "if the node was reinstalled, delete the old line"),
+    (r"Host key verification failed|host key is known", "host-key-unknown", "add the key to known_hosts, or let new keys be accepted"),
+    (r"stdio forwarding failed|UNKNOWN port 65535|[Jj]ump", "jump-host", "try the jump host by hand with ssh -v"),
+    (r"Could not resolve", "unresolved", "correct the name or ansible_host in the inventory"),
+    (r"Connection refused", "refused", "see whether sshd runs there and the port is right"),
+    (r"timed out", "timeout", "see whether it is powered on, and whether a firewall is in between"),
+    (r"No route|unreachable", "no-route", "see the routes and the switch port"),
+    (r"Permission denied|Too many authentication", "authentication", "try `ssh -v` with the same arguments; is the ticket or card there?"),
+)  # fmt: skip
+
+
+def open_openssh(node: Node, options: Options) -> OpenSshSession:
+    """Start the master connection and wait until it is logged in. Raises Unreachable."""
+    program = shutil.which("ssh")
+    if program is None:
+        raise misconfigured(node.name, "there is no ssh program here", "install openssh-client")
+    pause_s = 0.5
+    for attempt in range(node.connection.retries + 1):
+        try:
+            return OpenSshSession(node, _Master.open(node, _words(node, options, program)))
+        except Unreachable as error:
+            if attempt == node.connection.retries or not TURNED_AWAY.search(error.reason):
+                raise
+            time.sleep(pause_s * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
+    raise AssertionError
+
+
+def _words(node: Node, options: Options, program: str) -> list[str]:
+    """The ssh command line up to the host. ssh keeps the first value of each option."""
+    connection, config = node.connection, host_config(node, options)
+    mode = connection.host_keys or config.host_keys or options.host_keys
+    words = [program, "-T", "-x", "-o", "BatchMode=yes", "-o", f"StrictHostKeyChecking={STRICTNESS[mode]}"]
+    words += ["-o", f"ConnectTimeout={max(1, round(connection.connect_timeout_s))}", "-o", "ServerAliveInterval=15"]
+    if options.known_hosts:
+        files = [str(options.known_hosts), *config.known_hosts_files]
+        words += ["-o", "UserKnownHostsFile=" + " ".join(f'"{file}"' for file in files)]
+    words += ["-F", str(options.ssh_config)] if options.ssh_config else []
+    words += ssh_words(node.address, connection.port, connection.user, connection.key_files)
+    return [*words, *connection.ssh_args]
+
+
+@dataclass(frozen=True)
+class _Master:
+    """The master connection: its process, the private folder of its socket."""
+
+    channel: PipeChannel
+    folder: Path
+    program: str
+    host: str
+
+    @classmethod
+    def open(cls, node: Node, words: list[str]) -> _Master:
+        folder = Path(tempfile.mkdtemp(prefix="ng-"))  # short, for a socket's path has at most 107 bytes
+        marker = f"nodegate-{secrets.token_hex(8)}"
+        master = ["-o", "ControlMaster=yes", "-o", f"ControlPath={folder}/s", "-o", "ControlPersist=no"]
+        command = [words[0], *master, *words[1:], "--", node.address, f"echo {marker}; exec cat >/dev/null"]
+        session = cls(PipeChannel(command), folder, words[0], node.address)
+        try:
+            session.wait(node, marker.encode(), node.connection.connect_timeout_s + LOGIN_S)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def wait(self, node: Node, marker: bytes, limit_s: float) -> None:
+        """Until the login is done: the marker comes back."""
+        seen, end = b"", time.monotonic() + limit_s
+        while marker not in seen:
+            data = self.channel.receive(0.5)
+            if data == b"" or len(seen) > 1 << 20:
+                self.channel.exit_status(2.0)
+                raise why(node.name, printable(self.channel.stderr(), 600))
+            if time.monotonic() > end:
+                step = "try the same with `ssh -v`"
+                raise Unreachable("timeout", f"{node.name}: no login within {limit_s:.0f} s", next_step=step)
+            seen += data or b""
+
+    def close(self) -> None:
+        self.channel.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def why(name: str, said: str) -> Unreachable:
+    """What ssh's words on standard error mean."""
+    for pattern, kind, step in SAID:
+        if re.search(pattern, said):
+            return Unreachable(kind, f"{name}: ssh: {said}", next_step=step)
+    return Unreachable(
+        "dropped", f"{name}: ssh: {said or 'ended without a word'}", next_step="try the same with `ssh -v`"
+    )
+
+
+class OpenSshSession(GuardedSession):
+    """A session whose connection an ssh process holds."""
+
+    def __init__(self, node: Node, master: _Master) -> None:
+        super().__init__(node)
+        self._master = master
+
+    def _channel(self, *, as_root: bool) -> Channel:
+        master = self._master
+        # ProxyCommand=false: without its master this client must fail, not connect anew.
+        words = ["-T", "-S", f"{master.folder}/s", "-F", "none", "-o", "BatchMode=yes", "-o", "ProxyCommand=false"]
+        command = guard_command(self.node.connection.python, as_root=as_root)
+        return PipeChannel([master.program, *words, "--", master.host, command])
+
+    def _disconnect(self) -> None:
+        with contextlib.suppress(OSError):
+            self._master.close()

@@ -1,0 +1,139 @@
+"""A node over SSH, by paramiko: one connection, one channel for each program."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING
+
+import paramiko
+
+from nodegate.errors import Unreachable
+from nodegate.transport.call import guard_command
+from nodegate.transport.channel import CHUNK_BYTES, MAX_STDERR_BYTES
+from nodegate.transport.client import Client, open_client
+from nodegate.transport.guarded import GuardedSession
+from nodegate.transport.host_key import HostKeys
+from nodegate.transport.ssh_config import HostConfig, resolve, ssh_words
+
+if TYPE_CHECKING:
+    from nodegate.node import Node
+    from nodegate.transport.channel import Channel
+    from nodegate.transport.options import Options
+
+DEFAULT_TIMEOUT_S = 15.0
+OPEN_S = 30.0
+REFUSED_PAUSE_S = 0.2
+
+
+def host_config(node: Node, options: Options) -> HostConfig:
+    """The node's SSH configuration: the inventory's values, then the user's files."""
+    connection = node.connection
+    words = ["-F", str(options.ssh_config)] if options.ssh_config else []
+    words += ssh_words(node.address, connection.port, connection.user, connection.key_files)
+    return resolve(node.address, (*words, *connection.ssh_args))
+
+
+def open_ssh(node: Node, options: Options) -> SshSession:
+    """Connect and log in. Raises Unreachable, which names the node."""
+    connection = node.connection
+    try:
+        config = host_config(node, options)
+        timeout_s = connection.connect_timeout_s
+        if timeout_s == DEFAULT_TIMEOUT_S and config.connect_timeout_s:
+            timeout_s = config.connect_timeout_s
+        keys = HostKeys(config, connection.host_keys or config.host_keys or options.host_keys, options.known_hosts)
+        client = open_client(config, options, keys=keys, timeout_s=timeout_s, retries=connection.retries)
+    except Unreachable as error:
+        raise Unreachable(error.kind, f"{node.name}: {error.reason}", next_step=error.next_step) from None
+    return SshSession(node, client)
+
+
+class SshSession(GuardedSession):
+    """An open connection. `host_key` and `login` say what was verified and which key logged in."""
+
+    def __init__(self, node: Node, client: Client) -> None:
+        super().__init__(node)
+        self._client = client
+        self.host_key, self.login = client.host_key, client.login
+
+    def _channel(self, *, as_root: bool) -> Channel:
+        channel = self._open_channel()
+        try:
+            channel.exec_command(guard_command(self.node.connection.python, as_root=as_root))
+        except (paramiko.SSHException, EOFError, OSError) as error:
+            channel.close()
+            raise self._broken(error) from None
+        return SshChannel(channel)
+
+    def _open_channel(self) -> paramiko.Channel:
+        """A channel; where the server allows no more at once (MaxSessions), wait until one of ours ends."""
+        refused_alone = 0
+        while True:
+            try:
+                return self._client.transport.open_session(timeout=OPEN_S)
+            except paramiko.ChannelException as error:  # noqa: PERF203
+                with self._changed:
+                    refused_alone = 0 if self._open else refused_alone + 1
+                    self._changed.wait(REFUSED_PAUSE_S)
+                if refused_alone > 3:
+                    reason = f"{self.node.name}: its sshd refuses to run programs ({error.text})"
+                    step = "raise MaxSessions in its sshd_config (the run's lock needs one, each program another)"
+                    raise Unreachable("configuration", reason, next_step=step) from None
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                raise self._broken(error) from None
+
+    def _broken(self, error: Exception) -> Unreachable:
+        said = str(self._client.transport.get_exception() or error) or type(error).__name__
+        step = "see whether the node rebooted, hung or lost its network"
+        return Unreachable("dropped", f"{self.node.name}: the connection is broken: {said}", next_step=step)
+
+    def _disconnect(self) -> None:
+        self._client.close()
+
+
+class SshChannel:
+    """A channel of a paramiko connection as a `Channel`."""
+
+    def __init__(self, channel: paramiko.Channel) -> None:
+        self._channel = channel
+        self._stderr = b""
+
+    def send(self, data: bytes) -> None:
+        """Write all; a guard reads without pause, so a pause of a minute is a failure."""
+        self._channel.settimeout(60.0)
+        self._channel.sendall(data)
+
+    def receive(self, timeout_s: float) -> bytes | None:
+        """See `Channel.receive`."""
+        self._channel.settimeout(timeout_s)
+        try:
+            return self._channel.recv(CHUNK_BYTES)
+        except TimeoutError:
+            return None
+        finally:
+            self.stderr()
+
+    def stderr(self) -> bytes:
+        """See `Channel.stderr`."""
+        while self._channel.recv_stderr_ready():
+            self._stderr = (self._stderr + self._channel.recv_stderr(CHUNK_BYTES))[:MAX_STDERR_BYTES]
+        return self._stderr
+
+    def exit_status(self, timeout_s: float) -> int | None:
+        """See `Channel.exit_status`."""
+        end = time.monotonic() + timeout_s
+        while not self._channel.exit_status_ready() and time.monotonic() < end:
+            time.sleep(0.01)
+        status = self._channel.recv_exit_status() if self._channel.exit_status_ready() else -1
+        return None if status == -1 else status
+
+    def end_input(self) -> None:
+        """See `Channel.end_input`."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.shutdown_write()
+
+    def close(self) -> None:
+        """See `Channel.close`."""
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            self._channel.close()

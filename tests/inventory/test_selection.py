@@ -1,0 +1,124 @@
+"""`--nodes`: hostlists, groups and Ansible patterns, over one inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import ansible
+
+from nodegate.errors import UsageError
+from nodegate.inventory import Inventory
+from nodegate.inventory.hostlist import fold
+
+Read = Callable[..., Inventory]
+
+FLEET = """
+login1
+[gpu]
+gpu[001:012]
+[rack1]
+gpu[001:004]
+[rack2]
+gpu[005:008]
+[racks:children]
+rack1
+rack2
+[empty]
+"""
+
+LIKE_ANSIBLE = {
+    "all": "gpu[001-012],login1",
+    "*": "gpu[001-012],login1",
+    "gpu003": "gpu003",
+    "rack1": "gpu[001-004]",
+    "racks": "gpu[001-008]",
+    "rack*": "gpu[001-008]",
+    "gpu00*": "gpu[001-009]",
+    "gpu0?2": "gpu[002,012]",
+    "ungrouped": "login1",
+    "rack1,login1": "gpu[001-004],login1",
+    "rack1:login1": "gpu[001-004],login1",
+    "gpu:!gpu005": "gpu[001-004,006-012]",
+    "gpu:!rack1:!rack2": "gpu[009-012]",
+    "gpu:&rack1": "gpu[001-004]",
+    "gpu:&racks:!gpu002": "gpu[001,003-008]",
+    "!gpu": "login1",
+    "&rack2,!gpu005": "gpu[006-008]",
+    "~gpu0(01|1[0-2])": "gpu[001,010-012]",
+    "gpu[0]": "gpu001",
+    "gpu[-1]": "gpu012",
+    "gpu[0:3]": "gpu[001-004]",
+    "gpu[9:]": "gpu[010-012]",
+    "racks[4:5],login1": "gpu[005-006],login1",
+    "gpu0*[2:3]": "gpu[003-004]",
+}
+
+OURS = {
+    "gpu[001-003,012]": "gpu[001-003,012]",
+    "gpu[001:003]": "gpu[001-003]",  # padded: names, although there is a group gpu
+    "gpu[001-003]:!gpu002": "gpu[001,003]",
+    "gpu001 gpu002\nlogin1": "gpu[001-002],login1",
+    "gpu,!gpu[005-999]": "gpu[001-004]",  # more names than there are may be taken away
+    "login1,empty": "login1",
+    "gpu01[0-2]": "gpu[010-012]",
+    "gpu010,gpu001": "gpu[001,010]",
+}
+
+
+@pytest.mark.parametrize("pattern", [*LIKE_ANSIBLE, *OURS])
+def test_patterns(pattern: str, read: Read) -> None:
+    selected = [node.name for node in read(FLEET).select(pattern)]
+    assert fold(selected) == {**LIKE_ANSIBLE, **OURS}[pattern]
+    assert selected == sorted(selected, key=read(FLEET).names.index)
+
+
+def test_ansible_selects_the_same(read: Read, tmp_path: Path) -> None:
+    read(FLEET)
+    for pattern in ("gpu:&racks:!gpu002", "~gpu0(01|1[0-2])", "racks[4:5],login1", "!gpu"):
+        theirs = ansible.listing([str(tmp_path / "hosts")], tmp_path, limit=pattern)
+        assert fold(ansible.members(theirs, "all")) == LIKE_ANSIBLE[pattern]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("gpus", "nothing is called 'gpus' - did you mean gpu"),
+        ("gpu0013", "nothing is called 'gpu0013' - did you mean gpu"),
+        ("gpu,!rack3", "nothing is called 'rack3' - did you mean rack"),
+        ("gpu:&rakc1", "nothing is called 'rakc1' - did you mean rack1"),
+        ("dgx*", r"nothing is called 'dgx\*'"),
+        ("gpu[010-014]", r"not in the inventory: gpu\[013-014\]"),
+        ("gpu[100-101]", r"nothing is called 'gpu\[100-101\]'"),
+        ("gpu[50]", "there are only 12 hosts"),
+        ("~gpu(", "no regular expression"),
+        ("gpu[001-", "not closed"),
+        ("empty", r"no node is left - the inventory has gpu\[001-012\],login1"),
+        ("rack1:&rack2", "no node is left"),
+        ("x" * 70_000, "too long"),
+    ],
+)
+def test_patterns_that_select_nothing(pattern: str, message: str, read: Read) -> None:
+    with pytest.raises(UsageError, match=message):
+        read(FLEET).select(pattern)
+
+
+def test_groups_hold_the_hosts_of_their_children_and_nodes_know_their_groups(read: Read) -> None:
+    found = read(FLEET)
+    assert {name: fold(hosts) for name, hosts in found.groups.items()} == {
+        "all": "gpu[001-012],login1",
+        "ungrouped": "login1",
+        "gpu": "gpu[001-012]",
+        "rack1": "gpu[001-004]",
+        "rack2": "gpu[005-008]",
+        "racks": "gpu[001-008]",
+        "empty": "",
+    }
+    assert [node.groups for node in found.select("login1,gpu001,gpu012")] == [(), ("gpu", "rack1", "racks"), ("gpu",)]
+
+
+def test_a_host_that_is_also_a_group_is_noted(read: Read) -> None:
+    found = read("[gpu]\ngpu\nother")
+    assert [node.name for node in found.select("gpu")] == ["gpu"]
+    assert found.notes == ("hosts:2: gpu is a host and a group; --nodes gpu means the host",)

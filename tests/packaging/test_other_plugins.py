@@ -1,0 +1,43 @@
+"""Other pytest plugins that an engineer has installed do not break `--inventory`, nor do we break them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.recorded import run_pytest, write_fleet
+
+from nodegate.demo.machine import Machine
+
+RIVALS = {
+    "pytest-ansible": ["pytest-ansible", "ansible-compat", "subprocess-tee"],  # defines --inventory as well
+    "pytest-testinfra": ["pytest-testinfra"],  # defines --hosts, --ssh-config, --ansible-inventory
+}
+
+
+@pytest.fixture(scope="module", params=RIVALS)
+def rival(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds only this plugin. (Both together stop pytest without us: they share an option.)"""
+    folder = tmp_path_factory.mktemp(request.param)
+    packages = RIVALS[request.param]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(folder), *packages]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    return folder
+
+
+@pytest.mark.parametrize("first", ["rival", "nodegate"])
+def test_our_runs_work_beside_it(rival: Path, tmp_path: Path, first: str) -> None:
+    fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
+    order = ["-p", "nodegate.plugin"] if first == "nodegate" else []
+    arguments = [*order, "--inventory", str(fleet), "-q", "-k", "link_width"]
+    outcome = run_pytest(tmp_path, arguments, PYTHONPATH=str(rival))
+    assert outcome.exit_code == 0, outcome.stdout + outcome.stderr
+    assert outcome.verdicts("pcie.link_width") == {"gpu0001": "pass"}
+
+
+def test_its_own_runs_work_beside_us(rival: Path, tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text("def test_it():\n    pass\n")
+    outcome = run_pytest(tmp_path, ["-q"], PYTHONPATH=str(rival))
+    assert outcome.exit_code == 0, outcome.stdout + outcome.stderr

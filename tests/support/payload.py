@@ -1,0 +1,57 @@
+"""The probe's real program, run on this machine as a node would run it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nodegate.probe.collect import decode
+from nodegate.probe.program import PYTHON_OPTIONS, program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What the program left: its raw output and the sections of its document."""
+
+    raw: bytes
+    document: Mapping[str, Any]
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        return self.document["sections"][name]
+
+    def data(self, name: str) -> Any:
+        section = self.section(name)
+        assert "data" in section, section
+        return section["data"]
+
+
+def run_probe(
+    *,
+    sections: Sequence[str] | None = None,
+    limits_s: Mapping[str, float] | None = None,
+    root: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    python: str = sys.executable,
+) -> Ran:
+    """Run the program; `root` is a made file tree, `environment` adds to the test's own."""
+    variables = dict(os.environ, **(environment or {}))
+    if root is not None:
+        variables["NODEGATE_PROBE_ROOT"] = str(root)
+    done = subprocess.run(
+        [python, *PYTHON_OPTIONS, "-"],
+        input=program(sections=sections, limits_s=limits_s),
+        capture_output=True,
+        env=variables,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr == b""
+    return Ran(done.stdout, decode(done.stdout).raw)

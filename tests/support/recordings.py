@@ -1,0 +1,12 @@
+"""The project's own recordings of tools: tests/tools/recordings/<tool>/<name>."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[1] / "tools" / "recordings"
+
+
+def recording(tool: str, name: str) -> str:
+    """The text of one recording."""
+    return (FOLDER / tool / name).read_text(encoding="utf-8")

@@ -1,0 +1,152 @@
+"""nvidia-smi -q in every driver's layout gives the same facts as NVML would."""
+
+from __future__ import annotations
+
+import pytest
+from support.recordings import recording
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe.gpu import EccCounters, GpuProcess, RemapBanks, RowRemap
+from nodegate.tools.nvidia_smi import corrupted_inforoms, lost_handles, parse_q_text, parse_xml
+from nodegate.unknown import Unknown, Why
+
+LAYOUTS = ["q-525.xml", "q-550.xml", "q-570.xml", "q-580.xml", "q-595.xml"]
+
+
+def why(reading: object) -> Why:
+    assert isinstance(reading, Unknown), reading
+    return reading.why
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_shows_the_same_board(layout: str):
+    gpus = parse_xml(recording("nvidia_smi", layout))
+    gpu = gpus.devices[0]
+    assert gpus.source == "nvidia-smi"
+    assert gpus.driver_version == layout.removeprefix("q-").removesuffix(".xml") + str(gpus.driver_version)[3:]
+    assert (gpus.count, len(gpus.devices)) == (1, 1)
+    assert gpu.subject == "GPU 0 (0000:19:00.0, serial 1650001000000)"
+    assert (gpu.pci_id, gpu.subsystem_id) == ("10de:2330", "10de:16c1")
+    assert (gpu.link_gen, gpu.link_gen_max, gpu.link_width, gpu.link_width_max) == (1, 5, 16, 16)
+    assert gpu.pcie_replays == 3
+    assert gpu.event_reasons == frozenset({"gpu_idle"})
+    assert (gpu.sm_clock_mhz, gpu.sm_clock_max_mhz, gpu.memory_clock_max_mhz) == (345, 1980, 2619)
+    assert gpu.power_w == pytest.approx(71.85)
+    limits = (gpu.power_limit_w, gpu.power_limit_default_w, gpu.power_limit_enforced_w, gpu.power_limit_min_w)
+    assert limits == (700.0, 700.0, 700.0, 200.0)
+    assert gpu.ecc == EccCounters(2, 3, 3, 7, 3, 4)
+    assert (gpu.remap, gpu.remap_banks) == (RowRemap(1, 2, pending=False, failed=False), RemapBanks(2558, 2, 0, 0, 0))
+    assert gpu.module_id == 1
+    assert gpu.gsp_firmware == gpus.driver_version
+    assert (gpu.gsp_enabled, gpu.persistence, gpu.mig_enabled, gpu.ecc_enabled) == (True, True, False, True)
+    assert (gpu.compute_mode, gpu.performance_state, gpu.recovery_action) == (0, 0, 0)
+    assert gpu.memory_total_bytes == 81559 << 20
+    assert gpu.processes == (GpuProcess(4711, "compute", "python3", 1005 << 20),)
+
+
+def test_what_a_layout_does_not_have_is_unknown_and_not_zero():
+    old, new = (parse_xml(recording("nvidia_smi", layout)).devices[0] for layout in ("q-525.xml", "q-595.xml"))
+    assert why(old.fabric) is Why.MISSING
+    assert why(old.sram_threshold_exceeded) is Why.MISSING
+    assert (old.temperature_slowdown_c, old.temperature_shutdown_c) == (89, 92)
+    assert why(new.temperature_slowdown_c) is Why.MISSING
+    assert new.temperature_margin_c == 53
+    assert old.sm_clock_app_mhz == 1980
+    assert why(new.sm_clock_app_mhz) is Why.NOT_SUPPORTED
+    assert why(new.retired_single_bit) is Why.NOT_SUPPORTED
+    assert why(new.nvlinks) is Why.MISSING
+
+
+def test_a_faulty_board_shows_its_faults():
+    gpu = parse_xml(recording("nvidia_smi", "q-faulty.xml")).devices[0]
+    assert gpu.recovery_action == 4
+    assert gpu.remap == RowRemap(1, 2, pending=True, failed=True)
+    assert gpu.sram_threshold_exceeded is True
+    assert gpu.event_reasons == frozenset({"gpu_idle", "hw_slowdown"})
+    assert gpu.gsp_enabled is False
+    assert why(gpu.gsp_firmware) is Why.NOT_SUPPORTED
+    assert gpu.power_w == pytest.approx(71.2)  # the instant value is [Unknown Error]: the average stands in
+    assert not isinstance(gpu.fabric, Unknown)
+    assert (gpu.fabric.state, gpu.fabric.health_summary) == (2, 2)
+
+
+def test_a_lost_gpu_keeps_its_place_and_its_address():
+    gpus = parse_xml(recording("nvidia_smi", "q-lost.xml"))
+    lost, healthy = gpus.devices
+    assert lost.subject == "GPU 0 (0000:18:00.0)"
+    assert lost.lost == Unknown(Why.LOST, "GPU is lost.  Reboot the system to recover this GPU")
+    assert why(lost.link_width) is Why.LOST
+    assert (healthy.index, healthy.lost) == (1, None)
+
+
+def test_output_with_nothing_but_lost_gpus():
+    written = recording("nvidia_smi", "q-only-lost.txt")
+    assert lost_handles(written) == (("0000:5d:00.0", "Unknown Error"),)
+    for parse in (parse_xml, parse_q_text):
+        (gpu,) = parse(written).devices
+        assert gpu.lost == Unknown(Why.LOST, "Unknown Error")
+
+
+def test_the_text_form_shows_the_same_as_the_xml():
+    text, xml = parse_q_text(recording("nvidia_smi", "q-580.txt")), parse_xml(recording("nvidia_smi", "q-580.xml"))
+    assert (text.driver_version, text.cuda_driver_version, text.count) == ("580.105.08", "13.0", 2)
+    here, there = text.devices[0], xml.devices[0]
+    same = ("name", "uuid", "serial", "vbios", "pci_id", "subsystem_id", "address", "gsp_firmware", "ecc", "remap_banks")
+    same += ("memory_total_bytes", "fabric", "module_id", "temperature_c", "power_w", "link_width", "compute_mode")
+    assert {name: getattr(here, name) for name in same} == {name: getattr(there, name) for name in same}
+    assert here.event_reasons == frozenset({"sw_power_cap", "hw_slowdown", "hw_power_brake_slowdown"})
+    assert (here.power_limit_w, here.power_limit_enforced_w) == (650.0, 700.0)
+    assert here.remap == RowRemap(1, 2, pending=True, failed=False)
+    assert [process.kind for process in here.processes] == ["compute", "graphics"]
+
+
+def test_a_part_that_is_not_there_as_a_whole():
+    gpu = parse_q_text(recording("nvidia_smi", "q-580.txt")).devices[1]
+    assert why(gpu.remap) is Why.NOT_SUPPORTED
+    assert gpu.processes == ()
+    assert gpu.gsp_enabled is False
+    assert why(gpu.link_width) is Why.MISSING
+
+
+def test_one_part_of_the_text_alone():
+    first, second = parse_q_text(recording("nvidia_smi", "page-retirement.txt")).devices
+    assert (first.retired_single_bit, first.retired_double_bit, first.retired_pending) == (2, 61, True)
+    assert (second.retired_double_bit, second.retired_pending) == (0, False)
+
+
+def test_a_corrupted_inforom_is_found_in_any_output():
+    assert corrupted_inforoms(recording("nvidia_smi", "table-inforom.txt")) == ("0000:3b:00.0",)
+    written = recording("nvidia_smi", "q-580.txt") + "WARNING: infoROM is corrupted at gpu 0000:1B:00.0\n"
+    healthy, corrupted = parse_q_text(written).devices
+    assert corrupted.inforom_valid is False
+    assert why(healthy.inforom_valid) is Why.MISSING
+
+
+@pytest.mark.parametrize("parse", [parse_xml, parse_q_text])
+@pytest.mark.parametrize("written", ["", "\n\n"])
+def test_empty_output_says_nothing(parse, written):
+    with pytest.raises(CannotMeasure, match="nvidia-smi's output is empty"):
+        parse(written)
+
+
+def test_xml_that_is_cut_off_is_quoted():
+    with pytest.raises(CannotMeasure, match="is cut off"):
+        parse_xml(recording("nvidia_smi", "q-truncated.xml"))
+
+
+def test_other_output_is_quoted():
+    with pytest.raises(CannotMeasure, match=r"names no GPU: NVIDIA-SMI has failed"):
+        parse_q_text("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n")
+
+
+def test_xml_that_declares_entities_is_not_read():
+    bomb = '<!DOCTYPE nvidia_smi_log [<!ENTITY a "aaaa">]><nvidia_smi_log><gpu id="&a;"></gpu></nvidia_smi_log>'
+    with pytest.raises(CannotMeasure, match="declaration"):
+        parse_xml(bomb)
+
+
+def test_deep_and_broken_xml_ends_in_one_message():
+    deep = "<nvidia_smi_log>" + "<a>" * 50_000 + "</a>" * 50_000 + "</nvidia_smi_log>"
+    assert parse_xml(deep).devices == ()
+    with pytest.raises(CannotMeasure, match="is no XML"):
+        parse_xml("<nvidia_smi_log>\n<gpu></nvidia_smi_log>")
