@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge import needs
+from nodegate.judge.gpus import YES_NO, named
 from nodegate.judge.verdict import Limit, Verdict
-from nodegate.judge.versions import older
+from nodegate.judge.versions import judge_version
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
@@ -29,18 +30,7 @@ def test_kernel_version(host: Host, baseline: Baseline, verdicts: Verdicts) -> N
     On kernels before 5.5 multi-process training can hang at its start. Source: accelerate's own warning.
     """
     limit = baseline.limit("kernel.version_min")
-    if isinstance(host.kernel_release, Unknown):
-        verdicts.unknown(subject="kernel", what="version", reason=host.kernel_release)
-        return
-    verdicts.found(
-        Verdict.FAIL if older(host.kernel_release, str(limit.value)) else Verdict.PASS,
-        subject="kernel",
-        message=f"version {host.kernel_release}, expected at least {limit.value} ({limit.source})",
-        remedy="update the kernel",
-        metric="version",
-        value=host.kernel_release,
-        limit=limit,
-    )
+    judge_version(verdicts, subject="kernel", version=host.kernel_release, limit=limit, remedy="update the kernel")
 
 
 def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -50,12 +40,16 @@ def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -
     own (64 MiB in Docker by default): this is the node's.
     """
     limit, shm = baseline.limit("host.shm_min_gib"), mounts.by_path.get(needs.SHARED_MEMORY)
+    remedy = "mount it larger: mount -o remount,size=... /dev/shm"
+    if shm is None or not shm.type:
+        verdicts.found(Verdict.FAIL, subject=needs.SHARED_MEMORY, message="is not mounted", remedy=remedy)
+        return
     verdicts.at_least(
         subject=needs.SHARED_MEMORY,
         what="size",
-        observed=Unknown(Why.MISSING, "it is not mounted") if shm is None else needs.gibibytes(shm.size_bytes),
+        observed=needs.gibibytes(shm.size_bytes),
         limit=limit,
-        remedy="mount it larger: mount -o remount,size=... /dev/shm",
+        remedy=remedy,
     )
 
 
@@ -65,9 +59,10 @@ def test_open_files(limits: ResourceLimits, baseline: Baseline, verdicts: Verdic
     All-to-all over a few nodes needs thousands of sockets: NCCL then fails with "Too many open files". Jobs inherit
     the limit of slurmd where it runs, else that of the login.
     """
-    whose, found = needs.inherited(limits.slurmd_open_files, limits.open_files)
+    slurmd = needs.has_slurmd(limits)
+    found = limits.slurmd_open_files if slurmd else limits.open_files
     limit = baseline.limit("host.open_files_min")
-    needs.judge_limit(verdicts, whose=whose, what="open files", found=found, limit=limit, command="ulimit -n")
+    needs.judge_limit(verdicts, slurmd=slurmd, what="open files", found=found, limit=limit, command="ulimit -n")
 
 
 def test_processes(limits: ResourceLimits, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -75,9 +70,10 @@ def test_processes(limits: ResourceLimits, baseline: Baseline, verdicts: Verdict
 
     NCCL's proxy threads and data loaders fail with "Resource temporarily unavailable" at the limit.
     """
-    whose, found = needs.inherited(limits.slurmd_processes, limits.processes)
+    slurmd = needs.has_slurmd(limits)
+    found = limits.slurmd_processes if slurmd else limits.processes
     limit = baseline.limit("host.processes_min")
-    needs.judge_limit(verdicts, whose=whose, what="processes", found=found, limit=limit, command="ulimit -u")
+    needs.judge_limit(verdicts, slurmd=slurmd, what="processes", found=found, limit=limit, command="ulimit -u")
 
 
 def test_locked_memory(limits: ResourceLimits, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -85,10 +81,11 @@ def test_locked_memory(limits: ResourceLimits, baseline: Baseline, verdicts: Ver
 
     RDMA registers its buffers as locked memory: below the limit ibv_reg_mr fails with "Cannot allocate memory".
     """
-    whose, found = needs.inherited(limits.slurmd_locked_memory_bytes, limits.locked_memory_bytes)
+    slurmd = needs.has_slurmd(limits)
+    found = limits.slurmd_locked_memory_bytes if slurmd else limits.locked_memory_bytes
     limit = baseline.limit("host.locked_memory_min_gib")
     needs.judge_limit(
-        verdicts, whose=whose, what="locked memory", found=needs.pair_in_gib(found), limit=limit, command="ulimit -l"
+        verdicts, slurmd=slurmd, what="locked memory", found=needs.pair_in_gib(found), limit=limit, command="ulimit -l"
     )
 
 
@@ -154,8 +151,8 @@ def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts
     verdicts.equal(
         subject="clock",
         what="synchronised",
-        observed=clock.synchronized,
-        expected=True,
+        observed=named(clock.synchronized, YES_NO),
+        expected="yes",
         remedy="start chrony or systemd-timesyncd, and see whether it reaches its servers",
         otherwise=Verdict.WARN,
     )

@@ -90,7 +90,7 @@ def test_gpu_driver(
     Initialisation failures, a GSP that stopped and version mismatches are printed without an Xid.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "gpu_driver", moment, verdicts, default="GPU driver")
+    line_faults.tell(kernel_log, "gpu_driver", moment, verdicts)
 
 
 def test_pcie_errors(
@@ -101,7 +101,7 @@ def test_pcie_errors(
     Corrected errors are counted in sysfs, not here: newer kernels print only some of them.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "pcie", moment, verdicts, default="PCIe")
+    line_faults.tell(kernel_log, "pcie", moment, verdicts)
 
 
 def test_pcie_bandwidth(kernel_log: KernelLog, host: Host, pci: Pci, profile: Profile, verdicts: Verdicts) -> None:
@@ -162,7 +162,7 @@ def test_nic_errors(
     that is unplugged from an unused port are no faults; a used port that is down is found by its state.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "nic", moment, verdicts, default="NIC")
+    line_faults.tell(kernel_log, "nic", moment, verdicts)
 
 
 def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -171,7 +171,7 @@ def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: 
     A worker that was killed takes its job along with exit code 137 and no message of its own.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "memory", moment, verdicts, default="memory")
+    line_faults.tell(kernel_log, "memory", moment, verdicts)
 
 
 def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -180,7 +180,7 @@ def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
     They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "storage", moment, verdicts, default="storage")
+    line_faults.tell(kernel_log, "storage", moment, verdicts)
 
 
 def test_host_faults(
@@ -191,4 +191,4 @@ def test_host_faults(
     They slow or stop one node, and with it every job that spans it.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "host", moment, verdicts, default="host")
+    line_faults.tell(kernel_log, "host", moment, verdicts)

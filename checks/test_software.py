@@ -8,7 +8,7 @@ import pytest
 
 from nodegate.judge import links, nccl, needs
 from nodegate.judge.verdict import Verdict
-from nodegate.judge.versions import older
+from nodegate.judge.versions import judge_version
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.probe.driver import Driver
     from nodegate.probe.environment import Environment
-    from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
+    from nodegate.probe.nvml_library import NvmlLibrary
     from nodegate.probe.pci import Pci
     from nodegate.probe.rdma import NetDevice, Rdma
     from nodegate.probe.services import Services
@@ -36,33 +36,33 @@ def test_driver_loaded(driver: Driver, pci: Pci, baseline: Baseline, verdicts: V
     """
     if not pci.gpus and not driver.loaded:
         verdicts.skip("no NVIDIA GPU on PCIe and no driver loaded")
-    least = baseline.find("software.driver_version_min")
     if not driver.loaded:
         remedy = "install the driver, or load it: modprobe nvidia"
         verdicts.found(Verdict.FAIL, subject="driver", message="the nvidia kernel module is not loaded", remedy=remedy)
-    elif isinstance(driver.version, Unknown):
-        verdicts.unknown(subject="driver", what="version", reason=driver.version)
-    elif least and older(driver.version, str(least.value)):
-        message = f"version {driver.version}, expected at least {least.value} ({least.source})"
-        verdicts.found(Verdict.FAIL, subject="driver", message=message, remedy="update the driver", limit=least)
-    else:
-        verdicts.passed(subject="driver", message=f"version {driver.version}", metric="version", value=driver.version)
+        return
+    least = baseline.find("software.driver_version_min")
+    judge_version(verdicts, subject="driver", version=driver.version, limit=least, remedy="update the driver")
 
 
-def test_driver_and_library(driver: Driver, gpus: Gpus, verdicts: Verdicts) -> None:
+def test_driver_and_library(driver: Driver, nvml_library: NvmlLibrary, verdicts: Verdicts) -> None:
     """The NVIDIA kernel driver and its libraries have the same version. (F32)
 
     After an update without a reboot every program fails ("Driver/library version mismatch", NVML error 18).
     """
     if not driver.loaded:
         verdicts.skip("the driver is not loaded: see software.driver_loaded")
+    remedy = "reboot, or stop all GPU programs and reload the driver"
+    if nvml_library.refuses_driver:
+        message = f"the library is of another version than the kernel driver {driver.version}"
+        verdicts.found(Verdict.FAIL, subject="driver", message=message, remedy=remedy)
+        return
     verdicts.equal(
         subject="driver",
-        what="library version",
-        observed=gpus.driver_version,
+        what="version that the library states",
+        observed=nvml_library.driver_version,
         expected=driver.version,
         source="the loaded kernel module",
-        remedy="reboot, or stop all GPU programs and reload the driver",
+        remedy=remedy,
     )
 
 
@@ -79,17 +79,13 @@ def test_nccl_version(software: Software, baseline: Baseline, verdicts: Verdicts
     if not software.nccl:
         verdicts.skip("no NCCL on the node: jobs bring their own")
     for library in software.nccl:
-        if isinstance(library.version, Unknown):
-            verdicts.unknown(subject=library.path, what="version", reason=library.version)
-            continue
-        verdicts.found(
-            Verdict.WARN if older(library.version, str(limit.value)) else Verdict.PASS,
-            subject=library.path,
-            message=f"NCCL {library.version}, expected at least {limit.value} ({limit.source})",
-            remedy="update NCCL",
-            metric="version",
-            value=library.version,
+        judge_version(
+            verdicts,
+            subject=f"NCCL {library.path}",
+            version=library.version,
             limit=limit,
+            remedy="update NCCL",
+            otherwise=Verdict.WARN,
         )
 
 
@@ -107,12 +103,10 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
         if isinstance(found, Unknown):
             verdicts.unknown(subject=name, what="presence", reason=found)
         elif not found:
-            verdicts.found(
-                Verdict.FAIL, subject=name, message="is not on the node", remedy="install it in the node's image"
-            )
-        elif name == "cuda" and least and older(found, str(least.value)):
-            message = f"version {found}, expected at least {least.value} ({least.source})"
-            verdicts.found(Verdict.FAIL, subject=name, message=message, remedy="update the CUDA toolkit", limit=least)
+            remedy = "install it in the node's image"
+            verdicts.found(Verdict.FAIL, subject=name, message="is not on the node", remedy=remedy)
+        elif name == "cuda":
+            judge_version(verdicts, subject=name, version=found, limit=least, remedy="update the CUDA toolkit")
         else:
             verdicts.passed(subject=name, message=found)
 

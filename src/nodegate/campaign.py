@@ -146,7 +146,7 @@ class Campaign:
     def _lock(self, session: Session) -> None:
         if not self._plan.take_lock:
             return
-        lock = session.hold_lock(who=f"nodegate run {self._folder.path.name}")
+        lock = session.hold_lock(session.node.connection.lock, who=f"nodegate run {self._folder.path.name}")
         if isinstance(lock, Held):
             reason = f"another run holds the node's lock ({lock.holder})"
             raise Busy(reason, next_step="wait for it to end, then run again")

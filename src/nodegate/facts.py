@@ -20,6 +20,7 @@ from nodegate.probe import (
     kernel_log,
     limits,
     mounts,
+    nvml_library,
     pci,
     rdma,
     readings,
@@ -229,6 +230,7 @@ FACTS: Mapping[str, FactSource] = {
     source.name: source
     for source in (
         FactSource("gpus", ("nvml", "nvidia_smi"), _gpus),
+        FactSource("nvml_library", ("nvml",), lambda document: nvml_library.parse(document.sections)),
         _plain("pci", "pci", pci.parse),
         FactSource("rdma", ("infiniband",), _rdma),
         _plain("netdevs", "netdev", rdma.parse_netdevs),

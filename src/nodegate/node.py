@@ -31,6 +31,7 @@ class Connection:
     connect_timeout_s: float = 15.0
     retries: int = 3
     host_keys: Literal["strict", "accept-new", "off"] | None = None
+    lock: str = "/run/lock/nodegate.lock"  # on the node: two runs never measure it together
     recordings: str = ""  # transport `replay`: the folder that holds <node>/facts.json
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate import conditions
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from nodegate.node import Node
     from nodegate.settings import Settings
+    from nodegate.transport import Options
     from nodegate.transport.session import Session
 
 
@@ -37,11 +39,17 @@ class Prepared:
         Raises:
             Unreachable: with the kind, and what to do about it.
         """
-        from nodegate.transport import Options, connect  # noqa: PLC0415 - paramiko only where a node is contacted
+        from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
+
+        return connect(node, self._options)
+
+    @cached_property
+    def _options(self) -> Options:
+        """One for the run: the connections to jump hosts are shared."""
+        from nodegate.transport import Options  # noqa: PLC0415
 
         asked = self.settings
-        options = Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.ssh_config)
-        return connect(node, options)
+        return Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.ssh_config)
 
     @property
     def keeps_evidence(self) -> bool:

@@ -48,6 +48,13 @@ def unbind(machine: Machine, index: int, driver: str = "") -> None:
     leave_out(machine, index)
 
 
+def exclude(machine: Machine, index: int) -> None:
+    """As NVreg_ExcludedGpus leaves it: driven by nobody, listed by the driver as excluded."""
+    address, files = machine.gpu_address(index), machine.sections["driver"]["gpus"]
+    files[address] = files[address].replace("GPU Excluded:\t No", "GPU Excluded:\t Yes")
+    leave_out(machine, index)
+
+
 def unload(machine: Machine) -> None:
     """The module is not there."""
     machine.set("driver", "loaded", False)
@@ -207,6 +214,49 @@ LOST = (
         FAIL,
         f"GPU at {{adr3}}, {{uuid3}}: lost: PCIe configuration space reads all ff - {_CYCLE}",
         lambda machine: (machine.lose_gpu(3), hide(machine, 2, 3)),
+    ),
+    Case(
+        "one without an address is lost, where NVML lists fewer than PCIe",
+        "gpu.lost",
+        FAIL,
+        f"GPU 4: lost: NVML cannot read it: lost: NVML 15 - {_CYCLE}",
+        lambda machine: (hide(machine, 2), refuse(machine, 4, "lost", "NVML 15")),
+    ),
+    Case(
+        "an index that cannot be",
+        "gpu.lost",
+        FAIL,
+        f"GPU at {{adr3}}, {{uuid3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE} (and 1 more)",
+        lambda machine: (
+            refuse(machine, 3, "lost", "NVML 15"),
+            machine.sections["nvml"]["gpus"][3].update(index=8),
+        ),
+    ),
+    Case(
+        "NVML leaves one out, and the driver's files cannot be read",
+        "gpu.lost",
+        FAIL,
+        f"GPU at {{adr3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE}",
+        lambda machine: (
+            leave_out(machine, 3),
+            machine.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
+        ),
+    ),
+    Case(
+        "excluded by the driver's settings",
+        "gpu.lost",
+        FAIL,
+        "GPU at {adr3}, {uuid3}: not driven: the driver's settings exclude it (NVreg_ExcludedGpus) - see the finding "
+        "of gpu.bound",
+        lambda machine: exclude(machine, 3),
+    ),
+    Case(
+        "no device node for one",
+        "gpu.lost",
+        ERROR,
+        "GPU at {adr3}, {uuid3}: its state is unknown (hidden: 7 device nodes /dev/nvidiaN for 8 GPUs of the driver) - "
+        f"{_ROOT}",
+        lambda machine: (leave_out(machine, 3), machine.sections["driver"]["devices"].pop("nvidia3")),
     ),
     Case(
         "NVML cannot be had",

@@ -303,6 +303,25 @@ MANAGER = (
         ),
     ),
     Case(
+        "all missing on a node that is said to be an HGX",
+        "fabric.nvswitches",
+        FAIL,
+        "NVSwitches: on PCIe 0 switches, expected 4 switches (the site's own) - power-cycle the node; if it stays, "
+        "replace the GPU baseboard",
+        no_switches,
+        limits={"fabric.nvswitch_count": 4},
+    ),
+    Case(
+        "one does not answer",
+        "fabric.nvswitches",
+        FAIL,
+        "NVSwitch at {switch}: answer on PCIe no, expected yes - power-cycle the node; if it stays, replace the GPU "
+        "baseboard",
+        lambda machine: next(device for device in machine.sections["pci"] if device["class"] == "0x068000").update(
+            config="ff" * 64
+        ),
+    ),
+    Case(
         "a PCIe platform",
         "fabric.nvswitches",
         SKIP,
@@ -326,6 +345,13 @@ MANAGER = (
             machine.set_unit("nvidia-fabricmanager", key, value)
             for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
         ],
+    ),
+    Case(
+        "active and exited: nothing runs",
+        "fabric.manager",
+        FAIL,
+        f"nvidia-fabricmanager: service active (exited, result success), expected active - {_RESTART}",
+        lambda machine: machine.set_unit("nvidia-fabricmanager", "SubState", "exited"),
     ),
     Case(
         "starting again and again",
@@ -536,6 +562,27 @@ MEMBERS = (
         "fabric.summary",
         SKIP,
         "{gpu0}: the fabric's summary is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+    ),
+    Case(
+        "the summary of one could not be read",
+        "fabric.summary",
+        ERROR,
+        f"{{gpu6}}: the fabric's summary is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: fabric(machine, 6, health_summary=FAILED),
+    ),
+    Case(
+        "a summary that a later driver has",
+        "fabric.summary",
+        ERROR,
+        "{gpu6}: fabric unknown (7) - see fabric.health for what is wrong",
+        lambda machine: fabric(machine, 6, health_summary=7),
+    ),
+    Case(
+        "the health of one could not be read",
+        "fabric.health",
+        ERROR,
+        f"{{gpu6}}: fabric health is unknown (failed: NVML 999) - {_SEE}",
+        lambda machine: fabric(machine, 6, health_mask=FAILED),
     ),
 )
 

@@ -179,6 +179,15 @@ POWER = (
         lambda machine: machine.set_gpu(4, "temperature_margin_c", 3),
     ),
     Case(
+        "at the limit, as a hot GPU under full load is held",
+        "power.temperature",
+        WARN,
+        "{gpu4}: distance to slowdown 0 °C, expected at least 5 °C (common.yaml gpu.temperature_margin_min_c: choice: "
+        "the slowdown is at a T.Limit of -2 on H100 and L40S) - check fans, airflow or coolant, and the seat of the "
+        "heat sink; compare with the same slot of other nodes",
+        lambda machine: machine.set_gpu(4, "temperature_margin_c", 0),
+    ),
+    Case(
         "past the limit",
         "power.temperature",
         FAIL,

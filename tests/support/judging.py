@@ -111,7 +111,8 @@ class Case:
     """One machine and what one check must say of it.
 
     `change` plants the fault. In `message`, the whole headline of the record, {gpu3} stands for how a finding names
-    GPU 3 of the machine, {adr3} for its PCI address and {uuid3} for its UUID.
+    GPU 3 of the machine, {adr3} for its PCI address, {uuid3} for its UUID and {switch}
+    for the PCI address of the first NVSwitch.
     """
 
     name: str
@@ -134,6 +135,7 @@ def assert_case(case: Case) -> None:
     gpus = facts_of(machine).gpus.devices
     words = {f"gpu{gpu.index}": gpu.subject for gpu in gpus}
     words |= {f"adr{gpu.index}": gpu.address for gpu in gpus} | {f"uuid{gpu.index}": gpu.uuid for gpu in gpus}
+    words |= {"switch": next((device.address for device in facts_of(machine).pci.nvswitches), "")}
     case.change(machine)
     node = Node("gpu01", expected=case.expected, origin="hosts.yaml:3")
     record = judge_one(case.check, machine, profile=case.profile, baseline=case.limits, node=node)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import re
 import subprocess
 import tempfile
 from pathlib import Path
 
 import pynvml
+from support.cache import FOLDER
 
 SOURCES = Path(__file__).parent.parent / "nvml"
-CACHE = SOURCES / "build"
+CACHE = FOLDER / "nvml"
 LIBRARY = "libnvidia-ml.so.1"
 GPU_IS_LOST = 15
 
@@ -71,6 +71,8 @@ _H100 = {
     "temperature_threshold.0": 92,
     "temperature_threshold.1": 89,
     "field.82": 45,
+    "field.185": 71500,
+    "field.186": 71500,
     "field.230": 0,
     "ecc": 1,
     "sram_threshold_exceeded": 0,
@@ -118,7 +120,7 @@ class Scenario:
         return self
 
     def lose(self, gpu: int, *, keeps_handle: bool = False) -> Scenario:
-        """The GPU has fallen off the bus: no handle for it; or only every call on it fails (lost after the handle was had)."""
+        """The GPU has fallen off the bus: no handle for it; or, lost in mid-run, a handle on which every call fails."""
         if not keeps_handle:
             self.error("nvmlDeviceGetHandleByIndex", GPU_IS_LOST, gpu=gpu)
         return self.set(gpu, "lost", 1)
@@ -203,4 +205,4 @@ def _compile(sources: list[Path], stubs: str, built: Path) -> None:
         stub_file.write_text(stubs)
         options = ["-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread", f"-Wl,-soname,{LIBRARY}"]
         subprocess.run(["gcc", *options, "-o", fresh, *sources, stub_file], check=True, timeout=120)
-        os.replace(fresh, built)
+        fresh.replace(built)

@@ -77,6 +77,7 @@ class Fleet:
         folder: where keys, configuration and log go (made when missing).
         count: number of nodes, each with its own address and the same port.
         name: nodes are called `<name>1`, `<name>2`, ...
+        user: who logs in; another one than ourselves only when we are root.
         host_key_types: one host key of each type.
         sshd_options: lines of sshd_config (`MaxStartups="2:50:4"`), which win over the defaults here.
 
@@ -95,6 +96,7 @@ class Fleet:
         count: int = 1,
         *,
         name: str = "node",
+        user: str = "",
         host_key_types: Sequence[str] = ("ed25519",),
         **sshd_options: str,
     ) -> None:
@@ -106,7 +108,7 @@ class Fleet:
         self.known_hosts = self.folder / "known_hosts"
         self.user_key = make_key(self.folder / "user_key")
         self.host_keys = [make_key(self.folder / f"host_{kind}", kind) for kind in host_key_types]
-        self.user = getpass.getuser()
+        self.user = user or getpass.getuser()
         net = random.SystemRandom().randrange(1, 200)
         self.addresses = [f"127.{net}.{1 + i // 250}.{1 + i % 250}" for i in range(count)]
         self.port = free_port(self.addresses[0])
@@ -211,7 +213,11 @@ class Fleet:
         lines += [f"    ansible_python_interpreter: {NODE_PYTHON}"]
         lines += [f"    ansible_ssh_private_key_file: {self.user_key}"]
         lines += [f"    ansible_ssh_common_args: {' '.join(first.ssh_args)!r}", "  hosts:"]
-        lines += [f"    {node.name}: {{ansible_host: {node.address}}}" for node in self.nodes]
+        # All these nodes are one machine: each has a lock of its own.
+        lines += [
+            f"    {node.name}: {{ansible_host: {node.address}, nodegate_lock: {self.folder}/{node.name}.lock}}"
+            for node in self.nodes
+        ]
         return "\n".join(lines) + "\n"
 
 

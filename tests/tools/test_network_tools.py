@@ -37,7 +37,7 @@ def test_ibstat_of_healthy_and_faulty_ports():
     ("parse", "name"), [(ibstatus.parse_ibstatus, "truncated.txt"), (ibstatus.parse_ibstat, "ibstat-truncated.txt")]
 )
 def test_a_port_that_is_cut_off_is_named(parse, name):
-    with pytest.raises(CannotMeasure, match="mlx5_bond_0 has no|mlx5_0 has no|expected"):
+    with pytest.raises(CannotMeasure, match="mlx5_0 has no"):
         parse(recording("ibstatus", name))
 
 

@@ -91,7 +91,18 @@ def test_the_text_form_shows_the_same_as_the_xml():
     text, xml = parse_q_text(recording("nvidia_smi", "q-580.txt")), parse_xml(recording("nvidia_smi", "q-580.xml"))
     assert (text.driver_version, text.cuda_driver_version, text.count) == ("580.105.08", "13.0", 2)
     here, there = text.devices[0], xml.devices[0]
-    same = ("name", "uuid", "serial", "vbios", "pci_id", "subsystem_id", "address", "gsp_firmware", "ecc", "remap_banks")
+    same = (
+        "name",
+        "uuid",
+        "serial",
+        "vbios",
+        "pci_id",
+        "subsystem_id",
+        "address",
+        "gsp_firmware",
+        "ecc",
+        "remap_banks",
+    )
     same += ("memory_total_bytes", "fabric", "module_id", "temperature_c", "power_w", "link_width", "compute_mode")
     assert {name: getattr(here, name) for name in same} == {name: getattr(there, name) for name in same}
     assert here.event_reasons == frozenset({"sw_power_cap", "hw_slowdown", "hw_power_brake_slowdown"})

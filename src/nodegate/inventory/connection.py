@@ -38,6 +38,7 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})
 _TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 _FALSE = frozenset({"false", "no", "off", "0", "n", "f", ""})
 _PYTHON = re.compile(r"/?[A-Za-z0-9_.][A-Za-z0-9_./+-]{0,255}", re.ASCII)
+_LOCK = re.compile(r"/[A-Za-z0-9_./+-]{1,255}", re.ASCII)
 _NO_PASSWORDS = "use an SSH key or agent, and NOPASSWD in sudoers; then take the password out of the inventory"
 
 
@@ -68,6 +69,7 @@ def connection(variables: Variables, environ: Mapping[str, str]) -> Connection:
         retries=_or(read.whole_number(0, 100, "ansible_ssh_retries"), Connection.retries),
         host_keys=read.host_keys(),
         recordings=read.recordings() if transport == "replay" else "",
+        lock=read.matching(_LOCK, "an absolute path", "nodegate_lock") or Connection.lock,
     )
 
 

@@ -28,6 +28,7 @@ USED = (
     "ansible_ssh_user",
     "ansible_user",
     "nodegate_host_keys",
+    "nodegate_lock",
     "nodegate_recordings",
 )
 

@@ -64,7 +64,9 @@ class Fault:
         word = f", {self.first.severity}" if self.first.severity else ""
         when = times(len(self.events), self.first.epoch_s, self.last_s)
         after = ", followed by Xid " + ", ".join(map(str, self.followed_by)) if self.followed_by else ""
-        return f"Xid {self.rule.code} ({self.rule.name}{word}) {when}{after}: {self.rule.meaning}"
+        said = self.rule.kind in (XidKind.SEVERITY, XidKind.UNKNOWN)
+        quoted = f' ("{self.first.text[:MAX_QUOTED]}")' if said else ""
+        return f"Xid {self.rule.code} ({self.rule.name}{word}) {when}{after}: {self.rule.meaning}{quoted}"
 
     @property
     def action(self) -> str:

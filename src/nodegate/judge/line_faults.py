@@ -63,13 +63,13 @@ def device_of(rule: LineRule, text: str) -> str:
     return named.rstrip(":.")
 
 
-def tell(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts, *, default: str) -> None:
-    """A finding for each incident; `default` names the node's part where the line names no device."""
+def tell(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts) -> None:
+    """A finding for each incident."""
     for incident in incidents(log, subject, moment):
         verdict, remark = moment.weigh(incident.rule, incident.last_s)
         verdicts.found(
             verdict,
-            subject=f"{default} {incident.device}" if incident.device else default,
+            subject=f"{incident.rule.part} {incident.device}".rstrip(),
             message=f"{incident.message}{f' ({remark})' if remark else ''}",
             remedy=incident.rule.action,
             metric=incident.rule.name,

@@ -56,9 +56,9 @@ class Moment:
         elif not self.earlier_boot(epoch_s):
             settled = ""
         elif rule.lasts is Lasts.GOOD:
-            return fresh, "before this boot; a reboot does not settle it"
+            return fresh, "before this boot; a reboot does not settle it, a new part does"
         elif rule.lasts is Lasts.COLD:
-            settled = "before this boot; only power off and on settles it"
+            return Verdict.WARN, "before this boot; settled only if the power was off since"
         else:
             settled = f"settled by the reboot at {shown(self.boot_s)}"
         if not settled:

@@ -11,6 +11,7 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.host import BlockedProcess
+    from nodegate.probe.limits import ResourceLimits
     from nodegate.probe.mounts import Mount
 
 GIB = 1 << 30
@@ -61,27 +62,26 @@ def asked_mounts(asked: object) -> dict[str, bool]:
     return {name.removesuffix(":ro"): writable for name, writable in found.items()}
 
 
-def inherited(slurmd: Known[tuple[int, int]], login: Known[tuple[int, int]]) -> tuple[str, Known[tuple[int, int]]]:
-    """Whose limit jobs inherit: slurmd's where it runs, else the login's."""
-    if isinstance(slurmd, Unknown) and slurmd.why is Why.MISSING:
-        return "login", login
-    return "slurmd", slurmd
+def has_slurmd(limits: ResourceLimits) -> bool:
+    """Whether slurmd runs, as far as can be told: reasons other than "missing" mean that it does."""
+    readings = (limits.slurmd_open_files, limits.slurmd_processes, limits.slurmd_locked_memory_bytes)
+    return not all(isinstance(reading, Unknown) and reading.why is Why.MISSING for reading in readings)
 
 
-def judge_limit(verdicts: Verdicts, *, whose: str, what: str, found: Known[Pair], limit: Limit, command: str) -> None:
+def judge_limit(verdicts: Verdicts, *, slurmd: bool, what: str, found: Known[Pair], limit: Limit, command: str) -> None:
     """A resource limit: the soft one must suffice; where only the hard one does, a job can still raise it (warn)."""
+    whose, where = ("slurmd", "slurmd.service (Limit*=)") if slurmd else ("login", "/etc/security/limits.d")
     if isinstance(found, Unknown):
         verdicts.unknown(subject=whose, what=f"limit of {what}", reason=found)
         return
     soft, hard = found
     raisable = _enough(hard, limit)
-    unit = f" {limit.unit}" if limit.unit and limit.value != "unlimited" else ""
-    expected = "unlimited" if limit.value == "unlimited" else f"at least {limit.value}{unit}"
-    where = "the Limit* lines of slurmd.service" if whose == "slurmd" else "/etc/security/limits.d"
+    unit = "GiB" if limit.unit == "GiB" else ""
+    expected = "unlimited" if limit.value == "unlimited" else f"at least {limit.value} {unit}".rstrip()
     verdicts.found(
         Verdict.PASS if _enough(soft, limit) else Verdict.WARN if raisable else Verdict.FAIL,
         subject=whose,
-        message=f"{what} {_shown(soft)} (hard limit {_shown(hard)}), expected {expected} ({limit.source})",
+        message=f"{what} {_shown(soft, unit)} (hard limit {_shown(hard, unit)}), expected {expected} ({limit.source})",
         remedy=f"raise it in {where}" + (f"; a job can do so itself with {command}" if raisable else ""),
         metric=what,
         value=soft,
@@ -107,7 +107,9 @@ def _enough(value: float, limit: Limit) -> bool:
     return limit.value != "unlimited" and value >= float(str(limit.value))
 
 
-def _shown(value: float) -> str:
-    return (
-        "unlimited" if value == UNLIMITED else f"{value:g}" if value < GIB and value != int(value) else str(int(value))
-    )
+def _shown(value: float, unit: str) -> str:
+    if value == UNLIMITED:
+        return "unlimited"
+    if unit == "GiB" and value < 1:
+        return f"{value * 1024:.4g} MiB"
+    return f"{value:.10g} {unit}".rstrip()

@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+from nodegate.judge.verdict import Verdict
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from nodegate.judge.verdict import Limit
+    from nodegate.judge.verdicts import Verdicts
 
 _LEADING = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,4}")
 
@@ -18,3 +26,30 @@ def older(version: str, than: str) -> bool:
     left, right = parts(version), parts(than)
     length = max(len(left), len(right))
     return left + (0,) * (length - len(left)) < right + (0,) * (length - len(right))
+
+
+def judge_version(
+    verdicts: Verdicts,
+    *,
+    subject: str,
+    version: Known[str],
+    limit: Limit | None,
+    remedy: str,
+    otherwise: Verdict = Verdict.FAIL,
+) -> None:
+    """A version that must not be older than the limit; without a limit it only has to be known."""
+    if isinstance(version, Unknown) or not parts(version):
+        reason = version if isinstance(version, Unknown) else f"{version!r} is no version"
+        verdicts.unknown(subject=subject, what="version", reason=reason)
+        return
+    bad = limit is not None and older(version, str(limit.value))
+    expected = f", expected at least {limit.value} ({limit.source})" if limit and bad else ""
+    verdicts.found(
+        otherwise if bad else Verdict.PASS,
+        subject=subject,
+        message=f"version {version}{expected}",
+        remedy=remedy,
+        metric="version",
+        value=version,
+        limit=limit,
+    )

@@ -61,6 +61,7 @@ class LineRule(Rule):
     """One sort of kernel line that is no Xid. The pattern's group `device` (or `netdev`) names what it is about."""
 
     subject: str  # which check judges it: gpu_driver, pcie, nic, memory, storage, host
+    part: str  # what the device is: "NIC", "disk"
     pattern: re.Pattern[str]
     example: str
 
@@ -95,6 +96,7 @@ def lines() -> tuple[LineRule, ...]:
     return tuple(
         LineRule(
             subject=row["subject"],
+            part=row["part"],
             pattern=re.compile(row["pattern"]),
             example=row["example"],
             **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]

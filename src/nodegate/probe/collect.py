@@ -60,7 +60,7 @@ def collect(
 def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:
     """The document in what a node sent, or in a recording.
 
-    On the wire it is one line, compressed; what a login script printed before it is left out. A recording is plain JSON.
+    On the wire it is one line, compressed; what a login script printed before it is left out. Plain JSON is taken too.
 
     Raises:
         CannotMeasure: it is too large, no JSON, or not of the form of docs/probe-document.md.
@@ -157,5 +157,6 @@ def _check_number(document: Mapping[str, object], key: str) -> None:
 
 def _quoted(value: object) -> str:
     """A value of the node's as a message may show it: one printable line, bounded."""
-    text = value if isinstance(value, str) else repr(value) if isinstance(value, (int, float)) else type(value).__name__
-    return repr(text[:120])
+    if isinstance(value, str):
+        return repr(value[:120])
+    return str(value)[:120] if isinstance(value, (int, float)) else type(value).__name__

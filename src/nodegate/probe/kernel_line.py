@@ -31,7 +31,8 @@ _DMESG_T = re.compile(
     rf"\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ({_MONTH}) {{1,2}}([0-9]{{1,2}})"
     r" ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})\] ?"
 )
-_SYSLOG = re.compile(rf"({_MONTH}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}) (?=\S+ \S+: )")
+_SYSLOG = re.compile(rf"({_MONTH}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}) (?=kernel: |\S+ \S+: )")
+_FORWARDED = re.compile(rf"kernel: (?=(?:{_MONTH}) )")  # a forwarder put its own word before the whole line
 _HOST_PROGRAM = re.compile(r"[\w.-]{1,255} (?=[^\s:\[]{1,60}(?:\[[0-9]{1,10}\])?: )")
 _FUTURE_GRACE_S = 120.0
 # After a time comes "host kernel: "; a driver's own identifier ("host NVRM[12]: ") belongs to the text.
@@ -60,7 +61,7 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
     if _KMSG_TAG.match(rest):
         return KernelLine("", Unknown(Why.MISSING, "a tag of the message above"))
     when: Known[float] = Unknown(Why.MISSING, "the line has no time")
-    rest = _after(_PRIORITY, _after(_DECODED, rest))
+    rest = _after(_FORWARDED, _after(_PRIORITY, _after(_DECODED, rest)))
     if match := _ISO.match(rest):
         when, rest = _iso_time(match), rest[match.end() :]
     elif match := _DMESG_T.match(rest):
@@ -69,7 +70,8 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
         when, rest, names_host = _syslog_time(match, now_epoch_s), rest[match.end() :], True
     elif match := _KMSG.match(rest):
         when, rest = _since_boot(float(match[1]) / 1e6, boot_epoch_s, now_epoch_s), rest[match.end() :]
-    rest = _after(_HOST_KERNEL, rest)
+    if match := _HOST_KERNEL.match(rest):
+        rest, names_host = rest[match.end() :], False  # what follows is the kernel's own text
     if match := _SINCE_BOOT.match(rest):
         when = when if not isinstance(when, Unknown) else _since_boot(float(match[1]), boot_epoch_s, now_epoch_s)
         rest = rest[match.end() :]

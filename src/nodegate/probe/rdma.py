@@ -208,12 +208,12 @@ def _netdev(name: str, entry: object) -> NetDevice:
     if isinstance(data, Unknown):
         raise _bad(f"network device {name}", data)
     speed = read.counted(data, "speed")
-    no_link = not isinstance(speed, Unknown) and speed <= 0  # the kernel writes -1 while the link is down
+    none = not isinstance(speed, Unknown) and speed <= 0  # the kernel writes -1: no link, or a virtual device
     return NetDevice(
         name=name,
         state=read.text(data, "operstate"),
         carrier=read.mapped(read.counted(data, "carrier"), bool),
-        speed_mbps=Unknown(Why.MISSING, "no link") if no_link else speed,
+        speed_mbps=Unknown(Why.MISSING, "the kernel knows no speed") if none else speed,
         mtu=read.counted(data, "mtu"),
         mac=read.text(data, "address"),
         carrier_changes=read.counted(data, "carrier_changes"),

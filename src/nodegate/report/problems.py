@@ -142,7 +142,7 @@ def not_judged(report: Report) -> list[Gap]:
         for record in node.records:
             judged.add(record.check)
             if record.verdict is Verdict.SKIP:
-                pairs.setdefault((record.check, _without(node.node, record.message)), []).append(node.node)
+                pairs.setdefault((record.check, _why_skipped(record)), []).append(node.node)
         for check in checks:
             if check not in judged:
                 pairs.setdefault((check, NO_RESULT), []).append(node.node)
@@ -212,6 +212,14 @@ def _unreachable(reason: str, nodes: list[NodeReport]) -> Problem:
     names, racks = _sorted(node.node for node in nodes), _sorted(node.rack for node in nodes if node.rack)
     said, todo = (observed, action) if observed else (reason, "")
     return Problem("unreachable", (), ("F10",), said or "no reason was given", "", todo, names, racks, (), len(nodes))
+
+
+def _why_skipped(record: Record) -> str:
+    """The reasons of a skip without the devices: they are the same on every node."""
+    skips = [finding for finding in record.findings if finding.verdict is Verdict.SKIP]
+    return "; ".join(dict.fromkeys(sentence(finding).observed for finding in skips)) or _without(
+        record.node, record.message
+    )
 
 
 def _without(node: str, text: str) -> str:

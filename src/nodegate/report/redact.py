@@ -140,7 +140,8 @@ class _Redaction:
     def word(self, match: re.Match[str]) -> str:
         """A whole word, or one before the full stop of a sentence, that is a serial or a name."""
         found = match[0]
-        return GONE if found in self.words or found.rstrip(".") in self.words else found
+        word = found if found in self.words else found.rstrip(".")
+        return GONE + found[len(word) :] if word in self.words else found
 
 
 def _is_address(text: str) -> bool:

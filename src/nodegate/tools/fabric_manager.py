@@ -49,7 +49,7 @@ def parse_log(written: str) -> tuple[Entry, ...]:
     for line in written[-MAX_TEXT:].splitlines():
         if match := _ENTRY.fullmatch(line.rstrip()):
             found.append(Entry(match[1], match[2], shown(match[3], MAX_MESSAGE)))
-        elif line.strip() and found:
+        elif line.strip() and found and len(found[-1].message) < MAX_MESSAGE:
             last = found[-1]
             found[-1] = Entry(last.when, last.level, shown(f"{last.message} {line.strip()}", MAX_MESSAGE))
     if not found:

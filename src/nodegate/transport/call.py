@@ -183,7 +183,8 @@ class Call:
         status = self.channel.exit_status(5.0)
         said = printable(self.channel.stderr())
         if self._frames.started or status is None:
-            reason = f"the connection broke while it ran {printable(self.request.argv[0].encode(), 100)}"
+            program = printable(self.request.argv[0].encode(), 100)
+            reason = f"the connection broke while it ran {program}{': ' + said if said else ''}"
             return self._unreachable("dropped", reason, "see whether the node rebooted, hung or lost its network")
         if self.request.as_root and "sudo:" in said:
             return self._no_sudo(said)

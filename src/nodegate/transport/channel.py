@@ -47,7 +47,8 @@ class Channel(Protocol):
 class PipeChannel:
     """A command on this machine; with `ssh` as the command, one on a node."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: Sequence[str], *, broken_exit: int | None = None) -> None:
+        self._broken_exit = broken_exit  # the exit status by which the command says that it lost the connection
         pipe = subprocess.PIPE
         # Its own session: Ctrl-C on the terminal is ours to handle, so that what runs on a node is ended in order.
         self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
@@ -101,7 +102,8 @@ class PipeChannel:
     def exit_status(self, timeout_s: float) -> int | None:
         """See `Channel.exit_status`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(timeout_s)
+            status = self._process.wait(timeout_s)
+            return None if status == self._broken_exit else status
         return None
 
     def end_input(self) -> None:

@@ -133,25 +133,28 @@ def _transport(sock: socket.socket | paramiko.Channel, algorithms: tuple[str, ..
 
 def _negotiate(transport: paramiko.Transport, label: str, timeout_s: float) -> None:
     """Banner, key exchange, and the proof that the server has the host key's private half."""
+    start_s = time.monotonic()
     try:
         transport.start_client(timeout=timeout_s)
-        if transport.is_active():
-            transport.get_remote_server_key()
-            return
-        error: Exception = EOFError()
-    except paramiko.ssh_exception.IncompatiblePeer as mismatch:
+        transport.get_remote_server_key()  # raises when there was no time for it
+    except (paramiko.SSHException, EOFError, OSError) as error:
+        raise _no_agreement(error, label, time.monotonic() - start_s, timeout_s) from None
+
+
+def _no_agreement(error: Exception, label: str, took_s: float, timeout_s: float) -> Unreachable:
+    said = printable((str(error) or type(error).__name__).encode())
+    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         step = f"update its sshd, or {BINARY}"
-        raise Unreachable("configuration", f"{label}: no algorithm in common: {mismatch}", next_step=step) from None
-    except (paramiko.SSHException, EOFError, OSError) as failure:
-        error = failure
-    said = str(error) or type(error).__name__
-    if "banner" in said:
-        raise TurnedAway("dropped", f"{label}: {said}", next_step=dial.BUSY_STEP) from None
-    if "No existing session" in said or "timed out" in said or "timeout" in said.lower():
+        return Unreachable("configuration", f"{label}: no algorithm in common: {said}", next_step=step)
+    if took_s > timeout_s * 0.95:
         step = "look at its console: its sshd accepts connections and does not serve them"
-        raise Unreachable("timeout", f"{label}: no key exchange within {timeout_s:g} s", next_step=step) from None
+        return Unreachable("timeout", f"{label}: no key exchange within {timeout_s:g} s", next_step=step)
+    if "Indecipherable" in said or "Invalid SSH banner" in said:
+        return Unreachable("dropped", f"{label} is no SSH server: {said}", next_step="correct the address or port")
+    if "banner" in said:
+        return TurnedAway("dropped", f"{label}: {said}", next_step=dial.BUSY_STEP)
     reason = f"{label} broke the connection off during the key exchange: {said}"
-    raise Unreachable("dropped", reason, next_step="see its sshd's log") from None
+    return Unreachable("dropped", reason, next_step="see its sshd's log")
 
 
 def log_in(transport: paramiko.Transport, config: HostConfig) -> str:

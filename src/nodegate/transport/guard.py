@@ -83,7 +83,7 @@ class Guard:
         self.stdin = -1  # our end of its standard input
         self.status: int | None = None
         self.end: dict[str, Any] = {"exit": None, "timed_out": False, "truncated": False, "stuck": []}
-        self.gone = False  # the controller does not listen any more
+        self.gone = False  # the controller wants no more, or is no more
         self.poll = select.poll()
         self.wake, wake_write = os.pipe()
         for fd in (self.wake, wake_write, 1):
@@ -193,7 +193,9 @@ class Guard:
         self.poll.register(1, select.POLLOUT if self.pending else 0)
         for fd, _ in self.poll.poll(max(0.0, wait_s) * 1000 + 1):
             if fd == 0:
-                self.gone = self.gone or self.is_ended(0)
+                if self.is_ended(0):
+                    self.gone = True
+                    self.poll.unregister(0)
             elif fd == 1:
                 self.flush()
                 self.gone = self.gone or self.is_closed()
@@ -253,7 +255,7 @@ class Guard:
             self.end["exit"] = 128 + os.WTERMSIG(self.status) if signalled else os.WEXITSTATUS(self.status)
         self.frame("X", json.dumps(self.end).encode())
         deadline = time.monotonic() + FLUSH_S
-        while self.pending and not self.gone and time.monotonic() < deadline:
+        while self.pending and time.monotonic() < deadline:
             self.flush()
             if self.pending:
                 self.step(0.5)

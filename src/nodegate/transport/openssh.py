@@ -7,11 +7,13 @@ node with our pipe as its input, so that it ends with us, however we end.
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import re
 import secrets
 import shutil
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,29 +23,49 @@ from nodegate.errors import Unreachable
 from nodegate.transport.call import guard_command, printable
 from nodegate.transport.channel import PipeChannel
 from nodegate.transport.guarded import GuardedSession
+from nodegate.transport.session import MAX_OUTPUT_BYTES
 from nodegate.transport.ssh import host_config
 from nodegate.transport.ssh_config import misconfigured, ssh_words
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nodegate.node import Node
     from nodegate.transport.channel import Channel
     from nodegate.transport.options import Options
+    from nodegate.transport.session import Output
 
 STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
+FIRST_PAUSE_S = 0.5
+AT_ONCE = 8  # of sshd's default MaxSessions of 10 the master and the lock take one each
+SSH_FAILED = 255  # ssh's own exit code; a guard never gives it
+LOG = logging.getLogger("nodegate.transport")
 LOGIN_S = 30.0  # beyond the time for connecting: a smart card or a ticket server may be slow
 TURNED_AWAY = re.compile(r"kex_exchange_identification|Exceeded MaxStartups|Not allowed at this time")
-# What ssh says on standard error, in order of precedence: pattern, kind, what to do.
+# What ssh says on standard error, in order of precedence.
 SAID = (
-    (r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration", "correct the SSH configuration"),
-    (r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed", "if the node was reinstalled, delete the old line"),
-    (r"Host key verification failed|host key is known", "host-key-unknown", "add the key to known_hosts, or let new keys be accepted"),
-    (r"stdio forwarding failed|UNKNOWN port 65535|[Jj]ump", "jump-host", "try the jump host by hand with ssh -v"),
-    (r"Could not resolve", "unresolved", "correct the name or ansible_host in the inventory"),
-    (r"Connection refused", "refused", "see whether sshd runs there and the port is right"),
-    (r"timed out", "timeout", "see whether it is powered on, and whether a firewall is in between"),
-    (r"No route|unreachable", "no-route", "see the routes and the switch port"),
-    (r"Permission denied|Too many authentication", "authentication", "try `ssh -v` with the same arguments; is the ticket or card there?"),
-)  # fmt: skip
+    (r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration"),
+    (r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed"),
+    (r"Host key verification failed|host key is known", "host-key-unknown"),
+    (r"stdio forwarding failed|UNKNOWN port 65535|[Jj]ump", "jump-host"),
+    (r"Could not resolve", "unresolved"),
+    (r"Connection refused", "refused"),
+    (r"timed out", "timeout"),
+    (r"No route|unreachable", "no-route"),
+    (r"Permission denied|Too many authentication", "authentication"),
+)
+STEPS = {
+    "configuration": "correct the SSH configuration",
+    "host-key-changed": "if the node was reinstalled, delete the old line; if not, someone may be in between",
+    "host-key-unknown": "add the key to known_hosts, or let new keys be accepted (--host-keys accept-new)",
+    "jump-host": "try the jump host by hand with `ssh -v`",
+    "unresolved": "correct the name or ansible_host in the inventory",
+    "refused": "see whether sshd runs there and the port is right",
+    "timeout": "see whether it is powered on, and whether a firewall is in between",
+    "no-route": "see the routes and the switch port",
+    "authentication": "try `ssh -v` with the same arguments; see whether the ticket or card is there",
+    "dropped": "try `ssh -v` with the same arguments",
+}
 
 
 def open_openssh(node: Node, options: Options) -> OpenSshSession:
@@ -51,14 +73,14 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     program = shutil.which("ssh")
     if program is None:
         raise misconfigured(node.name, "there is no ssh program here", "install openssh-client")
-    pause_s = 0.5
     for attempt in range(node.connection.retries + 1):
         try:
             return OpenSshSession(node, _Master.open(node, _words(node, options, program)))
-        except Unreachable as error:
+        except Unreachable as error:  # noqa: PERF203
             if attempt == node.connection.retries or not TURNED_AWAY.search(error.reason):
                 raise
-            time.sleep(pause_s * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
+            LOG.warning("%s; try %d of %d", error.reason, attempt + 2, node.connection.retries + 1)
+            time.sleep(FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
     raise AssertionError
 
 
@@ -119,12 +141,8 @@ class _Master:
 
 def why(name: str, said: str) -> Unreachable:
     """What ssh's words on standard error mean."""
-    for pattern, kind, step in SAID:
-        if re.search(pattern, said):
-            return Unreachable(kind, f"{name}: ssh: {said}", next_step=step)
-    return Unreachable(
-        "dropped", f"{name}: ssh: {said or 'ended without a word'}", next_step="try the same with `ssh -v`"
-    )
+    kind = next((kind for pattern, kind in SAID if re.search(pattern, said)), "dropped")
+    return Unreachable(kind, f"{name}: ssh: {said or 'ended without a word'}", next_step=STEPS[kind])
 
 
 class OpenSshSession(GuardedSession):
@@ -133,13 +151,29 @@ class OpenSshSession(GuardedSession):
     def __init__(self, node: Node, master: _Master) -> None:
         super().__init__(node)
         self._master = master
+        self._room = threading.BoundedSemaphore(AT_ONCE)
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        stdin: bytes = b"",
+        as_root: bool = False,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> Output:
+        """See `Session.run`; more than sshd allows at once wait for their turn."""
+        with self._room:
+            return super().run(
+                argv, timeout_s=timeout_s, stdin=stdin, as_root=as_root, max_output_bytes=max_output_bytes
+            )
 
     def _channel(self, *, as_root: bool) -> Channel:
         master = self._master
         # ProxyCommand=false: without its master this client must fail, not connect anew.
         words = ["-T", "-S", f"{master.folder}/s", "-F", "none", "-o", "BatchMode=yes", "-o", "ProxyCommand=false"]
         command = guard_command(self.node.connection.python, as_root=as_root)
-        return PipeChannel([master.program, *words, "--", master.host, command])
+        return PipeChannel([master.program, *words, "--", master.host, command], broken_exit=SSH_FAILED)
 
     def _disconnect(self) -> None:
         with contextlib.suppress(OSError):

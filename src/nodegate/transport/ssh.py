@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import paramiko
@@ -31,7 +33,9 @@ def host_config(node: Node, options: Options) -> HostConfig:
     connection = node.connection
     words = ["-F", str(options.ssh_config)] if options.ssh_config else []
     words += ssh_words(node.address, connection.port, connection.user, connection.key_files)
-    return resolve(node.address, (*words, *connection.ssh_args))
+    config = resolve(node.address, (*words, *connection.ssh_args))
+    named = [str(Path(file).expanduser()) for file in connection.key_files]  # ssh leaves those out that do not exist
+    return replace(config, identity_files=tuple(dict.fromkeys([*named, *config.identity_files])))
 
 
 def open_ssh(node: Node, options: Options) -> SshSession:
@@ -68,20 +72,21 @@ class SshSession(GuardedSession):
 
     def _open_channel(self) -> paramiko.Channel:
         """A channel; where the server allows no more at once (MaxSessions), wait until one of ours ends."""
-        refused_alone = 0
+        transport, refused_alone = self._client.transport, 0
         while True:
             try:
-                return self._client.transport.open_session(timeout=OPEN_S)
-            except paramiko.ChannelException as error:  # noqa: PERF203
+                return transport.open_session(timeout=OPEN_S)
+            except (paramiko.SSHException, EOFError, OSError) as error:
+                # Not by the type: of two threads that are refused at once, paramiko tells the reason to one only.
+                if not transport.is_active() or "Timeout" in str(error):
+                    raise self._broken(error) from None
                 with self._changed:
                     refused_alone = 0 if self._open else refused_alone + 1
                     self._changed.wait(REFUSED_PAUSE_S)
-                if refused_alone > 3:
-                    reason = f"{self.node.name}: its sshd refuses to run programs ({error.text})"
-                    step = "raise MaxSessions in its sshd_config (the run's lock needs one, each program another)"
-                    raise Unreachable("configuration", reason, next_step=step) from None
-            except (paramiko.SSHException, EOFError, OSError) as error:
-                raise self._broken(error) from None
+            if refused_alone > 3:
+                reason = f"{self.node.name}: its sshd refuses to run programs"
+                step = "raise MaxSessions in its sshd_config (the run's lock needs one, each program another)"
+                raise Unreachable("configuration", reason, next_step=step)
 
     def _broken(self, error: Exception) -> Unreachable:
         said = str(self._client.transport.get_exception() or error) or type(error).__name__

@@ -87,6 +87,7 @@ class _Running:
         self.ended: Optional[float] = None
         self.deadline = min(self.started + task.limit_s, end)
         self.buffer = bytearray()
+        self.room = task.max_bytes
         self.parts: List[object] = []
         self.final: Optional[Dict[str, object]] = None
         self.late = False
@@ -154,11 +155,10 @@ class _Running:
                 self.closing_since = time.monotonic()
                 break
             self.buffer += chunk
-            self.too_long = len(self.buffer) > self.task.max_bytes
-        *lines, rest = bytes(self.buffer).split(b"\n") if b"\n" in self.buffer else [bytes(self.buffer)]
-        if lines:
-            self.task = self.task._replace(max_bytes=self.task.max_bytes - len(self.buffer) + len(rest))
-            self.buffer = bytearray(rest)
+            self.too_long = len(self.buffer) > self.room
+        *lines, rest = bytes(self.buffer).split(b"\n")
+        self.room -= len(self.buffer) - len(rest)
+        self.buffer = bytearray(rest)
         for line in lines:
             message = json.loads(line.decode("utf-8"))
             if "part" in message:

@@ -28,7 +28,8 @@ TOOL_FOLDERS = (
     "/usr/mpi/gcc/openmpi/bin",
 )
 _DENIED = re.compile(
-    r"permission denied|operation not permitted|must be root|access denied|not authorized", re.IGNORECASE
+    r"permission denied|operation not permitted|must be root|access denied|not authorized|insufficient permissions",
+    re.IGNORECASE,
 )
 
 
@@ -63,13 +64,13 @@ def clean_environment() -> Dict[str, str]:
     return dict(kept, PATH=":".join(folders()), LC_ALL="C", LANG="C", SYSTEMD_PAGER="", SYSTEMD_COLORS="0")
 
 
-def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) -> Output:
-    """Run a program and wait for it; what it writes beyond `limit_bytes` is dropped.
+def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT, unset: Sequence[str] = ()) -> Output:
+    """Run a program and wait for it; what it writes beyond `limit_bytes` is dropped, it does not see variables `unset`.
 
     Raises:
         reading.CannotRead: it is not there, may not be run, or did not end in time.
     """
-    running = _Running(argv, limit_s)
+    running = _Running(argv, limit_s, unset)
     try:
         written = {1: bytearray(), 2: bytearray()}
         for stream, chunk in running.chunks():
@@ -129,7 +130,7 @@ def lines(argv: Sequence[str], limit_s: float) -> Iterator[str]:
 class _Running:
     """A started program, its two pipes and its deadline."""
 
-    def __init__(self, argv: Sequence[str], limit_s: float) -> None:
+    def __init__(self, argv: Sequence[str], limit_s: float, unset: Sequence[str] = ()) -> None:
         self.name = argv[0]
         self.limit_s = min(limit_s, child.remaining_s())
         self.deadline = time.monotonic() + self.limit_s
@@ -144,7 +145,7 @@ class _Running:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=clean_environment(),
+                env={name: value for name, value in clean_environment().items() if name not in unset},
                 cwd="/",
                 preexec_fn=lambda: child.die_with_parent(parent),  # noqa: PLW1509 - there are no threads
             )

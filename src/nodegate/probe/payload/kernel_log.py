@@ -126,22 +126,26 @@ def _sources() -> List[Tuple[str, Callable[[], _Kept]]]:
 def _journal() -> _Kept:
     """Newest first, so that a long journal loses its oldest part when the time is up, and says how far it got."""
     boot = files.plain("/proc/sys/kernel/random/boot_id").replace("-", "")
-    base = ["journalctl", "-q", "--no-pager", "-o", "short-iso-precise", "_TRANSPORT=kernel"]
-    this_boot = commands.run([*base, "-n", "1", "_BOOT_ID=" + boot], limit_s=3.0)
-    if not this_boot.stdout.strip():
-        said = this_boot.stderr.strip().replace("\n", " ")[-200:]
-        raise reading.CannotRead(
-            reading.unknown("missing", "no kernel message of this boot in the journal" + (": " + said if said else ""))
-        )
+    kernel = ["--no-pager", "-o", "short-iso-precise", "_TRANSPORT=kernel"]
+    this_boot = commands.run(["journalctl", *kernel, "-n", "1", "_BOOT_ID=" + boot], limit_s=3.0)
+    if not this_boot.stdout.strip() or this_boot.stdout.startswith("-- "):
+        raise reading.CannotRead(_no_journal(this_boot.stderr))
     kept = _Kept(newest_first=True)
     try:
-        for line in commands.lines([*base, "-r"], limit_s=child.remaining_s() * 0.8):
+        for line in commands.lines(["journalctl", "-q", *kernel, "-r"], limit_s=child.remaining_s() * 0.8):
             if not line.startswith("-- "):
                 kept.offer(line)
     except reading.CannotRead as error:
         if error.reading["why"] != "timeout" or not kept.seen:
             raise
     return kept
+
+
+def _no_journal(complaint: str) -> reading.Reading:
+    said = complaint.strip().replace("\n", " ")[-200:]
+    hidden = "not seeing messages" in said or "permission" in said.lower()
+    why = "denied" if hidden else "missing"
+    return reading.unknown(why, "no kernel message of this boot in the journal" + (": " + said if said else ""))
 
 
 def _kmsg() -> _Kept:
@@ -164,7 +168,7 @@ def _kmsg() -> _Kept:
 
 def _records(fd: int) -> "List[str]":
     """The records of the ring, each without its continuation lines (" KEY=value")."""
-    found: List[str] = []
+    ring = bytearray()
     while child.remaining_s() > 0:
         try:
             chunk = os.read(fd, 8192)
@@ -176,8 +180,8 @@ def _records(fd: int) -> "List[str]":
             raise reading.CannotRead(files.os_failure(error, "/dev/kmsg")) from None
         if not chunk:
             break
-        found += [line for line in files.clean(chunk).split("\n") if line and not line.startswith(" ")]
-    return found
+        ring += chunk
+    return [line for line in files.clean(bytes(ring)).split("\n") if line and not line.startswith(" ")]
 
 
 def _unescaped(match: "re.Match[str]") -> str:

@@ -31,7 +31,7 @@ from nodegate.probe.payload import (
 SCHEMA = "nodegate.probe/1"
 WIRE = b"nodegate.probe/1+zlib:"
 DOCUMENT_LIMIT = 2_000_000  # bytes; the controller refuses more than 2 MiB
-BUDGET_S = 45.0
+BUDGET_S = 45.0  # nvidia-smi may add its own limit
 NVIDIA_SMI_LIMIT_S = 10.0
 NVIDIA_SMI_BYTES = 512 << 10
 

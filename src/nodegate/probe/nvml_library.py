@@ -1,0 +1,34 @@
+"""NVML's library and whether it fits the loaded driver. Section `nvml`, also where NVML refused to start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.probe import readings as read
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_OTHER_VERSION = "NVML 18:"  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
+
+
+@dataclass(frozen=True)
+class NvmlLibrary:
+    """What the library says of the driver. `refuses_driver`: it is of another version than the kernel module."""
+
+    driver_version: Known[str]
+    refuses_driver: bool
+
+
+def parse(sections: Mapping[str, object]) -> NvmlLibrary:
+    """From the sections of the probe document; a section without data leaves the version unknown, with the reason."""
+    section = read.mapping(sections, "nvml")
+    data = section if isinstance(section, Unknown) else read.mapping(section, "data")
+    if isinstance(section, Unknown) or not isinstance(data, Unknown):
+        version = data if isinstance(data, Unknown) else read.text(data, "driver_version")
+    else:
+        reason = read.why_not(section)
+        version = data if reason is None else reason
+    return NvmlLibrary(version, isinstance(version, Unknown) and version.detail.startswith(_OTHER_VERSION))

@@ -1,0 +1,147 @@
+"""A report read back from its report.json: to render it again, redact it, compare it or send it on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.errors import UsageError
+from nodegate.judge.verdict import NodeVerdict
+from nodegate.report.json_file import SCHEMA
+from nodegate.report.jsonl import from_json
+from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, Source
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.judge.verdict import Record
+
+_T = TypeVar("_T")
+
+
+def load(path: Path) -> Report:
+    """The report of a run folder's report.json; its nodes stand worst first, as they do there.
+
+    Raises:
+        UsageError: the file is missing, is no report of this schema, or was changed by hand and no longer fits.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except OSError as error:
+        hint = "name the folder of a run that came to its end"
+        raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError("not JSON", file=str(path), hint="render the report again from its run") from error
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        raise UsageError(
+            f"not a report of schema {SCHEMA}", file=str(path), hint="another version of nodegate wrote it"
+        )
+    try:
+        return _report(document)
+    except UsageError as error:
+        raise UsageError(error.message, file=str(path), hint="render the report again from its run") from error
+
+
+def _report(document: dict[str, object]) -> Report:
+    records: dict[str, list[Record]] = {}
+    for entry in _list(document, "results", dict):
+        record = from_json(entry)
+        records.setdefault(record.node, []).append(record)
+    checks = _list(document, "checks", dict)
+    return Report(
+        run=_run(_get(document, "run", dict)),
+        nodes=tuple(_node(entry, records) for entry in _list(document, "nodes", dict)),
+        drift=tuple(_drift(entry) for entry in _list(document, "drift", dict)),
+        checks={
+            _text(entry, "check"): CheckInfo(_text(entry, "title"), _texts(entry, "failure_modes")) for entry in checks
+        },
+    )
+
+
+def _run(entry: dict[str, object]) -> Run:
+    return Run(
+        id=_text(entry, "id"),
+        profile=_text(entry, "profile"),
+        started_epoch_s=_number(entry, "started_epoch_s"),
+        finished_epoch_s=_number(entry, "finished_epoch_s"),
+        suite_version=_text(entry, "suite_version"),
+        command=_text(entry, "command"),
+        host=_text(entry, "host"),
+        user=_text(entry, "user"),
+        inventory=_sources(entry, "inventory"),
+        baselines=_sources(entry, "baselines"),
+        interrupted=_get(entry, "interrupted", bool),
+        selection=_text(entry, "selection"),
+        versions=_text_map(entry, "versions"),
+    )
+
+
+def _sources(entry: dict[str, object], key: str) -> tuple[Source, ...]:
+    return tuple(Source(_text(source, "path"), _text(source, "sha256")) for source in _list(entry, key, dict))
+
+
+def _node(entry: dict[str, object], records: dict[str, list[Record]]) -> NodeReport:
+    name, word = _text(entry, "node"), _text(entry, "verdict")
+    if word not in set(NodeVerdict):
+        raise UsageError(f"{word[:40]!r} is not a verdict of a node")
+    rows = _list(entry, "identity", list)
+    if not all(len(row) == 2 and all(isinstance(text, str) for text in row) for row in rows):
+        raise UsageError("a row of `identity` is not a pair of texts")
+    return NodeReport(
+        node=name,
+        verdict=NodeVerdict(word),
+        platform=_text(entry, "platform"),
+        rack=_text(entry, "rack"),
+        serials=_text_map(entry, "serials"),
+        identity=tuple((label, value) for label, value in rows),
+        records=tuple(records.get(name, ())),
+        unreachable=_text(entry, "unreachable"),
+    )
+
+
+def _drift(entry: dict[str, object]) -> Drift:
+    others = _get(entry, "others", dict)
+    return Drift(
+        platform=_text(entry, "platform"),
+        characteristic=_text(entry, "characteristic"),
+        majority=_text(entry, "majority"),
+        count=_get(entry, "count", int),
+        total=_get(entry, "total", int),
+        others={value: _texts(others, value) for value in others},
+    )
+
+
+def _get(entry: dict[str, object], key: str, kind: type[_T]) -> _T:
+    value = entry.get(key)
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise UsageError(f"`{key[:40]}` is missing or not {_ARTICLE[kind.__name__]}")
+    return value
+
+
+_ARTICLE = {"str": "text", "int": "a whole number", "bool": "true or false", "dict": "an object", "list": "a list"}
+
+
+def _number(entry: dict[str, object], key: str) -> float:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise UsageError(f"`{key}` is missing or not a number")
+    return float(value)
+
+
+def _text(entry: dict[str, object], key: str) -> str:
+    return _get(entry, key, str)
+
+
+def _list(entry: dict[str, object], key: str, kind: type[_T]) -> list[_T]:
+    values = _get(entry, key, list)
+    if not all(isinstance(value, kind) for value in values):
+        raise UsageError(f"`{key}` holds something that is not {_ARTICLE[kind.__name__]}")
+    return values
+
+
+def _texts(entry: dict[str, object], key: str) -> tuple[str, ...]:
+    return tuple(_list(entry, key, str))
+
+
+def _text_map(entry: dict[str, object], key: str) -> dict[str, str]:
+    return {name: _text(_get(entry, key, dict), name) for name in _get(entry, key, dict)}

@@ -1,0 +1,75 @@
+"""Checks that need more than one machine's document: the fleet, and the controller's clock."""
+
+from __future__ import annotations
+
+import pytest
+from support.judging import fleet_of, judge_one
+
+from nodegate import suite
+from nodegate.demo.machine import Machine
+from nodegate.judge.run import judge
+from nodegate.judge.verdict import Limit, Record, Verdict
+from nodegate.judge.verdicts import Verdicts
+from nodegate.node import Node
+from nodegate.probe.clock import Clock
+from nodegate.unknown import Known, Unknown, Why
+
+
+def four_nodes() -> dict[str, Machine]:
+    return {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, 5)}
+
+
+def drift(machines: dict[str, Machine], name: str) -> Record:
+    return judge_one("drift.same_as_fleet", machines[name], node=Node(name), fleet=fleet_of(machines))
+
+
+def test_a_node_like_the_others_passes_with_each_characteristic_as_evidence() -> None:
+    record = drift(four_nodes(), "gpu01")
+    assert record.verdict is Verdict.PASS
+    assert {finding.subject for finding in record.findings} >= {"driver version", "kernel", "BIOS version", "GPU VBIOS"}
+
+
+def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
+    machines = four_nodes()
+    machines["gpu03"].set("system", "kernel_release", "5.15.0-101-generic")
+    odd = drift(machines, "gpu03")
+    assert odd.verdict is Verdict.WARN
+    assert odd.message == (
+        "kernel: 5.15.0-101-generic, 3 of 4 nodes have 5.15.0-119-generic - bring it to the fleet's version"
+    )
+    assert drift(machines, "gpu01").verdict is Verdict.PASS
+
+
+def test_two_nodes_are_no_fleet() -> None:
+    machines = dict(list(four_nodes().items())[:2])
+    assert drift(machines, "gpu01").verdict is Verdict.SKIP
+
+
+@pytest.mark.parametrize(
+    ("skew_s", "error_s", "verdict", "message"),
+    [
+        (0.3, 0.2, Verdict.PASS, "clock: skew 0.1 s"),
+        (-9.0, 7.5, Verdict.PASS, "clock: skew 1.5 s"),
+        (-9.0, 0.5, Verdict.FAIL, "clock: skew 8.5 s, expected at most 2 s (site) - set the clock: chronyc makestep"),
+        (
+            Unknown(Why.FAILED, "no number"),
+            0.0,
+            Verdict.ERROR,
+            "clock: skew is unknown (failed: no number) - see the evidence file for what the node answered",
+        ),
+        (Unknown(Why.MISSING, "a bare recording"), 0.0, Verdict.SKIP, "this evidence has no time of the round trip"),
+    ],
+)
+def test_skew_counts_beyond_what_the_round_trip_leaves_open(
+    skew_s: Known[float], error_s: float, verdict: Verdict, message: str
+) -> None:
+    clock = Clock(synchronized=True, offset_s=0.0, max_error_s=0.0, skew_s=skew_s, skew_error_s=error_s)
+    known = {"clock": clock, "baseline": _OneLimit(), "verdicts": Verdicts()}
+    record = judge(suite.check("host.clock_skew"), known.__getitem__, "gpu01")
+    assert (record.verdict, record.message) == (verdict, message)
+
+
+class _OneLimit:
+    def limit(self, key: str) -> Limit:
+        assert key == "host.clock_skew_max_s"
+        return Limit(2, "s", "site")

@@ -1,0 +1,349 @@
+"""What the RDMA checks say of one machine with one fault, word for word, and of the machines that only look faulty."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING
+
+import pytest
+from support.judging import Case, assert_case
+
+from nodegate.demo.machine import Machine
+from nodegate.judge.verdict import Limit, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+L40S = Machine.pcie_l40s
+EIGHT = {"rdma.rails": Limit(8, "ports", "the site's own")}
+MOST = {"rdma.rails": Limit(7, "ports", "the site's own")}
+
+
+def without(adapter: str) -> Callable[[Machine], None]:
+    return lambda machine: machine.sections["infiniband"].pop(adapter)
+
+
+def down(machine: Machine) -> None:
+    machine.set_port("mlx5_4", 1, "state", "1: DOWN")
+    machine.set_port("mlx5_4", 1, "phys_state", "2: Polling")
+    machine.set_port("mlx5_4", 1, "rate", "10 Gb/sec (4X SDR)")
+
+
+def second_ports_unplugged(machine: Machine) -> None:
+    """Boards with two ports of which only the first has a cable: a device mlx5_<n+20> at function 1 that is down."""
+    adapters = machine.sections["infiniband"]
+    for number in range(8):
+        twin = copy.deepcopy(adapters[f"mlx5_{number}"])
+        twin["pci"] = twin["pci"].replace(".0", ".1")
+        twin["ports"]["1"] |= {"state": "1: DOWN", "phys_state": "3: Disabled", "rate": "10 Gb/sec (4X SDR)"}
+        adapters[f"mlx5_{number + 20}"] = twin
+
+
+def rate(adapter: str, text: str) -> Callable[[Machine], None]:
+    return lambda machine: machine.set_port(adapter, 1, "rate", text)
+
+
+def no_rdma_driver(machine: Machine) -> None:
+    machine.section_fails("infiniband", "missing", "/sys/class/infiniband")
+
+
+def no_nic_at_all(machine: Machine) -> None:
+    no_rdma_driver(machine)
+    machine.sections["pci"] = [device for device in machine.sections["pci"] if device["vendor"] != "0x15b3"]
+
+
+CASES = (
+    Case("all eight", "rdma.rails", PASS, "RDMA: rails in service 8 ports", limits=EIGHT),
+    Case(
+        "one adapter is gone",
+        "rdma.rails",
+        FAIL,
+        (
+            "RDMA: rails in service 7 ports, expected 8 ports (the site's own) - look for the "
+            "missing NIC in lspci and the kernel log"
+        ),
+        change=without("mlx5_4"),
+        limits=EIGHT,
+    ),
+    Case(
+        "one port is down",
+        "rdma.rails",
+        FAIL,
+        (
+            "RDMA: rails in service 7 ports, expected 8 ports (the site's own) - look for the "
+            "missing NIC in lspci and the kernel log"
+        ),
+        change=down,
+        limits=EIGHT,
+    ),
+    Case(
+        "the inventory says how many",
+        "rdma.rails",
+        FAIL,
+        (
+            "RDMA: rails in service 7 ports, expected 8 ports (inventory hosts.yaml:3) - look for "
+            "the missing NIC in lspci and the kernel log"
+        ),
+        change=without("mlx5_4"),
+        expected={"nics": 8},
+    ),
+    Case(
+        "a slow rail is a rail",
+        "rdma.rails",
+        PASS,
+        "RDMA: rails in service 8 ports",
+        change=rate("mlx5_4", "200 Gb/sec (4X HDR)"),
+        limits=EIGHT,
+    ),
+    Case(
+        "healthy: the management bond does not count",
+        "rdma.rails",
+        PASS,
+        "RDMA: rails in service 8 ports",
+        change=without("mlx5_bond_0"),
+        limits=EIGHT,
+    ),
+    Case(
+        "healthy: second ports without a cable",
+        "rdma.rails",
+        PASS,
+        "RDMA: rails in service 8 ports",
+        change=second_ports_unplugged,
+        limits=EIGHT,
+    ),
+    Case(
+        "more than the limit",
+        "rdma.rails",
+        WARN,
+        (
+            "RDMA: rails in service 8 ports, expected 4 ports (the site's own) - set rdma.rails or "
+            "rdma.link_layer for this node"
+        ),
+        limits={"rdma.rails": Limit(4, "ports", "the site's own")},
+    ),
+    Case(
+        "NICs without an RDMA driver",
+        "rdma.rails",
+        ERROR,
+        "gpu01: 10 RDMA NICs on PCIe and no RDMA device - load the RDMA driver (mlx5_ib)",
+        change=no_rdma_driver,
+        limits=EIGHT,
+    ),
+    Case(
+        "no NIC at all",
+        "rdma.rails",
+        FAIL,
+        (
+            "RDMA: rails in service 0 ports, expected 8 ports (the site's own) - look for the "
+            "missing NIC in lspci and the kernel log"
+        ),
+        change=no_nic_at_all,
+        limits=EIGHT,
+    ),
+    Case("without a limit", "rdma.rails", SKIP, "not judged: no limit rdma.rails for platform l40s", machine=L40S),
+    Case(
+        "adapters were not read",
+        "rdma.rails",
+        ERROR,
+        (
+            "gpu01: infiniband could not be read: timeout: 5 s - the node answers slowly: look at "
+            "its load and kernel log, then run again"
+        ),
+        change=lambda machine: machine.section_fails("infiniband", "timeout", "5 s"),
+    ),
+    Case("all active", "rdma.port_state", PASS, "mlx5_0 port 1: physical state LinkUp (and 7 more)"),
+    Case(
+        "one port is down",
+        "rdma.port_state",
+        FAIL,
+        (
+            "mlx5_4 port 1: DOWN, link Polling, expected ACTIVE - reseat or replace the cable or "
+            "transceiver; look at the switch port"
+        ),
+        change=down,
+    ),
+    Case(
+        "no subnet manager",
+        "rdma.port_state",
+        FAIL,
+        (
+            "mlx5_4 port 1: INIT: the link is up, but no subnet manager has configured it - start "
+            "the subnet manager, or look why it does not reach this port"
+        ),
+        change=lambda machine: machine.set_port("mlx5_4", 1, "state", "2: INIT"),
+    ),
+    Case(
+        "the link recovers from errors",
+        "rdma.port_state",
+        FAIL,
+        (
+            "mlx5_4 port 1: physical state LinkErrorRecovery, expected LinkUp - reseat or replace "
+            "the cable or transceiver; look at the switch port"
+        ),
+        change=lambda machine: machine.set_port("mlx5_4", 1, "phys_state", "6: LinkErrorRecovery"),
+    ),
+    Case(
+        "healthy: the management bond is down",
+        "rdma.port_state",
+        PASS,
+        "mlx5_0 port 1: physical state LinkUp (and 7 more)",
+        change=lambda machine: machine.set_port("mlx5_bond_0", 1, "state", "1: DOWN"),
+    ),
+    Case(
+        "healthy: a port beyond the platform's number is not plugged in",
+        "rdma.port_state",
+        PASS,
+        "mlx5_0 port 1: physical state LinkUp (and 6 more)",
+        change=down,
+        limits=MOST,
+    ),
+    Case(
+        "healthy: second ports without a cable",
+        "rdma.port_state",
+        PASS,
+        "mlx5_0 port 1: physical state LinkUp (and 7 more)",
+        change=second_ports_unplugged,
+    ),
+    Case(
+        "the state was not read",
+        "rdma.port_state",
+        ERROR,
+        ("mlx5_4 port 1: state is unknown (failed: EIO) - see the evidence file for what the node answered"),
+        change=lambda machine: machine.set_port("mlx5_4", 1, "state", {"why": "failed", "detail": "EIO"}),
+    ),
+    Case("no adapter", "rdma.port_state", SKIP, "no RDMA adapter", change=no_nic_at_all),
+    Case(
+        "all at the rate",
+        "rdma.port_rate",
+        PASS,
+        "mlx5_0 port 1: rate 400 Gb/s (and 7 more)",
+        limits={"rdma.rate_gbps": 400},
+    ),
+    Case(
+        "one fell back to HDR",
+        "rdma.port_rate",
+        FAIL,
+        (
+            "mlx5_4 port 1: rate 200 Gb/s, expected at least 400 Gb/s (the site's own) - reseat or "
+            "replace the cable or transceiver; look at the switch port"
+        ),
+        change=rate("mlx5_4", "200 Gb/sec (4X HDR)"),
+        limits={"rdma.rate_gbps": 400},
+    ),
+    Case(
+        "one differs from its peers, without a limit",
+        "rdma.port_rate",
+        FAIL,
+        (
+            "mlx5_2 port 1: rate 50 Gb/s, expected at least 200 Gb/s (3 of 4 rails of this node) - "
+            "reseat or replace the cable or transceiver; look at the switch port"
+        ),
+        change=rate("mlx5_2", "50 Gb/sec (1X HDR)"),
+        machine=L40S,
+        limits={"rdma.rate_gbps": None},
+    ),
+    Case(
+        "healthy: the bond of two lanes has another rate",
+        "rdma.port_rate",
+        PASS,
+        "mlx5_0 port 1: rate 400 Gb/s (and 7 more)",
+        change=rate("mlx5_bond_0", "100 Gb/sec (2X HDR)"),
+        limits={"rdma.rate_gbps": 400},
+    ),
+    Case(
+        "the rate was not read",
+        "rdma.port_rate",
+        ERROR,
+        (
+            "mlx5_2 port 1: rate is unknown (failed: expected a rate in Gb/sec, the node sent fast) "
+            "- see the evidence file for what the node answered"
+        ),
+        change=rate("mlx5_2", "fast"),
+        limits={"rdma.rate_gbps": 400},
+    ),
+    Case(
+        "nothing to compare with",
+        "rdma.port_rate",
+        SKIP,
+        "not judged: no limit rdma.rate_gbps, and no rate that most rails of this node have",
+        change=no_nic_at_all,
+        limits={"rdma.rate_gbps": None},
+    ),
+    Case("all alike", "rdma.port_lanes", PASS, "mlx5_0 port 1: width 4 lanes (and 7 more)"),
+    Case(
+        "one lane of four",
+        "rdma.port_lanes",
+        FAIL,
+        (
+            "mlx5_4 port 1: width 1 lanes, expected at least 4 lanes (7 of 8 rails of this node) - "
+            "reseat or replace the cable or transceiver; look at the switch port"
+        ),
+        change=rate("mlx5_4", "100 Gb/sec (1X NDR)"),
+    ),
+    Case(
+        "the lanes were not read",
+        "rdma.port_lanes",
+        ERROR,
+        (
+            "mlx5_4 port 1: width is unknown (failed: expected a rate with its lanes, the node sent "
+            "100 Gb/sec) - see the evidence file for what the node answered"
+        ),
+        change=rate("mlx5_4", "100 Gb/sec"),
+    ),
+    Case(
+        "nothing to compare with",
+        "rdma.port_lanes",
+        SKIP,
+        "not judged: no number of lanes that most rails of this node have",
+        change=no_nic_at_all,
+    ),
+    Case("all alike", "rdma.firmware", PASS, "mlx5_0: firmware 28.41.1000 (and 7 more)"),
+    Case(
+        "one is old",
+        "rdma.firmware",
+        WARN,
+        ("mlx5_2: firmware 28.39.1002, expected 28.41.1000 (7 of 8 rails of this node) - update the NIC's firmware"),
+        change=lambda machine: machine.set_adapter("mlx5_2", "fw_ver", "28.39.1002"),
+    ),
+    Case(
+        "one was not read",
+        "rdma.firmware",
+        ERROR,
+        ("mlx5_2: firmware is unknown (failed: EIO) - see the evidence file for what the node answered"),
+        change=lambda machine: machine.set_adapter("mlx5_2", "fw_ver", {"why": "failed", "detail": "EIO"}),
+    ),
+    Case(
+        "nothing to compare with",
+        "rdma.firmware",
+        SKIP,
+        "not judged: no firmware that most rails of this node have",
+        change=no_nic_at_all,
+    ),
+    Case("all alike", "rdma.mtu", PASS, "mlx5_0 port 1 (ens1np0): MTU 9000 bytes (and 3 more)", machine=L40S),
+    Case(
+        "one is small",
+        "rdma.mtu",
+        WARN,
+        (
+            "mlx5_1 port 1 (ens2np0): MTU 1500 bytes, expected 9000 bytes (3 of 4 rails of this "
+            "node) - set the MTU of all rails alike, here and on the switch"
+        ),
+        change=lambda machine: machine.set_netdev("ens2np0", "mtu", "1500"),
+        machine=L40S,
+    ),
+    Case(
+        "one was not read",
+        "rdma.mtu",
+        ERROR,
+        ("mlx5_1 port 1 (ens2np0): MTU is unknown (failed: EIO) - see the evidence file for what the node answered"),
+        change=lambda machine: machine.set_netdev("ens2np0", "mtu", {"why": "failed", "detail": "EIO"}),
+        machine=L40S,
+    ),
+    Case("InfiniBand has none to judge", "rdma.mtu", SKIP, "no RoCE rails, or no MTU that most of them have"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_check_says(case: Case) -> None:
+    assert_case(case)

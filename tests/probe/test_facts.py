@@ -1,0 +1,113 @@
+"""The registry of facts: a section that says why it has no data becomes CannotMeasure with a step to take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.recordings import recording
+
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.facts import FACTS, NodeFacts, read
+from nodegate.probe.document import document_of
+
+NAMES = tuple(name for name in sorted(FACTS) if isinstance(getattr(NodeFacts, name, None), property))
+MACHINES = {"hgx-h100": Machine.hgx_h100, "pcie-l40s": Machine.pcie_l40s}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("machine", sorted(MACHINES))
+def test_a_healthy_machine_gives_every_fact(machine, name):
+    facts = facts_of(MACHINES[machine]())
+    assert facts.get(name) is facts.get(name)  # parsed once
+    assert getattr(facts, name) is facts.get(name)
+
+
+def test_every_fact_is_of_the_first_stage_and_of_one_node():
+    assert {(source.stage, source.scope) for source in FACTS.values()} == {("facts", "node")}
+    assert set(FACTS) >= {
+        *("gpus", "pci", "rdma", "netdevs", "driver", "services", "host", "limits", "mounts", "environment"),
+        *("software", "clock", "jobs", "kernel_log"),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("why", ["missing", "denied", "timeout", "hung", "failed", "not supported", "lost"])
+def test_a_section_without_data_says_why_and_what_to_do(name, why):
+    machine = Machine.hgx_h100()
+    for section in FACTS[name].sections:
+        machine.section_fails(section, why, "the detail")
+    if (name, why) == ("rdma", "missing"):
+        assert facts_of(machine).rdma.devices == ()  # no /sys/class/infiniband: no adapters, which is known
+        return
+    with pytest.raises(CannotMeasure, match=f"{why}: the detail") as stopped:
+        facts_of(machine).get(name)
+    assert stopped.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("section", "why", "step"),
+    [
+        ("nvml", "missing", "install the NVIDIA driver"),
+        ("nvml", "timeout", "look at the kernel log"),
+        ("kernel_log", "denied", "ansible_become"),
+        ("limits", "denied", "ansible_become"),
+        ("mounts", "hung", "check the file servers"),
+    ],
+)
+def test_the_step_fits_the_section_and_the_reason(section, why, step):
+    machine = Machine.hgx_h100()
+    machine.section_fails(section, why)
+    name = {"nvml": "gpus"}.get(section, section)
+    with pytest.raises(CannotMeasure) as stopped:
+        facts_of(machine).get(name)
+    assert step in stopped.value.next_step
+
+
+def test_a_failure_is_kept_and_told_again():
+    machine = Machine.hgx_h100()
+    machine.section_fails("pci", "failed", "no sysfs")
+    facts = facts_of(machine)
+    for _ in range(2):
+        with pytest.raises(CannotMeasure, match="pci could not be read: failed: no sysfs"):
+            _ = facts.pci
+
+
+def test_an_absent_section_cannot_be_measured():
+    document = document_of({"schema": "nodegate.probe/1", "uid": 0, "epoch_s": 1.0, "duration_s": 0.1, "sections": {}})
+    for name in NAMES:
+        with pytest.raises(CannotMeasure, match="missing"):
+            read(name, document)
+
+
+def test_nvidia_smi_stands_in_for_a_failed_nvml():
+    machine = Machine.hgx_h100()
+    machine.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch")
+    machine.sections["nvidia_smi"] = {"q": recording("nvidia_smi", "q-550.xml"), "exit_code": 0}
+    gpus = facts_of(machine).gpus
+    assert (gpus.source, gpus.driver_version, len(gpus.devices)) == ("nvidia-smi", "550.163.01", 1)
+
+
+def test_when_both_fail_both_reasons_are_told():
+    machine = Machine.hgx_h100()
+    machine.section_fails("nvml", "timeout", "10 s")
+    machine.sections["nvidia_smi"] = {"q": {"why": "timeout", "detail": "15 s"}, "exit_code": 124}
+    with pytest.raises(CannotMeasure, match=r"timeout: 10 s; nvidia-smi: timeout: 15 s"):
+        _ = facts_of(machine).gpus
+
+
+def test_machines_are_made_the_same_way_every_time_and_fit_the_documents_size():
+    for make in MACHINES.values():
+        first, second = (json.dumps(make().document()) for _ in range(2))
+        assert first == second
+        assert len(first) < 200_000
+
+
+def test_changing_a_machine_does_not_change_documents_made_before():
+    machine = Machine.hgx_h100()
+    before = machine.document()
+    machine.lose_gpu(3)
+    machine.remove_gpu(5)
+    assert before == Machine.hgx_h100().document()
+    assert len(facts_of(machine).gpus.devices) == 7

@@ -1,0 +1,203 @@
+"""The sections about the host: system, driver, services, limits, mounts, environment, software, clock, jobs."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodegate.demo.machine import Machine, facts_of, probe_document_of
+from nodegate.errors import CannotMeasure
+from nodegate.facts import NodeFacts
+from nodegate.probe import driver, environment, limits, mounts, services, software
+from nodegate.probe.document import document_of
+from nodegate.probe.host import BlockedProcess
+from nodegate.unknown import Unknown, Why
+
+
+def test_host():
+    machine = Machine.hgx_h100()
+    machine.set("system", "dstate", [{"pid": 812, "comm": "nvidia-smi", "wchan": "os_acquire_mutex"}])
+    host = facts_of(machine).host
+    assert (host.hostname, host.os_name, host.product) == ("gpu0001", "Ubuntu 22.04.5 LTS", "PowerEdge XE9680")
+    assert host.memory_total_bytes == 2_113_511_424 * 1024
+    assert (host.is_root, host.cpu_sockets, host.modules["nvidia"]) == (True, 2, "550.163.01")
+    assert host.blocked == (BlockedProcess(812, "nvidia-smi", "os_acquire_mutex"),)
+
+
+def test_memory_that_is_not_written_is_unknown():
+    machine = Machine.hgx_h100()
+    machine.set("system", "meminfo", "MemTotal: much")
+    assert facts_of(machine).host.memory_total_bytes == Unknown(Why.MISSING, "/proc/meminfo has no MemTotal")
+
+
+# Driver
+
+
+@pytest.mark.parametrize(
+    ("written", "version"),
+    [
+        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun May 12 19:39:15 UTC 2024", "535.183.01"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.105.08  Release Build", "580.105.08"),
+        ("NVRM version: NVIDIA UNIX Open Kernel Module for aarch64  595.80  Release Build", "595.80"),
+    ],
+)
+def test_driver_versions(written, version):
+    assert driver.version_in(written) == version
+
+
+def test_gsp_is_off_when_the_driver_says_so():
+    machine = Machine.hgx_h100()
+    place = machine.gpu_address(3)
+    information = machine.sections["driver"]["gpus"][place]
+    machine.sections["driver"]["gpus"][place] = information.replace(
+        "GPU Firmware: \t 550.163.01", "GPU Firmware: \t N/A"
+    )
+    found = facts_of(machine).driver
+    assert not isinstance(found.gpus, Unknown)
+    assert found.gpus[0].gsp_firmware == "550.163.01"
+    assert found.gpus[3].gsp_firmware == Unknown(Why.NOT_SUPPORTED, "GSP is off: GPU Firmware N/A")
+    assert (found.gpus[3].address, found.gpus[3].excluded) == (place, False)
+    assert (found.version, found.open_kernel_module, found.loaded) == ("550.163.01", True, True)
+    assert found.parameters["EnableGpuFirmware"] == "18"
+
+
+def test_the_driver_section_must_say_whether_it_is_loaded():
+    with pytest.raises(CannotMeasure, match="the node sent no loaded"):
+        driver.parse({"devices": {}})
+
+
+# Services
+
+
+def test_units_come_in_systemds_own_order_and_are_found_by_name():
+    machine = Machine.hgx_h100()
+    machine.stop_service("nvidia-fabricmanager")
+    machine.set_unit("slurmd", "NRestarts", "7")
+    found = facts_of(machine).services
+    assert not isinstance(found.units, Unknown)
+    dead, slurmd = found.units["nvidia-fabricmanager"], found.units["slurmd"]
+    assert (dead.active_state, dead.result, dead.exit_status, dead.load_state) == ("failed", "exit-code", 1, "loaded")
+    assert (slurmd.restarts, slurmd.active_state) == (7, "active")
+    assert found.units["nvidia-imex"].load_state == "not-found"
+    assert found.fabric_manager_version == "550.163.01"
+
+
+def test_no_systemd_is_unknown_and_not_dead():
+    assert services.parse({"show": {"why": "failed", "detail": "Host is down"}}).units == Unknown(
+        Why.FAILED, "Host is down"
+    )
+    assert services.parse({"show": ""}).units == Unknown(Why.FAILED, "systemctl show named no unit")
+
+
+# Limits, mounts, environment, software
+
+
+def test_limits_of_slurmd_count_beside_our_own():
+    found = facts_of(Machine.hgx_h100()).limits
+    assert (found.open_files, found.locked_memory_bytes) == (
+        (1_048_576, 1_048_576),
+        (limits.UNLIMITED, limits.UNLIMITED),
+    )
+    assert (found.slurmd_open_files, found.slurmd_processes) == ((131_072, 131_072), (-1, -1))
+    missing = Unknown(Why.MISSING, "no slurmd")
+    assert limits.parse({"slurmd": {"why": "missing", "detail": "no slurmd"}}).slurmd_open_files == missing
+    assert limits.parse({"slurmd": "Max open files  many many files"}).slurmd_open_files == Unknown(
+        Why.MISSING, "/proc/PID/limits has no row Max open files"
+    )
+
+
+def test_mounts_with_blanks_hung_ones_and_plain_folders():
+    found = mounts.parse(
+        {
+            "table": "server:/a\\040b /mnt/a\\040b nfs4 ro,hard 0 0\ntmpfs /dev/shm tmpfs rw 0 0",
+            "usage": {
+                "/mnt/a b": {"why": "hung", "detail": "statvfs"},
+                "/dev/shm": {"size_bytes": 64, "free_bytes": 8, "read_only": False},
+                "/tmp": {"size_bytes": 10, "free_bytes": 5, "read_only": True},
+            },
+        }
+    ).by_path
+    assert (found["/mnt/a b"].source, found["/mnt/a b"].read_only) == ("server:/a b", True)
+    assert found["/mnt/a b"].free_bytes == Unknown(Why.HUNG, "statvfs")
+    assert (found["/dev/shm"].free_bytes, found["/dev/shm"].read_only) == (8, False)
+    assert (found["/tmp"].type, found["/tmp"].size_bytes, found["/tmp"].read_only) == ("", 10, True)
+
+
+def test_nccl_settings_are_taken_as_nccl_takes_them():
+    written = "# NCCL_IB_DISABLE=1\nNCCL_SOCKET_IFNAME==eth0\nNCCL_DEBUG = INFO\nnonsense\n"
+    assert environment.nccl_settings(written) == {"NCCL_SOCKET_IFNAME": "=eth0", "NCCL_DEBUG ": " INFO"}
+
+
+@pytest.mark.parametrize(
+    ("written", "version"),
+    [
+        ('{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}', "12.4.1"),
+        ("CUDA Version 10.2.89\nCUDA Patch Version 10.2.1", "10.2.89"),
+    ],
+)
+def test_cuda_versions(written, version):
+    assert software.cuda_version_in(written) == version
+
+
+@pytest.mark.parametrize("written", ["", "[" * 100_000, "[]", '{"cuda": 12}', "9" * 5000])
+def test_cuda_files_that_say_no_version(written):
+    assert isinstance(software.cuda_version_in(written), Unknown)
+
+
+def test_nccl_versions_come_from_real_file_names():
+    assert software.nccl_version_in("libnccl.so.2.21.5") == "2.21.5"
+    assert software.nccl_version_in("/usr/lib/libnccl.so.2.23.4") == "2.23.4"
+    assert isinstance(software.nccl_version_in("libnccl.so.2"), Unknown)
+
+
+# Clock
+
+
+def test_the_daemon_that_steers_the_clock_is_asked_first():
+    machine = Machine.hgx_h100()
+    machine.set("clock", "adjtimex", {"state": 5, "status": 0x40, "offset_us": 0, "maxerror_us": 16_000_000})
+    clock = facts_of(machine).clock  # chrony without rtcsync: the kernel counts itself as unsynchronized
+    assert clock.synchronized is True
+    assert clock.offset_s == pytest.approx(-18.421e-6)
+    assert clock.max_error_s == pytest.approx(0.000812331 / 2 + 0.000341207)
+
+
+def test_without_chrony_the_kernel_is_asked():
+    machine = Machine.hgx_h100()
+    machine.set("clock", "chronyc", {"why": "missing", "detail": "chronyc"})
+    machine.set("clock", "adjtimex", {"state": 5, "status": 0x40, "offset_us": 250_000, "maxerror_us": 16_000_000})
+    clock = facts_of(machine).clock
+    assert (clock.synchronized, clock.offset_s, clock.max_error_s) == (False, 0.25, 16.0)
+
+
+def test_a_clock_that_nobody_steers():
+    machine = Machine.hgx_h100()
+    machine.set("clock", "chronyc", machine.sections["clock"]["chronyc"].replace("Normal", "Not synchronised"))
+    assert facts_of(machine).clock.synchronized is False
+
+
+def test_the_skew_is_known_within_the_round_trip():
+    machine = Machine.hgx_h100()
+    document = document_of(machine.document(), received_epoch_s=machine.epoch_s - 2.0, round_trip_s=0.51)
+    clock = NodeFacts(document).clock
+    assert clock.skew_s == pytest.approx(2.0 + (0.51 + 0.31) / 2)
+    assert clock.skew_error_s == pytest.approx(0.1)
+
+
+def test_the_skew_of_a_bare_recording_is_unknown():
+    recorded = document_of(Machine.hgx_h100().document())
+    assert isinstance(NodeFacts(recorded).clock.skew_s, Unknown)
+
+
+# Jobs
+
+
+def test_jobs():
+    machine = Machine.hgx_h100()
+    machine.set("jobs", "slurm", ["4711", 4712])
+    machine.set("jobs", "gpu_users", [{"pid": 9, "comm": "python3", "uid": 1000}, "?"])
+    machine.set("jobs", "listening_ports", [22, "29500"])
+    jobs = NodeFacts(probe_document_of(machine)).jobs
+    assert jobs.slurm_jobs == ("4711", "4712")
+    assert not isinstance(jobs.gpu_users, Unknown)
+    assert [user.name for user in jobs.gpu_users] == ["python3", "unknown"]  # one that cannot be read still holds a GPU
+    assert isinstance(jobs.listening_ports, Unknown)

@@ -1,0 +1,119 @@
+"""Kernel messages lose their prefix and gain their time, whatever wrote them."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodegate.demo.machine import EPOCH_S, Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.probe.kernel_line import parse_line
+from nodegate.probe.kernel_log import parse
+from nodegate.unknown import Unknown, Why
+
+BOOT_S = EPOCH_S - 1_000_000.0
+XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+LINK = "mlx5_core 0000:3b:00.0 ib0: Link down"
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "epoch_s"),
+    [
+        (f"[12345.678901] {XID}", XID, BOOT_S + 12345.678901),
+        (f"[   12.3] {XID}", XID, BOOT_S + 12.3),
+        (f"[12345.678901] [  T1234] {LINK}", LINK, BOOT_S + 12345.678901),
+        (f"[Sun Feb 23 16:24:18 2025] {XID}", XID, 1740327858.0),
+        (f"2025-01-21T04:41:44,285060+00:00 {LINK}", LINK, 1737434504.28506),
+        (f"kern  :warn  : 2025-01-21T04:41:44,285060+00:00 {XID}", XID, 1737434504.28506),
+        (f"2026-11-21T08:15:00.123456+0000 gpu0001 kernel: {XID}", XID, EPOCH_S + 0.123456),
+        (f"2026-11-21T16:15:00+0800 gpu0001 kernel: {LINK}", LINK, EPOCH_S),
+        (f"2026-11-21T03:45:00-04:30 gpu0001 kernel: [99.5] {LINK}", LINK, EPOCH_S),
+        ("2026-11-21T08:15:00+0000 gpu0001 NVRM[77]: Xid (PCI:0000:9b:00): 31",
+         "NVRM: Xid (PCI:0000:9b:00): 31", EPOCH_S),
+        (f"Nov 21 08:14:59 gpu0001 kernel: [12345.6] {XID}", XID, EPOCH_S - 1),
+        (f"Nov 21 08:14:59 kernel: {LINK}", LINK, EPOCH_S - 1),
+        (f"kernel: Nov 21 08:14:59 kernel: {LINK}", LINK, EPOCH_S - 1),
+        ("Nov  1 08:15:00 gpu0001 systemd-networkd[2385]: ib1: Lost carrier",
+         "systemd-networkd[2385]: ib1: Lost carrier", EPOCH_S - 20 * 86400),
+        (f"6,3973,227996636,-;{XID}", XID, BOOT_S + 227.996636),
+        (f"4,3973,227996636,c,caller=T77;{XID}", XID, BOOT_S + 227.996636),
+        (f"<4>[   12.3] {XID}", XID, BOOT_S + 12.3),
+        (f"kernel: [   66.816635] {LINK}", LINK, BOOT_S + 66.816635),
+    ],
+)  # fmt: skip
+def test_every_prefix(line, text, epoch_s):
+    found = parse_line(line, now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S)
+    assert found.text == text
+    assert found.epoch_s == pytest.approx(epoch_s, abs=1e-5)
+
+
+@pytest.mark.parametrize("text", [XID, LINK, "nvme nvme0: I/O 12 QID 3 timeout", "CPU 3: Machine Check Exception"])
+def test_a_message_that_looks_like_a_prefix_stays_whole(text):
+    line = f"2025-01-21T04:41:44,285060+00:00 {text}"
+    assert parse_line(line, now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).text == text
+
+
+def test_without_any_time_the_time_is_unknown():
+    assert parse_line(XID, now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).epoch_s == Unknown(
+        Why.MISSING, "the line has no time"
+    )
+
+
+def test_without_boot_time_seconds_since_boot_say_nothing():
+    unknown = Unknown(Why.DENIED, "/proc/uptime")
+    assert parse_line(f"[1.5] {XID}", now_epoch_s=EPOCH_S, boot_epoch_s=unknown).epoch_s == unknown
+
+
+def test_more_seconds_than_the_node_is_up_belong_to_another_boot():
+    when = parse_line(f"[2000000.5] {XID}", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).epoch_s
+    assert isinstance(when, Unknown)
+
+
+def test_a_date_without_year_is_the_newest_that_is_not_in_the_future():
+    december = parse_line(f"Dec 24 10:00:00 host kernel: {XID}", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).epoch_s
+    tomorrow = parse_line(f"Nov 21 20:00:00 host kernel: {XID}", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).epoch_s
+    leap_day = parse_line(f"Feb 29 10:00:00 host kernel: {XID}", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).epoch_s
+    assert december == 1766570400.0  # 2025
+    assert tomorrow == EPOCH_S + 11.75 * 3600  # a host east of us: within a day of grace
+    assert leap_day == 1709200800.0  # 2024
+
+
+@pytest.mark.parametrize(
+    "line", ["[Sun Feb 31 16:24:18 2025] x", "2025-13-01T00:00:00+0000 x", "Feb 30 10:00:00 h kernel: x"]
+)
+def test_a_date_that_does_not_exist_is_unknown(line):
+    found = parse_line(line, now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S)
+    assert (found.text, found.epoch_s) == ("x", Unknown(Why.FAILED, "the line's date does not exist"))
+
+
+def test_tags_below_a_kmsg_record_are_no_messages():
+    assert parse_line(" SUBSYSTEM=pci", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).text == ""
+
+
+def test_escape_sequences_do_not_come_through():
+    assert parse_line("[1.0] a\x1b[31mb", now_epoch_s=EPOCH_S, boot_epoch_s=BOOT_S).text == "a?[31mb"
+
+
+def test_a_journal_over_several_boots():
+    machine = Machine.hgx_h100()
+    machine.kernel(XID, ago_s=20 * 86400.0)
+    log = facts_of(machine).kernel_log
+    assert log.lines[0].text == XID
+    assert log.boot_epoch_s == pytest.approx(EPOCH_S - 1_080_012.31)
+    assert not isinstance(log.lines[0].epoch_s, Unknown)
+    assert not isinstance(log.boot_epoch_s, Unknown)
+    assert log.lines[0].epoch_s < log.boot_epoch_s
+    assert (log.source, log.since_epoch_s, log.dropped) == ("journal", EPOCH_S - 40 * 86400.0, 0)
+
+
+def test_programs_in_the_journal_keep_their_name():
+    data = {"source": "journal", "lines": ["2026-11-21T08:15:00+0000 h systemd[1]: x: Killed"], "dropped": 0}
+    assert parse(data, epoch_s=EPOCH_S, uptime_s=1.0).lines[0].text == "systemd[1]: x: Killed"
+
+
+def test_how_many_lines_were_left_out_must_be_known():
+    with pytest.raises(CannotMeasure, match="the node sent no dropped"):
+        parse({"lines": []}, epoch_s=EPOCH_S, uptime_s=1.0)
+
+
+def test_lines_that_are_no_text_count_as_left_out():
+    assert parse({"lines": ["[1.0] a", 7], "dropped": 3}, epoch_s=EPOCH_S, uptime_s=9.0).dropped == 4

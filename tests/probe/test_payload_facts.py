@@ -1,0 +1,83 @@
+"""The two halves of the probe fit together: what the node side sends becomes typed facts on the controller's side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support import nvml
+from support.node_tree import hgx_h100
+from support.nvml import healthy_h100
+from support.payload import run_probe
+
+from nodegate.facts import NodeFacts
+from nodegate.probe.collect import decode
+from nodegate.unknown import Unknown, Why
+
+if TYPE_CHECKING:
+    from support.nvml import Scenario
+
+XID = "NVRM: Xid (PCI:0000:43:00): 79, GPU has fallen off the bus."
+
+
+def facts_of(folder: Path, scenario: Scenario, **limits_s: float) -> NodeFacts:
+    tree = hgx_h100(folder / "node")
+    tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n")
+    variables = nvml.environment(scenario.write(folder / "scenario.conf"))
+    return NodeFacts(decode(run_probe(root=tree.root, environment=variables, limits_s=limits_s).raw))
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> NodeFacts:
+    return facts_of(tmp_path_factory.mktemp("healthy"), healthy_h100())
+
+
+def test_every_reading_of_a_healthy_gpu_is_known(healthy: NodeFacts) -> None:
+    not_on_hopper = {"retired_single_bit", "retired_double_bit", "retired_pending"}
+    assert len(healthy.gpus.devices) == 8
+    for gpu in healthy.gpus.devices:
+        unknown = {name for name, value in vars(gpu).items() if isinstance(value, Unknown)}
+        assert unknown == not_on_hopper
+        assert gpu.lost is None
+        assert isinstance(gpu.nvlinks, tuple)
+        assert {link.up for link in gpu.nvlinks} == {True}
+    assert (healthy.gpus.devices[1].address, healthy.gpus.devices[1].pci_id) == ("0000:3b:00.0", "10de:2330")
+
+
+def test_every_gpu_and_adapter_has_its_path_of_bridges(healthy: NodeFacts) -> None:
+    pci = healthy.pci
+    assert (len(pci.gpus), len(pci.nvswitches), len(pci.nics)) == (8, 4, 8)
+    for device in (*pci.gpus, *pci.nics):
+        assert [bridge.is_bridge for bridge in pci.path(device)] == [True] * 3
+        assert (device.width, device.speed_gts, device.answers) == (16, 32.0, True)
+        assert device.aer.fatal == 0
+
+
+def test_adapters_driver_and_log_are_read(healthy: NodeFacts) -> None:
+    assert next(device.address for device in healthy.rdma.devices) == "0000:14:00.0"
+    assert {port.rate_gbps for port in healthy.rdma.ports} == {400.0}
+    assert healthy.driver.version == "550.163.01"
+    assert set(healthy.driver.device_nodes.values()) == {"ok"}
+    assert [line.text for line in healthy.kernel_log.lines] == [XID]
+    assert healthy.mounts.by_path["/"].type == "ext4"
+
+
+def test_a_lost_gpu_is_lost_and_its_neighbours_are_not(tmp_path: Path) -> None:
+    gpus = facts_of(tmp_path, healthy_h100().lose(3)).gpus
+    assert gpus.count == 8
+    assert [gpu.index for gpu in gpus.devices if gpu.lost is not None] == [3]
+    assert gpus.devices[3].lost is not None
+    assert gpus.devices[3].lost.why is Why.LOST
+
+
+def test_a_hang_leaves_unknown_readings_never_good_ones(tmp_path: Path) -> None:
+    gpus = facts_of(tmp_path, healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), nvml=1.0).gpus
+    assert gpus.devices[2].power_w == pytest.approx(71.5)
+    hanging, after = gpus.devices[3], gpus.devices[4]
+    assert hanging.lost is None
+    assert hanging.serial == "1650123000004"
+    for reading in (hanging.power_w, hanging.nvlinks, hanging.remap, after.lost, after.serial):
+        assert isinstance(reading, Unknown)
+    assert isinstance(hanging.power_w, Unknown)
+    assert hanging.power_w.why is Why.TIMEOUT

@@ -1,0 +1,121 @@
+"""The real program on this very machine: whatever it is, the document is whole, honest and small."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+import uuid
+from pathlib import Path
+
+import pytest
+from support.marked import MARK, marked, none_marked_within
+from support.payload import Ran, run_probe
+
+from nodegate.probe.collect import decode
+from nodegate.unknown import Why
+
+CONTRACT = Path(__file__).parent.parent.parent / "docs" / "probe-document.md"
+WITHOUT_NVIDIA = pytest.mark.skipif(Path("/proc/driver/nvidia").exists(), reason="this machine has NVIDIA GPUs")
+
+
+@pytest.fixture(scope="module")
+def ran() -> Ran:
+    return run_probe()
+
+
+def documented_sections() -> set[str]:
+    return set(re.findall(r"^\| `(\w+)` \|", CONTRACT.read_text(), re.MULTILINE))
+
+
+def test_every_documented_section_is_there(ran: Ran) -> None:
+    assert set(ran.document["sections"]) | {"nvidia_smi"} == documented_sections()
+
+
+def test_every_section_has_data_or_a_known_reason(ran: Ran) -> None:
+    for name, section in ran.document["sections"].items():
+        assert section["duration_s"] >= 0
+        assert "data" in section or Why(section["why"]), name
+
+
+def test_the_head_says_who_read_it_when_and_how_long_it_took(ran: Ran) -> None:
+    head = ran.document
+    assert head["schema"] == "nodegate.probe/1"
+    assert head["uid"] == os.getuid()
+    assert abs(time.time() - head["epoch_s"]) < 60
+    assert 0 < head["duration_s"] < 30
+
+
+def test_decode_gives_the_same_document(ran: Ran) -> None:
+    document = decode(b"Welcome to this machine!\n" + ran.raw, received_epoch_s=5.0, round_trip_s=0.5)
+    assert document.raw == ran.document
+    assert (document.received_epoch_s, document.round_trip_s) == (5.0, 0.5)
+
+
+def test_system_is_this_machine(ran: Ran) -> None:
+    system = ran.data("system")
+    assert system["kernel_release"] == platform.release()
+    assert system["machine"] == platform.machine()
+    assert system["cpu_count"] == os.sysconf("SC_NPROCESSORS_ONLN")
+    assert "MemTotal:" in system["meminfo"]
+    assert system["uptime_s"] > 0
+    assert system["boot_id"] == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def test_the_root_file_system_has_a_size_and_is_in_the_table(ran: Ran) -> None:
+    mounts = ran.data("mounts")
+    usage = os.statvfs("/")
+    assert mounts["usage"]["/"]["size_bytes"] == usage.f_blocks * usage.f_frsize
+    assert mounts["usage"]["/"]["read_only"] is bool(usage.f_flag & os.ST_RDONLY)
+    assert any(line.split()[1] == "/" for line in mounts["table"].splitlines())
+
+
+def test_the_kernel_log_says_where_it_comes_from_and_how_far_back_it_reaches(ran: Ran) -> None:
+    section = ran.section("kernel_log")
+    if "data" not in section:  # a login that may read no log: an honest reason, not an empty log
+        assert section["why"] in ("denied", "missing")
+        return
+    log = section["data"]
+    assert log["source"].startswith(("journal", "kmsg", "dmesg", "file:"))
+    assert log["since_epoch_s"] < time.time()
+    assert len(log["lines"]) <= 2000
+
+
+def test_clock_and_limits_are_numbers(ran: Ran) -> None:
+    assert ran.data("limits")["self"]["nofile"][0] > 0
+    assert isinstance(ran.data("clock")["adjtimex"]["status"], int)
+
+
+@WITHOUT_NVIDIA
+def test_without_nvidia_everything_of_it_is_missing_and_nothing_is_invented(ran: Ran) -> None:
+    assert ran.section("nvml")["why"] == "missing"
+    assert ran.section("nvidia_smi")["why"] == "missing"
+    driver = ran.data("driver")
+    assert driver["loaded"] is False
+    assert driver["version"]["why"] == "missing"
+    assert (driver["gpus"], driver["devices"]) == ({}, {})
+
+
+def test_only_the_named_sections_are_read() -> None:
+    assert set(run_probe(sections=["pci", "clock"]).document["sections"]) == {"pci", "clock"}
+
+
+def test_nothing_of_the_probe_lives_on_after_it() -> None:
+    mark = uuid.uuid4().hex
+    run_probe(environment={MARK: mark})
+    assert marked(mark) == []
+
+
+def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> None:
+    from support.node_tree import NodeTree
+
+    mark = uuid.uuid4().hex
+    tree = NodeTree(tmp_path)
+    started = tree.path("/tmp/started")
+    daemon = f"{MARK}={mark} /usr/bin/setsid /bin/sh -c 'echo $$ > {started}; exec /bin/sleep 300' &\n"
+    tree.program("/bin/sh", f"{daemon}while [ ! -s {started} ]; do :; done\nprintf 'NCCL_DEBUG=INFO\\0HOME=/root\\0'\n")
+    ran = run_probe(sections=["environment"], root=tmp_path)
+    assert ran.data("environment")["variables"] == {"NCCL_DEBUG": "INFO"}
+    assert started.read_text().strip().isdigit()
+    assert none_marked_within(mark, 1.0)

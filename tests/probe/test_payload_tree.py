@@ -1,0 +1,272 @@
+"""The probe on a made file tree: PCI with bridges, RDMA adapters, driver files, programs; and files that hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support import nvml
+from support.node_tree import DEVICES_HEX, NodeTree, config_space, hgx_h100
+from support.payload import run_probe
+
+from nodegate.probe.collect import decode
+from nodegate.probe.program import PYTHON_OPTIONS, program
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> NodeTree:
+    return NodeTree(tmp_path / "node")
+
+
+def pci_of(tree: NodeTree) -> dict[str, dict[str, object]]:
+    return {device["address"]: device for device in run_probe(sections=["pci"], root=tree.root).data("pci")}
+
+
+def test_a_gpu_comes_with_every_bridge_above_it_and_nothing_else(tree: NodeTree) -> None:
+    tree.pci("0000:10:01.0")
+    tree.pci("0000:11:00.0", below=("0000:10:01.0",))
+    tree.pci("0000:12:00.0", below=("0000:10:01.0", "0000:11:00.0"), ids=DEVICES_HEX["gpu"], driver="nvidia")
+    tree.pci("0000:00:1f.0", ids=("0x060100", "0x8086", "0x1b81"), driver="")  # an ISA bridge
+    tree.pci("0000:13:00.0", below=("0000:10:01.0",), ids=("0x010802", "0x144d", "0xa80a"))  # an NVMe disk
+    devices = pci_of(tree)
+    assert list(devices) == ["0000:10:01.0", "0000:11:00.0", "0000:12:00.0"]
+    gpu = devices["0000:12:00.0"]
+    assert gpu["parent"] == "0000:11:00.0"
+    assert devices["0000:11:00.0"]["parent"] == "0000:10:01.0"
+    assert devices["0000:10:01.0"]["parent"] == ""
+    assert gpu["driver"] == "nvidia"
+    assert gpu["class"] == "0x030200"
+    assert gpu["current_link_speed"] == "32.0 GT/s PCIe"
+    assert str(gpu["aer_dev_correctable"]).splitlines()[-1] == "TOTAL_ERR_COR 0"
+    assert str(gpu["config"]).startswith("de103023")
+    assert len(str(gpu["config"])) == 128
+
+
+def test_a_device_off_the_bus_reads_all_ff(tree: NodeTree) -> None:
+    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=b"\xff" * 4096, revision="0xff", power_state="unknown")
+    assert pci_of(tree)["0000:1b:00.0"]["config"] == "ff" * 64
+
+
+def test_the_acs_control_word_is_found_behind_another_capability(tree: NodeTree) -> None:
+    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=config_space(acs_control=0x1D))
+    assert pci_of(tree)["0000:1b:00.0"]["acs"] == "001d"
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [(config_space(), "not supported"), (b"\0" * 64, "not supported" if os.geteuid() == 0 else "denied")],
+)
+def test_without_an_acs_word_the_reading_says_why(tree: NodeTree, config: bytes, why: str) -> None:
+    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=config)
+    acs = pci_of(tree)["0000:1b:00.0"]["acs"]
+    assert isinstance(acs, dict)
+    assert acs["why"] == why
+
+
+def test_a_capability_chain_that_runs_in_circles_ends(tree: NodeTree) -> None:
+    space = bytearray(config_space())
+    space[0x100:0x104] = (0x0001 | 1 << 16 | 0x100 << 20).to_bytes(4, "little")
+    tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"], config=bytes(space))
+    assert "0000:1b:00.0" in pci_of(tree)
+
+
+def test_a_file_that_firmware_keeps_for_itself_is_missing_not_zero(tree: NodeTree) -> None:
+    home = tree.pci("0000:1b:00.0", ids=DEVICES_HEX["gpu"])
+    (home / "aer_dev_fatal").unlink()
+    assert pci_of(tree)["0000:1b:00.0"]["aer_dev_fatal"] == {
+        "why": "missing",
+        "detail": "aer_dev_fatal: No such file or directory",
+    }
+
+
+def test_a_virtual_function_is_left_out(tree: NodeTree) -> None:
+    ids = ("0x020000", "0x15b3", "0x101e")
+    tree.pci("0000:1b:00.0", ids=ids)
+    (tree.pci("0000:1b:00.2", ids=ids) / "physfn").symlink_to("../0000:1b:00.0")
+    assert list(pci_of(tree)) == ["0000:1b:00.0"]
+
+
+def test_an_adapter_is_read_with_its_counters_as_text(tree: NodeTree) -> None:
+    tree.pci("0000:1c:00.0", ids=("0x020700", "0x15b3", "0x1021"), numa_node="1")
+    folder = tree.adapter("mlx5_0", "0000:1c:00.0", link_downed="255", symbol_error="N/A (no PMA)")
+    tree.file("/sys/devices/pci0000:00/0000:1c:00.0/net/ib0/dev_port", "0\n")
+    tree.file(f"{folder}/ports/1/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0001\n")
+    tree.file(f"{folder}/ports/1/gid_attrs/types/3", "RoCE v2\n")
+    adapter = run_probe(sections=["infiniband"], root=tree.root).data("infiniband")["mlx5_0"]
+    assert (adapter["pci"], adapter["numa_node"], adapter["fw_ver"]) == ("0000:1c:00.0", "1", "28.41.1000")
+    port = adapter["ports"]["1"]
+    assert (port["state"], port["phys_state"], port["rate"]) == ("4: ACTIVE", "5: LinkUp", "400 Gb/sec (4X NDR)")
+    assert port["counters"]["link_downed"] == "255"
+    assert port["counters"]["symbol_error"] == "N/A (no PMA)"
+    assert port["hw_counters"]["lifespan"] == "0"
+    assert list(port["gids"]) == ["0", "3"]  # the empty rows of the table are left out
+    assert port["gid_types"] == {"0": "IB/RoCE v1", "3": "RoCE v2"}
+    assert port["netdev"] == "ib0"
+
+
+def test_no_rdma_class_is_missing_and_an_empty_one_is_empty(tree: NodeTree) -> None:
+    assert run_probe(sections=["infiniband"], root=tree.root).section("infiniband")["why"] == "missing"
+    tree.path("/sys/class/infiniband").mkdir(parents=True)
+    assert run_probe(sections=["infiniband"], root=tree.root).data("infiniband") == {}
+
+
+def test_network_devices_are_the_physical_ones(tree: NodeTree) -> None:
+    home = tree.pci("0000:1d:00.0", ids=("0x020000", "0x15b3", "0x101d"), driver="mlx5_core")
+    tree.file("/sys/class/net/ens1f0/operstate", "up\n")
+    tree.file("/sys/class/net/ens1f0/carrier_changes", "4\n")
+    tree.path("/sys/class/net/ens1f0/device").symlink_to(home)
+    tree.file("/sys/class/net/lo/operstate", "unknown\n")
+    devices = run_probe(sections=["netdev"], root=tree.root).data("netdev")
+    assert list(devices) == ["ens1f0"]
+    assert devices["ens1f0"]["carrier_changes"] == "4"
+    assert (devices["ens1f0"]["pci"], devices["ens1f0"]["driver"]) == ("0000:1d:00.0", "mlx5_core")
+    assert devices["ens1f0"]["speed"]["why"] == "missing"
+
+
+def test_the_driver_section_tells_device_nodes_that_open_from_those_that_hang(tree: NodeTree) -> None:
+    tree.path("/sys/module/nvidia").mkdir(parents=True)
+    tree.file("/proc/driver/nvidia/gpus/0000:1b:00.0/information", "Model: \t\t NVIDIA H100\n")
+    tree.file("/dev/nvidia0", "")
+    tree.fifo("/dev/nvidia1")
+    tree.file("/dev/nvidiactl", "")
+    data = run_probe(sections=["driver"], limits_s={"driver": 1.5}, root=tree.root).data("driver")
+    assert data["loaded"] is True
+    assert data["gpus"] == {"0000:1b:00.0": "Model: \t\t NVIDIA H100"}
+    assert data["devices"] == {"nvidia0": "ok", "nvidia1": "ETIMEDOUT"}
+    assert data["version"]["why"] == "missing"
+
+
+def test_a_file_that_hangs_costs_its_section_alone_and_is_named(tree: NodeTree) -> None:
+    tree.pci("0000:1c:00.0", ids=("0x020700", "0x15b3", "0x1021"))
+    folder = tree.adapter("mlx5_0", "0000:1c:00.0")
+    tree.fifo(f"{folder}/ports/1/counters/symbol_error")
+    started = time.monotonic()
+    ran = run_probe(sections=["infiniband", "pci"], limits_s={"infiniband": 0.8}, root=tree.root)
+    assert time.monotonic() - started < 4
+    section = ran.section("infiniband")
+    assert section["why"] == "timeout"
+    assert section["detail"].endswith("at /sys/class/infiniband/mlx5_0/ports/1/counters/symbol_error")
+    assert ran.data("pci")[0]["address"] == "0000:1c:00.0"
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and FUSE")
+def test_a_mount_that_hangs_for_good_costs_its_own_limit_and_is_named(tmp_path: Path) -> None:
+    """A FUSE server that never answers: its reader sits in D state, deaf to SIGKILL, as with a dead file server."""
+    point = tmp_path / "dead"
+    point.mkdir()
+    source = tmp_path / "probe.py"
+    source.write_bytes(program(sections=["mounts", "system"]))
+    helper = Path(__file__).parent.parent / "support" / "hung_mount.py"
+    argv = [sys.executable, helper, point, sys.executable, *PYTHON_OPTIONS, source]
+    started = time.monotonic()
+    done = subprocess.run(argv, capture_output=True, timeout=30, check=True)
+    assert time.monotonic() - started < 8
+    sections = decode(done.stdout).sections
+    mounts = sections["mounts"]["data"]  # type: ignore[index]
+    dead = mounts["usage"][str(point)]
+    assert dead["why"] == "hung"
+    assert dead["pid"] > 0
+    assert "state D" in dead["detail"]
+    assert f"statvfs {point}" in dead["detail"]
+    assert mounts["usage"]["/"]["size_bytes"] > 0
+
+
+def test_programs_are_looked_for_in_the_tree_alone(tree: NodeTree) -> None:
+    tree.program("/usr/bin/systemctl", 'echo "Id=nvidia-fabricmanager.service"; echo "LC=$LC_ALL arg=$1"\n')
+    tree.program("/usr/bin/nv-fabricmanager", "echo 'Fabric Manager version is : 550.163.01'\n")
+    tree.file("/var/log/fabricmanager.log", "x" * 70000 + "\nlast line\n")
+    services = run_probe(sections=["services"], root=tree.root).data("services")
+    assert services["show"] == "Id=nvidia-fabricmanager.service\nLC=C arg=show"
+    assert services["fabric_manager_version"] == "Fabric Manager version is : 550.163.01"
+    assert services["fabric_manager_log"].endswith("\nlast line")
+    assert len(services["fabric_manager_log"]) == 65535
+
+
+def test_a_program_that_hangs_or_refuses_is_a_reading(tree: NodeTree) -> None:
+    tree.program("/usr/bin/systemctl", "echo 'Failed to connect to bus: Permission denied' >&2; exit 1\n")
+    tree.program("/usr/bin/nv-fabricmanager", "exec /bin/sleep 60\n")
+    services = run_probe(sections=["services"], root=tree.root).data("services")
+    assert services["show"] == {
+        "why": "denied",
+        "detail": "systemctl: exit code 1: Failed to connect to bus: Permission denied",
+    }
+    assert services["fabric_manager_version"] == {"why": "timeout", "detail": "nv-fabricmanager: no end within 1.5 s"}
+
+
+def test_a_program_that_writes_without_end_is_bounded(tree: NodeTree) -> None:
+    tree.program("/usr/bin/ofed_info", "exec /usr/bin/yes MLNX_OFED_LINUX\n")
+    assert run_probe(sections=["software"], root=tree.root).data("software")["ofed"]["why"] == "timeout"
+
+
+def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> None:
+    tree.file("/etc/environment", 'PATH="/bin"\nNCCL_IB_DISABLE="1"\n# NCCL_DEBUG=TRACE\n')
+    tree.program("/bin/sh", "printf 'NCCL_DEBUG=INFO\\0SECRET=hunter2\\0UCX_TLS=%0400d\\0' 1\n")
+    tree.file("/etc/nccl.conf", "NCCL_NET_PLUGIN=none\n")
+    data = run_probe(sections=["environment"], root=tree.root).data("environment")
+    assert data["variables"]["NCCL_IB_DISABLE"] == "1"
+    assert data["variables"]["NCCL_DEBUG"] == "INFO"
+    assert len(data["variables"]["UCX_TLS"]) == 300
+    assert set(data["variables"]) == {"NCCL_IB_DISABLE", "NCCL_DEBUG", "UCX_TLS"}
+    assert data["nccl_conf"] == "NCCL_NET_PLUGIN=none"
+    assert data["user_nccl_conf"]["why"] == "missing"
+
+
+def test_the_callers_own_library_path_is_not_taken_for_the_logins(tree: NodeTree) -> None:
+    tree.program("/bin/sh", 'printf "LD_LIBRARY_PATH=$LD_LIBRARY_PATH\\0"\n')
+    ran = run_probe(sections=["environment"], root=tree.root, environment={"LD_LIBRARY_PATH": "/callers/own"})
+    assert ran.data("environment")["variables"] == {"LD_LIBRARY_PATH": ""}
+
+
+def test_software_is_found_where_it_lies(tree: NodeTree) -> None:
+    tree.file("/usr/lib/x86_64-linux-gnu/libnccl.so.2.21.5", "")
+    tree.path("/usr/lib/x86_64-linux-gnu/libnccl.so.2").symlink_to("libnccl.so.2.21.5")
+    tree.file("/etc/ld.so.conf.d/site.conf", "/opt/site/lib\n")
+    tree.file("/opt/site/lib/libnccl.so.2.18.3", "")
+    tree.file("/usr/local/cuda/version.json", '{"cuda": {"version": "12.4.1"}}\n')
+    tree.program("/usr/bin/dpkg-query", "printf 'ii \\tlibnccl2\\t2.21.5-1\\nun \\tnvidia-driver\\t\\n'; exit 1\n")
+    tree.program("/usr/bin/ib_write_bw", "")
+    software = run_probe(sections=["software"], root=tree.root).data("software")
+    assert software["nccl"] == [
+        {"path": "/usr/lib/x86_64-linux-gnu/libnccl.so.2", "file": "libnccl.so.2.21.5"},
+        {"path": "/opt/site/lib/libnccl.so.2.18.3", "file": "libnccl.so.2.18.3"},
+    ]
+    assert software["cuda"] == {"/usr/local/cuda": '{"cuda": {"version": "12.4.1"}}'}
+    assert software["packages"] == {"libnccl2": "2.21.5-1"}
+    assert software["tools"]["ib_write_bw"].endswith("/usr/bin/ib_write_bw")
+    assert software["tools"]["nvidia-smi"] == ""
+
+
+def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None:
+    for pid, comm in ((900, "slurmd"), (901, "slurmstepd"), (902, "python3")):
+        tree.file(f"/proc/{pid}/stat", f"{pid} ({comm}) S 1 1 1 0\n")
+        tree.path(f"/proc/{pid}/fd").mkdir()
+    tree.file("/proc/901/cmdline", "slurmstepd: [4711.batch]\0")
+    tree.file("/proc/900/limits", "Limit                     Soft Limit\n")
+    tree.file("/dev/nvidia3", "")
+    tree.path("/proc/902/fd/7").symlink_to("/dev/nvidia3")
+    tree.path("/proc/902/fd/8").symlink_to("/dev/nvidiactl")
+    header = "  sl  local_address rem_address   st\n"
+    tree.file(
+        "/proc/net/tcp", f"{header}   0: 00000000:0016 00000000:0000 0A 0\n   1: 0100007F:1F90 0100007F:9C40 01 0\n"
+    )
+    ran = run_probe(sections=["jobs", "limits"], root=tree.root)
+    jobs = ran.data("jobs")
+    assert jobs["slurm"] == ["4711"]
+    assert jobs["gpu_users"] == [{"pid": 902, "comm": "python3", "uid": os.getuid()}]
+    assert jobs["listening_ports"] == [22]
+    assert ran.data("limits")["slurmd"].startswith("Limit")
+
+
+def test_a_whole_eight_gpu_node_is_small(tmp_path: Path) -> None:
+    tree = hgx_h100(tmp_path / "node")
+    variables = nvml.environment(nvml.healthy_h100().write(tmp_path / "scenario.conf"))
+    ran = run_probe(root=tree.root, environment=variables)
+    assert len(ran.data("nvml")["gpus"]) == len(ran.data("infiniband")) == 8
+    assert len(ran.data("pci")) == 8 * 6 + 5
+    assert len(ran.raw) < 100_000
+    assert len(json.dumps(ran.document)) < 200_000

@@ -1,0 +1,339 @@
+"""The files of a run folder, each read back by somebody else's reader."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import hashlib
+import json
+import random
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+from support import sample_report
+from support.sample_report import fleet
+
+from nodegate.errors import UsageError
+from nodegate.judge.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.report import jsonl
+from nodegate.report.model import NodeReport, Report
+from nodegate.report.render import render
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+
+NASTY = Record(
+    node="gpu001",
+    check="gpu.model",
+    verdict=Verdict.FAIL,
+    message='=HYPERLINK("http://evil") \x1b[31m \ud83d ]]> \ufffe <&"\'',
+    findings=(
+        Finding(
+            "@GPU 0", Verdict.FAIL, "-1+1 \x00 </failure>", "model", "\u202e+SUM(A1)", action="\tcmd|' /C calc'!A0"
+        ),
+        Finding("GPU 1", Verdict.PASS, "temperature margin -5 °C", "margin", -5, "°C", float("nan")),
+    ),
+)
+
+
+def report_of(*records: Record, verdict: NodeVerdict = NodeVerdict.REJECTED) -> Report:
+    return Report(sample_report.run(), (NodeReport("gpu001", verdict, records=records),))
+
+
+@pytest.fixture(scope="module")
+def small() -> Report:
+    return fleet(16)
+
+
+@pytest.fixture
+def folder(small: Report, tmp_path: Path) -> Path:
+    render(small, tmp_path)
+    return tmp_path
+
+
+def load(folder: Path) -> dict:
+    return json.loads((folder / "report.json").read_text(encoding="utf-8"))
+
+
+def test_the_folder_holds_the_five_files_and_nothing_else(folder: Path) -> None:
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "junit.xml",
+        "metrics.prom",
+        "report.html",
+        "report.json",
+        "results.csv",
+    ]
+
+
+def test_files_are_readable_by_others_as_the_umask_says(folder: Path) -> None:
+    assert (folder / "metrics.prom").stat().st_mode & 0o444 == 0o444  # node_exporter runs as its own user
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(small: Report, folder: Path) -> None:
+    before = (folder / "report.json").read_bytes()
+    broken = dataclasses.replace(small, run=sample_report.run(versions={"python": object()}))
+    with pytest.raises(TypeError):
+        render(broken, folder)
+    assert (folder / "report.json").read_bytes() == before
+    assert not list(folder.glob(".*"))
+
+
+# ---- report.json -----------------------------------------------------------------------------------------------------
+
+
+def test_report_json_follows_its_schema(folder: Path) -> None:
+    Draft202012Validator(SCHEMA).validate(load(folder))
+
+
+def test_the_schema_itself_is_valid_and_refuses_what_it_does_not_know(folder: Path) -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+    document = load(folder)
+    document["results"][0]["verdict"] = "fine"
+    document["nodes"][0]["extra"] = 1
+    assert len(list(Draft202012Validator(SCHEMA).iter_errors(document))) == 2
+
+
+def test_report_json_names_each_node_with_its_verdict_and_what_failed(folder: Path) -> None:
+    nodes = {entry["node"]: entry for entry in load(folder)["nodes"]}
+    assert len(nodes) == 16
+    assert (nodes["gpu002"]["verdict"], nodes["gpu002"]["failed"]) == ("rejected", ["gpu.xid"])
+    assert (nodes["gpu004"]["verdict"], nodes["gpu004"]["errors"]) == (
+        "incomplete",
+        ["nccl.all_reduce_nvls", "nccl.alltoall"],
+    )
+    assert (nodes["gpu006"]["verdict"], nodes["gpu006"]["failed"]) == ("accepted-with-waivers", [])
+    assert nodes["gpu006"]["waived"] == ["pcie.link_width"]
+    assert nodes["gpu010"]["unreachable"].startswith("connection timed out")
+    assert len(nodes["gpu001"]["serials"]) == 9
+
+
+def test_the_worst_nodes_stand_first(folder: Path) -> None:
+    verdicts = [entry["verdict"] for entry in load(folder)["nodes"]]
+    assert verdicts[:3] == ["rejected"] * 3
+    assert verdicts[-1] == "accepted"
+
+
+def test_fleet_statistics_name_who_is_lowest(small: Report, tmp_path: Path) -> None:
+    render(small, tmp_path)
+    [width] = [entry for entry in load(tmp_path)["fleet"] if entry["metric"] == "link width"]
+    assert (width["lowest"], width["median"], width["highest"], width["unit"]) == (8, 16, 16, "lanes")
+    assert width["lowest_at"] in ("gpu006 GPU 3", "gpu012 GPU 3")
+    assert (width["count"], width["limit"]) == (15 * 8, 16)
+
+
+def test_the_fingerprint_is_of_the_results_alone(small: Report, tmp_path: Path) -> None:
+    render(small, tmp_path / "a")
+    render(dataclasses.replace(small, nodes=small.nodes[::-1], run=sample_report.run(id="other")), tmp_path / "b")
+    assert load(tmp_path / "a")["results_sha256"] == load(tmp_path / "b")["results_sha256"]
+    fewer = dataclasses.replace(small.nodes[0], records=small.nodes[0].records[1:])
+    render(dataclasses.replace(small, nodes=(fewer, *small.nodes[1:])), tmp_path / "c")
+    assert load(tmp_path / "a")["results_sha256"] != load(tmp_path / "c")["results_sha256"]
+
+
+def test_the_page_shows_the_hash_that_sha256sum_gives(folder: Path) -> None:
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    for name in ("report.json", "results.csv"):
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() in page
+
+
+def test_hostile_text_survives_in_json(tmp_path: Path) -> None:
+    render(report_of(NASTY), tmp_path)
+    [result] = load(tmp_path)["results"]
+    assert result["message"] == NASTY.message
+    assert result["findings"][1]["limit"] == "nan"  # strict JSON has no number for it
+
+
+# ---- results.csv -----------------------------------------------------------------------------------------------------
+
+
+def rows(folder: Path) -> list[dict[str, str]]:
+    with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_csv_has_a_line_a_finding_and_one_for_a_lost_node(small: Report, folder: Path) -> None:
+    expected = sum(max(1, len(record.findings)) for node in small.nodes for record in node.records) + 1
+    table = rows(folder)
+    assert len(table) == expected
+    [lost] = [row for row in table if row["node"] == "gpu010"]
+    assert lost["verdict"] == "unreachable"
+    assert lost["message"].startswith("connection timed out")
+
+
+def test_csv_keeps_value_unit_limit_and_source_apart(folder: Path) -> None:
+    [row] = [row for row in rows(folder) if row["node"] == "gpu012" and row["device_verdict"] == "fail"]
+    assert (row["device"], row["metric"], row["value"], row["unit"], row["limit"]) == (
+        "GPU 3",
+        "link width",
+        "8.0",
+        "lanes",
+        "16",
+    )
+    assert row["limit_source"] == "baselines/hgx-h100-sxm5.yaml"
+
+
+def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
+    render(report_of(NASTY), tmp_path)
+    table = rows(tmp_path)
+    for row in table:
+        for name, cell in row.items():
+            assert name in ("value", "limit") or not cell.startswith(("=", "+", "-", "@", "\t", "\r")), (name, cell)
+    assert table[0]["device"] == "'@GPU 0"
+    assert table[0]["message"].startswith("'-1+1 \\x00")
+    assert table[0]["value"].startswith("\\u202e")
+    assert table[1]["value"] == "-5"
+
+
+# ---- junit.xml -------------------------------------------------------------------------------------------------------
+
+
+def cases(folder: Path) -> dict[tuple[str, str], ET.Element]:
+    root = ET.parse(folder / "junit.xml").getroot()  # noqa: S314 - our own file
+    return {(case.get("classname", ""), case.get("name", "")): case for case in root.iter("testcase")}
+
+
+def test_junit_has_a_case_per_node_and_check(small: Report, folder: Path) -> None:
+    found = cases(folder)
+    assert len(found) == sum(len(node.records) for node in small.nodes) + 1
+    failure = found["gpu", "xid[gpu002]"].find("failure")
+    assert failure is not None
+    assert failure.get("message", "").startswith("GPU 5 (0000:ab:00.0): Xid 79")
+    assert found["nccl", "alltoall[gpu004]"].find("error") is not None
+    assert found["fabric", "read_bw[gpu001]"].find("skipped") is not None
+    assert list(found["gpu", "count[gpu001]"]) == []
+
+
+def test_junit_shows_a_waived_failure_as_skipped_with_its_waiver(folder: Path) -> None:
+    skipped = cases(folder)["pcie", "link_width[gpu006]"].find("skipped")
+    assert skipped is not None
+    assert skipped.get("message", "").startswith("waived: riser on order, PO 8841; owner R. Weiss; expires 2026-12-15")
+
+
+def test_junit_never_leaves_a_lost_node_out(folder: Path) -> None:
+    error = cases(folder)["node", "judged[gpu010]"].find("error")
+    assert error is not None
+    assert "connection timed out" in error.get("message", "")
+
+
+def test_junit_counts_agree_with_its_cases(folder: Path) -> None:
+    suite = ET.parse(folder / "junit.xml").getroot().find("testsuite")  # noqa: S314
+    assert suite is not None
+    for attribute, element in (
+        ("tests", "testcase"),
+        ("failures", "failure"),
+        ("errors", "error"),
+        ("skipped", "skipped"),
+    ):
+        assert int(suite.get(attribute, "-1")) == len(list(suite.iter(element))), attribute
+
+
+def test_junit_is_read_by_a_junit_reader(folder: Path) -> None:
+    junitparser = pytest.importorskip("junitparser")
+    [suite] = list(junitparser.JUnitXml.fromfile(str(folder / "junit.xml")))
+    assert suite.failures == 2 + 1  # two lost GPUs, one narrow link
+    assert suite.errors == 2 * 2 + 1
+
+
+def test_junit_stays_xml_whatever_a_node_sends(tmp_path: Path) -> None:
+    render(report_of(NASTY), tmp_path)
+    failure = cases(tmp_path)["gpu", "model[gpu001]"].find("failure")
+    assert failure is not None
+    assert failure.text == "fail: -1+1  </failure>"
+    assert "[31m" in failure.get("message", "")
+
+
+# ---- metrics.prom ----------------------------------------------------------------------------------------------------
+
+
+def test_prometheus_lines(folder: Path) -> None:
+    lines = (folder / "metrics.prom").read_text(encoding="utf-8").splitlines()
+    assert 'nodegate_node_verdict{node="gpu002",verdict="rejected"} 1' in lines
+    assert 'nodegate_check_verdict{node="gpu002",verdict="fail"} 1' in lines
+    assert 'nodegate_check_verdict{node="gpu006",verdict="waived"} 1' in lines
+    assert "nodegate_run_timestamp_seconds 1795252145.500" in lines
+    assert sum(line.startswith("nodegate_node_verdict{") for line in lines) == 16
+
+
+def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:
+    node = NodeReport('a"b\\c\nd', NodeVerdict.UNREACHABLE)
+    render(Report(sample_report.run(), (node,)), tmp_path)
+    text = (tmp_path / "metrics.prom").read_text(encoding="utf-8")
+    assert '{node="a\\"b\\\\c\\nd",verdict="unreachable"} 1\n' in text
+
+
+# ---- results.jsonl ---------------------------------------------------------------------------------------------------
+
+
+def test_records_come_back_from_jsonl_as_they_went(small: Report, tmp_path: Path) -> None:
+    records = [record for node in small.nodes for record in node.records]
+    with jsonl.ResultsFile(tmp_path / "results.jsonl") as file:
+        for record in records:
+            file.write(record)
+    assert jsonl.read(tmp_path / "results.jsonl") == records
+
+
+def test_each_record_is_on_disk_when_write_returns(tmp_path: Path) -> None:
+    file = jsonl.ResultsFile(tmp_path / "results.jsonl")
+    file.write(NASTY)
+    assert [record.message for record in jsonl.read(tmp_path / "results.jsonl")] == [NASTY.message]
+    file.close()
+    file.close()
+
+
+def test_a_line_cut_by_a_crash_is_left_out_and_then_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    first, second = (sample_report.passed("gpu001", check) for check in ("gpu.count", "gpu.mig"))
+    path.write_text(jsonl.line(first) + jsonl.line(second)[:40], encoding="utf-8")
+    assert jsonl.read(path) == [first]
+    with jsonl.ResultsFile(path) as file:
+        file.write(second)
+    assert jsonl.read(path) == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"verdict": "good"}, "'good' is not a verdict"),
+        ({"verdict": ["pass"]}, "is not a verdict"),
+        ({"node": 5}, "`node` is not text"),
+        ({"findings": {}}, "`findings` is not a list"),
+        ({"findings": [3]}, "a finding is not an object"),
+        ({"evidence": [1]}, "`evidence` is not a list of texts"),
+        ({"duration_s": True}, "`duration_s` is not a number"),
+        ({"surprise": 1}, "a result has the unknown key `surprise`"),
+    ],
+)
+def test_a_wrong_line_is_named(tmp_path: Path, change: dict, message: str) -> None:
+    good = sample_report.passed("gpu001", "gpu.count")
+    path = tmp_path / "results.jsonl"
+    path.write_text(jsonl.line(good) + json.dumps(jsonl.to_json(good) | change) + "\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        jsonl.read(path)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith(f"{path}:2: ")
+
+
+def test_a_missing_key_is_named() -> None:
+    entry = jsonl.to_json(sample_report.passed("gpu001", "gpu.count"))
+    del entry["verdict"]
+    with pytest.raises(UsageError, match="a result lacks `verdict`"):
+        jsonl.from_json(entry)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, "null"])
+def test_what_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "results.jsonl"
+    path.write_text(text + "\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=r"results.jsonl:1: not (a )?JSON"):
+        jsonl.read(path)
+
+
+def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name the folder of a run"):
+        jsonl.read(tmp_path / "results.jsonl")
+
+
+def test_the_sample_is_the_same_each_time() -> None:
+    assert fleet(16) == fleet(16)
+    assert sample_report.node("a", random.Random(1), "good") != sample_report.node("a", random.Random(2), "good")  # noqa: S311

@@ -1,0 +1,236 @@
+"""report.html in a real Chromium: what a node sends stays text, and the page stays small and quick."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from support import browser, sample_report
+from support.sample_report import fleet
+
+from nodegate.judge.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Source
+from nodegate.report.render import render
+
+BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
+SCRIPT = "<script>alert(1)</script>"
+BREAKOUT = "</script><script>document.documentElement.dataset.pwned='yes'</script><img src=x onerror=alert(1)>"
+ATTRIBUTE = '" onmouseover="document.documentElement.dataset.pwned=\'yes\'" x="'
+
+
+class Elements(HTMLParser):
+    """The elements of a document with their attributes."""
+
+    def __init__(self, document: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(document)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def written(report: Report, folder: Path) -> Path:
+    render(report, folder)
+    return folder / "report.html"
+
+
+def hostile() -> Report:
+    """Every field that a node or a file fills holds markup."""
+    found = Finding(SCRIPT, Verdict.FAIL, f"{SCRIPT}: {BREAKOUT}", BREAKOUT, 3, SCRIPT, 2, ATTRIBUTE, BREAKOUT)
+    files = ("javascript:alert(1)", "evidence/../../etc/passwd", "evidence/a/facts.json", BREAKOUT)
+    record = Record("gpu001", f"gpu.{ATTRIBUTE}", Verdict.FAIL, BREAKOUT, (found,), (SCRIPT,), files)
+    waiver = Record("gpu001", "a.b", Verdict.FAIL, BREAKOUT, (found,), waiver=BREAKOUT)
+    nodes = (
+        NodeReport(
+            "gpu001",
+            NodeVerdict.REJECTED,
+            SCRIPT,
+            BREAKOUT,
+            {SCRIPT: BREAKOUT},
+            ((SCRIPT, BREAKOUT),),
+            (record, waiver),
+        ),
+        NodeReport(ATTRIBUTE, NodeVerdict.UNREACHABLE, unreachable=BREAKOUT),
+        NodeReport("</script>", NodeVerdict.NOT_JUDGED, records=(Record("</script>", "a.b", Verdict.SKIP, BREAKOUT),)),
+    )
+    run = sample_report.run(command=BREAKOUT, host=ATTRIBUTE, inventory=(Source(BREAKOUT, SCRIPT),), selection=BREAKOUT)
+    drift = (Drift(SCRIPT, BREAKOUT, ATTRIBUTE, 1, 2, {BREAKOUT: (ATTRIBUTE,)}),)
+    return Report(run, nodes, drift, {f"gpu.{ATTRIBUTE}": CheckInfo(BREAKOUT, (SCRIPT,))})
+
+
+def test_what_a_node_sends_stays_text(tmp_path: Path) -> None:
+    dom = browser.dump_dom(written(hostile(), tmp_path), fragment="node=gpu001")
+    assert 'data-ready="yes"' in dom  # our own script ran to its end
+    assert "data-pwned" not in dom
+    elements = Elements(dom)
+    assert [script.get("type") for script in elements.named("script")] == ["application/json", None]
+    assert elements.named("img") == []
+    assert [name for _, attributes in elements.found for name in attributes if name.startswith("on")] == []
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in dom
+
+
+def test_evidence_is_linked_only_inside_the_run_folder(tmp_path: Path) -> None:
+    dom = browser.dump_dom(written(hostile(), tmp_path))
+    targets = {link["href"] for link in Elements(dom).named("a")}
+    assert {target for target in targets if target and not target.startswith("#")} == {"evidence/a/facts.json"}
+
+
+def test_chromium_has_nothing_to_say(tmp_path: Path) -> None:
+    assert browser.console(written(fleet(16), tmp_path / "good")) == []
+    assert browser.console(written(hostile(), tmp_path / "hostile")) == []
+
+
+def test_the_policy_stops_what_escaping_would_let_through(tmp_path: Path) -> None:
+    """A second line of defence that holds by itself: markup put into the page by hand does not run."""
+    page = written(fleet(8), tmp_path)
+    page.write_text(page.read_text(encoding="utf-8").replace("<main>", f"<main>{BREAKOUT}", 1), encoding="utf-8")
+    assert "data-pwned" not in browser.dump_dom(page)
+    assert any("Content Security Policy" in line for line in browser.console(page))
+
+
+def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
+    text = written(fleet(16), tmp_path).read_text(encoding="utf-8")
+    elements = Elements(text)
+    assert "://" not in text
+    assert not re.search(r"@import|url\(|fetch\(|XMLHttpRequest|import\(", text)
+    assert not [name for _, found in elements.found for name in found if name in ("src", "srcset", "action", "style")]
+    assert elements.named("link") == []
+    [policy] = [found["content"] for found in elements.named("meta") if found.get("http-equiv")]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_hidden_characters_are_written_out(tmp_path: Path) -> None:
+    record = Record("gpu001", "a.b", Verdict.FAIL, "evil \u202e txt \x1b[2J \udc80")
+    page = written(
+        Report(sample_report.run(), (NodeReport("gpu001", NodeVerdict.REJECTED, records=(record,)),)), tmp_path
+    )
+    text = page.read_text(encoding="utf-8")
+    assert "evil \\u202e txt \\x1b[2J \\udc80" in text
+    assert "\u202e" not in text
+
+
+def test_what_a_person_signs_is_there_without_any_script(tmp_path: Path) -> None:
+    text = re.sub(r"(?s)<script.*", "", written(fleet(16), tmp_path).read_text(encoding="utf-8"))
+    for words in (
+        "10 of 16 nodes accepted",
+        "Not accepted: 3 rejected; 2 incomplete, because something could not be measured; 1 out of reach.",
+        "gpu[001,003,005,007-009,011,013,015]",  # which nodes are accepted
+        "Xid 79 (GPU has fallen off the bus) once since boot",
+        "power-cycle; then RMA",
+        "riser on order, PO 8841; owner R. Weiss; expires 2026-12-15",
+        "not asked for: no second node in this run",
+        "535.183.01",  # drift
+        "The pcie link width is as it should be.",
+        "pytest --inventory hosts.yaml --profile delivery",
+        "a7" * 32,  # the baseline's fingerprint
+        "Signature",
+    ):
+        assert words in text, words
+
+
+def test_the_matrix_shows_letters_as_well_as_colours(tmp_path: Path) -> None:
+    dom = browser.dump_dom(written(fleet(16), tmp_path))
+    body = dom[dom.index('id="grid"') : dom.index('id="node"')]
+    assert body.count("<tr") == 17
+    [row] = re.findall(r'<tr data-index="\d+"><th[^>]*><a href="#node=gpu012">.*?</tr>', body)
+    assert '<b class="sign fail">F</b>' in row
+    assert 'aria-label="fail: pcie.link_width"' in row
+    assert "connection timed out" in body  # a node out of reach says why instead
+
+
+def test_a_link_to_a_node_opens_it(tmp_path: Path) -> None:
+    dom = browser.dump_dom(written(fleet(128), tmp_path), fragment="node=gpu001")
+    opened = dom[dom.index('id="articles"') : dom.index('id="measurements"')]
+    assert re.findall(r"<h3>(.*?)</h3>", opened) == ["gpu001"]
+    assert "S/N GPU 7" in opened
+
+
+def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(tmp_path: Path) -> None:
+    small = browser.dump_dom(written(fleet(8), tmp_path / "small"), fragment="node=gpu001")
+    assert "passed, with what was measured" in small
+    assert "busbw at 8 GiB" in small[small.index('id="articles"') : small.index('id="measurements"')]
+    large = browser.dump_dom(written(fleet(128), tmp_path / "large"), fragment="node=gpu001")
+    assert "The values of passed checks are in results.csv." in large
+
+
+def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:
+    dom = browser.dump_dom(written(fleet(16), tmp_path))
+    assert '<html lang="en"' in dom
+    assert dom.count("<main>") == 1
+    assert dom.count("<h1>") == 1
+    for table in re.findall(r"(?s)<table.*?</table>", dom):
+        assert 'scope="col"' in table
+    for control in re.findall(r"<(?:input|select)\b[^>]*>", dom):
+        before = dom[: dom.index(control)]
+        assert before.rindex("<label") > before.rindex("</label>") if "</label>" in before else "<label" in before
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_page_paints_in_light_and_dark(tmp_path: Path, dark: bool) -> None:
+    out = tmp_path / "page.png"
+    browser.screenshot(written(fleet(8), tmp_path), out, 400, 300, dark=dark)
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_paper_has_every_node_with_a_finding(tmp_path: Path) -> None:
+    pypdf = pytest.importorskip("pypdf")
+    report = fleet(200)
+    browser.print_pdf(written(report, tmp_path), tmp_path / "page.pdf")
+    paper = "".join(page.extract_text() for page in pypdf.PdfReader(tmp_path / "page.pdf").pages)
+    printed = set(re.findall(r"SN\d{9}", paper))
+    loud = [node for node in report.nodes if any(record.verdict in BAD for record in node.records)]
+    assert len(loud) > 8
+    assert printed == {node.serials["chassis"] for node in loud}
+    assert "Signature" in paper
+
+
+def test_an_empty_run_says_so(tmp_path: Path) -> None:
+    page = written(Report(sample_report.run(interrupted=True)), tmp_path)
+    dom = browser.dump_dom(page)
+    assert "No node was judged" in dom
+    assert "The run was interrupted" in dom
+    assert 'data-ready="yes"' in dom
+
+
+def test_a_fleet_out_of_reach_says_so_in_one_row(tmp_path: Path) -> None:
+    reason = "connection refused - start sshd on the node"
+    nodes = tuple(NodeReport(f"gpu{index:03d}", NodeVerdict.UNREACHABLE, unreachable=reason) for index in range(1, 41))
+    dom = browser.dump_dom(written(Report(sample_report.run(), nodes), tmp_path))
+    assert "0 of 40 nodes accepted" in dom
+    findings = dom[dom.index('id="findings"') : dom.index('id="matrix"')]
+    assert findings.count("<tr") == 2
+    assert "gpu[001-040]" in findings
+    assert "start sshd on the node" in findings
+    assert 'data-ready="yes"' in dom
+
+
+def test_a_large_fleet_is_made_in_seconds_and_stays_below_two_megabytes(tmp_path: Path) -> None:
+    report = fleet(1250)
+    started = time.process_time()
+    page = written(report, tmp_path)
+    assert time.process_time() - started < 20  # 3 s on an idle core; the machines of others are slow
+    assert page.stat().st_size < 2_000_000
+    dom = browser.dump_dom(page)
+    assert 'data-ready="yes"' in dom
+    assert dom.count("<tr data-index=") == 1250
+
+
+def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path: Path) -> None:
+    nodes = []
+    for index in range(300):
+        name = f"gpu{index:03d}"
+        found = tuple(Finding(f"d{k}", Verdict.FAIL, f"{name} {k} " + "x" * 900) for k in range(100))
+        record = Record(name, "a.b", Verdict.FAIL, found[0].message, found)
+        nodes.append(NodeReport(name, NodeVerdict.REJECTED, records=(record,)))
+    page = written(Report(sample_report.run(), tuple(nodes)), tmp_path)
+    assert page.stat().st_size < 9_000_000  # the findings are 27 MB
+    assert "29,500 more rows are in results.csv" in page.read_text(encoding="utf-8")

@@ -1,0 +1,72 @@
+"""A node of the lab as a healthy HGX H100 node: its PCI tree, InfiniBand ports, NVML and kernel driver files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support import nvml
+from support.node_tree import hgx_h100
+
+if TYPE_CHECKING:
+    from support.nspawn import LabNode
+    from support.nvml import Scenario
+
+LIBRARY = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
+SCENARIO = "etc/nvml-mock.conf"
+# Folders where nothing of this machine's own hardware may be seen.
+_OURS_ALONE = ("sys/bus/pci", "sys/class/infiniband", "sys/class/dmi")
+
+
+def prepare(node: LabNode) -> None:
+    """Give a node its hardware, before it boots."""
+    tree = hgx_h100(node.hardware)
+    number = node.name.rpartition("-")[2]
+    for file, text in {
+        "sys_vendor": "Example",
+        "product_name": "HGX H100 Server",
+        "product_serial": f"SN{number:>08}",
+        "bios_version": "1.4.2",
+    }.items():
+        tree.file(f"/sys/class/dmi/id/{file}", f"{text}\n")
+    for folder in ("bus", "class", "devices", "module"):
+        tree.path(f"/sys/{folder}").mkdir(exist_ok=True)
+    tree.file("/sys/module/nvidia_peermem/version", "550.163.01\n")
+    for folder in _OURS_ALONE:
+        os.setxattr(node.hardware / folder, "trusted.overlay.opaque", b"y")
+    shutil.copy(nvml.library(), node.root / LIBRARY)
+    scenario(node).write(node.root / SCENARIO)
+
+
+def scenario(node: LabNode) -> Scenario:
+    """What NVML says on the node while all is well; the GPUs are those of its PCI tree."""
+    healthy = nvml.healthy_h100(8)
+    for index, address in enumerate(gpu_addresses(node)):
+        healthy.set(index, "bus_id", f"0000{address.upper()}")
+        healthy.set(index, "uuid", f"GPU-{node.name.rpartition('-')[2]:>08}-0000-4000-8000-{index:012d}")
+    return healthy
+
+
+def gpu_addresses(node: LabNode) -> list[str]:
+    """The PCI addresses of its GPUs, in NVML's order."""
+    return sorted(path.name for path in _devices(node).iterdir() if _text(path / "class").startswith("0x0302"))
+
+
+def device_file(node: LabNode, address: str, name: str) -> Path:
+    """A sysfs file of a PCI device; what is written there shows on the node at once."""
+    return _devices(node) / address / name
+
+
+def port_file(node: LabNode, adapter: str, name: str) -> Path:
+    """A sysfs file of the first port of an InfiniBand adapter."""
+    return node.hardware / "sys/class/infiniband" / adapter / "ports/1" / name
+
+
+def _devices(node: LabNode) -> Path:
+    return node.hardware / "sys/bus/pci/devices"
+
+
+def _text(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else ""

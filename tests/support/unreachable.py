@@ -1,0 +1,31 @@
+"""Nodes that must not be reached, and nodes known by other files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.sshd import changed
+
+from nodegate.errors import Unreachable
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.node import Node
+
+
+def refusal(node: Node, options: Options | None = None) -> Unreachable:
+    """Why the node cannot be reached."""
+    with pytest.raises(Unreachable) as caught:
+        connect(node, options or Options()).close()
+    assert node.name in caught.value.reason
+    assert caught.value.next_step
+    return caught.value
+
+
+def with_known_hosts(node: Node, file: Path) -> Node:
+    """The node, known by this file only."""
+    words = [f"UserKnownHostsFile={file}" if "UserKnownHosts" in w else w for w in node.connection.ssh_args]
+    return changed(node, ssh_args=tuple(words))

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+from support.sshd import NODE_PYTHON, Fleet, changed
+
+from nodegate.node import Connection, Node
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nodegate.transport import Session
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet"), count=2) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def node(fleet: Fleet) -> Node:
+    return fleet.nodes[0]
+
+
+@pytest.fixture(params=["ssh", "ssh-binary", "local"])
+def session(request: pytest.FixtureRequest, node: Node) -> Iterator[Session]:
+    """The same promises by every transport that runs programs."""
+    local = Node("here", Connection(transport="local", python=NODE_PYTHON))
+    with contextlib.closing(open_by(request.param, node, local)) as session:
+        yield session
+
+
+def open_by(transport: str, node: Node, local: Node) -> Session:
+    return connect(local if transport == "local" else changed(node, transport=transport), Options())

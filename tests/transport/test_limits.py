@@ -1,0 +1,202 @@
+"""Programs on a node run within limits, and nothing of them outlives us. The same by each transport."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from support.processes import running, wait_until
+from support.sshd import Fleet, changed
+
+from nodegate.errors import Unreachable
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.node import Node
+    from nodegate.transport import Session
+
+NUMBERS = itertools.count(random.SystemRandom().randrange(10**6, 10**8) * 100)
+
+
+@pytest.fixture
+def seconds() -> str:
+    """A sleep so odd that it is ours alone."""
+    return str(next(NUMBERS))
+
+
+def stubborn_tree(seconds: str) -> list[str]:
+    """A program that ignores SIGTERM, with children that do so too, left its session, or were orphaned."""
+    script = f"""
+    trap '' TERM HUP INT
+    sleep {seconds} &
+    setsid sleep {seconds} &
+    (setsid sh -c "trap '' TERM; sleep {seconds} & sleep {seconds}" &)
+    sleep {seconds}
+    """
+    return ["sh", "-c", script]
+
+
+def test_the_time_limit_ends_the_whole_tree(session: Session, seconds: str) -> None:
+    output = session.run(stubborn_tree(seconds), timeout_s=1)
+    assert output.timed_out
+    assert output.exit_code is None
+    assert output.stuck == ()
+    assert 1 < output.duration_s < 8
+    assert running(seconds) == []
+
+
+def test_what_was_written_before_the_time_limit_is_kept(session: Session) -> None:
+    script = "echo first; trap 'echo last; exit' TERM; while :; do sleep 0.1; done"
+    output = session.run(["sh", "-c", script], timeout_s=1)
+    assert output.timed_out
+    assert output.stdout == b"first\nlast\n"
+
+
+def test_a_program_that_ends_leaves_nothing_behind(session: Session, seconds: str) -> None:
+    output = session.run(["sh", "-c", f"setsid sleep {seconds} & echo started"], timeout_s=20)
+    assert (output.stdout, output.exit_code) == (b"started\n", 0)
+    assert output.duration_s < 5
+    assert running(seconds) == []
+
+
+def test_closing_ends_what_runs(session: Session, seconds: str) -> None:
+    ends: list[BaseException | int | None] = []
+
+    def burn() -> None:
+        try:
+            ends.append(session.run(stubborn_tree(seconds), timeout_s=60).exit_code)
+        except Unreachable as error:
+            ends.append(error)
+
+    thread = threading.Thread(target=burn)
+    thread.start()
+    assert wait_until(lambda: len(running(seconds)) >= 5)
+    session.close()
+    thread.join(10)
+    assert running(seconds) == []
+    assert ends == [None]
+
+
+CONTROLLER = """
+import json, sys
+from nodegate.node import Connection, Node
+from nodegate.transport import Options, connect
+session = connect(Node("node", Connection(**json.loads(sys.argv[1]))), Options())
+print(session.hold_lock(sys.argv[2]), flush=True)
+session.run(json.loads(sys.argv[3]), timeout_s=120)
+"""
+
+
+@pytest.mark.parametrize("transport", ["ssh", "ssh-binary", "local"])
+def test_a_killed_controller_leaves_no_process(node: Node, transport: str, seconds: str, tmp_path: Path) -> None:
+    there = vars(changed(node, transport=transport).connection)
+    lock = str(tmp_path / "lock")
+    command = [sys.executable, "-c", CONTROLLER, json.dumps(there), lock, json.dumps(stubborn_tree(seconds))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as controller:
+        assert controller.stdout is not None
+        assert b"NodeLock" in controller.stdout.readline()
+        assert wait_until(lambda: len(running(seconds)) >= 5)
+        assert running(lock)
+        os.kill(controller.pid, signal.SIGKILL)
+    assert wait_until(lambda: not running(seconds)), "the program was left burning"
+    assert wait_until(lambda: not running(lock)), "the lock was left held"
+
+
+def test_output_over_the_limit_is_cut_and_the_program_goes_on(session: Session) -> None:
+    script = "head -c 5000000 /dev/zero; echo done >&2; exit 4"
+    output = session.run(["sh", "-c", script], timeout_s=30, max_output_bytes=100_000)
+    assert output.truncated
+    assert output.stdout == bytes(100_000)
+    assert (output.stderr, output.exit_code) == (b"done\n", 4)
+
+
+def test_endless_output_ends_with_the_time_limit(session: Session) -> None:
+    output = session.run(["yes"], timeout_s=1, max_output_bytes=1000)
+    assert output.timed_out
+    assert output.truncated
+    assert len(output.stdout) == 1000
+
+
+def test_large_input_and_output_pass_whole(session: Session) -> None:
+    data = os.urandom(3_000_000)
+    assert session.run(["cat"], timeout_s=60, stdin=data).stdout == data
+
+
+@pytest.mark.parametrize(
+    ("argv", "exit_code"),
+    [
+        (["sh", "-c", "exit 0"], 0),
+        (["sh", "-c", "exit 255"], 255),
+        (["sh", "-c", "kill -KILL $$"], 137),
+        (["no-such-program"], 127),
+        (["/etc/passwd"], 126),
+    ],
+)
+def test_exit_codes_are_those_of_a_shell(session: Session, argv: list[str], exit_code: int) -> None:
+    assert session.run(argv, timeout_s=20).exit_code == exit_code
+
+
+def test_arguments_reach_the_program_as_they_are(session: Session) -> None:
+    words = ["a b", "'", '"', "$(reboot)", "`reboot`", ";", "\\", "!", "*", "", "ü", "\n", "-n"]
+    output = session.run(["printf", "%s\\0", *words], timeout_s=20)
+    assert output.stdout.decode().split("\0")[:-1] == words
+
+
+def test_programs_speak_english(session: Session) -> None:
+    assert session.run(["sh", "-c", "echo $LC_ALL"], timeout_s=20).stdout == b"C\n"
+
+
+def test_a_program_that_does_not_read_its_input(session: Session) -> None:
+    assert session.run(["true"], timeout_s=20, stdin=bytes(2_000_000)).exit_code == 0
+
+
+def test_a_quick_program_answers_quickly(session: Session) -> None:
+    session.run(["true"], timeout_s=20)
+    start = time.monotonic()
+    for _ in range(5):
+        session.run(["true"], timeout_s=20)
+    assert time.monotonic() - start < 5, "5 round trips take 0.2 s here: something waits for a clock"
+
+
+def test_a_noisy_login_does_not_touch_the_output(tmp_path: Path) -> None:
+    with Fleet(tmp_path, Banner=str(tmp_path / "banner")) as fleet:
+        (tmp_path / "banner").write_text("Welcome\n" * 50)
+        (fleet.home / ".bashrc").write_text("echo Welcome to the cluster; head -c 200000 /dev/zero; echo oops >&2\n")
+        for transport in ("ssh", "ssh-binary"):
+            session = connect(changed(fleet.nodes[0], transport=transport), Options())
+            try:
+                output = session.run(["sh", "-c", "echo out; echo err >&2"], timeout_s=20)
+            finally:
+                session.close()
+            assert (output.stdout, output.stderr) == (b"out\n", b"err\n")
+
+
+def test_a_login_that_never_stops_talking_is_cut_off(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        (fleet.home / ".bashrc").write_text("head -c 3000000 /dev/zero\n")
+        session = connect(fleet.nodes[0], Options())
+        with pytest.raises(Unreachable, match="the login printed more than"):
+            session.run(["true"], timeout_s=20)
+        session.close()
+
+
+def test_a_login_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodegate.transport.call.END_S", 1.0)
+    with Fleet(tmp_path) as fleet:
+        (fleet.home / ".bashrc").write_text("sleep 60\n")
+        session = connect(fleet.nodes[0], Options())
+        with pytest.raises(Unreachable) as caught:
+            session.run(["true"], timeout_s=1)
+        session.close()
+    assert caught.value.kind == "timeout"

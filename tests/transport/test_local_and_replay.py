@@ -1,0 +1,102 @@
+"""This machine as a node, and nodes that were recorded."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.node import Connection, Node
+from nodegate.transport import NodeLock, Options, connect
+from nodegate.transport.replay import ReplaySession
+
+
+def test_a_missing_python_is_told_from_a_missing_program() -> None:
+    node = Node("here", Connection(transport="local", python="/nonexistent/python3"))
+    with contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
+        session.run(["true"], timeout_s=10)
+    assert caught.value.kind == "no-python"
+
+
+OLD = [path for path in map(Path, ("/usr/bin/python3", "/usr/libexec/platform-python")) if path.exists()]
+OLD += sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3"))
+
+
+@pytest.mark.parametrize("python", OLD or [Path("python3")], ids=str)
+def test_every_python_since_3_6_can_guard(python: Path, tmp_path: Path) -> None:
+    with contextlib.closing(
+        connect(Node("here", Connection(transport="local", python=str(python))), Options())
+    ) as session:
+        output = session.run(["sh", "-c", "cat; exit 5"], timeout_s=30, stdin=b"hello")
+        assert (output.stdout, output.exit_code) == (b"hello", 5)
+        assert session.run(["sh", "-c", "trap '' TERM; sleep 60"], timeout_s=0.5).timed_out
+        assert isinstance(session.hold_lock(str(tmp_path / "lock")), NodeLock)
+
+
+@pytest.mark.skipif(not (Path.home() / ".pyenv/versions/2.7.18/bin/python").exists(), reason="no Python 2 here")
+def test_python_2_is_refused_by_name() -> None:
+    python = str(Path.home() / ".pyenv/versions/2.7.18/bin/python")
+    stub = Node("here", Connection(transport="local", python=python))
+    with contextlib.closing(connect(stub, Options())) as session, pytest.raises(Unreachable) as caught:
+        session.run(["true"], timeout_s=10)
+    assert caught.value.kind == "no-python"
+
+
+def replayed(folder: Path, name: str = "gpu001") -> ReplaySession:
+    session = connect(Node(name, Connection(transport="replay", recordings=str(folder))), Options())
+    assert isinstance(session, ReplaySession)
+    return session
+
+
+def test_a_recording_is_read(tmp_path: Path) -> None:
+    (tmp_path / "gpu001").mkdir()
+    (tmp_path / "gpu001" / "facts.json").write_bytes(b'{"schema": "nodegate.probe/1"}')
+    assert replayed(tmp_path).recording("facts") == b'{"schema": "nodegate.probe/1"}'
+
+
+def test_what_was_not_recorded_cannot_be_measured(tmp_path: Path) -> None:
+    with pytest.raises(CannotMeasure, match="gpu_burn was not recorded"):
+        replayed(tmp_path).recording("gpu_burn")
+
+
+@pytest.mark.parametrize("name", ["../facts", "a/b", "", "..", ".hidden"])
+def test_a_recording_lies_in_its_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "facts.json").write_text("{}")
+    with pytest.raises(CannotMeasure, match="cannot be the name of a recording"):
+        replayed(tmp_path).recording(name)
+    with pytest.raises(CannotMeasure, match="cannot be the name of a recording"):
+        replayed(tmp_path, name or "/").recording("facts")
+
+
+def test_a_huge_recording_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodegate.transport.replay.MAX_RECORDING_BYTES", 10)
+    (tmp_path / "gpu001").mkdir()
+    (tmp_path / "gpu001" / "facts.json").write_bytes(b"x" * 11)
+    with pytest.raises(CannotMeasure, match="record it again, capped"):
+        replayed(tmp_path).recording("facts")
+
+
+def test_a_recorded_node_runs_nothing_and_is_always_free(tmp_path: Path) -> None:
+    session = replayed(tmp_path)
+    with pytest.raises(CannotMeasure, match=r"a recorded node runs nothing \(nvidia-smi\)"):
+        session.run(["nvidia-smi"], timeout_s=10)
+    with session.hold_lock() as lock:
+        assert isinstance(lock, NodeLock)
+    session.close()
+
+
+def test_local_and_replay_need_no_paramiko() -> None:
+    import subprocess
+    import sys
+
+    program = """
+import sys
+from nodegate.node import Connection, Node
+from nodegate.transport import Options, connect
+for transport in ("local", "replay"):
+    connect(Node("here", Connection(transport=transport)), Options()).close()
+sys.exit("paramiko" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,93 @@
+"""Two runs never burn one node together."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.errors import CannotMeasure
+from nodegate.transport import Busy, NodeLock, Options, connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.node import Node
+    from nodegate.transport import Session
+
+
+def test_the_second_is_told_who_has_the_node(session: Session, node: Node, tmp_path: Path) -> None:
+    path = str(tmp_path / "node.lock")
+    other = connect(node, Options())
+    held = session.hold_lock(path, who="alice, delivery run 7")
+    assert isinstance(held, NodeLock)
+    assert held.path == path
+    assert other.hold_lock(path) == Busy("alice, delivery run 7")
+
+    held.release()
+    held.release()
+    with other.hold_lock(path) as again:
+        assert isinstance(again, NodeLock)
+        assert isinstance(session.hold_lock(path), Busy)
+    other.close()
+
+
+def test_the_lock_ends_with_its_session(session: Session, node: Node, tmp_path: Path) -> None:
+    path = str(tmp_path / "node.lock")
+    lock = session.hold_lock(path)
+    session.close()
+    lock.release()
+    other = connect(node, Options())
+    assert isinstance(other.hold_lock(path), NodeLock)
+    other.close()
+
+
+def test_programs_run_beside_the_lock(session: Session, tmp_path: Path) -> None:
+    with session.hold_lock(str(tmp_path / "node.lock")):
+        assert session.run(["echo", "hello"], timeout_s=20).stdout == b"hello\n"
+
+
+def test_the_holder_says_who_it_is(session: Session, tmp_path: Path) -> None:
+    path = str(tmp_path / "node.lock")
+    with session.hold_lock(path):
+        busy = session.hold_lock(path)
+    assert isinstance(busy, Busy)
+    assert " pid " in busy.holder
+    assert " since 20" in busy.holder
+
+
+def test_a_holder_s_words_are_made_printable(session: Session, tmp_path: Path) -> None:
+    path = tmp_path / "node.lock"
+    with session.hold_lock(str(path)):
+        path.write_bytes(b"\x1b[2Jmallory\xff" + b"x" * 1000)
+        busy = session.hold_lock(str(path))
+    assert isinstance(busy, Busy)
+    assert busy.holder.isprintable()
+    assert "mallory" in busy.holder
+    assert len(busy.holder) <= 200
+
+
+def test_without_the_usual_place_the_lock_is_in_tmp(session: Session) -> None:
+    with session.hold_lock("/nonexistent/node.lock") as lock:
+        assert isinstance(lock, NodeLock)
+        assert lock.path.startswith("/tmp/nodegate-")
+        assert isinstance(session.hold_lock("/nonexistent/node.lock"), Busy)
+
+
+def test_a_planted_link_is_not_followed(session: Session, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "node.lock").symlink_to(victim)
+    with session.hold_lock(str(tmp_path / "node.lock")) as lock:
+        assert isinstance(lock, NodeLock)
+        assert lock.path.startswith("/tmp/nodegate-")
+    assert victim.read_text() == "precious"
+
+
+def test_no_place_for_a_lock_is_said(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nodegate.transport import guarded
+
+    source = guarded.node_source("lock.py").replace(b"/tmp/nodegate-", b"/nonexistent/")
+    monkeypatch.setattr(guarded, "node_source", lambda _: source)
+    with pytest.raises(CannotMeasure, match="no lock could be taken: /nonexistent/node"):
+        session.hold_lock("/nonexistent/node.lock")

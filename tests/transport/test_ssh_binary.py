@@ -1,0 +1,73 @@
+"""The ssh program as transport: the same errors, told from its words; one master connection, gone when we are."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.sshd import Fleet, changed, free_port, make_key, public_key
+from support.unreachable import refusal, with_known_hosts
+
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from nodegate.node import Node
+
+
+def by_ssh(node: Node) -> Node:
+    return changed(node, transport="ssh-binary")
+
+
+def test_one_connection_serves_every_program(fleet: Fleet, node: Node) -> None:
+    before = fleet.connections()
+    with contextlib.closing(connect(by_ssh(node), Options())) as session:
+        for _ in range(3):
+            assert session.run(["true"], timeout_s=20).exit_code == 0
+    assert fleet.connections() - before == 1
+
+
+def test_nothing_of_it_is_left_on_this_machine(node: Node) -> None:
+    session = connect(by_ssh(node), Options())
+    folder = session._master.folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+    session.close()
+    session.close()
+    assert not folder.exists()
+    assert not [p for p in Path("/proc").glob("[0-9]*/cmdline") if str(folder).encode() in p.read_bytes()]
+
+
+def test_errors_have_the_same_kinds(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+    ssh = by_ssh(node)
+    assert refusal(changed(ssh, address="no-such-host.invalid")).kind == "unresolved"
+    assert refusal(changed(ssh, port=free_port(node.address))).kind == "refused"
+    assert refusal(changed(ssh, key_files=(str(make_key(tmp_path / "stranger")),))).kind == "authentication"
+    assert refusal(changed(ssh, ssh_args=("-o", "Prot=22"))).kind == "configuration"
+    assert refusal(with_known_hosts(ssh, tmp_path / "none")).kind == "host-key-unknown"
+    jump = ("-F", "none", "-J", f"127.0.0.1:{free_port()}")
+    assert refusal(changed(ssh, ssh_args=jump)).kind in {"jump-host", "refused"}
+
+    file = tmp_path / "known_hosts"
+    file.write_text(f"[{node.address}]:{fleet.port} {public_key(make_key(tmp_path / 'other'))}\n")
+    changed_key = refusal(with_known_hosts(ssh, file))
+    assert changed_key.kind == "host-key-changed"
+    assert "SHA256:" in changed_key.reason
+
+
+def test_accept_new_writes_the_key_down(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+    file = tmp_path / "with space" / "known_hosts"
+    file.parent.mkdir()
+    stranger = with_known_hosts(by_ssh(node), tmp_path / "none")
+    connect(stranger, Options(host_keys="accept-new", known_hosts=file)).close()
+    assert public_key(fleet.host_keys[0]) in file.read_text()
+    connect(stranger, Options(known_hosts=file)).close()
+
+
+def test_a_server_that_turns_us_away_is_tried_again(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    with Fleet(tmp_path, MaxStartups="1:30:6") as fleet, ThreadPoolExecutor(6) as pool:
+        node = changed(fleet.nodes[0], transport="ssh-binary", retries=6)
+        for session in pool.map(lambda _: connect(node, Options()), range(6)):
+            session.close()
+        assert fleet.connections() == 6

@@ -1,0 +1,264 @@
+"""Every way in which a node cannot be reached has its own kind, says what is wrong and what to do."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+from support.sshd import Fleet, changed, free_port, make_key
+from support.unreachable import refusal
+
+from nodegate.errors import Unreachable
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from nodegate.node import Node
+
+
+def test_a_known_node_runs_a_program(node: Node) -> None:
+    with contextlib.closing(connect(node, Options())) as session:
+        output = session.run(["sh", "-c", "echo out; echo err >&2; cat; exit 3"], timeout_s=10, stdin=b"in")
+    assert (output.stdout, output.stderr, output.exit_code) == (b"out\nin", b"err\n", 3)
+    assert not output.timed_out
+    assert not output.truncated
+    assert 0 < output.duration_s < 10
+
+
+def test_one_connection_serves_every_program(fleet: Fleet, node: Node) -> None:
+    before = fleet.connections()
+    with contextlib.closing(connect(node, Options())) as session:
+        for _ in range(5):
+            session.run(["true"], timeout_s=10)
+    assert fleet.connections() - before == 1
+
+
+def test_each_of_64_nodes_has_one_connection(tmp_path: Path) -> None:
+    with Fleet(tmp_path, count=64) as fleet, ThreadPoolExecutor(32) as pool:
+        options = Options()
+        sessions = list(pool.map(lambda node: connect(node, options), fleet.nodes))
+        names = list(pool.map(lambda session: session.run(["true"], timeout_s=30).exit_code, sessions))
+        for session in sessions:
+            session.close()
+        assert names == [0] * 64
+        assert fleet.connections() == 64
+
+
+def test_small_packets_are_sent_at_once(node: Node) -> None:
+    with contextlib.closing(connect(node, Options())) as session:
+        sock = session._client.transport.sock
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_server_that_turns_many_away_is_tried_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with Fleet(tmp_path, MaxStartups="2:50:4") as fleet, ThreadPoolExecutor(20) as pool:
+        options, barrier = Options(), threading.Barrier(20)
+
+        def one(_: int) -> int | None:
+            barrier.wait()
+            with contextlib.closing(connect(fleet.nodes[0], options)) as session:
+                return session.run(["true"], timeout_s=30).exit_code
+
+        assert list(pool.map(one, range(20))) == [0] * 20
+        assert fleet.connections() == 20
+    assert "closed the connection before its SSH banner; try 2 of 4" in caplog.text
+
+
+def test_a_name_that_does_not_resolve(node: Node) -> None:
+    error = refusal(changed(node, address="no-such-host.invalid"))
+    assert error.kind == "unresolved"
+    assert "no-such-host.invalid" in error.reason
+
+
+def test_a_port_that_refuses(node: Node) -> None:
+    port = free_port(node.address)
+    error = refusal(changed(node, port=port))
+    assert error.kind == "refused"
+    assert f"{node.address}:{port} refuses the connection" in error.reason
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        yield server
+
+
+def test_a_server_that_never_speaks(node: Node, silent: socket.socket) -> None:
+    start = time.monotonic()
+    error = refusal(changed(node, address="127.0.0.1", port=silent.getsockname()[1], connect_timeout_s=1.0))
+    assert error.kind == "timeout"
+    assert "sent no SSH banner within 1 s" in error.reason
+    assert time.monotonic() - start < 5
+
+
+def test_a_server_that_never_accepts(node: Node, silent: socket.socket) -> None:
+    with contextlib.ExitStack() as stack:
+        for _ in range(3):  # more than its queue takes: the kernel drops what comes after
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(silent.getsockname())
+        error = refusal(changed(node, address="127.0.0.1", port=silent.getsockname()[1], connect_timeout_s=1.0))
+    assert error.kind == "timeout"
+    assert "did not answer within 1 s" in error.reason
+
+
+@contextlib.contextmanager
+def impostor(says: bytes) -> Iterator[int]:
+    """A server that says one thing and then waits for the client to go. Gives its port."""
+
+    def serve(server: socket.socket) -> None:
+        client, _ = server.accept()
+        with client, contextlib.suppress(OSError):
+            client.sendall(says)
+            while client.recv(4096):
+                pass
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        yield server.getsockname()[1]
+        thread.join(10)
+        assert not thread.is_alive(), "the connection was not closed"
+
+
+def test_a_server_that_stops_in_the_key_exchange(node: Node) -> None:
+    with impostor(b"SSH-2.0-stuck\r\n") as port:
+        error = refusal(changed(node, address="127.0.0.1", port=port, connect_timeout_s=1.0))
+    assert error.kind == "timeout"
+    assert "no key exchange within 1 s" in error.reason
+
+
+def test_what_is_no_ssh_server(node: Node) -> None:
+    with impostor(b"HTTP/1.1 400 Bad Request\r\n" + b"x: y\r\n" * 200) as port:
+        error = refusal(changed(node, address="127.0.0.1", port=port, retries=0))
+    assert error.kind == "dropped"
+    assert "is no SSH server" in error.reason
+
+
+def test_a_key_that_the_node_does_not_know(fleet: Fleet, node: Node, tmp_path: Path) -> None:
+    stranger = make_key(tmp_path / "stranger")
+    error = refusal(changed(node, key_files=(str(stranger),)))
+    assert error.kind == "authentication"
+    assert f"refused: {stranger}" in error.reason
+    assert f"{fleet.user}@" in error.reason
+
+
+def test_a_key_file_that_is_missing(node: Node) -> None:
+    error = refusal(changed(node, key_files=("/nonexistent/key",)))
+    assert error.kind == "authentication"
+    assert "there was no key to try (/nonexistent/key: no such file)" in error.reason
+
+
+def test_a_node_that_takes_passwords_only(tmp_path: Path) -> None:
+    with Fleet(tmp_path, PubkeyAuthentication="no", PasswordAuthentication="yes") as fleet:
+        error = refusal(fleet.nodes[0])
+    assert error.kind == "authentication"
+    assert "it takes no keys, only password" in error.reason
+    assert "ssh-binary" in error.next_step
+
+
+def test_a_user_certificate_logs_in(tmp_path: Path) -> None:
+    authority = make_key(tmp_path / "ca")
+    with Fleet(tmp_path, AuthorizedKeysFile="none", TrustedUserCAKeys=f"{authority}.pub") as fleet:
+        assert refusal(fleet.nodes[0]).kind == "authentication"
+        sign = ["ssh-keygen", "-q", "-s", authority, "-I", "test", "-n", fleet.user, f"{fleet.user_key}.pub"]
+        subprocess.run(sign, check=True)
+        with contextlib.closing(connect(fleet.nodes[0], Options())) as session:
+            assert session.login == f"{fleet.user_key} with its certificate"
+
+
+def test_the_agent_logs_in(node: Node, fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "agent"
+    agent = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
+    try:
+        while not path.exists():
+            time.sleep(0.02)
+        monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
+        subprocess.run(["ssh-add", "-q", fleet.user_key], check=True)
+        args = ("-F", "none", "-o", f"UserKnownHostsFile={fleet.known_hosts}")
+        with contextlib.closing(connect(changed(node, key_files=(), ssh_args=args), Options())) as session:
+            assert session.login.startswith("agent key SHA256:")
+    finally:
+        agent.terminate()
+        agent.wait()
+
+
+def test_a_key_with_a_passphrase_is_named(node: Node, tmp_path: Path) -> None:
+    key = make_key(tmp_path / "locked")
+    subprocess.run(["ssh-keygen", "-q", "-p", "-f", key, "-P", "", "-N", "secret"], check=True)
+    error = refusal(changed(node, key_files=(str(key),)))
+    assert f"{key}: has a passphrase and is not in the agent" in error.reason
+
+
+def test_a_server_that_stops_listening_to_keys(tmp_path: Path) -> None:
+    keys = tuple(str(make_key(tmp_path / f"key{i}")) for i in range(4))
+    with Fleet(tmp_path, MaxAuthTries="2") as fleet:
+        error = refusal(changed(fleet.nodes[0], key_files=keys))
+    assert error.kind == "authentication"
+    assert "it closed the connection after" in error.reason
+
+
+def test_no_python_on_the_node(node: Node) -> None:
+    lost = changed(node, python="/nonexistent/python3")
+    with contextlib.closing(connect(lost, Options())) as session, pytest.raises(Unreachable) as caught:
+        session.run(["true"], timeout_s=10)
+    assert caught.value.kind == "no-python"
+    assert "/nonexistent/python3 did not start there (exit 127" in caught.value.reason
+    assert "ansible_python_interpreter" in caught.value.next_step
+
+
+def test_a_node_that_goes_down_while_it_works(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet, contextlib.closing(connect(fleet.nodes[0], Options())) as session:
+        threading.Timer(0.7, fleet.stop).start()
+        with pytest.raises(Unreachable) as caught:
+            session.run(["sleep", "60"], timeout_s=60)
+        assert caught.value.kind == "dropped"
+        assert "the connection broke while it ran sleep" in caught.value.reason
+        with pytest.raises(Unreachable) as again:
+            session.run(["true"], timeout_s=10)
+        assert again.value.kind == "dropped"
+
+
+def test_many_threads_share_one_connection(fleet: Fleet, node: Node) -> None:
+    """More at once than sshd's MaxSessions of 10: the others wait for their turn."""
+    before = fleet.connections()
+    with contextlib.closing(connect(node, Options())) as session, ThreadPoolExecutor(24) as pool:
+
+        def echo(number: int) -> bytes:
+            return session.run(["cat"], timeout_s=30, stdin=b"%d" % number * 20_000).stdout
+
+        assert list(pool.map(echo, range(48))) == [b"%d" % number * 20_000 for number in range(48)]
+    assert fleet.connections() - before == 1
+
+
+def test_a_node_that_runs_nothing(tmp_path: Path) -> None:
+    with (
+        Fleet(tmp_path, MaxSessions="0") as fleet,
+        contextlib.closing(connect(fleet.nodes[0], Options())) as session,
+        pytest.raises(Unreachable, match="refuses to run programs") as caught,
+    ):
+        session.run(["true"], timeout_s=10)
+    assert caught.value.kind == "configuration"
+
+
+def test_a_closed_session_says_so(node: Node) -> None:
+    session = connect(node, Options())
+    session.close()
+    session.close()
+    with pytest.raises(Unreachable, match="the session is closed"):
+        session.run(["true"], timeout_s=10)
+
+
+@pytest.mark.parametrize("address", ["-oProxyCommand=touch /tmp/x", "a b", "node;reboot", "$(reboot)"])
+def test_a_hostile_host_name_reaches_no_program(node: Node, address: str) -> None:
+    error = refusal(changed(node, address=address))
+    assert error.kind == "configuration"
+    assert "is not a host name or address" in error.reason

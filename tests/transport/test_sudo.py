@@ -1,0 +1,137 @@
+"""As root by `sudo -n`: what works, and what is said where it does not. With real users and the real sudo."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.processes import running, wait_until
+from support.sshd import Fleet, changed
+
+from nodegate.errors import Unreachable
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SUDOERS = Path("/etc/sudoers.d")
+ABLE = os.geteuid() == 0 and all(shutil.which(name) for name in ("sudo", "useradd")) and SUDOERS.is_dir()
+pytestmark = pytest.mark.skipif(not ABLE, reason="needs root, sudo and useradd: makes users of its own")
+
+
+@pytest.fixture(scope="module")
+def user() -> Iterator[str]:
+    """A new login without any right."""
+    name = f"ngtest{os.getpid()}"
+    subprocess.run(["useradd", "-M", "-s", "/bin/sh", "-p", "*", name], check=True)
+    try:
+        yield name
+    finally:
+        subprocess.run(["userdel", name], check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def fleet(user: str) -> Iterator[Fleet]:
+    folder = Path(tempfile.mkdtemp(prefix="ng-sudo-"))  # pytest's own folders are closed to other users
+    folder.chmod(0o755)
+    try:
+        with Fleet(folder, user=user) as fleet:
+            yield fleet
+    finally:
+        shutil.rmtree(folder)
+
+
+@contextlib.contextmanager
+def allowed(user: str) -> Iterator[None]:
+    file = SUDOERS / user
+    file.write_text(f"{user} ALL=(ALL) NOPASSWD: ALL\n")
+    file.chmod(0o440)
+    try:
+        yield
+    finally:
+        file.unlink()
+
+
+@pytest.fixture(params=["ssh", "ssh-binary"])
+def transport(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_the_login_itself_is_not_root(fleet: Fleet, transport: str) -> None:
+    with contextlib.closing(connect(changed(fleet.nodes[0], transport=transport), Options())) as session:
+        assert session.run(["id", "-u"], timeout_s=20).stdout.strip() != b"0"
+
+
+def test_sudo_without_a_password_makes_root(fleet: Fleet, user: str, transport: str) -> None:
+    node = changed(fleet.nodes[0], transport=transport)
+    with allowed(user), contextlib.closing(connect(node, Options())) as session:
+        output = session.run(["sh", "-c", "id -u; echo $LC_ALL; exit 3"], timeout_s=20, as_root=True)
+    assert (output.stdout, output.exit_code) == (b"0\nC\n", 3)
+
+
+def test_a_refusing_sudo_is_no_failure_of_the_program(fleet: Fleet, transport: str) -> None:
+    node = changed(fleet.nodes[0], transport=transport)
+    with contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
+        session.run(["true"], timeout_s=20, as_root=True)
+    assert caught.value.kind == "no-sudo"
+    assert "sudo wants a password" in caught.value.reason
+    assert "NOPASSWD" in caught.value.next_step
+
+
+def test_no_sudo_at_all(fleet: Fleet, user: str) -> None:
+    with Fleet(fleet.folder, user=user, SetEnv="PATH=/nonexistent") as bare:
+        shell = bare.folder / "bin"
+        shell.mkdir()
+        for name in ("sh", "id"):
+            (shell / name).symlink_to(str(shutil.which(name)))
+        bare.stop()
+        bare._options["SetEnv"] = f"PATH={shell}"
+        with bare, contextlib.closing(connect(bare.nodes[0], Options())) as session:
+            with pytest.raises(Unreachable) as caught:
+                session.run(["true"], timeout_s=20, as_root=True)
+    assert caught.value.kind == "no-sudo"
+    assert "there is no sudo and the login is not root" in caught.value.reason
+
+
+def test_no_python_for_root(fleet: Fleet, user: str) -> None:
+    node = changed(fleet.nodes[0], python="python3.999")
+    with allowed(user), contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
+        session.run(["true"], timeout_s=20, as_root=True)
+    assert caught.value.kind == "no-python"
+
+
+def test_root_s_processes_end_with_us(fleet: Fleet, user: str, transport: str) -> None:
+    node, seconds = changed(fleet.nodes[0], transport=transport), f"{os.getpid()}{transport == 'ssh':d}77"
+    with allowed(user), contextlib.closing(connect(node, Options())) as session:
+        script = f"setsid sleep {seconds} & sleep {seconds}"
+        assert session.run(["sh", "-c", script], timeout_s=1, as_root=True).timed_out
+        assert running(seconds) == []
+
+
+def test_what_cannot_be_killed_is_reported_and_not_waited_for(fleet: Fleet, user: str) -> None:
+    """A process of root's is for the login what one in the kernel's D state is for everybody."""
+    seconds = f"{os.getpid()}99"
+    with allowed(user), contextlib.closing(connect(fleet.nodes[0], Options())) as session:
+        output = session.run(["sudo", "-n", "sh", "-c", f"trap '' TERM; sleep {seconds}; :"], timeout_s=1)
+    left = running(seconds)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left
+    assert output.timed_out
+    assert output.duration_s < 10
+    assert any(" sleep S" in line for line in output.stuck), output.stuck
+    assert wait_until(lambda: not running(seconds))
+
+
+def test_the_lock_is_root_s_where_the_inventory_says_become(fleet: Fleet, user: str, tmp_path: Path) -> None:
+    path = tmp_path / "node.lock"  # in a folder that only root may enter
+    node = changed(fleet.nodes[0], become=True)
+    with allowed(user), contextlib.closing(connect(node, Options())) as session, session.hold_lock(str(path)):
+        assert path.owner() == "root"
