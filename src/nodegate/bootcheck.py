@@ -23,7 +23,7 @@ from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from nodegate.judge.fleet import Fleet
@@ -64,21 +64,33 @@ class Outcome:
         return json.dumps(value, ensure_ascii=False)
 
 
-def bootcheck(*, baselines: Sequence[Path] = (), expected: Mapping[str, object] | None = None) -> Outcome:
-    """Judge this node now. Never raises: what goes wrong with us is exit code 2."""
+def bootcheck(
+    *,
+    baselines: Sequence[Path] = (),
+    expected: Mapping[str, object] | None = None,
+    measure: Callable[[Node], Evidence] | None = None,
+) -> Outcome:
+    """Judge this node now. Never raises: what goes wrong with us is exit code 2.
+
+    Args:
+        baselines: more baseline files.
+        expected: what an inventory would say of this node (`platform`, `gpus`, ...).
+        measure: brings the evidence; by default the probe on this machine.
+    """
     node = Node(socket.gethostname(), Connection(transport="local"), expected=expected or {})
     try:
         rules = Baselines.read(baselines)
+        rules.check_expected([node])
         checks = [check for check in suite.checks() if Profile.BOOTCHECK.includes(check.tier)]
-        evidence = _measure(node)
+        evidence = (measure or measure_here)(node)
+        context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
+        records = tuple(judge(check, context.resolve, node.name) for check in checks)
     except Busy as said:
         return Outcome(Exit.BUSY, _line(f"busy: {said.reason}"))
     except (UsageError, CannotMeasure) as said:
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: {said}"))
     except Exception as fault:  # noqa: BLE001 - a fault of ours must never drain a node
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: nodegate failed ({type(fault).__name__}: {fault})"))
-    context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
-    records = tuple(judge(check, context.resolve, node.name) for check in checks)
     return _outcome(records)
 
 
@@ -88,7 +100,8 @@ def _outcome(records: tuple[Record, ...]) -> Outcome:
     if decisive is None and verdict is NodeVerdict.ACCEPTED:
         passed = sum(record.verdict in (Verdict.PASS, Verdict.WARN) for record in records)
         warned = sum(record.verdict is Verdict.WARN for record in records)
-        return Outcome(Exit.FIT, _line(f"fit: {passed} checks passed" + (f", {warned} with warnings" if warned else "")), records)
+        line = f"fit: {passed} checks passed" + (f", {warned} with warnings" if warned else "")
+        return Outcome(Exit.FIT, line, records)
     if decisive is None:
         return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records)
     found = [record for record in records if record.verdict is decisive]
@@ -100,7 +113,13 @@ def _outcome(records: tuple[Record, ...]) -> Outcome:
     return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, line, records)
 
 
-def _measure(node: Node) -> Evidence:
+def measure_here(node: Node) -> Evidence:
+    """The facts of this machine, while nobody else measures it.
+
+    Raises:
+        Busy: another run holds the node's lock.
+        CannotMeasure: the probe brought nothing.
+    """
     from nodegate.probe.collect import collect  # noqa: PLC0415
     from nodegate.transport.local import LocalSession  # noqa: PLC0415
     from nodegate.transport.session import Busy as LockBusy  # noqa: PLC0415
@@ -108,7 +127,7 @@ def _measure(node: Node) -> Evidence:
     started = time.time()
     session = LocalSession(node)
     try:
-        lock = session.hold_lock()
+        lock = session.hold_lock(node.connection.lock, who="nodegate bootcheck")
         if isinstance(lock, LockBusy):
             raise Busy(f"another run holds this node ({lock.holder})", next_step="wait for it to end")
         document = collect(session, timeout_s=PROBE_TIMEOUT_S)

@@ -7,7 +7,7 @@ for user in ops plain; do # the login with sudo, and the one without
 done
 cp -r "$(dirname "$0")/root/." "$root/"
 chmod 440 "$root/etc/sudoers.d/ops"
-chmod 755 "$root/usr/bin/nv-fabricmanager" "$root/usr/bin/nvidia-persistenced" "$root/usr/local/sbin/node-hardware"
+chmod 755 "$root"/usr/bin/nv* "$root/usr/bin/chronyc" "$root/usr/local/sbin/node-hardware"
 rm -f "$root"/etc/ssh/ssh_host_* # each node gets its own
 : >"$root/etc/machine-id"
 units=$root/etc/systemd/system

@@ -74,7 +74,7 @@ class LabNode:
 
     def run(self, *argv: str, check: bool = True, limit_s: float = 30) -> str:
         """What a program on the node prints; it runs as root, past sshd."""
-        command = ["nsenter", "-t", str(self.first), "-m", "-u", "-i", "-n", "-p", "--", *argv]
+        command = ["nsenter", "-t", str(self.first), "-m", "-u", "-i", "-n", "-p", "-T", "--", *argv]
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
         if check and done.returncode != 0:
             raise RuntimeError(f"{self.name}: {' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")

@@ -86,16 +86,16 @@ def test_a_refusing_sudo_is_no_failure_of_the_program(fleet: Fleet, transport: s
 
 
 def test_no_sudo_at_all(fleet: Fleet, user: str) -> None:
-    with Fleet(fleet.folder, user=user, SetEnv="PATH=/nonexistent") as bare:
-        shell = bare.folder / "bin"
-        shell.mkdir()
-        for name in ("sh", "id"):
-            (shell / name).symlink_to(str(shutil.which(name)))
-        bare.stop()
-        bare._options["SetEnv"] = f"PATH={shell}"
-        with bare, contextlib.closing(connect(bare.nodes[0], Options())) as session:
-            with pytest.raises(Unreachable) as caught:
-                session.run(["true"], timeout_s=20, as_root=True)
+    programs = fleet.folder / "bin"
+    programs.mkdir()
+    for name in ("sh", "id"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    with (
+        Fleet(fleet.folder, name="bare", user=user, SetEnv=f"PATH={programs}") as bare,
+        contextlib.closing(connect(bare.nodes[0], Options())) as session,
+        pytest.raises(Unreachable) as caught,
+    ):
+        session.run(["true"], timeout_s=20, as_root=True)
     assert caught.value.kind == "no-sudo"
     assert "there is no sudo and the login is not root" in caught.value.reason
 

@@ -37,9 +37,9 @@ class Incident:
         return f'{self.rule.meaning}, {when}: "{self.lines[0].text[:MAX_QUOTED]}"'
 
 
-def rule_of(text: str) -> LineRule | None:
-    """The first rule that fits a line."""
-    return next((rule for rule in lines() if rule.pattern.search(text)), None)
+def rule_of(text: str, subject: str = "") -> LineRule | None:
+    """The first rule (of one check's subject, where it is given) that fits a line."""
+    return next((rule for rule in lines() if subject in ("", rule.subject) and rule.pattern.search(text)), None)
 
 
 def incidents(log: KernelLog, subject: str, moment: Moment) -> tuple[Incident, ...]:
@@ -47,8 +47,8 @@ def incidents(log: KernelLog, subject: str, moment: Moment) -> tuple[Incident, .
     found: dict[tuple[str, str, bool], list[KernelLine]] = {}
     rules: dict[str, LineRule] = {}
     for line in log.lines:
-        rule = rule_of(line.text)
-        if rule is not None and rule.subject == subject:
+        rule = rule_of(line.text, subject)
+        if rule is not None:
             rules[rule.name] = rule
             key = (rule.name, device_of(rule, line.text), moment.earlier_boot(line.epoch_s))
             found.setdefault(key, []).append(line)

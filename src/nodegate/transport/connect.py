@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.errors import Unreachable
+
 if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.transport.options import Options
@@ -14,8 +16,17 @@ def connect(node: Node, options: Options) -> Session:
     """Open the node's session by the transport that the inventory names.
 
     Raises:
-        Unreachable: with its kind, and what to do.
+        Unreachable: with the node's name, its kind, and what to do.
     """
+    try:
+        return _open(node, options)
+    except Unreachable as error:
+        if error.reason.startswith(f"{node.name}: "):
+            raise
+        raise Unreachable(error.kind, f"{node.name}: {error.reason}", next_step=error.next_step) from None
+
+
+def _open(node: Node, options: Options) -> Session:
     # Imported where needed: paramiko takes 0.13 s, and `local` and `replay` need none of it.
     if node.connection.transport == "replay":
         from nodegate.transport.replay import ReplaySession  # noqa: PLC0415

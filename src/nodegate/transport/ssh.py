@@ -39,17 +39,13 @@ def host_config(node: Node, options: Options) -> HostConfig:
 
 
 def open_ssh(node: Node, options: Options) -> SshSession:
-    """Connect and log in. Raises Unreachable, which names the node."""
-    connection = node.connection
-    try:
-        config = host_config(node, options)
-        timeout_s = connection.connect_timeout_s
-        if timeout_s == DEFAULT_TIMEOUT_S and config.connect_timeout_s:
-            timeout_s = config.connect_timeout_s
-        keys = HostKeys(config, connection.host_keys or config.host_keys or options.host_keys, options.known_hosts)
-        client = open_client(config, options, keys=keys, timeout_s=timeout_s, retries=connection.retries)
-    except Unreachable as error:
-        raise Unreachable(error.kind, f"{node.name}: {error.reason}", next_step=error.next_step) from None
+    """Connect and log in. Raises Unreachable."""
+    connection, config = node.connection, host_config(node, options)
+    timeout_s = connection.connect_timeout_s
+    if timeout_s == DEFAULT_TIMEOUT_S and config.connect_timeout_s:
+        timeout_s = config.connect_timeout_s
+    keys = HostKeys(config, connection.host_keys or config.host_keys or options.host_keys, options.known_hosts)
+    client = open_client(config, options, keys=keys, timeout_s=timeout_s, retries=connection.retries)
     return SshSession(node, client)
 
 

@@ -128,7 +128,7 @@ def _journal() -> _Kept:
     boot = files.plain("/proc/sys/kernel/random/boot_id").replace("-", "")
     kernel = ["--no-pager", "-o", "short-iso-precise", "_TRANSPORT=kernel"]
     this_boot = commands.run(["journalctl", *kernel, "-n", "1", "_BOOT_ID=" + boot], limit_s=3.0)
-    if not this_boot.stdout.strip() or this_boot.stdout.startswith("-- "):
+    if all(not line or line.startswith("-- ") for line in this_boot.stdout.splitlines()):  # "-- No entries --"
         raise reading.CannotRead(_no_journal(this_boot.stderr))
     kept = _Kept(newest_first=True)
     try:

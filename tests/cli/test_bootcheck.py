@@ -1,0 +1,128 @@
+"""`nodegate bootcheck`: one line, an exit code that a scheduler can trust, and nothing heavy imported."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nodegate.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
+from nodegate.demo.machine import Machine
+from nodegate.errors import Busy, CannotMeasure
+from nodegate.evidence import Evidence
+from nodegate.node import Connection, Node
+from nodegate.transport.local import LocalSession
+
+
+def judged(machine: Machine) -> Outcome:
+    return bootcheck(measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=machine.document()))
+
+
+def test_a_healthy_node_is_fit() -> None:
+    outcome = judged(Machine.hgx_h100())
+    assert outcome.exit is Exit.FIT, [record.message for record in outcome.records if record.verdict.value != "pass"]
+    assert outcome.line.startswith("fit: ")
+
+
+def test_a_pcie_node_is_fit_too() -> None:
+    assert judged(Machine.pcie_l40s()).exit is Exit.FIT
+
+
+def test_a_lost_gpu_is_unfit_in_one_line() -> None:
+    machine = Machine.hgx_h100()
+    machine.lose_gpu(3)
+    outcome = judged(machine)
+    assert outcome.exit is Exit.UNFIT
+    assert outcome.line.startswith("unfit: GPU")
+    assert len(outcome.line) <= LINE_LENGTH
+    assert "\n" not in outcome.line
+
+
+def test_an_unreadable_kernel_log_is_not_fit_and_not_unfit() -> None:
+    machine = Machine.hgx_h100()
+    machine.section_fails("kernel_log", "denied", "Operation not permitted")
+    outcome = judged(machine)
+    assert outcome.exit is Exit.UNKNOWN
+    assert outcome.line.startswith("could not tell: ")
+
+
+def test_a_hung_nvml_is_not_fit() -> None:
+    machine = Machine.hgx_h100()
+    machine.section_fails("nvml", "timeout", "20 s")
+    assert judged(machine).exit is not Exit.FIT
+
+
+def test_busy_is_75() -> None:
+    def busy(node: Node) -> Evidence:
+        raise Busy(f"another run holds {node.name}", next_step="wait")
+
+    outcome = bootcheck(measure=busy)
+    assert int(outcome.exit) == 75
+    assert outcome.line.startswith("busy: ")
+
+
+@pytest.mark.parametrize("fault", [CannotMeasure("no answer", next_step="look"), RuntimeError("bug"), OSError("disk")])
+def test_what_goes_wrong_with_us_is_2(fault: Exception) -> None:
+    def broken(node: Node) -> Evidence:
+        raise fault
+
+    outcome = bootcheck(measure=broken)
+    assert int(outcome.exit) == 2
+    assert outcome.line.startswith("could not tell: ")
+    assert len(outcome.line) <= LINE_LENGTH
+
+
+def test_a_bad_baseline_is_2(tmp_path: Path) -> None:
+    file = tmp_path / "site.yaml"
+    file.write_text("platform: [")
+    assert int(bootcheck(baselines=[file], measure=pytest.fail).exit) == 2
+
+
+def test_an_unknown_platform_is_2() -> None:
+    outcome = bootcheck(expected={"platform": "hgx-h100-9"}, measure=pytest.fail)
+    assert int(outcome.exit) == 2
+    assert "hgx-h100-9" in outcome.line
+
+
+def test_json_holds_every_record() -> None:
+    value = json.loads(judged(Machine.hgx_h100()).to_json())
+    assert value["answer"] == "fit"
+    assert value["exit_code"] == 0
+    assert {"gpu.lost", "pcie.link_width"} <= {result["check"] for result in value["results"]}
+
+
+def run(*arguments: str, code: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *arguments] if code else [sys.executable, "-m", "nodegate.cli", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_this_machine_is_answered_for_in_one_line() -> None:
+    done = run("bootcheck")
+    assert done.returncode in (0, 1, 2), done.stderr
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stdout.startswith(("fit: ", "unfit: ", "could not tell: "))
+    assert done.stderr == ""
+
+
+def test_it_imports_no_pandas_paramiko_or_jinja2() -> None:
+    code = (
+        "import sys; from nodegate.cli import main; main(['bootcheck']);"
+        "print([name for name in ('pandas', 'paramiko', 'jinja2') if name in sys.modules])"
+    )
+    assert run(code=code).stdout.splitlines()[-1] == "[]"
+
+
+def test_a_held_lock_is_busy() -> None:
+    session = LocalSession(Node("here", Connection(transport="local")))
+    try:
+        lock = session.hold_lock(who="a burn")
+        done = run("bootcheck")
+    finally:
+        session.close()
+    assert not hasattr(lock, "holder")
+    assert done.returncode == 75
+    assert "busy" in done.stdout
+    assert "a burn" in done.stdout
