@@ -45,7 +45,7 @@ def _complaints(node: Node, options: Options) -> Iterator[Complaint]:
         kind = said.kind if isinstance(said, Unreachable) else "not measured"
         yield Complaint(node.name, f"{kind}: {said.reason}", said.next_step, blocks=True)
         return
-    yield from _about(node.name, facts)
+    yield from complaints_about(node.name, facts)
 
 
 def _ask(node: Node, options: Options) -> NodeFacts:
@@ -59,7 +59,8 @@ def _ask(node: Node, options: Options) -> NodeFacts:
         session.close()
 
 
-def _about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
+def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
+    """What the facts of a node say about asking it more."""
     try:
         hidden = sorted(node for node, state in facts.driver.device_nodes.items() if state in ("EPERM", "EACCES"))
         if hidden:

@@ -1,0 +1,78 @@
+"""`nodegate doctor`: what stands in the way of a run, node by node, equal complaints folded."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.sshd import Fleet
+
+from nodegate import doctor
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.doctor import Complaint
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet"), 3, name="node") as running:
+        yield running
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "nodegate.cli", "doctor", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ})
+
+
+def test_reachable_nodes_are_counted_and_missing_tools_folded(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text(fleet.inventory())
+    done = run("--inventory", str(tmp_path / "hosts.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[0] == "3 of 3 nodes can be asked"
+    assert "note: node[1-3]: lacks gpu_burn" in done.stdout
+
+
+def test_an_unreachable_node_is_a_stop_with_its_kind(fleet: Fleet, tmp_path: Path) -> None:
+    lines = "    dead1: {ansible_host: 127.0.0.1, ansible_port: 1}\n"
+    (tmp_path / "hosts.yaml").write_text(fleet.inventory() + lines)
+    done = run("--inventory", str(tmp_path / "hosts.yaml"))
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[0] == "3 of 4 nodes can be asked"
+    assert "stop: dead1: refused: " in done.stdout
+
+
+def test_an_unknown_host_key_is_named(fleet: Fleet, tmp_path: Path) -> None:
+    inventory = fleet.inventory().replace(str(fleet.known_hosts), str(tmp_path / "nothing"))
+    (tmp_path / "hosts.yaml").write_text(inventory)
+    done = run("--inventory", str(tmp_path / "hosts.yaml"), "--nodes", "node1")
+    assert done.returncode == 1
+    assert "stop: node1: host-key-unknown: " in done.stdout
+
+
+def test_a_bad_inventory_is_one_line(tmp_path: Path) -> None:
+    done = run("--inventory", str(tmp_path / "nowhere.yaml"))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "nowhere.yaml" in done.stderr
+
+
+def test_gpus_hidden_from_the_login_are_told() -> None:
+    machine = Machine.hgx_h100("gpu0001")
+    for number in range(8):
+        machine.set("driver", f"devices.nvidia{number}", "EPERM")
+    complaints = list(doctor.complaints_about("gpu0001", facts_of(machine)))
+    assert "hides 8 GPUs from this login" in [complaint.what for complaint in complaints]
+
+
+def test_equal_complaints_are_folded_and_stops_come_first() -> None:
+    complaints = [Complaint("a2", "lacks x", "install x", blocks=False), Complaint("a1", "lacks x", "install x", blocks=False)]
+    complaints.append(Complaint("a3", "refused: no sshd", "start it", blocks=True))
+    nodes = [object()] * 3
+    assert list(doctor.lines(nodes, complaints)) == [  # type: ignore[arg-type]
+        "2 of 3 nodes can be asked",
+        "stop: a3: refused: no sshd - start it",
+        "note: a[1-2]: lacks x - install x",
+    ]

@@ -1,0 +1,182 @@
+"""Faults of a lab node, set from outside and taken back: each is a context manager over a node.
+
+What they yield are variables that the node then has in the inventory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING
+
+from support import gpu_node
+from support.nspawn import LabNode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.nvml import Scenario
+
+Fault = Callable[[LabNode], AbstractContextManager[dict[str, str]]]
+Broken = Iterator[dict[str, str]]
+MANAGER = "nvidia-fabricmanager"
+UNIT = f"etc/systemd/system/{MANAGER}.service"
+PROGRAM = "usr/bin/nv-fabricmanager"
+
+
+@contextmanager
+def nothing(_node: LabNode) -> Broken:
+    """A healthy node."""
+    yield {}
+
+
+@contextmanager
+def manager_stopped(node: LabNode) -> Broken:
+    """Somebody stopped the fabric manager."""
+    node.run("systemctl", "stop", MANAGER)
+    yield {}
+    node.run("systemctl", "start", MANAGER)
+
+
+@contextmanager
+def manager_killed(node: LabNode) -> Broken:
+    """The fabric manager was killed by the kernel or by hand."""
+    node.run("systemctl", "kill", "--signal=KILL", MANAGER)
+    node.run("sh", "-c", f"while systemctl -q is-active {MANAGER}; do sleep 0.02; done")
+    yield {}
+    node.run("systemctl", "restart", MANAGER)
+
+
+@contextmanager
+def manager_of_another_version(node: LabNode) -> Broken:
+    """The fabric manager was updated and the driver was not."""
+    with _with(node.root / "etc/fabric-manager-version", "550.54.15\n"):
+        yield {}
+
+
+@contextmanager
+def manager_not_installed(node: LabNode) -> Broken:
+    """The node's image came without the fabric manager."""
+    node.run("systemctl", "stop", MANAGER)
+    with _without(node.root / UNIT), _without(node.root / PROGRAM):
+        node.run("systemctl", "daemon-reload")
+        yield {}
+    node.run("systemctl", "daemon-reload")
+    node.run("systemctl", "start", MANAGER)
+
+
+@contextmanager
+def gpu_lost(node: LabNode) -> Broken:
+    """GPU 3 fell off the bus: NVML has no handle for it, its configuration space is all ones, the kernel said so."""
+    address = gpu_node.gpu_addresses(node)[3]
+    config = gpu_node.device_file(node, address, "config")
+    kept = config.read_bytes()
+    config.write_bytes(b"\xff" * 64)
+    with _scenario(node, gpu_node.scenario(node).lose(3)):
+        yield {}
+    config.write_bytes(kept)
+
+
+@contextmanager
+def xid(node: LabNode) -> Broken:
+    """A GPU met an uncorrectable memory error. What the kernel said stays said."""
+    address = gpu_node.gpu_addresses(node)[5].removesuffix(".0")
+    node.kernel_says(f"NVRM: Xid (PCI:{address}): 48, pid=4711, name=python3, DBE (double bit error) detected")
+    yield {}
+
+
+@contextmanager
+def narrow_link(node: LabNode) -> Broken:
+    """A GPU's link trained at two lanes."""
+    address = gpu_node.gpu_addresses(node)[6]
+    with _with(gpu_node.device_file(node, address, "current_link_width"), "2\n"):
+        yield {}
+
+
+@contextmanager
+def rail_down(node: LabNode) -> Broken:
+    """The cable of one InfiniBand port is out."""
+    with (
+        _with(gpu_node.port_file(node, "mlx5_2", "state"), "1: DOWN\n"),
+        _with(gpu_node.port_file(node, "mlx5_2", "phys_state"), "3: Disabled\n"),
+    ):
+        yield {}
+
+
+@contextmanager
+def by_sudo(_node: LabNode) -> Broken:
+    """No fault: a login with sudo sees what root sees."""
+    yield {"ansible_user": "ops", "ansible_become": "true"}
+
+
+@contextmanager
+def no_root(_node: LabNode) -> Broken:
+    """The login has no sudo, and the inventory asks for none."""
+    yield {"ansible_user": "plain"}
+
+
+@contextmanager
+def sudo_refused(_node: LabNode) -> Broken:
+    """The inventory asks for sudo, and the login may not use it."""
+    yield {"ansible_user": "plain", "ansible_become": "true"}
+
+
+@contextmanager
+def no_python(node: LabNode) -> Broken:
+    """The node's image came without python3."""
+    with _without(node.root / "usr/bin/python3"):
+        yield {}
+
+
+@contextmanager
+def small_shm(node: LabNode) -> Broken:
+    """Shared memory as Docker gives it."""
+    node.run("mount", "-o", "remount,size=64m", "/dev/shm")
+    yield {}
+    node.run("mount", "-o", "remount,size=256g", "/dev/shm")
+
+
+@contextmanager
+def few_open_files(node: LabNode) -> Broken:
+    """The limits that logins and jobs get are too low."""
+    with _with(node.root / "etc/security/limits.d/gpu-node.conf", "* - nofile 1024\nroot - nofile 1024\n"):
+        yield {}
+
+
+@contextmanager
+def cable_out(node: LabNode) -> Broken:
+    """Nobody reaches the node."""
+    node.set_link("down")
+    yield {}
+    node.set_link("up")
+
+
+@contextmanager
+def nvml_hangs(node: LabNode) -> Broken:
+    """Reading the temperature of GPU 2 never returns."""
+    with _scenario(node, gpu_node.scenario(node).hang(2, "nvmlDeviceGetTemperature", 600)):
+        yield {}
+
+
+@contextmanager
+def _scenario(node: LabNode, scenario: Scenario) -> Iterator[None]:
+    scenario.write(node.root / gpu_node.SCENARIO)
+    yield
+    gpu_node.scenario(node).write(node.root / gpu_node.SCENARIO)
+
+
+@contextmanager
+def _with(file: Path, text: str) -> Iterator[None]:
+    """The file holds this text for a while; it is written in place, for an overlay sees no other file under its name."""
+    kept = file.read_text()
+    file.write_text(text)
+    yield
+    file.write_text(kept)
+
+
+@contextmanager
+def _without(file: Path) -> Iterator[None]:
+    away = file.with_name(file.name + ".away")
+    file.rename(away)
+    yield
+    away.rename(file)
