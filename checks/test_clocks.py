@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.gpus import answering, lacks
 from nodegate.judge.verdict import Limit, Verdict
 from nodegate.profile import Profile
+from nodegate.rules.gpus import answering, lacks
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.gpus import YES_NO, answering, lacks, named, on_off
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules.gpus import YES_NO, answering, lacks, named, on_off
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.fabric import UNIT, demand_fabric, members
-from nodegate.judge.fabric_health import FABRIC_STATES, FABRIC_SUMMARIES, FABRIC_SUMMARY_VERDICTS, decode
-from nodegate.judge.gpus import YES_NO, answering, lacks, named
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules.fabric import UNIT, demand_fabric, members
+from nodegate.rules.fabric_health import FABRIC_STATES, FABRIC_SUMMARIES, FABRIC_SUMMARY_VERDICTS, decode
+from nodegate.rules.gpus import YES_NO, answering, lacks, named
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.gpus import answering
-from nodegate.judge.gsp import firmware_version, most_common, state, state_by_driver
 from nodegate.judge.verdict import Verdict
+from nodegate.rules.gpus import answering
+from nodegate.rules.gsp import firmware_version, most_common, state, state_by_driver
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge import needs
-from nodegate.judge.gpus import YES_NO, named
 from nodegate.judge.verdict import Limit, Verdict
-from nodegate.judge.versions import judge_version
+from nodegate.rules import needs
+from nodegate.rules.gpus import YES_NO, named
+from nodegate.rules.versions import judge_version
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:

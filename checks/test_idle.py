@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.gpus import answering, lacks, mebibytes
 from nodegate.judge.verdict import Verdict
+from nodegate.rules.gpus import answering, lacks, mebibytes
 from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge import bandwidth_lines, flaps, gpu_faults, line_faults, switch_faults
-from nodegate.judge.log_time import Moment, shown, times
 from nodegate.judge.verdict import Limit, Verdict
 from nodegate.knowledge.xid_lines import gpu_events
+from nodegate.rules import bandwidth_lines, flaps, gpu_faults, line_faults, switch_faults
+from nodegate.rules.log_time import Moment, shown, times
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

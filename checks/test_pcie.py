@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge import links
-from nodegate.judge.gpus import answering, lacks
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules import links
+from nodegate.rules.gpus import answering, lacks
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.gpus import answering, lacks
-from nodegate.judge.heat import margin_c
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules.gpus import answering, lacks
+from nodegate.rules.heat import margin_c
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge import links
-from nodegate.judge.rails import is_active, majority, rails
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules import links
+from nodegate.rules.rails import is_active, majority, rails
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge import links, nccl, needs
 from nodegate.judge.verdict import Verdict
-from nodegate.judge.versions import judge_version
+from nodegate.rules import links, nccl, needs
+from nodegate.rules.versions import judge_version
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:

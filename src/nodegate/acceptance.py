@@ -18,11 +18,11 @@ from nodegate.judge.verdicts import Verdicts
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from nodegate.judge.baseline import Baselines
-    from nodegate.judge.waivers import Waivers
     from collections.abc import Iterable, Mapping
 
+    from nodegate.judge.baseline import Baselines
     from nodegate.judge.verdict import Record
+    from nodegate.judge.waivers import Waivers
     from nodegate.node import Node
     from nodegate.suite import Check
     from nodegate.unknown import Known

@@ -88,7 +88,9 @@ def _doctor(asked: argparse.Namespace) -> int:
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("demo", help="judge the recorded demo fleet; exit 0 when exactly the planted faults show")
+    command = commands.add_parser(
+        "demo", help="judge the recorded demo fleet; exit 0 when exactly the planted faults show"
+    )
     command.add_argument("--run-dir", type=Path, default=None, metavar="DIR")
     command.set_defaults(command=_demo)
 

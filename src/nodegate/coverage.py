@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 HEAD = """# Coverage: failure mode -> check -> profile
 
-Written by `make docs` from the docstrings of the checks; do not edit. `bootcheck`, `nightly` and `delivery` name the least
-thorough profile that runs the check; `troubleshoot` runs what `nightly` runs. "Open" is what no check finds yet.
+Written by `make docs` from the docstrings of the checks; do not edit. `bootcheck`, `nightly` and `delivery` name the
+least thorough profile that runs the check; `troubleshoot` runs what `nightly` runs. "Open" is what no check finds yet.
 
 | failure mode | checks (from profile) | open |
 |---|---|---|
@@ -46,7 +46,13 @@ def page(suite: Iterable[Check]) -> str:
         f"{sum(profile.includes(check.tier) for check in found)} in {profile.value}" for profile in Profile
     )
     tail = f"\n{len(found)} checks: {counts}.\n"
-    return HEAD + "\n".join(rows) + "\n" + tail + (f"\nChecks without a failure mode of their own:\n\n{rest}" if rest else "")
+    return (
+        HEAD
+        + "\n".join(rows)
+        + "\n"
+        + tail
+        + (f"\nChecks without a failure mode of their own:\n\n{rest}" if rest else "")
+    )
 
 
 if __name__ == "__main__":

@@ -91,5 +91,3 @@ def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[st
     for (harmless, what, step), names in sorted(same.items()):
         mark = "note" if harmless else "stop"
         yield f"{mark}: {fold(names)}: {what} - {step}"
-
-

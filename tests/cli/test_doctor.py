@@ -68,7 +68,10 @@ def test_gpus_hidden_from_the_login_are_told() -> None:
 
 
 def test_equal_complaints_are_folded_and_stops_come_first() -> None:
-    complaints = [Complaint("a2", "lacks x", "install x", blocks=False), Complaint("a1", "lacks x", "install x", blocks=False)]
+    complaints = [
+        Complaint("a2", "lacks x", "install x", blocks=False),
+        Complaint("a1", "lacks x", "install x", blocks=False),
+    ]
     complaints.append(Complaint("a3", "refused: no sshd", "start it", blocks=True))
     nodes = [object()] * 3
     assert list(doctor.lines(nodes, complaints)) == [  # type: ignore[arg-type]

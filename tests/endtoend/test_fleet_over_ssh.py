@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.recorded import run_pytest
+from support.recorded import PytestOutcome, run_pytest
 from support.sshd import Fleet
 
 NODES = 64
@@ -30,33 +30,42 @@ def inventory(fleet: Fleet, folder: Path, *lines: str) -> Path:
     return file
 
 
+def run(fleet: Fleet, folder: Path, *arguments: str) -> PytestOutcome:
+    return run_pytest(folder, ["--inventory", str(inventory(fleet, folder)), "-q", "--tb=no", *arguments])
+
+
 def test_64_nodes_cost_one_connection_each(fleet: Fleet, tmp_path: Path) -> None:
     before = fleet.connections()
-    outcome = run_pytest(tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "-q", "--tb=no"])
+    outcome = run(fleet, tmp_path, "--nodes-at-once", "16")
     assert fleet.connections() - before == NODES, outcome.stdout[-2000:]
     assert set(outcome.verdicts("node.reachable").values()) == {"pass"}
     assert len(outcome.verdicts("node.reachable")) == NODES
 
 
 def test_the_evidence_holds_every_section_of_this_machine(fleet: Fleet, tmp_path: Path) -> None:
-    outcome = run_pytest(tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "--nodes", "node1", "-q", "--tb=no"])
+    outcome = run_pytest(
+        tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "--nodes", "node1", "-q", "--tb=no"]
+    )
     evidence = json.loads((outcome.folder / "evidence" / "node1" / "facts.json").read_text())
     sections = evidence["document"]["sections"]
     assert sections["system"]["data"]["kernel_release"] == os.uname().release
-    assert {"pci", "driver", "nvml", "infiniband", "services", "kernel_log", "limits", "mounts", "clock"} <= set(sections)
+    assert {"pci", "driver", "nvml", "infiniband", "services", "kernel_log", "limits", "mounts", "clock"} <= set(
+        sections
+    )
     assert len(json.dumps(evidence)) < 100_000
 
 
 def test_a_machine_without_gpus_is_never_accepted(fleet: Fleet, tmp_path: Path) -> None:
-    outcome = run_pytest(tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "--nodes", "node1", "-q", "--tb=no"])
+    outcome = run_pytest(
+        tmp_path, ["--inventory", str(inventory(fleet, tmp_path)), "--nodes", "node1", "-q", "--tb=no"]
+    )
     assert outcome.exit_code == 1
     assert "accepted" not in outcome.stdout
 
 
 def test_n_opens_no_second_connection(fleet: Fleet, tmp_path: Path) -> None:
     before = fleet.connections()
-    hosts = inventory(fleet, tmp_path)
-    outcome = run_pytest(tmp_path, ["--inventory", str(hosts), "--nodes", "node[1-8]", "-q", "--tb=no", "-n", "2"])
+    outcome = run(fleet, tmp_path, "--nodes", "node[1-8]", "-n", "2")
     assert fleet.connections() - before == 8, outcome.stdout[-2000:]
 
 
@@ -68,20 +77,19 @@ def test_one_dead_node_is_unreachable_and_the_others_are_judged(fleet: Fleet, tm
 
 
 def test_ctrl_c_leaves_a_report_and_nothing_on_the_nodes(fleet: Fleet, tmp_path: Path) -> None:
-    hosts = inventory(fleet, tmp_path, "    dead1: {ansible_host: 127.0.0.1, ansible_port: 9, ansible_ssh_timeout: 60}", "")
     slow = fleet.home / "slow-python"
     slow.write_text("#!/bin/sh\nsleep 300\n")
     slow.chmod(0o755)
-    text = hosts.read_text().replace(fleet.nodes[1].connection.python, str(slow), 1)
-    hosts.write_text(text)
+    hosts = inventory(fleet, tmp_path)
+    hosts.write_text(hosts.read_text().replace(fleet.nodes[1].connection.python, str(slow), 1))
     command = [sys.executable, "-m", "pytest", "--inventory", str(hosts), "--nodes", "node[1-4]", "-q", "--tb=no"]
-    running = subprocess.Popen(
+    with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, stdin=subprocess.DEVNULL
-    )
-    wait_for(lambda: len(fleet.descendants()) >= 4)
-    time.sleep(1)
-    running.send_signal(signal.SIGINT)
-    output = running.communicate(timeout=30)[0]
+    ) as running:
+        wait_for(lambda: len(fleet.descendants()) >= 4)
+        time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        output = running.communicate(timeout=30)[0]
     assert running.returncode == 2, output
     report = json.loads((tmp_path / "reports" / "latest" / "report.json").read_text())
     assert report["run"]["interrupted"] is True

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from nodegate.judge.line_faults import device_of, rule_of
 from nodegate.judge.verdict import Verdict
 from nodegate.knowledge.tables import Lasts, LineRule, XidKind, lines, settings, unknown_xid, xids
 from nodegate.probe.payload.kernel_log import INTEREST
+from nodegate.rules.line_faults import device_of, rule_of
 
 ASKED_FOR = (31, 48, 63, 64, 79, 94, 95, 109, 119, 120, 13, 43, 45, 74, 92, 110, 140, 143, 154)
 SUBJECTS = {"gpu_driver", "pcie", "nic", "memory", "storage", "host"}

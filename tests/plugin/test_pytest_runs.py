@@ -61,7 +61,9 @@ def test_pytest_words_match_the_verdicts(fleet: Path) -> None:
     counts = {word: outcome.stdout.count(f"\n{word} ") for word in ("FAILED", "ERROR")}
     verdicts = [record.verdict.value for record in outcome.records]
     assert counts == {"FAILED": verdicts.count("fail"), "ERROR": verdicts.count("error")}
-    assert re.search(r"FAILED .*::test_link_width\[gpu0003\] - Failed: GPU .*link width 2 lanes, expected", outcome.stdout)
+    assert re.search(
+        r"FAILED .*::test_link_width\[gpu0003\] - Failed: GPU .*link width 2 lanes, expected", outcome.stdout
+    )
 
 
 def test_k_selects_a_node_and_measures_only_it(fleet: Path) -> None:

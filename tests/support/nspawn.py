@@ -26,7 +26,7 @@ from support import cgroups
 from support.sshd import children_of, make_key, public_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
 
     from typing_extensions import Self
@@ -38,6 +38,8 @@ _HOLD = f"mount -t tmpfs lab /run && mkdir -p /run/netns {NODES_FOLDER} && echo 
 # A kernel message as /dev/kmsg gives it: priority, number, microseconds since boot, flags; the text.
 _KMSG = "{priority},{number},{time_us:.0f},-;{text}\n"
 _NOTICE = 5
+# What tests/nodes/root/etc/security/limits.d and a kernel's default give; real GPU nodes have more.
+LIMITS = "{host.open_files_min: 16384, host.locked_memory_min_gib: 0.007}"
 
 
 def why_not() -> str:
@@ -283,15 +285,15 @@ class Lab:
         file.write_text("".join(f"{node.address} {public_key(node.host_key)}\n" for node in self.nodes))
         return file
 
-    def inventory(self, hosts: dict[str, dict[str, str]] | None = None, names: Sequence[str] = ()) -> str:
-        """The nodes (or those of `names`) as an Ansible YAML inventory; `hosts` has variables of single nodes."""
+    def inventory(self, names: Sequence[str], variables: Mapping[str, Mapping[str, str]]) -> str:
+        """The nodes of `names` as an Ansible YAML inventory, with what `variables` has for single ones."""
         words = ["-F", "none", "-o", f"UserKnownHostsFile={self.known_hosts()}", "-o", "GlobalKnownHostsFile=none"]
         words += ["-o", "IdentityAgent=none", "-o", "IdentitiesOnly=yes"]
         lines = ["all:", "  vars:", "    ansible_user: root", "    ansible_python_interpreter: /usr/bin/python3"]
         lines += [f"    ansible_ssh_private_key_file: {self.user_key}", "    ansible_ssh_timeout: 3"]
-        lines += [f"    ansible_ssh_common_args: {' '.join(words)!r}", "  hosts:"]
+        lines += [f"    ansible_ssh_common_args: {' '.join(words)!r}", f"    nodegate_limits: {LIMITS}", "  hosts:"]
         for node in self.nodes:
-            if not names or node.name in names:
-                variables = {"ansible_host": node.address, **(hosts or {}).get(node.name, {})}
-                lines.append(f"    {node.name}: {{{', '.join(f'{key}: {value}' for key, value in variables.items())}}}")
+            if node.name in names:
+                own = {"ansible_host": node.address, **variables.get(node.name, {})}
+                lines.append(f"    {node.name}: {{{', '.join(f'{key}: {value}' for key, value in own.items())}}}")
         return "\n".join(lines) + "\n"

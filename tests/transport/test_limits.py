@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,10 +16,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.processes import running, wait_until
-from support.sshd import Fleet, changed
+from support.sshd import NODE_PYTHON, Fleet, changed
 
 from nodegate.errors import Unreachable
 from nodegate.transport import Options, connect
+from nodegate.transport.call import Frames, Request, guard_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +105,8 @@ def test_a_killed_controller_leaves_no_process(node: Node, transport: str, secon
     there = vars(changed(node, transport=transport).connection)
     lock = str(tmp_path / "lock")
     command = [sys.executable, "-c", CONTROLLER, json.dumps(there), lock, json.dumps(stubborn_tree(seconds))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as controller:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}  # what it can no longer tidy up stays in there
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as controller:
         assert controller.stdout is not None
         assert b"NodeLock" in controller.stdout.readline()
         assert wait_until(lambda: len(running(seconds)) >= 5)
@@ -194,9 +197,44 @@ def test_a_login_that_never_stops_talking_is_cut_off(tmp_path: Path) -> None:
 def test_a_login_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nodegate.transport.call.END_S", 1.0)
     with Fleet(tmp_path) as fleet:
-        (fleet.home / ".bashrc").write_text("sleep 60\n")
+        (fleet.home / ".bashrc").write_text("sleep 10\n")
         session = connect(fleet.nodes[0], Options())
         with pytest.raises(Unreachable) as caught:
             session.run(["true"], timeout_s=1)
         session.close()
     assert caught.value.kind == "timeout"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh"])
+@pytest.mark.parametrize("as_root", [False, True])
+def test_every_login_shell_starts_the_guard(shell: str, as_root: bool) -> None:
+    if shutil.which(shell) is None or (as_root and os.geteuid() != 0):
+        pytest.skip(f"no {shell} here, or not root")
+    request = Request(["printf", "%s", "a b'!$x"], timeout_s=20)
+    command = [shell, "-c", guard_command(NODE_PYTHON, as_root=as_root)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as login:
+        assert login.stdin is not None
+        assert login.stdout is not None
+        login.stdin.write(request.encode())
+        login.stdin.flush()
+        frames = list(Frames(request.marker).feed(login.stdout.read()))
+    assert frames[0] == (b"O", b"a b'!$x")
+    assert json.loads(frames[-1][1])["exit"] == 0
+
+
+def frames_of(*pieces: bytes) -> list[tuple[bytes, bytes]]:
+    frames = Frames("nodegate-mark")
+    return [frame for piece in pieces for frame in frames.feed(piece)]
+
+
+def test_frames_come_whole_however_the_stream_is_cut() -> None:
+    stream = b"motd nodegate-\nnodegate-mark\n" + b"O\0\0\0\2hi" + b"E\0\0\0\0" + b"X\0\0\0\3end"
+    expected = [(b"O", b"hi"), (b"E", b""), (b"X", b"end")]
+    assert frames_of(stream) == expected
+    assert frames_of(*(stream[i : i + 1] for i in range(len(stream)))) == expected
+
+
+@pytest.mark.parametrize("hostile", [b"Z\0\0\0\1x", b"O\x7f\xff\xff\xffx", b"HTTP/1.1 200 OK"])
+def test_what_is_no_frame_is_refused(hostile: bytes) -> None:
+    with pytest.raises(ValueError, match="not in the guard's form"):
+        frames_of(b"nodegate-mark\n" + hostile)

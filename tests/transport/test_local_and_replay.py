@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,9 +92,6 @@ def test_a_recorded_node_runs_nothing_and_is_always_free(tmp_path: Path) -> None
 
 
 def test_local_and_replay_need_no_paramiko() -> None:
-    import subprocess
-    import sys
-
     program = """
 import sys
 from nodegate.node import Connection, Node

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.transport import Busy, NodeLock, Options, connect
+from nodegate.transport import Busy, NodeLock, Options, connect, guarded
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,26 +68,34 @@ def test_a_holder_s_words_are_made_printable(session: Session, tmp_path: Path) -
     assert len(busy.holder) <= 200
 
 
-def test_without_the_usual_place_the_lock_is_in_tmp(session: Session) -> None:
+@pytest.fixture
+def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Where the lock goes when its usual place cannot be used, in a folder of our own here."""
+    source = guarded.node_source("lock.py")
+    place = f"{tmp_path}/spare-"
+    assert b"/tmp/nodegate-" in source
+    monkeypatch.setattr(guarded, "node_source", lambda _: source.replace(b"/tmp/nodegate-", place.encode()))
+    return place
+
+
+def test_without_the_usual_place_the_lock_is_in_tmp(session: Session, spare: str) -> None:
     with session.hold_lock("/nonexistent/node.lock") as lock:
         assert isinstance(lock, NodeLock)
-        assert lock.path.startswith("/tmp/nodegate-")
+        assert lock.path == f"{spare}{os.getuid()}.lock"
         assert isinstance(session.hold_lock("/nonexistent/node.lock"), Busy)
 
 
-def test_a_planted_link_is_not_followed(session: Session, tmp_path: Path) -> None:
+def test_a_planted_link_is_not_followed(session: Session, spare: str, tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "node.lock").symlink_to(victim)
     with session.hold_lock(str(tmp_path / "node.lock")) as lock:
         assert isinstance(lock, NodeLock)
-        assert lock.path.startswith("/tmp/nodegate-")
+        assert lock.path.startswith(spare)
     assert victim.read_text() == "precious"
 
 
 def test_no_place_for_a_lock_is_said(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    from nodegate.transport import guarded
-
     source = guarded.node_source("lock.py").replace(b"/tmp/nodegate-", b"/nonexistent/")
     monkeypatch.setattr(guarded, "node_source", lambda _: source)
     with pytest.raises(CannotMeasure, match="no lock could be taken: /nonexistent/node"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,8 +65,6 @@ def test_accept_new_writes_the_key_down(fleet: Fleet, node: Node, tmp_path: Path
 
 
 def test_a_server_that_turns_us_away_is_tried_again(tmp_path: Path) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     with Fleet(tmp_path, MaxStartups="1:30:6") as fleet, ThreadPoolExecutor(6) as pool:
         node = changed(fleet.nodes[0], transport="ssh-binary", retries=6)
         for session in pool.map(lambda _: connect(node, Options()), range(6)):

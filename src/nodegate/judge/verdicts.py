@@ -123,7 +123,7 @@ class Verdicts:
         """
         raise CannotMeasure(reason, next_step=next_step)
 
-    def _judge(
+    def _judge(  # noqa: PLR0917 - one caller a method, all in this class
         self,
         subject: str,
         what: str,

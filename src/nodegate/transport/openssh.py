@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
 FIRST_PAUSE_S = 0.5
 AT_ONCE = 8  # of sshd's default MaxSessions of 10 the master and the lock take one each
+LONGEST_PLACE = 70
 SSH_FAILED = 255  # ssh's own exit code; a guard never gives it
 LOG = logging.getLogger("nodegate.transport")
 LOGIN_S = 30.0  # beyond the time for connecting: a smart card or a ticket server may be slow
@@ -109,7 +110,9 @@ class _Master:
 
     @classmethod
     def open(cls, node: Node, words: list[str]) -> _Master:
-        folder = Path(tempfile.mkdtemp(prefix="ng-"))  # short, for a socket's path has at most 107 bytes
+        # A socket's path has at most 107 bytes, of which ssh adds 17.
+        place = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PLACE else "/tmp"  # noqa: S108
+        folder = Path(tempfile.mkdtemp(prefix="ng-", dir=place))
         marker = f"nodegate-{secrets.token_hex(8)}"
         master = ["-o", "ControlMaster=yes", "-o", f"ControlPath={folder}/s", "-o", "ControlPersist=no"]
         command = [words[0], *master, *words[1:], "--", node.address, f"echo {marker}; exec cat >/dev/null"]

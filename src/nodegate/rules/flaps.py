@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from nodegate.judge.log_time import Moment
     from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.rules.log_time import Moment
 
 _PCI = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _CHANGES = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nodegate.judge.gpus import lost_reason
+from nodegate.rules.gpus import lost_reason
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodegate.judge.fabric_health import decode
 from nodegate.judge.verdict import Verdict
+from nodegate.rules.fabric_health import decode
 
 HEALTHY = 426  # of a healthy H100
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from nodegate.judge.log_time import Moment
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.probe.pci import Pci
+    from nodegate.rules.log_time import Moment
 
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 # Without "limited by" the line is the kernel's way of saying that all is well.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.judge.log_time import times
 from nodegate.judge.verdict import Verdict, worst
 from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, GpuEvent, Unparsed, gpu_events, serials
+from nodegate.rules.log_time import times
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.judge.log_time import Moment
     from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLog
+    from nodegate.rules.log_time import Moment
 
 # Events that are so close belong to one incident (NVIDIA's own tools take 3 minutes).
 INCIDENT_S = 180.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.judge.gpus import lacks
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules.gpus import lacks
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.judge.log_time import shown, times
 from nodegate.knowledge.tables import LineRule, lines
+from nodegate.rules.log_time import shown, times
 from nodegate.unknown import Known  # noqa: TC001
 
 if TYPE_CHECKING:
-    from nodegate.judge.log_time import Moment
     from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.rules.log_time import Moment
 
 MAX_QUOTED = 200
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.gpu_faults import Fault, gpu_faults, near, tell_unparsed
-from nodegate.judge.log_time import times
 from nodegate.judge.verdict import Verdict
 from nodegate.knowledge.tables import Lasts, Rule
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
+from nodegate.rules.gpu_faults import Fault, gpu_faults, near, tell_unparsed
+from nodegate.rules.log_time import times
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.judge.log_time import Moment
     from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLog
+    from nodegate.rules.log_time import Moment
 
 MAX_QUOTED = 80
 SXID = Rule(

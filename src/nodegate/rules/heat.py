@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.gpus import NORMAL_ABSENCE
+from nodegate.rules.gpus import NORMAL_ABSENCE
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
