@@ -40,7 +40,7 @@ def test_count(gpus: Gpus, pci: Pci, driver: Driver, baseline: Baseline, verdict
     """PCIe lists as many GPUs as the node should hold, and as many answer. (F02)
 
     A missing GPU makes every job of the node fail at start, or run short. The number is the platform's or the
-    inventory's. GPUs that only this login cannot see, or that NVML hung before, leave the count open: they are not missing.
+    inventory's. GPUs that this login cannot see, or that NVML hung before, leave the count open.
     """
     limit = baseline.limit("gpu.count")
     seen = presence(pci, driver, gpus)

@@ -58,29 +58,34 @@ class Acceptance:
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _contexts: OrderedDict[str, Context] = field(default_factory=OrderedDict)
     _traits: dict[str, Traits] = field(default_factory=dict)
+    _unreachable: dict[str, str] = field(default_factory=dict)
+    _judged: set[str] = field(default_factory=set)
     _fleet: Fleet | None = None
 
     def record(self, check: Check, node: str) -> Record:
         """What a check says of a node. The first question judges all checks of the node: its facts are read once."""
-        key = (node, check.id)
-        if key not in self._records:
-            if check in self.plan.get(node, ()):
-                self.judge_node(node)
-            if key not in self._records:
-                self._records[key] = self._judge(check, self._context(node))
-        return self._records[key]
+        if (node, check.id) not in self._records:
+            self.judge_node(node)
+            self._judge_all(node, [check, *(each for each in self.plan.get(node, ()) if _compares(each))])
+        return self._records[node, check.id]
 
     def judge_node(self, name: str) -> None:
-        """Judge every planned check of a node that needs no other node."""
+        """Judge every planned check of a node that needs no other node; once."""
+        if name not in self._judged:
+            self._judged.add(name)
+            self._judge_all(name, [check for check in self.plan.get(name, ()) if not _compares(check)])
+
+    def _judge_all(self, name: str, checks: list[Check]) -> None:
         context = self._context(name)
-        for check in self.plan.get(name, ()):
-            if "fleet" not in check.asks_for and (name, check.id) not in self._records:
+        for check in checks:
+            if (name, check.id) not in self._records:
                 self._records[name, check.id] = self._judge(check, context)
 
     def unreachable(self, name: str) -> str:
         """Why a node could not be reached; empty when it could."""
-        missing = self._context(name).missing
-        return missing.reason if isinstance(missing, Unreachable) else ""
+        if name not in self._traits and name not in self._unreachable:
+            self._context(name)
+        return self._unreachable.get(name, "")
 
     def traits(self, name: str) -> Traits | None:
         """What a node is; None when it gave no facts."""
@@ -130,6 +135,8 @@ class Acceptance:
                 profile=self.profile,
                 fleet=self.fleet,
             )
+            if isinstance(known.missing, Unreachable):
+                self._unreachable[name] = known.missing.reason
             if known.facts is not None and name not in self._traits:
                 self._traits[name] = Traits(known.baseline.platform, characteristics(known.facts), serials(known.facts))
         self._contexts[name] = known
@@ -143,6 +150,11 @@ class Acceptance:
             error = CannotMeasure("this node was not measured before the run ended", next_step=NO_EVIDENCE_STEP)
             return Evidence(name, "facts", 0.0, 0.0, error=error)
         return evidence
+
+
+def _compares(check: Check) -> bool:
+    """Whether a check asks for the fleet, and so must wait until every node is in."""
+    return "fleet" in check.asks_for
 
 
 def with_evidence(record: Record) -> Record:

@@ -176,6 +176,22 @@ def test_a_mount_that_hangs_for_good_costs_its_own_limit_and_is_named(tmp_path: 
     assert mounts["usage"]["/"]["size_bytes"] > 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and FUSE")
+def test_a_process_that_stays_in_d_state_is_named(tmp_path: Path) -> None:
+    point = tmp_path / "dead"
+    point.mkdir()
+    source = tmp_path / "probe.py"
+    source.write_bytes(program(sections=["system"]))
+    helper = Path(__file__).parent.parent / "support" / "hung_mount.py"
+    options = " ".join(PYTHON_OPTIONS)
+    script = f"(stat {point}/file &) ; sleep 0.3; exec {sys.executable} {options} {source}"
+    done = subprocess.run(
+        [sys.executable, helper, point, "sh", "-c", script], capture_output=True, timeout=30, check=True
+    )
+    system = decode(done.stdout).sections["system"]["data"]  # type: ignore[index]
+    assert "stat" in [process["comm"] for process in system["dstate"]]
+
+
 def test_programs_are_looked_for_in_the_tree_alone(tree: NodeTree) -> None:
     tree.program("/usr/bin/systemctl", 'echo "Id=nvidia-fabricmanager.service"; echo "LC=$LC_ALL arg=$1"\n')
     tree.program("/usr/bin/nv-fabricmanager", "echo 'Fabric Manager version is : 550.163.01'\n")

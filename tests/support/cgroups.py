@@ -1,48 +1,50 @@
-"""Control groups of our own for nodes that boot a systemd: two systemds in one group would end each other's services."""
+"""Control groups of our own for nodes that boot a systemd: two systemds in one group would end each other's services.
+
+A control group is the one thing of a lab that outlives its processes. Whoever holds the lab removes it at the end;
+`sweep` removes those whose holder was killed.
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import time
+import subprocess
 from pathlib import Path
 
 MOUNTED = Path("/sys/fs/cgroup")
-_OURS = "nodegate-tests-"
+PREFIX = "nodegate-tests-"
+# Removes the groups named as its arguments, once their last process is gone.
+REMOVE = """
+for group in "$@"; do
+    left=100
+    while [ -d "$group" ] && [ $left -gt 0 ]; do
+        find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || sleep 0.05
+        left=$((left - 1))
+    done
+done
+"""
 
 
-def made(name: str) -> list[Path]:
-    """The folders of the group `name`, one in each hierarchy that a systemd needs."""
-    folders = [base / f"{_OURS}{os.getpid()}" / name for base in _hierarchies()]
+def groups(holder: int | str) -> list[Path]:
+    """The groups of the lab that the process `holder` holds: one in each hierarchy that a systemd needs."""
+    return [base / f"{PREFIX}{holder}" for base in hierarchies()]
+
+
+def made(holder: int, name: str) -> list[Path]:
+    """New groups `name` below those of a lab."""
+    folders = [group / name for group in groups(holder)]
     for folder in folders:
         folder.mkdir(parents=True)
     return folders
 
 
-def remove(owner: int, limit_s: float = 5.0) -> None:
-    """Remove every group that a process of this number made, once nobody is in them."""
-    end = time.monotonic() + limit_s
-    for top in [base / f"{_OURS}{owner}" for base in _hierarchies()]:
-        while top.exists() and time.monotonic() < end:
-            for folder in sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True):
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-            with contextlib.suppress(OSError):
-                top.rmdir()
-                break
-            time.sleep(0.02)
-
-
 def sweep() -> None:
-    """Remove what is left of runs that were ended by SIGKILL: a control group outlives its last process."""
-    for base in _hierarchies():
-        for top in base.glob(f"{_OURS}*"):
-            owner = int(top.name.removeprefix(_OURS))
-            if not Path(f"/proc/{owner}").exists():
-                remove(owner)
+    """Remove the groups whose holder is no more."""
+    found = [group for base in hierarchies() for group in base.glob(f"{PREFIX}*")]
+    stale = [str(group) for group in found if not Path("/proc", group.name.removeprefix(PREFIX)).exists()]
+    if stale:
+        subprocess.run(["sh", "-c", REMOVE, "sh", *stale], check=True, timeout=30)
 
 
-def _hierarchies() -> list[Path]:
+def hierarchies() -> list[Path]:
     """Our own group in the hierarchy named systemd (cgroup v1) and in the unified one (v2)."""
     found = []
     for line in Path("/proc/self/cgroup").read_text().splitlines():

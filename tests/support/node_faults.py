@@ -167,7 +167,7 @@ def _scenario(node: LabNode, scenario: Scenario) -> Iterator[None]:
 
 @contextmanager
 def _with(file: Path, text: str) -> Iterator[None]:
-    """The file holds this text for a while; it is written in place, for an overlay sees no other file under its name."""
+    """The file holds this text for a while; written in place: an overlay sees no other file of that name."""
     kept = file.read_text()
     file.write_text(text)
     yield

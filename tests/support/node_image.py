@@ -1,13 +1,12 @@
 """The root file system of the test nodes: a small Debian with systemd and sshd, built once and kept in the cache.
 
-What is in it stands in tests/nodes/; a change there, or another release of the machine's own system, builds another one.
+What is in it stands in tests/nodes/; a change there, or in the release of this machine's own system, builds another.
 """
 
 from __future__ import annotations
 
 import fcntl
 import hashlib
-import os
 import platform
 import shutil
 import subprocess
@@ -54,7 +53,7 @@ def _build(suite: str, target: Path) -> None:
     if done.returncode != 0:
         shutil.rmtree(fresh, ignore_errors=True)
         raise RuntimeError(f"mmdebstrap failed: {done.stderr[-2000:]}")
-    os.replace(fresh, target)
+    fresh.replace(target)
 
 
 def _mirror(suite: str) -> str:

@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from nodegate.judge.verdict import Record
     from support.node_faults import Fault
     from support.nspawn import Lab, LabNode
+
+    from nodegate.judge.verdict import Record
 
 LIMIT_S = 120.0
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from support import cgroups
 from support.sshd import children_of, make_key, public_key
 
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 BOOT_LIMIT_S = 60.0
 PROGRAMS = ("ip", "mmdebstrap", "nsenter", "ssh", "ssh-keygen", "systemd-nspawn", "unshare")
 NODES_FOLDER = "/run/nodes"
-_HOLD = f"mount -t tmpfs lab /run && mkdir -p /run/netns {NODES_FOLDER} && echo ready && exec cat"
+# The first process inside waits for the end of our pipe; the one that holds it from outside clears up after it.
+_WAIT = f"mount -t tmpfs lab /run && mkdir -p /run/netns {NODES_FOLDER} && echo ready && exec cat"
+_HOLD = f'unshare "$@"; set -- {" ".join(map(str, cgroups.groups("$$")))}; {cgroups.REMOVE}'
 # A kernel message as /dev/kmsg gives it: priority, number, microseconds since boot, flags; the text.
 _KMSG = "{priority},{number},{time_us:.0f},-;{text}\n"
 _NOTICE = 5
@@ -48,6 +51,15 @@ def why_not() -> str:
         return "nodes with systemd need root (namespaces, mounts): run the tests as root"
     missing = [program for program in PROGRAMS if shutil.which(program) is None]
     return f"missing programs: {', '.join(missing)} (tests/system_packages.sh)" if missing else ""
+
+
+def require() -> None:
+    """End the test where the machine cannot run such nodes: in CI it fails, elsewhere it is skipped with the reason."""
+    reason = why_not()
+    if reason and os.environ.get("CI") == "true":
+        pytest.fail(reason, pytrace=False)
+    if reason:
+        pytest.skip(reason)
 
 
 @dataclass
@@ -113,7 +125,7 @@ class LabNode:
         nspawn += [f"--directory={here}/root", f"--machine={self.name}", f"--hostname={self.name}"]
         nspawn += [f"--network-namespace-path=/run/netns/{self.name}", "--link-journal=no", "--resolv-conf=off"]
         nspawn += ["--timezone=off", f"--bind={here}/kmsg:/dev/kmsg", f"--bind-ro={here}/hardware:/hardware"]
-        groups = " ".join(f"{folder}/cgroup.procs" for folder in cgroups.made(self.name))
+        groups = " ".join(f"{folder}/cgroup.procs" for folder in cgroups.made(self.lab.holder, self.name))
         script = f'for file in {groups}; do echo $$ >"$file"; done; exec "$@"'
         with self.console.open("wb") as console:
             self.started = subprocess.Popen(
@@ -145,22 +157,27 @@ class LabNode:
                 time.sleep(0.02)
 
     def _init(self) -> int:
-        """Its systemd, once there is one: the process that is number 1 of its own namespace."""
-        for pid in children_of(self.started.pid) if self.started else []:
-            try:
-                status = Path(f"/proc/{pid}/status").read_text()
-            except OSError:
-                continue
-            fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-            if fields["NSpid"].split()[-1] == "1" and fields["Name"].strip() == "systemd":
-                return pid
-        return 0
+        """Its systemd, once there is one."""
+        return _first_process("systemd", below=self.started.pid) if self.started else 0
 
     def close(self) -> None:
         """Forget it; its processes end with the lab."""
         if self._kmsg >= 0:
             os.close(self._kmsg)
             self._kmsg = -1
+
+
+def _first_process(name: str, below: int) -> int:
+    """The process of this name that is number 1 of its own namespace, among the descendants of another; 0: none yet."""
+    for pid in children_of(below):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:
+            continue
+        fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        if fields["NSpid"].split()[-1] == "1" and fields["Name"].strip() == name:
+            return pid
+    return 0
 
 
 class Lab:
@@ -179,6 +196,7 @@ class Lab:
         self.booted_s = 0.0
         self._count, self._prepare = count, prepare
         self._holder: subprocess.Popen[bytes] | None = None
+        self.holder = 0
         self._inner = 0  # the first process inside
 
     def __enter__(self) -> Self:
@@ -221,14 +239,13 @@ class Lab:
             for node in self.nodes:
                 if node.started:
                     node.started.wait(timeout=10)
-        cgroups.remove(os.getpid())
 
     def _start(self) -> None:
         self.booted_s = float(int(time.clock_gettime(time.CLOCK_BOOTTIME)) - 1)
         clocks = [f"--{clock}=-{self.booted_s:.0f}" for clock in ("boottime", "monotonic")]  # their uptime starts now
         spaces = ["--mount", "--net", "--pid", "--time", *clocks, "--propagation=private", "--mount-proc"]
         self._holder = subprocess.Popen(
-            ["unshare", *spaces, "--fork", "--kill-child", "sh", "-c", _HOLD],
+            ["sh", "-c", _HOLD, "sh", *spaces, "--fork", "--kill-child", "sh", "-c", _WAIT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
@@ -236,7 +253,9 @@ class Lab:
         assert self._holder.stdout is not None
         if self._holder.stdout.readline() != b"ready\n":
             raise RuntimeError("no namespaces here: see above what unshare or mount said")
-        self._inner = children_of(self._holder.pid)[0]
+        self.holder = self._holder.pid
+        while not self._inner:
+            self._inner = _first_process("cat", below=self.holder)
         self.user_key = make_key(self.folder / "user_key")
         self.nodes = [self._node(number) for number in range(1, self._count + 1)]
         self._connect()

@@ -280,7 +280,7 @@ def old_nccl(machine: Machine) -> list[PlantedFault]:
         machine,
         "F20",
         "NCCL 2.20.5",
-        "software.nccl_version warn /usr/lib/x86_64-linux-gnu/libnccl.so.2",
+        "software.nccl_version warn NCCL",
         "drift.same_as_fleet warn NCCL version",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotJudged
@@ -73,11 +74,37 @@ def record_of(
         check=check.id,
         verdict=overall.verdict,
         message=_headline(findings, overall.verdict),
-        findings=tuple(findings),
+        findings=_folded(findings),
         failure_modes=check.failure_modes,
         evidence=tuple(evidence),
         duration_s=duration_s,
     )
+
+
+def _folded(findings: list[Finding]) -> tuple[Finding, ...]:
+    """The findings, with the healthy devices that say the same in one: a node has a hundred of them a check.
+
+    What is wrong stays a finding for each device.
+    """
+    told: list[Finding] = []
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        if finding.verdict is not Verdict.PASS or not finding.metric:
+            told.append(finding)
+            continue
+        key = (finding.metric, finding.value, finding.unit, finding.limit, finding.limit_source)
+        if key not in alike:
+            alike[key] = []
+            told.append(finding)
+        alike[key].append(finding)
+    folds = {id(same[0]): _fold(same) for same in alike.values() if len(same) > 1}
+    return tuple(folds.get(id(finding), finding) for finding in told)
+
+
+def _fold(same: list[Finding]) -> Finding:
+    subjects = ", ".join(finding.subject for finding in same)
+    said = same[0].message.removeprefix(f"{same[0].subject}: ")
+    return replace(same[0], subject=subjects, message=f"{len(same)} alike: {said}")
 
 
 def _headline(findings: list[Finding], verdict: Verdict) -> str:

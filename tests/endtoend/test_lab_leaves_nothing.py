@@ -1,0 +1,125 @@
+"""However the tests end, nothing of their nodes with systemd is left on the machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support import cgroups, nspawn
+from support.node_image import image
+from support.processes import wait_until
+
+FOR_EVER = "time.sleep(600)"
+TESTS = Path(__file__).parent.parent
+# A lab of two nodes, then what the test is about.
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from support.node_image import image
+from support.gpu_node import prepare
+from support.nspawn import Lab
+with Lab(image(), 2, Path(sys.argv[1]), prepare) as lab:
+    print("up", lab.nodes[0].run("systemctl", "is-system-running"), lab.holder, flush=True)
+    {then}
+"""
+
+
+class Running:
+    """A process of its own that has a lab."""
+
+    def __init__(self, folder: Path, then: str) -> None:
+        command = [sys.executable, "-c", SCRIPT.format(then=then), str(folder)]
+        self._process = subprocess.Popen(
+            command, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        assert self._process.stdout is not None
+        words = (self._process.stdout.readline() + self._process.stdout.readline()).split()
+        assert words[:2] == ["up", "running"], self.end(signal.SIGKILL)
+        self.holder = int(words[2])
+
+    def end(self, number: signal.Signals | None = None) -> str:
+        """Send it a signal (none: it ends by itself) and wait for its end; what it wrote to stderr."""
+        if number is not None:
+            self._process.send_signal(number)
+        return self._process.communicate(timeout=30)[1]
+
+
+Start = Callable[[str], Running]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    nspawn.require()
+    image()
+    return lambda then: Running(tmp_path, then)
+
+
+def left(holder: int) -> dict[str, list[str]]:
+    """What there is on this machine of the lab that the process `holder` held."""
+    spaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout.splitlines()
+    loops = subprocess.run(["losetup", "-a"], capture_output=True, text=True, check=True).stdout.splitlines()
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
+    return {
+        "network namespaces": [line for line in spaces if line.startswith("gpu-")],
+        "loop devices": [line for line in loops if "nodegate" in line],
+        "mounts": [line for line in mounts if "/run/nodes" in line or "nodegate-tests" in line],
+        "control groups": [str(group) for group in cgroups.groups(holder) if group.exists()],
+        "processes": [stat.parent.name for stat in Path("/proc").glob("[0-9]*/stat") if session(stat) == holder],
+    }
+
+
+def session(stat: Path) -> int:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[3])
+    except OSError:
+        return 0
+
+
+def is_clear(holder: int) -> bool:
+    return not any(left(holder).values())
+
+
+def test_a_running_lab_is_seen_by_the_look_for_what_is_left(start: Start) -> None:
+    lab = start(FOR_EVER)
+    found = left(lab.holder)
+    lab.end(signal.SIGKILL)
+    assert found["control groups"]
+    assert found["processes"]
+
+
+@pytest.mark.parametrize("ended", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_a_signal_leaves_nothing(start: Start, ended: signal.Signals) -> None:
+    lab = start(FOR_EVER)
+    lab.end(ended)
+    assert wait_until(lambda: is_clear(lab.holder)), left(lab.holder)
+
+
+def test_a_failure_in_a_test_leaves_nothing(start: Start) -> None:
+    lab = start("raise ValueError('a test failed')")
+    assert "a test failed" in lab.end()
+    assert is_clear(lab.holder), left(lab.holder)
+
+
+def test_the_groups_of_a_holder_that_was_killed_go_with_the_next_lab(start: Start) -> None:
+    lab = start(FOR_EVER)
+    os.kill(lab.holder, signal.SIGKILL)
+    lab.end(signal.SIGKILL)
+    assert left(lab.holder)["control groups"]
+    assert wait_until(lambda: not Path("/proc", str(lab.holder)).exists())
+    cgroups.sweep()
+    assert is_clear(lab.holder), left(lab.holder)
+
+
+def test_without_root_the_tests_are_skipped_with_the_reason_and_fail_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nspawn.os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="need root"):
+        nspawn.require()
+    monkeypatch.delenv("CI")
+    with pytest.raises(pytest.skip.Exception, match="need root"):
+        nspawn.require()
