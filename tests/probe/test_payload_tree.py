@@ -184,7 +184,8 @@ def test_a_process_that_stays_in_d_state_is_named(tmp_path: Path) -> None:
     source.write_bytes(program(sections=["system"]))
     helper = Path(__file__).parent.parent / "support" / "hung_mount.py"
     options = " ".join(PYTHON_OPTIONS)
-    script = f"(stat {point}/file &) ; sleep 0.3; exec {sys.executable} {options} {source}"
+    # FUSE waits killably at first: only a process that was killed stays in D state.
+    script = f"(stat {point}/file & sleep 0.3; kill -9 $!); exec {sys.executable} {options} {source}"
     done = subprocess.run(
         [sys.executable, helper, point, "sh", "-c", script], capture_output=True, timeout=30, check=True
     )
