@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.judge.verdict import Record
-    from nodegate.report.model import Report
+    from nodegate.report.model import NodeReport, Report
 
 MOST_LINES = 40  # of one kind; the report has the rest
 _SHOWN = {
@@ -32,24 +32,26 @@ def lines(report: Report, folder: Path) -> Iterator[str]:
         if nodes:
             yield f"{verdict.value:<22}{len(nodes):>6}  {fold([node.node for node in nodes])}"
     for verdict in NODE_ORDER:
-        records = [
-            record
-            for node in report.nodes
-            if node.verdict is verdict
-            for record in node.records
-            if record.verdict in _SHOWN[verdict]
-        ]
-        yield from _folded(records, verdict.value)
+        told = [record for node in report.nodes if node.verdict is verdict for record in _told(node)]
+        yield from _folded(told, verdict.value)
     warned = [record for node in report.nodes for record in node.records if record.verdict is Verdict.WARN]
     yield from _folded(warned, "warn")
     yield f"report: {folder / 'report.html'}"
+
+
+def _told(node: NodeReport) -> list[Record]:
+    """The records that say why a node is what it is; all checks of an unreachable one say the same: the first does."""
+    records = [record for record in node.records if record.verdict in _SHOWN[node.verdict]]
+    return records[:1] if node.verdict is NodeVerdict.UNREACHABLE else records
 
 
 def _folded(records: list[Record], label: str) -> Iterator[str]:
     """Records that say the same of several nodes on one line."""
     same: dict[tuple[str, str], list[str]] = {}
     for record in records:
-        said = record.message.removeprefix(f"{record.node}: ")
+        said = record.message
+        while said.startswith(f"{record.node}: "):  # the finding's subject, and the transport's own word
+            said = said.removeprefix(f"{record.node}: ")
         same.setdefault((record.check, said), []).append(record.node)
     for shown, ((check, said), nodes) in enumerate(same.items()):
         if shown == MOST_LINES:

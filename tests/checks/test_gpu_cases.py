@@ -106,6 +106,13 @@ COUNT = (
         lambda machine: hide(machine, 2, 5),
     ),
     Case(
+        "NVML hung before one of them",
+        "gpu.count",
+        ERROR,
+        "GPUs: the number that answers is unknown (1 of 8 gave no clear answer) - see gpu.lost for why",
+        lambda machine: refuse(machine, 6, "timeout", "5 s"),
+    ),
+    Case(
         "the inventory says four",
         "gpu.count",
         FAIL,

@@ -219,6 +219,7 @@ def test_a_fault_is_found_named_and_blamed_on_its_node_alone(site: Site, run: in
     assert f"{case.node} " in next(line for line in outcome.stdout.splitlines() if line.startswith(case.node))
     if case.node == "unreachable":
         assert {record.verdict.value for record in records.values()} == {"error"}
+        assert outcome.stdout.count(f"  unreachable: {node}: ") == 1
         return
     others = {
         check: words_of(record)
