@@ -36,7 +36,7 @@ def run(fleet: Fleet, folder: Path, *arguments: str) -> PytestOutcome:
 
 def test_64_nodes_cost_one_connection_each(fleet: Fleet, tmp_path: Path) -> None:
     before = fleet.connections()
-    outcome = run(fleet, tmp_path, "--nodes-at-once", "16")
+    outcome = run(fleet, tmp_path)
     assert fleet.connections() - before == NODES, outcome.stdout[-2000:]
     assert set(outcome.verdicts("node.reachable").values()) == {"pass"}
     assert len(outcome.verdicts("node.reachable")) == NODES

@@ -26,12 +26,17 @@ class Outcome(NamedTuple):
     duration_s: float
 
 
-def run(tasks: Dict[str, Task], budget_s: float = float("inf")) -> Dict[str, Outcome]:
-    """Do all tasks at the same time, each in a child of its own; returns when all have ended or were given up."""
+def run(tasks: Dict[str, Task], budget_s: float = float("inf"), at_once: int = 1000) -> Dict[str, Outcome]:
+    """Do the tasks, each in a child of its own, `at_once` at a time; returns when all have ended or were given up."""
     end = time.monotonic() + budget_s
-    running = [_Running(name, task, end) for name, task in tasks.items()]
+    waiting = list(tasks)
+    running: List[_Running] = []
     while True:
         live = [one for one in running if not one.step()]
+        while waiting and len(live) < at_once:
+            name = waiting.pop(0)
+            live.append(_Running(name, tasks[name], end))
+            running.append(live[-1])
         if not live:
             return {one.name: one.outcome() for one in running}
         readable = [one.fd for one in live if one.fd >= 0]

@@ -32,6 +32,7 @@ SCHEMA = "nodegate.probe/1"
 WIRE = b"nodegate.probe/1+zlib:"
 DOCUMENT_LIMIT = 2_000_000  # bytes; the controller refuses more than 2 MiB
 BUDGET_S = 45.0  # nvidia-smi may add its own limit
+LEAST_AT_ONCE = 4  # a few sections that hang must not hold up the rest
 NVIDIA_SMI_LIMIT_S = 10.0
 NVIDIA_SMI_BYTES = 512 << 10
 
@@ -69,10 +70,11 @@ def main(sections: Optional[Sequence[str]] = None, limits_s: Optional[Dict[str, 
 
 
 def read_sections(names: Sequence[str], limits_s: Dict[str, float]) -> Dict[str, Section]:
-    """The named sections, all read at once; nvidia-smi after them where NVML gave nothing."""
+    """The named sections, as many at once as the node has CPUs; nvidia-smi after them where NVML gave nothing."""
     chosen = {name: SECTIONS[name] for name in names if name in SECTIONS}
     tasks = {name: child.Task(read, limits_s.get(name, limit_s)) for name, (read, limit_s) in chosen.items()}
-    found = {name: _section(name, outcome) for name, outcome in children.run(tasks, BUDGET_S).items()}
+    at_once = max(LEAST_AT_ONCE, os.cpu_count() or 1)
+    found = {name: _section(name, outcome) for name, outcome in children.run(tasks, BUDGET_S, at_once).items()}
     if "nvml" in found and "data" not in found["nvml"]:
         found["nvidia_smi"] = _nvidia_smi(str(found["nvml"]["why"]), limits_s.get("nvidia_smi", NVIDIA_SMI_LIMIT_S))
     return found
