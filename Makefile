@@ -10,7 +10,7 @@ demo: .venv/installed
 test: .venv/test-installed
 	tests/system_packages.sh
 	$(MAKE) lint
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n 2 --dist loadfile
 
 lint: .venv/test-installed
 	$(BIN)/ruff check .

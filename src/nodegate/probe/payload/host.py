@@ -48,7 +48,7 @@ def read_environment() -> object:
 def _login_variables() -> object:
     """What a fresh login has: /etc/environment (PAM reads it), then the profile (a login shell reads it)."""
     try:
-        shell = commands.run(["sh", "-l", "-c", "env -0"], limit_s=3.5, limit_bytes=1 << 18, unset=["LD_LIBRARY_PATH"])
+        shell = commands.run(["sh", "-l", "-c", "env -0"], limit_s=8.0, limit_bytes=1 << 18, unset=["LD_LIBRARY_PATH"])
     except reading.CannotRead as error:
         return error.reading
     lines = [line.strip() for line in files.plain("/etc/environment").splitlines()]

@@ -40,20 +40,20 @@ Section = Dict[str, object]
 
 # Section -> what reads it, and its time limit in seconds.
 SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
-    "system": (system.read, 5.0),
-    "pci": (pci.read, 5.0),
+    "system": (system.read, 10.0),
+    "pci": (pci.read, 10.0),
     "driver": (driver.read, 20.0),
     "nvml": (nvml.read, 20.0),
-    "infiniband": (infiniband.read_infiniband, 5.0),
-    "netdev": (infiniband.read_netdev, 5.0),
-    "services": (services.read, 5.0),
+    "infiniband": (infiniband.read_infiniband, 10.0),
+    "netdev": (infiniband.read_netdev, 10.0),
+    "services": (services.read, 10.0),
     "kernel_log": (kernel_log.read, 10.0),
-    "limits": (host.read_limits, 5.0),
-    "mounts": (mounts.read, 5.0),
-    "environment": (host.read_environment, 5.0),
-    "software": (software.read, 5.0),
-    "clock": (host.read_clock, 5.0),
-    "jobs": (host.read_jobs, 5.0),
+    "limits": (host.read_limits, 10.0),
+    "mounts": (mounts.read, 10.0),
+    "environment": (host.read_environment, 10.0),
+    "software": (software.read, 10.0),
+    "clock": (host.read_clock, 10.0),
+    "jobs": (host.read_jobs, 10.0),
 }
 
 

@@ -24,6 +24,6 @@ def read() -> object:
     units = [f"{name}.service" for name in UNITS]
     return {
         "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=3.0),
-        "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=1.5),
+        "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=4.0),
         "fabric_manager_log": files.tail("/var/log/fabricmanager.log"),
     }

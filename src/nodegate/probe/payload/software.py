@@ -50,7 +50,7 @@ def read() -> object:
         "nccl": _nccl(),
         "cuda": _cuda(),
         "nvcc": commands.which("nvcc"),
-        "ofed": commands.text(["ofed_info", "-s"], limit_s=1.5),
+        "ofed": commands.text(["ofed_info", "-s"], limit_s=4.0),
         "packages": _packages(),
         "tools": {name: commands.which(name) for name in TOOLS},
     }

@@ -1,0 +1,41 @@
+"""The words in which the knowledge tables classify what a log says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+@dataclass(frozen=True)
+class Text:
+    """One sentence for people, in English and in Chinese."""
+
+    en: str
+    zh: str
+
+
+class Side(str, Enum):
+    """Where a line comes from."""
+
+    KERNEL = "kernel"  # the kernel log of a node
+    USER = "user"  # what a job, a launcher or a daemon prints
+
+
+class Role(str, Enum):
+    """What part a line can play in a failure."""
+
+    PRIMARY = "primary"  # can be the first error
+    EITHER = "either"  # the first error when nothing earlier explains it
+    CONSEQUENCE = "consequence"  # follows another error
+    CONTEXT = "context"  # tells more about another line
+
+
+class Cause(str, Enum):
+    """What is to blame when the line is the first error."""
+
+    HARDWARE = "hardware"
+    FABRIC = "fabric"  # NVLink, NVSwitch, NICs, cables, switches
+    STORAGE = "storage"
+    HOST = "host"  # the node's system: memory, limits, driver versions, image
+    PROGRAM = "program"
+    UNKNOWN = "unknown"

@@ -1,0 +1,36 @@
+"""The table at the end: which real recordings were judged, and what was missed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pytest
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What the corpus tests left in their reports; it crosses pytest-xdist's workers."""
+    said: dict[str, set[str]] = {}
+    for name, value in _properties(terminalreporter):
+        said.setdefault(name, set()).add(value)
+    if not any(name.startswith("corpus") for name in said):
+        return
+    missed = sorted(said.get("corpus missed", ()))
+    judged = len(said.get("corpus judged", ()))
+    terminalreporter.write_sep("-", f"real recordings: {judged} judged, {len(missed)} findings missed or false")
+    for row in missed:
+        terminalreporter.write_line(row)
+    unjudged = sorted(said.get("corpus not judged", ()))
+    if unjudged:
+        terminalreporter.write_line(f"{len(unjudged)} that no check speaks to:")
+    for row in unjudged:
+        terminalreporter.write_line(f"  {row}")
+
+
+def _properties(terminalreporter: pytest.TerminalReporter) -> Iterator[tuple[str, str]]:
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", "") == "call":
+                yield from ((str(name), str(value)) for name, value in report.user_properties)

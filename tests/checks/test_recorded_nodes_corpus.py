@@ -1,0 +1,186 @@
+"""Real lspci, RDMA and fabric manager outputs that a check speaks to, and the list of those that none does."""
+
+from __future__ import annotations
+
+import csv
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.corpus import corpus, corpus_folder
+from support.judging import baseline_of, judge_one
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.judge.run import judge
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.node import Node
+from nodegate.probe.pci import Pci
+from nodegate.profile import Profile
+from nodegate.tools import lspci
+
+if TYPE_CHECKING:
+    from nodegate.judge.verdict import Record
+
+# Recordings of these kinds that no check speaks to, with the reason. Their parsers are tested in tests/probe/test_corpus.py.
+NO_CHECK = {
+    "smi/exporter_h100_dmon_load.txt": "load and clocks of a moment: healthy or not cannot be told from them",
+    "smi/exporter_h100_querygpu_csv.txt": "the probe asks NVML; no parser for --query-gpu, which says no more",
+    "smi/exporter_h100_topo.txt": "the probe reads the PCIe tree from sysfs; no parser for topo -m",
+    "rdma/azhpc_ethtool_eth1.txt": "no check on the speed of a plain Ethernet device: its right speed is not known",
+    "rdma/eks_ethtool_S_ens5.txt": "the probe does not read driver statistics (ethtool -S); flaps come from the kernel",
+    "rdma/insights_ethtool_S.txt": "as above: no check on drops of a driver's queue",
+    "rdma/netdata_ethtool_m_ddm.txt": "the probe does not read optical modules (ethtool -m)",
+    "rdma/netdata_ethtool_m_nofiber.txt": "as above: a dark port is found as a port that is down (rdma.port_state)",
+    "rdma/ocidr_show_gids.txt": "no check on the GID table: which index is right depends on the site's RoCE set-up",
+    "rdma/superb_ibstat_topo.txt": "names and GUIDs of hosts for a topology: no health in it",
+    "fabricmanager/gpud_fabricmanager.log": "no check reads this log: the same SXid is in the kernel log (kernel_log.sxid)",
+    "fabricmanager/gpud_log_matcher_lines.txt": "as above",
+}
+# Recordings that a test in another file judges.
+ELSEWHERE = {
+    "lspci/gpud_dellxe9680_*": "tests/checks/test_links_and_rails_corpus.py",
+    "rdma/gpud_sysfs_h100_*": "tests/checks/test_links_and_rails_corpus.py",
+    "rdma/azhpc_ibstatus.txt": "tests/checks/test_links_and_rails_corpus.py",
+    "rdma/gcm_link_flaps_syslog.txt": "tests/checks/test_kernel_log_corpus.py",
+}
+KINDS = ("nvidia-smi", "nvidia-smi-xml", "lspci", "rdma", "fabricmanager")
+LINK_CHECKS = ("pcie.link_width", "pcie.bridge_width", "pcie.link_speed", "pcie.devices_answer")
+
+
+def judge_with_pci(check_id: str, machine: Machine, pci: Pci, expected: dict[str, object] | None = None) -> Record:
+    """What a check says of a machine whose PCIe tree is this one."""
+    node, facts = Node("gpu01", expected=expected or {}, origin="hosts.yaml:3"), facts_of(machine)
+    facts._parsed["pci"] = pci
+    context = {"node": node, "profile": Profile.DELIVERY, "baseline": baseline_of(facts, node)}
+    return judge(suite.check(check_id), lambda name: context[name] if name in context else facts.get(name), node.name)
+
+
+# Where a fabric manager is expected: `lspci -nn`
+
+
+@pytest.mark.parametrize("check", ["fabric.manager", "fabric.version", "fabric.nvswitches"])
+def test_a_card_in_a_virtual_machine_needs_no_fabric_manager(check: str) -> None:
+    machine = Machine.pcie_l40s()
+    machine.stop_service("nvidia-fabricmanager")
+    pci = lspci.parse(corpus("lspci/gpud_nn_a10.txt"))
+    assert len(pci.gpus) == 1
+    assert judge_with_pci(check, machine, pci).verdict is Verdict.SKIP
+
+
+def test_six_switches_need_a_fabric_manager() -> None:
+    pci = lspci.parse(corpus("lspci/gpud_nn_a100.txt"))
+    machine, platform = Machine.hgx_h100(), {"platform": "hgx-a100-80gb-8"}
+    assert judge_with_pci("fabric.nvswitches", machine, pci, platform).verdict is Verdict.PASS
+    assert judge_with_pci("fabric.manager", machine, pci, platform).verdict is Verdict.PASS
+    machine.stop_service("nvidia-fabricmanager")
+    assert judge_with_pci("fabric.manager", machine, pci, platform).verdict is Verdict.FAIL
+    assert judge_with_pci("fabric.manager", machine, pci).verdict is Verdict.FAIL  # by the switches alone
+    fewer = Pci(tuple(device for device in pci.devices if device is not pci.nvswitches[2]))
+    record = judge_with_pci("fabric.nvswitches", machine, fewer, platform)
+    assert record.verdict is Verdict.FAIL
+    assert "on PCIe 5 switches, expected 6 switches" in record.message
+
+
+# Links
+
+
+@pytest.mark.parametrize("name", ["pciutils_aer_root", "pciutils_phy32"])
+@pytest.mark.parametrize("check", LINK_CHECKS)
+def test_devices_that_no_job_rests_on_change_nothing(name: str, check: str) -> None:
+    machine = Machine.hgx_h100()
+    own = facts_of(machine).pci
+    (other,) = lspci.parse(corpus(f"lspci/{name}.txt")).devices
+    assert not (other.is_gpu or other.is_nic)
+    with_it = judge_with_pci(check, machine, Pci((*own.devices, replace(other, address="00ff:00:00.0"))))
+    alone = judge_with_pci(check, machine, own)
+    assert with_it.verdict is Verdict.PASS
+    assert with_it.findings == alone.findings
+
+
+def link_lines() -> list[tuple[str, str]]:
+    """(file, line) of every single LnkSta line."""
+    mocks = re.findall(r'"\\t(LnkSta:[^"]*)"', corpus("lspci/azhpc_mock_lnksta.txt"))
+    strings = corpus("lspci/ocidr_lnksta_lines.txt").splitlines()
+    return [("azhpc", line) for line in mocks] + [("ocidr", line) for line in strings]
+
+
+def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers() -> None:
+    verdicts: dict[tuple[str, int], set[Verdict]] = {}
+    refused = []
+    for file, line in link_lines():
+        try:
+            link = lspci.parse_link(line)
+        except CannotMeasure:
+            refused.append(line)
+            continue
+        machine = Machine.hgx_h100()
+        own = facts_of(machine).pci
+        device = replace(own.gpus[3], width=link.width, speed_gts=link.speed_gts)
+        devices = tuple(device if each.address == device.address else each for each in own.devices)
+        record = judge_with_pci("pcie.link_width", machine, Pci(devices))
+        assert link.width is not None
+        verdicts.setdefault((file, link.width), set()).add(record.verdict)
+        if record.verdict is Verdict.FAIL:
+            assert record.message.startswith(f"GPU {device.address}: link width {link.width} lanes")
+    assert verdicts == {
+        ("azhpc", 16): {Verdict.PASS},
+        ("ocidr", 2): {Verdict.FAIL},
+        ("ocidr", 8): {Verdict.FAIL},
+        ("ocidr", 16): {Verdict.PASS},
+    }
+    assert len(refused) == 4  # words that lspci does not write: never a width of 0, never a pass
+
+
+# RDMA
+
+
+def ttar_adapter() -> dict[str, Any]:
+    """The adapter mlx5_0 of the archive, as the probe would bring it from sysfs."""
+    port: dict[str, Any] = {"counters": {}, "hw_counters": {}, "link_layer": "Ethernet", "netdev": ""}
+    adapter: dict[str, Any] = {"pci": "0000:1a:00.0", "ports": {"1": port}}
+    for entry in re.split(r"^# ttar.*$", corpus("rdma/procfs_mlx5_0_ttar.txt"), flags=re.MULTILINE):
+        match = re.search(r"Path: \S+/infiniband/mlx5_0/(\S+)\nLines: 1\n(.*?)(?:EOF)?\n", entry)
+        if match:
+            *way, name = match[1].removeprefix("ports/1/").split("/")
+            holder = port if match[1].startswith("ports/1/") else adapter
+            (holder.setdefault(way[0], {}) if way else holder)[name] = match[2]
+    return adapter
+
+
+def test_a_virtual_function_at_25_gbps_is_in_service_and_its_copied_state_is_told() -> None:
+    machine = Machine.hgx_h100()
+    machine.sections["infiniband"] = {"mlx5_0": ttar_adapter()}
+    limits = {"rdma.rails": Limit(1, "ports", "a virtual machine"), "rdma.rate_gbps": 25, "rdma.link_layer": None}
+    for check in ("rdma.rails", "rdma.port_rate"):
+        record = judge_one(check, machine, baseline=limits)
+        assert record.verdict is Verdict.PASS, record.message
+    # The archive holds "4: ACTIVE" in phys_state, which no kernel writes there.
+    record = judge_one("rdma.port_state", machine, baseline=limits)
+    assert record.message.startswith("mlx5_0 port 1: physical state ACTIVE, expected LinkUp")
+    machine.sections["infiniband"]["mlx5_0"]["ports"]["1"]["phys_state"] = "5: LinkUp"
+    assert judge_one("rdma.port_state", machine, baseline=limits).verdict is Verdict.PASS
+
+
+# The whole
+
+
+def test_every_recording_of_these_kinds_is_judged_or_said_not_to_be(request: pytest.FixtureRequest) -> None:
+    corpus("index.csv")
+    with (corpus_folder() / "index.csv").open(encoding="utf-8", newline="") as file:
+        files = {row["file"] for row in csv.DictReader(file) if row["kind"] in KINDS}
+    root = request.config.rootpath
+    here = "".join(
+        (root / "tests" / "checks" / name).read_text("utf-8")
+        for name in ("test_smi_corpus.py", "test_recorded_nodes_corpus.py")
+    )
+    tests = re.sub(r"NO_CHECK = \{.*?\n\}|ELSEWHERE = \{.*?\n\}", "", here, flags=re.DOTALL)
+    unnamed = {path for path in files if path.split("/")[1] not in tests and path.split("/")[1][:-4] not in tests}
+    for pattern, test_file in ELSEWHERE.items():
+        stem = pattern.split("/")[1].removesuffix("*")
+        assert stem in (root / test_file).read_text("utf-8"), f"{test_file} no longer judges {pattern}"
+        unnamed = {path for path in unnamed if not path.startswith(pattern.removesuffix("*"))}
+    assert unnamed == set(NO_CHECK)
+    request.node.user_properties.extend(("corpus not judged", f"{path}: {why}") for path, why in NO_CHECK.items())

@@ -1,0 +1,267 @@
+"""Real outputs of nvidia-smi judged as their truth says: faulty GPUs are found, and those that only look bad are not.
+
+What was missed is a table at the end of the test output (tests/checks/conftest.py); it must be empty.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.corpus import corpus
+from support.judging import SITE, judge_one
+from support.smi_node import judge_smi
+
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.profile import Profile
+from nodegate.suite import check as check_named
+from nodegate.tools import nvidia_smi, nvidia_smi_lists
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.judge.verdict import Record
+    from nodegate.probe.gpu import Gpus
+
+FINE = (Verdict.PASS, Verdict.SKIP)
+# nvidia-smi -q shows no NVLinks, and most recordings are of one GPU of a board in a virtual machine.
+AS_RECORDED = {"nvlink.count": None, "fabric.required": False, "fabric.nvswitch_count": 0}
+
+# Findings that are true of healthy GPUs: a site's setting, and a job that was at work when the recording was made.
+NO_PERSISTENCE = "gpu.persistence warn"
+IN_USE = ("idle.processes fail", "idle.memory fail")
+DESKTOP = "idle.processes warn"
+# A virtual machine with eight lanes is asked about once: see the test of pcie.gpu_width below.
+WIRED_X8 = "pcie.link_width warn"
+# What an excerpt does not show must be `error`: never a pass.
+NOT_IN_THE_EXCERPT = (
+    "ecc.volatile error",
+    "ecc.lifetime error",
+    "gpu.persistence error",
+    "idle.memory error",
+    "pcie.link_width error",
+    "pcie.bridge_width error",
+    "pcie.link_speed error",
+)
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A recording of `nvidia-smi -q`, and every finding other than pass and skip that the checks must leave."""
+
+    file: str
+    says: tuple[str, ...] = ()
+    platform: str = ""
+    vm: bool = False
+    limits: Mapping[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.file
+
+
+RECORDINGS = [
+    # Healthy, with what is true of them
+    Recording("azhpc_a100_460_q.txt", (NO_PERSISTENCE,), platform="hgx-a100-40gb-8"),
+    Recording("exporter_h100_idle_q.txt", platform="hgx-h100-8"),
+    Recording("exporter_h100_load_q.txt", IN_USE, platform="hgx-h100-8"),
+    Recording("exporter_h100mig_idle_q.txt", platform="hgx-h100-8"),
+    Recording("exporter_h100mig_load_q.txt", IN_USE, platform="hgx-h100-8"),
+    Recording("exporter_h200_idle_q.txt", platform="hgx-h200-8"),
+    Recording("exporter_h200_load_q.txt", IN_USE, platform="hgx-h200-8"),
+    Recording("exporter_h200mig_idle_q.txt", platform="hgx-h200-8"),
+    Recording("exporter_h200mig_load_q.txt", IN_USE, platform="hgx-h200-8"),
+    Recording("exporter_l40s_idle_q.txt", (NO_PERSISTENCE,), platform="l40s"),
+    Recording("exporter_l40s_load_q.txt", (NO_PERSISTENCE, *IN_USE), platform="l40s"),
+    Recording("exporter_rtx2080s_idle_q.txt", (NO_PERSISTENCE, DESKTOP)),
+    Recording("exporter_rtx2080s_load_q.txt", (NO_PERSISTENCE, *IN_USE)),
+    Recording("netdata_a100-sxm4-mig.xml", (NO_PERSISTENCE,), platform="hgx-a100-40gb-8"),
+    Recording("netdata_rtx-4090-driver-535.xml", platform="rtx-4090"),
+    Recording("netdata_tesla-p100.xml", (NO_PERSISTENCE,)),
+    Recording("telegraf_a100-sxm4-v12.xml", (NO_PERSISTENCE,), platform="hgx-a100-80gb-8"),
+    Recording("telegraf_rtx-3060-v12.xml"),
+    Recording("telegraf_rtx-3080-v13.xml", (NO_PERSISTENCE, "idle.memory fail")),
+    Recording("telegraf_a10g.xml", (NO_PERSISTENCE, DESKTOP, WIRED_X8), vm=True),
+    Recording("telegraf_tesla-t4.xml", (NO_PERSISTENCE, *IN_USE, WIRED_X8), vm=True),
+    # The same two once the site has said that eight lanes are what it bought
+    Recording("telegraf_a10g.xml", (NO_PERSISTENCE, DESKTOP), vm=True, limits={"pcie.gpu_width": 8}),
+    Recording("telegraf_tesla-t4.xml", (NO_PERSISTENCE, *IN_USE), vm=True, limits={"pcie.gpu_width": 8}),
+    # Excerpts of healthy GPUs
+    Recording("azurenhc_orig_retired_ecc.txt", NOT_IN_THE_EXCERPT),
+    Recording("netdata_rtx-pro-6000-driver-580.xml", NOT_IN_THE_EXCERPT),
+    Recording(
+        "telegraf_gtx-1070-ti.xml",
+        ("ecc.volatile error", "ecc.lifetime error", "gpu.persistence error", "pcie.link_width error"),
+    ),
+    # Faulty
+    Recording("azurenhc_bad_retired_ecc.txt", ("ecc.retired_pages fail", *NOT_IN_THE_EXCERPT)),
+    Recording(
+        "stas_remapped_rows_pending.txt",
+        ("ecc.remap_pending fail", "ecc.remapped_rows_new warn", "ecc.volatile pass", *NOT_IN_THE_EXCERPT[2:]),
+    ),
+]
+
+
+def gpus_of(file: str) -> Gpus:
+    text = corpus(f"smi/{file}")
+    return nvidia_smi.parse_xml(text) if file.endswith(".xml") else nvidia_smi.parse_q_text(text)
+
+
+def judged(recording: Recording, profile: Profile) -> Mapping[str, Record]:
+    limits = AS_RECORDED | dict(recording.limits)
+    return judge_smi(gpus_of(recording.file), profile, platform=recording.platform, vm=recording.vm, limits=limits)
+
+
+@pytest.mark.parametrize("profile", list(Profile))
+@pytest.mark.parametrize("recording", RECORDINGS, ids=str)
+def test_each_recording_is_judged_as_its_truth_says(
+    recording: Recording, profile: Profile, request: pytest.FixtureRequest
+) -> None:
+    records = judged(recording, profile)
+    found = {f"{name} {record.verdict.value}" for name, record in records.items() if record.verdict not in FINE}
+    expected = {
+        said for said in recording.says if profile.includes(check_named(said.split()[0]).tier) and "pass" not in said
+    }
+    missed = [(recording.file, profile.value, "not found", said) for said in sorted(expected - found)]
+    missed += [(recording.file, profile.value, "false", said) for said in sorted(found - expected)]
+    request.node.user_properties.append(("corpus judged", recording.file))
+    request.node.user_properties.extend(("corpus missed", " | ".join(row)) for row in missed)
+    assert missed == []
+    assert {said.split()[0] for said in recording.says if "pass" in said} <= {
+        name for name, record in records.items() if record.verdict is Verdict.PASS
+    }
+
+
+def subjects(record: Record) -> set[int]:
+    """The indices of the GPUs that a record fails."""
+    return {
+        int(match[1])
+        for finding in record.findings
+        if finding.verdict is Verdict.FAIL and (match := re.match(r"GPU (\d+)\b", finding.subject))
+    }
+
+
+# Which GPU it is
+
+
+def test_gpus_whose_page_retirement_is_pending_or_whose_spare_pages_are_used_up_fail() -> None:
+    record = judge_smi(gpus_of("azurenhc_bad_retired_ecc.txt"), Profile.BOOTCHECK)["ecc.retired_pages"]
+    pending = {finding.subject for finding in record.findings if "pending page retirement yes" in finding.message}
+    many = {finding.subject for finding in record.findings if "expected at most 62 pages" in finding.message}
+    assert {subject[:5] for subject in pending} == {"GPU 1", "GPU 3", "GPU 5", "GPU 7"}
+    assert {subject[:5] for subject in many} == {"GPU 0", "GPU 1", "GPU 5", "GPU 7"}
+    assert subjects(record) == {0, 1, 3, 5, 7}
+
+
+def test_the_gpu_whose_row_remap_waits_fails() -> None:
+    record = judge_smi(gpus_of("stas_remapped_rows_pending.txt"), Profile.BOOTCHECK)["ecc.remap_pending"]
+    assert subjects(record) == {0}
+    assert record.message.startswith("GPU 0 (0000:10:1c.0): pending row remap yes, expected no")
+
+
+def test_a_corrupt_inforom_below_the_output_fails_its_gpu_although_nvidia_smi_exits_with_0() -> None:
+    table = corpus("smi/azhpc_inforom_corrupt.txt")
+    addresses = re.findall(r"\| (0000000\d:00:00\.0) Off", table)
+    warnings = "\n".join(line for line in table.splitlines() if line.startswith("WARNING"))
+    cards = "".join(f'<gpu id="{address}"><product_name>V100</product_name></gpu>' for address in addresses)
+    written = f'<?xml version="1.0" ?>\n<nvidia_smi_log>{cards}</nvidia_smi_log>\n{warnings}\n'
+    machine = Machine.hgx_h100()
+    machine.section_fails("nvml", "missing", "no libnvidia-ml.so.1")
+    machine.sections["nvidia_smi"] = {"q": written, "exit_code": 0}
+    record = judge_one("gpu.inforom", machine)
+    assert record.verdict is Verdict.FAIL
+    assert record.message.startswith("GPU 7 (0008:00:00.0): InfoROM corrupt, expected valid")
+    assert subjects(record) == {7}
+
+
+def test_a_table_without_the_warning_corrupts_nothing() -> None:
+    assert nvidia_smi.corrupted_inforoms(corpus("smi/exporter_h100_table_idle.txt")) == ()
+
+
+# NVLinks, of `nvidia-smi nvlink --status`
+
+
+def with_links(file: str) -> Gpus:
+    """Healthy GPUs of another sort with the NVLinks of the recording."""
+    listed = nvidia_smi_lists.parse_nvlink_status(corpus(f"smi/{file}"))
+    gpus = facts_of(Machine.hgx_h100()).gpus
+    made = tuple(replace(gpu, nvlinks=listed[gpu.index]) for gpu in gpus.devices if gpu.index in listed)
+    return replace(gpus, devices=made, count=len(made))
+
+
+@pytest.mark.parametrize(
+    ("file", "links", "down"),
+    [
+        ("azhpc_nvlink_inactive.txt", 6, {3: "3, 5", 4: "1", 5: "0, 4", 6: "1"}),
+        ("gpud_nvlink_a100.txt", 12, {}),
+        ("exporter_h100_nvlink_s.txt", 18, {}),
+    ],
+)
+@pytest.mark.parametrize("counted", [True, False], ids=["by the platform", "by the GPU's own word"])
+def test_inactive_nvlinks_fail_on_their_gpu(file: str, links: int, down: dict[int, str], counted: bool) -> None:
+    limits = {"nvlink.count": Limit(links, "links", SITE) if counted else None, "nvlink.speed_mbps": None}
+    for profile in Profile:
+        records = judge_smi(with_links(file), profile, limits=limits)
+        assert subjects(records["nvlink.links"]) == set(down)
+        assert records["nvlink.links"].verdict is (Verdict.FAIL if down else Verdict.PASS)
+        assert records["nvlink.speed"].verdict is Verdict.PASS
+        said = {finding.subject[:5]: finding.action for finding in records["nvlink.links"].findings if finding.action}
+        assert {f"GPU {index}": True for index in down} == {
+            name: action.startswith(f"NVLink {down[int(name[4:])]} down") for name, action in said.items()
+        }
+
+
+# Traps
+
+
+def test_an_idle_gpu_at_2_5_gts_is_no_slow_link() -> None:
+    for file in ("telegraf_a10g.xml", "telegraf_rtx-3060-v12.xml", "exporter_rtx2080s_idle_q.txt"):
+        record = judge_smi(gpus_of(file), Profile.DELIVERY)["pcie.link_speed"]
+        assert record.verdict is Verdict.SKIP
+        assert "2.5 GT/s while idle: judged only at work" in record.message
+
+
+def test_a_gen4_card_in_a_gen3_slot_warns_at_work_and_says_that_it_is_the_slot() -> None:
+    gpus = gpus_of("netdata_rtx-4090-driver-535.xml")
+    assert judge_smi(gpus, Profile.DELIVERY)["pcie.link_speed"].verdict is Verdict.SKIP
+    at_work = replace(gpus, devices=tuple(replace(gpu, link_gen=3, utilization_percent=90) for gpu in gpus.devices))
+    record = judge_smi(at_work, Profile.DELIVERY)["pcie.link_speed"]
+    assert record.verdict is Verdict.WARN
+    assert "the slot has no more" in record.message
+
+
+def test_eight_lanes_fail_on_a_machine_of_ones_own() -> None:
+    for file in ("telegraf_a10g.xml", "telegraf_tesla-t4.xml"):
+        assert judge_smi(gpus_of(file), Profile.DELIVERY, vm=False)["pcie.link_width"].verdict is Verdict.FAIL
+
+
+def test_a_driver_without_a_gsp_line_runs_without_gsp() -> None:
+    records = judge_smi(gpus_of("azhpc_a100_460_q.txt"), Profile.DELIVERY, limits=AS_RECORDED)
+    assert records["gsp.state"].verdict is Verdict.PASS
+    assert "GSP firmware off" in records["gsp.state"].findings[0].message
+
+
+def test_p100_has_retired_pages_in_place_of_row_remapping() -> None:
+    records = judge_smi(gpus_of("netdata_tesla-p100.xml"), Profile.DELIVERY)
+    assert records["ecc.retired_pages"].verdict is Verdict.PASS
+    assert records["ecc.remap_pending"].verdict is Verdict.SKIP
+    assert "not supported" in records["ecc.remap_pending"].message
+
+
+def test_instances_of_mig_hide_counters_and_links_and_nothing_else() -> None:
+    for file in ("netdata_a100-sxm4-mig.xml", "exporter_h100mig_idle_q.txt"):
+        records = judge_smi(gpus_of(file), Profile.DELIVERY)
+        assert records["gpu.mig"].verdict is Verdict.PASS
+        assert records["nvlink.links"].message.endswith("MIG is on: its instances do not use NVLink")
+
+
+# What must not be read at all
+
+
+def test_broken_lists_of_gpus_are_refused() -> None:
+    for block in corpus("smi/insights_smi_L_unparsable.txt").split("\n\n"):
+        with pytest.raises(CannotMeasure):
+            nvidia_smi_lists.parse_list(block)

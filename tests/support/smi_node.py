@@ -1,0 +1,136 @@
+"""A node made around the GPUs of an nvidia-smi recording: PCIe and the driver's files say what nvidia-smi says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.judging import baseline_of
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import NotJudged
+from nodegate.judge.run import judge
+from nodegate.node import Node
+from nodegate.probe.driver import Driver, DriverGpu
+from nodegate.probe.pci import AerCounters, Pci, PciDevice
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.judge.verdict import Record
+    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.profile import Profile
+
+SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
+GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0}  # PCIe generation -> GT/s
+NO_AER = AerCounters(*[Unknown(Why.MISSING, "nvidia-smi does not show it")] * 3)
+NOT_SHOWN = Unknown(Why.MISSING, "nvidia-smi does not show it")
+
+
+def facts_around(gpus: Gpus, *, vm: bool) -> dict[str, object]:
+    """Every fact that a GPU-side check may ask for."""
+    machine = Machine.pcie_l40s()
+    if vm:
+        machine.set("system", "dmi.sys_vendor", "Amazon EC2")
+        machine.set("system", "dmi.product_name", "g5.xlarge")
+    machine.set("kernel_log", "lines", [])
+    facts = facts_of(machine)
+    around: dict[str, object] = {name: facts.get(name) for name in ("host", "services", "kernel_log")}
+    return around | {"gpus": gpus, "pci": Pci(_devices(gpus)), "driver": _driver(gpus)}
+
+
+def judge_smi(
+    gpus: Gpus,
+    profile: Profile,
+    *,
+    platform: str = "",
+    vm: bool = False,
+    limits: Mapping[str, object] | None = None,
+) -> Mapping[str, Record]:
+    """What every GPU-side check of the profile says of these GPUs: check id -> record."""
+    found = {"gpus": len(gpus.devices)} | ({"platform": platform} if platform else {})
+    node = Node("gpu01", expected=found, origin="hosts.yaml:3")
+    context = facts_around(gpus, vm=vm)
+    context |= {"node": node, "profile": profile, "baseline": baseline_of(_Facts(context), node, limits)}
+
+    def resolve(name: str) -> object:
+        if name == "fleet":
+            raise NotJudged("alone")
+        return context[name]
+
+    mine = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]
+    return {check.id: judge(check, resolve, node.name) for check in mine if profile.includes(check.tier)}
+
+
+class _Facts:
+    """What `baseline_of` asks of a node's facts."""
+
+    def __init__(self, known: Mapping[str, object]) -> None:
+        self._known = known
+
+    def get(self, name: str) -> object:
+        return self._known[name]
+
+
+def _devices(gpus: Gpus) -> tuple[PciDevice, ...]:
+    found = []
+    for gpu in gpus.devices:
+        slot = _device(f"00{gpu.index:02x}:ff:00.0", 0x060400, 0x8086, 0x352A, (16, 16), _speeds(gpu)[1:2] * 2, "")
+        vendor, number = ("10de", "0000") if isinstance(gpu.pci_id, Unknown) else gpu.pci_id.split(":")
+        links = (gpu.link_width, gpu.link_width_max)
+        ids = (0x030200, 0x10DE if vendor != "10de" else int(vendor, 16), int(number, 16))
+        now, _, own = _speeds(gpu)
+        found += [slot, _device(str(gpu.address), *ids, links, (now, own), slot.address)]
+    return tuple(found)
+
+
+def _speeds(gpu: Gpu) -> tuple[Known[float], Known[float], Known[float]]:
+    """GT/s now, of the slot, and of the GPU itself where nvidia-smi tells it apart from the slot."""
+    own = gpu.link_gen_max if isinstance(gpu.link_gen_gpu_max, Unknown) else gpu.link_gen_gpu_max
+    now, slot, best = (gen if isinstance(gen, Unknown) else GTS[gen] for gen in (gpu.link_gen, gpu.link_gen_max, own))
+    return now, slot, best
+
+
+def _device(
+    address: str,
+    class_code: int,
+    vendor: int,
+    number: int,
+    widths: tuple[Known[int], Known[int]],
+    speeds: tuple[Known[float], ...],
+    parent: str,
+) -> PciDevice:
+    return PciDevice(
+        address=address,
+        class_code=class_code,
+        vendor=vendor,
+        device=number,
+        subsystem=NOT_SHOWN,
+        revision=0xA1,
+        width=widths[0],
+        width_max=widths[1],
+        speed_gts=speeds[0],
+        speed_max_gts=speeds[1],
+        numa_node=NOT_SHOWN,
+        power_state="D0",
+        driver="nvidia" if class_code >> 16 == 3 else "pcieport",
+        parent=parent,
+        answers=True,
+        aer=NO_AER,
+    )
+
+
+def _driver(gpus: Gpus) -> Driver:
+    entries = tuple(
+        DriverGpu(str(gpu.address), gpu.name, gpu.uuid, gpu.vbios, gpu.gsp_firmware, excluded=False)
+        for gpu in gpus.devices
+    )
+    return Driver(
+        loaded=True,
+        version=gpus.driver_version,
+        open_kernel_module=NOT_SHOWN,
+        parameters={},
+        gpus=entries,
+        device_nodes={f"nvidia{gpu.index}": "ok" for gpu in gpus.devices},
+    )
