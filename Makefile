@@ -10,7 +10,8 @@ demo: .venv/installed
 test: .venv/test-installed
 	tests/system_packages.sh
 	$(MAKE) lint
-	$(BIN)/python -m pytest tests -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 2 --dist loadfile
+	$(BIN)/python -m pytest tests/endtoend
 
 lint: .venv/test-installed
 	$(BIN)/ruff check .

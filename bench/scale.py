@@ -1,4 +1,4 @@
-"""How long a run over many recorded nodes takes, and what it writes: python bench/scale.py [NODES] [PYTEST ARGUMENTS]."""
+"""How long a run over recorded nodes takes, and what it writes: python bench/scale.py [NODES] [PYTEST ARGUMENTS]."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
 from nodegate.rules import bandwidth_lines, flaps, gpu_faults, line_faults, switch_faults
 from nodegate.rules.log_time import Moment, shown, times
@@ -37,7 +38,7 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
         verdicts.unknown(subject=subject, what="how far back it reaches", reason=since)
     elif isinstance(boot, Unknown):
         verdicts.unknown(subject=subject, what="the start of this boot", reason=boot)
-    elif since > boot + gpu_faults.INCIDENT_S:
+    elif since > boot + INCIDENT_S:
         message = f"reaches back to {shown(since)} only; the boot was at {shown(boot)}: nothing is known before"
         verdicts.found(Verdict.WARN, subject=subject, message=message, remedy=keep)
     else:
@@ -62,7 +63,7 @@ def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pro
             message=f"{fault.message}{f' ({remark})' if remark else ''}",
             remedy=fault.action,
             metric=f"Xid {fault.rule.code}",
-            value=len(fault.events),
+            value=fault.count,
             unit="lines",
         )
     gpu_faults.tell_unparsed(gpu_events(kernel_log.lines), "Xid", verdicts)

@@ -18,8 +18,9 @@ from nodegate.judge.verdicts import Verdicts
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
+    from nodegate.facts import NodeFacts
     from nodegate.judge.baseline import Baselines
     from nodegate.judge.verdict import Record
     from nodegate.judge.waivers import Waivers
@@ -33,19 +34,24 @@ NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 
 @dataclass(frozen=True)
 class Traits:
-    """What a node is, kept after its facts are gone: for the fleet's comparison and the report."""
+    """What a node is, kept after its facts are gone: for the fleet's comparison and the report.
+
+    `busy` says who works on it; empty when nobody is seen.
+    """
 
     platform: str
     characteristics: Mapping[str, Known[str]]
     serials: Mapping[str, str]
+    busy: str
 
 
 @dataclass
 class Acceptance:
     """The judging of one run. `folder` is opened when the first node is measured; until then nothing is written.
 
-    `plan` says which checks each node must pass. With `attached`, another process measures, and this one waits for
-    its evidence (a pytest-xdist worker).
+    `asked` says by their ids which checks each node must pass, `checks` holds them. The controller of pytest-xdist
+    judges nothing and has no checks. With `attached`, another process measures, and this one waits for its evidence
+    (a pytest-xdist worker).
     """
 
     nodes: Mapping[str, Node]
@@ -54,7 +60,8 @@ class Acceptance:
     waivers: Waivers
     folder: RunFolder | None = None
     attached: bool = False
-    plan: dict[str, list[Check]] = field(default_factory=dict)
+    asked: dict[str, list[str]] = field(default_factory=dict)
+    checks: dict[str, Check] = field(default_factory=dict)
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _contexts: OrderedDict[str, Context] = field(default_factory=OrderedDict)
     _traits: dict[str, Traits] = field(default_factory=dict)
@@ -62,18 +69,26 @@ class Acceptance:
     _judged: set[str] = field(default_factory=set)
     _fleet: Fleet | None = None
 
+    def ask(self, check: Check, node: str) -> None:
+        """The node must pass this check."""
+        self.checks[check.id] = check
+        self.asked.setdefault(node, []).append(check.id)
+
     def record(self, check: Check, node: str) -> Record:
         """What a check says of a node. The first question judges all checks of the node: its facts are read once."""
         if (node, check.id) not in self._records:
             self.judge_node(node)
-            self._judge_all(node, [check, *(each for each in self.plan.get(node, ()) if _compares(each))])
+            self._judge_all(node, [check, *(each for each in self._checks_of(node) if _compares(each))])
         return self._records[node, check.id]
 
     def judge_node(self, name: str) -> None:
-        """Judge every planned check of a node that needs no other node; once."""
+        """Judge every check of a node that needs no other node; once."""
         if name not in self._judged:
             self._judged.add(name)
-            self._judge_all(name, [check for check in self.plan.get(name, ()) if not _compares(check)])
+            self._judge_all(name, [check for check in self._checks_of(name) if not _compares(check)])
+
+    def _checks_of(self, name: str) -> list[Check]:
+        return [self.checks[check] for check in self.asked.get(name, ())]
 
     def _judge_all(self, name: str, checks: list[Check]) -> None:
         context = self._context(name)
@@ -94,18 +109,14 @@ class Acceptance:
         return self._traits.get(name)
 
     def fleet(self) -> Fleet:
-        """The characteristics of every node of the run, for comparison."""
+        """The characteristics of every node that this run measures, for comparison."""
         if self._fleet is None:
-            for name in self.nodes_of_plan():
+            for name in self.asked:
                 if name not in self._traits:
                     self._context(name)
             known = {name: (traits.platform, traits.characteristics) for name, traits in self._traits.items()}
             self._fleet = Fleet(known)
         return self._fleet
-
-    def nodes_of_plan(self) -> Iterable[str]:
-        """The nodes that this run measures."""
-        return self.plan or self.nodes
 
     def _judge(self, check: Check, context: Context) -> Record:
         reason = self._left_alone(context)
@@ -122,8 +133,8 @@ class Acceptance:
             return ""
         if isinstance(context.missing, Busy):
             return f"busy: {context.missing.reason}"
-        reason = busy_reason(context.facts) if context.facts else ""
-        return f"busy: {reason}" if reason else ""
+        traits = self._traits.get(context.node.name)
+        return f"busy: {traits.busy}" if traits and traits.busy else ""
 
     def _context(self, name: str) -> Context:
         known = self._contexts.pop(name, None)
@@ -135,10 +146,13 @@ class Acceptance:
                 profile=self.profile,
                 fleet=self.fleet,
             )
+            if known.facts is not None and name not in self._traits:
+                try:
+                    self._traits[name] = _traits(known, known.facts)
+                except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
+                    known.give_up(fault)
             if isinstance(known.missing, Unreachable):
                 self._unreachable[name] = known.missing.reason
-            if known.facts is not None and name not in self._traits:
-                self._traits[name] = Traits(known.baseline.platform, characteristics(known.facts), serials(known.facts))
         self._contexts[name] = known
         while len(self._contexts) > CONTEXTS_KEPT:
             self._contexts.popitem(last=False)
@@ -150,6 +164,10 @@ class Acceptance:
             error = CannotMeasure("this node was not measured before the run ended", next_step=NO_EVIDENCE_STEP)
             return Evidence(name, "facts", 0.0, 0.0, error=error)
         return evidence
+
+
+def _traits(known: Context, facts: NodeFacts) -> Traits:
+    return Traits(known.baseline.platform, characteristics(facts), serials(facts), busy_reason(facts))
 
 
 def _compares(check: Check) -> bool:
@@ -165,7 +183,7 @@ def with_evidence(record: Record) -> Record:
 def wait_for_evidence(folder: RunFolder | None, name: str) -> Evidence | None:
     """The evidence that another process brings; None when it has ended without."""
     while folder is not None:
-        ended = folder.is_complete  # before the look, so that what came last is not missed
+        ended = folder.is_measured  # before the look, so that what came last is not missed
         evidence = folder.read_evidence(name)
         if evidence is not None or ended:
             return evidence

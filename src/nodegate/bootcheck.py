@@ -21,6 +21,7 @@ from nodegate.judge.run import judge
 from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.report.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -149,5 +150,5 @@ def _no_fleet() -> Fleet:
 
 
 def _line(text: str) -> str:
-    flat = " ".join(text.split())
+    flat = visible(" ".join(text.split()))
     return flat if len(flat) <= LINE_LENGTH else flat[: LINE_LENGTH - 3] + "..."

@@ -6,10 +6,10 @@ import queue
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure
+from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.evidence import FACTS, Evidence, RunFolder, parse_evidence
 from nodegate.transport.replay import ReplaySession
 from nodegate.transport.session import Busy as Held
@@ -47,38 +47,54 @@ class Campaign:
 
     def __init__(self, plan: Plan, folder: RunFolder, connect: Connect, progress: Progress) -> None:
         self._plan, self._folder, self._connect, self._progress = plan, folder, connect, progress
-        self._arrived: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._arrived: queue.SimpleQueue[str | UsageError] = queue.SimpleQueue()
+        self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
         self._sessions: set[Session] = set()
         self._guard = threading.Lock()
         self._cancelled = threading.Event()
         self._left = len(plan.nodes)
-        workers = max(1, min(plan.nodes_at_once, len(plan.nodes)))
-        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="campaign")
+        self._kept: frozenset[str] = frozenset()
+        self.trouble = ""  # why the evidence cannot be kept; empty: it can
 
     def start(self) -> None:
-        """Begin with every node of the plan at once, as far as the threads go."""
+        """Begin with every node of the plan at once, as far as the threads go.
+
+        Raises:
+            UsageError: the run folder cannot be written.
+        """
+        self._kept = self._good_evidence() if self._plan.keep else frozenset()
+        self._folder.measuring()
         self._progress.stage(FACTS, len(self._plan.nodes))
         for node in self._plan.nodes:
-            self._threads.submit(self._measure_and_keep, node)
+            self._to_do.put(node)
+        # Not a pool's threads: Python waits for those at its end, and one that connects takes its time to give up.
+        for number in range(max(1, min(self._plan.nodes_at_once, len(self._plan.nodes)))):
+            threading.Thread(target=self._work, name=f"campaign-{number}", daemon=True).start()
 
     def arrivals(self) -> Iterator[str]:
         """The names of the nodes in the order in which their evidence comes in; ends when all is in.
 
         May be interrupted by Ctrl-C at any time.
+
+        Raises:
+            UsageError: the evidence cannot be kept, so the run cannot go on.
         """
         for _ in self._plan.nodes:
             while True:
                 try:
-                    yield self._arrived.get(timeout=WAIT_SLICE_S)
-                    break
+                    arrived = self._arrived.get(timeout=WAIT_SLICE_S)
                 except queue.Empty:
                     if self._cancelled.is_set():
                         return
+                    continue
+                if isinstance(arrived, UsageError):
+                    raise arrived
+                yield arrived
+                break
 
     def cancel(self) -> None:
         """End everything that runs on any node, then come back. May be called twice."""
         self._cancelled.set()
-        self._threads.shutdown(wait=False, cancel_futures=True)
         with self._guard:
             left_open = list(self._sessions)
         if left_open:  # all at once: a node that does not answer takes seconds to give up
@@ -87,23 +103,63 @@ class Campaign:
         self._finish()
 
     def _finish(self) -> None:
-        self._folder.mark_complete()
+        self._folder.measured()
         self._progress.done()
-        self._threads.shutdown(wait=False)
 
-    def _measure_and_keep(self, node: Node) -> None:
-        evidence = self._folder.read_evidence(node.name) if self._plan.keep else None
-        if evidence is None or evidence.error:
-            evidence = self._measure(node)
-            if self._cancelled.is_set():
+    def _work(self) -> None:
+        while not self._cancelled.is_set():
+            try:
+                node = self._to_do.get_nowait()
+            except queue.Empty:
                 return
-            self._folder.write_evidence(evidence)
-        self._progress.node_done(failed=evidence.error is not None)
+            try:
+                failed = self._measure_and_keep(node)
+            except UsageError as said:
+                self.trouble = str(said)
+                self._cancelled.set()
+                self._arrived.put(said)
+                self._finish()
+                return
+            self._one_done(node, failed=failed)
+
+    def _good_evidence(self) -> frozenset[str]:
+        """The nodes that need not be measured again. Other evidence goes, so that nobody takes it for the new one."""
+        good = set()
+        for node in self._plan.nodes:
+            evidence = self._folder.read_evidence(node.name)
+            if evidence is not None and evidence.error:
+                self._folder.drop_evidence(node.name)
+            elif evidence is not None:
+                good.add(node.name)
+        return frozenset(good)
+
+    def _one_done(self, node: Node, *, failed: bool) -> None:
+        self._progress.node_done(failed=failed)
         with self._guard:
             self._left -= 1
-        if self._left == 0:
+            left = self._left
+        if left == 0:
             self._finish()
         self._arrived.put(node.name)
+
+    def _measure_and_keep(self, node: Node) -> bool:
+        """Whether the node could not be measured.
+
+        Raises:
+            UsageError: the evidence cannot be kept.
+        """
+        if node.name in self._kept:
+            return False
+        evidence = self._measure(node)
+        if self._cancelled.is_set():
+            return True
+        try:
+            self._folder.write_evidence(evidence)
+        except (ValueError, RecursionError) as fault:
+            error = CannotMeasure(f"what the node sent cannot be kept: {fault}", next_step="see what it sends")
+            evidence = replace(evidence, document=None, error=error)
+            self._folder.write_evidence(evidence)
+        return evidence.error is not None
 
     def _measure(self, node: Node) -> Evidence:
         started, clock = time.time(), time.monotonic()
@@ -125,9 +181,11 @@ class Campaign:
 
         clock = time.monotonic()
         session = self._connect(node)
-        with self._guard:
-            self._sessions.add(session)
         try:
+            with self._guard:
+                self._sessions.add(session)
+            if self._cancelled.is_set():  # after it is listed: from here on, cancel() closes it
+                raise CannotMeasure("the run was ended", next_step="go on with --resume")
             self._lock(session)
             document = collect(session, timeout_s=FACTS_TIMEOUT_S, as_root=node.connection.become)
         finally:

@@ -1,8 +1,10 @@
-"""The command line beside pytest: `nodegate bootcheck`, `doctor`, `demo`."""
+"""The command line beside pytest: `nodegate bootcheck`, `doctor`, `demo` and so on; see `nodegate --help`."""
 
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,9 +18,11 @@ CANNOT_TELL = 2
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code."""
+    """Run a command; returns its exit code. A fault of ours is 2: Python's own 1 would be a verdict on the node."""
     parser = _parser()
     asked = parser.parse_args(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         return int(asked.command(asked))
     except UsageError as said:
@@ -26,6 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return CANNOT_TELL
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:
+        _nobody_reads()
+        return CANNOT_TELL
+    except Exception as fault:  # noqa: BLE001 - as the docstring says
+        print(f"nodegate failed ({type(fault).__name__}: {fault}): please report this", file=sys.stderr)
+        return CANNOT_TELL
+
+
+def _nobody_reads() -> None:
+    """The reader of standard output has gone: leave nothing for Python to fail on at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -41,6 +56,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_bootcheck(commands)
     _add_doctor(commands)
     _add_demo(commands)
+    _add_init(commands)
+    _add_report(commands)
+    _add_triage(commands)
+    _add_watch(commands)
     return parser
 
 
@@ -60,7 +79,10 @@ def _bootcheck(asked: argparse.Namespace) -> int:
 
     expected = {"platform": asked.platform} if asked.platform else {}
     outcome = bootcheck(baselines=asked.baseline, expected=expected)
-    print(outcome.to_json() if asked.json else outcome.line)
+    try:
+        print(outcome.to_json() if asked.json else outcome.line, flush=True)
+    except BrokenPipeError:  # the exit code says it too
+        _nobody_reads()
     return int(outcome.exit)
 
 
@@ -82,8 +104,8 @@ def _doctor(asked: argparse.Namespace) -> int:
     nodes = read.select(asked.nodes) if asked.nodes else read.nodes
     options = Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.openssh_config)
     complaints = doctor.examine(nodes, options)
-    for line in doctor.lines(nodes, complaints):
-        print(line)
+    for line in (*(f"note: {note}" for note in read.notes), *doctor.lines(nodes, complaints)):
+        print(line, flush=True)
     return int(any(complaint.blocks for complaint in complaints))
 
 
@@ -99,6 +121,66 @@ def _demo(asked: argparse.Namespace) -> int:
     from nodegate.demo.show import show  # noqa: PLC0415
 
     return show(asked.run_dir)
+
+
+def _add_triage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from nodegate.triage.command import add_arguments  # noqa: PLC0415
+
+    command = commands.add_parser("triage", help="job logs and kernel logs: the first error, its node, what to do")
+    add_arguments(command)
+    command.set_defaults(command=_triage)
+
+
+def _triage(asked: argparse.Namespace) -> int:
+    from nodegate.triage.command import run  # noqa: PLC0415
+
+    return run(asked)
+
+
+def _add_watch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from nodegate.watch.options import add_arguments  # noqa: PLC0415
+
+    command = commands.add_parser(
+        "watch", help="is a training slow or silent? Exit 0 healthy, 1 slow or silent, 2 could not tell"
+    )
+    add_arguments(command)
+    command.set_defaults(command=_watch)
+
+
+def _watch(asked: argparse.Namespace) -> int:
+    from nodegate.watch.command import watch  # noqa: PLC0415
+    from nodegate.watch.options import from_arguments  # noqa: PLC0415
+
+    return watch(from_arguments(asked))
+
+
+def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("init", help="a site folder to start from: inventory, baseline, a check of your own")
+    command.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
+    command.set_defaults(command=_init)
+
+
+def _init(asked: argparse.Namespace) -> int:
+    from nodegate.site.make import make  # noqa: PLC0415
+
+    make(asked.folder)
+    print(f"cd {asked.folder}  # write your nodes into hosts.yaml, then: pytest --inventory hosts.yaml")
+    return 0
+
+
+def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("report", help="the reports of a run again, or a copy without serials and names")
+    command.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    command.add_argument("--redact", action="store_true", help="leave out serials, addresses and user names")
+    command.add_argument("--to", type=Path, metavar="DIR", help="where to (default: RUN; RUN-redacted with --redact)")
+    command.set_defaults(command=_report)
+
+
+def _report(asked: argparse.Namespace) -> int:
+    from nodegate.report.again import again  # noqa: PLC0415
+
+    print(again(asked.run, redacted=asked.redact, to=asked.to) / "report.html")
+    return 0
 
 
 if __name__ == "__main__":

@@ -6,21 +6,29 @@ import getpass
 import os
 import platform
 import shlex
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib import metadata
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import UsageError
+from nodegate.inventory import patterns
+from nodegate.inventory.names import check_node_name
 from nodegate.node import Connection, Node
+from nodegate.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
 
+    from nodegate.evidence import RunFolder
     from nodegate.report.model import Run
+    from nodegate.settings import Settings
 
 SCHEMA = "nodegate.run/1"
+RUN_FILE = "run.json"
 LIBRARIES = ("pytest", "pytest-xdist", "paramiko", "nvidia-ml-py", "jinja2", "pandas", "pyyaml")
+
+_T = TypeVar("_T")
 
 
 def suite_version() -> str:
@@ -50,9 +58,19 @@ def command_line(arguments: Sequence[str]) -> str:
     return shlex.join(["pytest", *arguments])
 
 
-def run_to_json(run: Run, nodes: Iterable[Node]) -> dict[str, object]:
-    """run.json: the conditions, and the nodes."""
-    return {"schema": SCHEMA, **asdict(run), "nodes": _nodes_to_json(nodes)}
+def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str, object]:
+    """run.json: the conditions, the nodes, and what was asked for, so that --resume can ask for it again."""
+    return {
+        "schema": SCHEMA,
+        **asdict(run),
+        "asked": {"inventory": [_from_anywhere(each) for each in settings.inventory], "nodes": settings.nodes},
+        "nodes": _nodes_to_json(nodes),
+    }
+
+
+def _from_anywhere(source: str) -> str:
+    """A value of --inventory, readable from another working folder too."""
+    return str(Path(source).absolute()) if os.path.lexists(source) else source
 
 
 def _nodes_to_json(nodes: Iterable[Node]) -> list[dict[str, object]]:
@@ -70,31 +88,80 @@ def _nodes_to_json(nodes: Iterable[Node]) -> list[dict[str, object]]:
     ]
 
 
-def nodes_from_json(run: Mapping[str, object], *, file: str, recordings: Path) -> list[Node]:
-    """The nodes of an earlier run, to be judged from its evidence.
+@dataclass(frozen=True)
+class Earlier:
+    """An earlier run as its run.json tells of it. `inventory` and `pattern` are what was asked for then."""
+
+    file: str
+    profile: Profile
+    inventory: tuple[str, ...]
+    pattern: str
+    nodes: tuple[Node, ...]
+
+    def select(self, pattern: str) -> tuple[Node, ...]:
+        """The nodes of a --nodes pattern; all for an empty one.
+
+        Raises:
+            UsageError: nothing matches.
+        """
+        if not pattern:
+            return self.nodes
+        groups: dict[str, tuple[str, ...]] = {"all": tuple(node.name for node in self.nodes)}
+        for node in self.nodes:
+            for group in node.groups:
+                groups[group] = (*groups.get(group, ()), node.name)
+        chosen = set(patterns.select(pattern, groups["all"], groups))
+        return tuple(node for node in self.nodes if node.name in chosen)
+
+
+def read_earlier(folder: RunFolder) -> Earlier:
+    """What an earlier run was, its nodes ready to be judged from its evidence.
 
     Raises:
-        UsageError: run.json lists no nodes.
+        UsageError: its run.json is not what a run of nodegate writes.
     """
-    entries = run.get("nodes")
-    if not isinstance(entries, list):
-        raise UsageError("lists no nodes", file=file, hint="this is no run of nodegate")
-    nodes = []
-    for entry in entries:
-        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise UsageError("a node of this run has no name", file=file)
-        name = entry["name"]
-        if not name or "/" in name or name.startswith("."):
-            raise UsageError(f"{name[:40]!r} is no node name", file=file)
-        nodes.append(
-            Node(
-                name=name,
-                connection=Connection(
-                    transport="replay", address=str(entry.get("address", "")), recordings=str(recordings)
-                ),
-                groups=tuple(map(str, entry.get("groups", ()))),
-                expected=dict(entry.get("expected", {})),
-                origin=str(entry.get("origin", "")),
-            )
-        )
-    return nodes
+    run, file = folder.read_json(RUN_FILE), str(folder.path / RUN_FILE)
+    entries, asked = _typed(run, "nodes", list, file), run.get("asked", {})
+    inventory = asked.get("inventory", []) if isinstance(asked, dict) else []
+    pattern = asked.get("nodes", "") if isinstance(asked, dict) else ""
+    if not isinstance(pattern, str) or not _texts(inventory):
+        raise UsageError("`asked` is not what a run of nodegate writes", file=file)
+    profile = _typed(run, "profile", str, file)
+    if profile not in set(Profile):
+        raise UsageError(f"{profile[:40]!r} is no profile", file=file)
+    nodes = {node.name: node for node in (_node(entry, file, folder.path / "evidence") for entry in entries)}
+    if len(nodes) < len(entries):
+        raise UsageError("names a node twice", file=file)
+    return Earlier(file, Profile(profile), tuple(inventory), pattern, tuple(nodes.values()))
+
+
+def _node(entry: object, file: str, recordings: Path) -> Node:
+    if not isinstance(entry, dict):
+        raise UsageError("a node is no object", file=file)
+    name, groups = _typed(entry, "name", str, file), entry.get("groups", [])
+    if not _texts(groups):
+        raise UsageError("`groups` of a node is no list of names", file=file)
+    try:
+        check_node_name(name)
+    except UsageError as said:
+        raise UsageError(said.message, file=file) from None
+    return Node(
+        name=name,
+        connection=Connection(
+            transport="replay", address=_typed(entry, "address", str, file, ""), recordings=str(recordings)
+        ),
+        groups=tuple(groups),
+        expected=_typed(entry, "expected", dict, file, {}),
+        origin=_typed(entry, "origin", str, file, ""),
+    )
+
+
+def _typed(entry: Mapping[str, object], key: str, kind: type[_T], file: str, default: _T | None = None) -> _T:
+    value = entry.get(key, default)
+    if not isinstance(value, kind):
+        raise UsageError(f"`{key}` is missing or of the wrong kind", file=file, hint="this is no run of nodegate")
+    return value
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
+from nodegate.report.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -43,7 +44,11 @@ def _complaints(node: Node, options: Options) -> Iterator[Complaint]:
         facts = _ask(node, options)
     except CannotMeasure as said:
         kind = said.kind if isinstance(said, Unreachable) else "not measured"
-        yield Complaint(node.name, f"{kind}: {said.reason}", said.next_step, blocks=True)
+        yield Complaint(node.name, f"{kind}: {said.reason.removeprefix(f'{node.name}: ')}", said.next_step, blocks=True)
+        return
+    except Exception as fault:  # noqa: BLE001 - one node's surprise must not hide what the others say
+        what = f"nodegate itself failed ({type(fault).__name__}: {fault})"
+        yield Complaint(node.name, what, "report this as a fault of nodegate", blocks=True)
         return
     yield from complaints_about(node.name, facts)
 
@@ -86,8 +91,8 @@ def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[st
     yield f"{len(nodes) - len(blocked)} of {len(nodes)} nodes can be asked"
     same: dict[tuple[bool, str, str], list[str]] = {}
     for complaint in found:
-        what = complaint.what.replace(complaint.node, "this node")
-        same.setdefault((not complaint.blocks, what, complaint.next_step), []).append(complaint.node)
+        key = (not complaint.blocks, visible(complaint.what), visible(complaint.next_step))
+        same.setdefault(key, []).append(complaint.node)
     for (harmless, what, step), names in sorted(same.items()):
         mark = "note" if harmless else "stop"
         yield f"{mark}: {fold(names)}: {what} - {step}"

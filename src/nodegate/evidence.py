@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import tempfile
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.bounded import read_bounded
 from nodegate.errors import Busy, CannotMeasure, Unreachable, UsageError
 
 if TYPE_CHECKING:
@@ -19,8 +21,11 @@ if TYPE_CHECKING:
 SCHEMA = "nodegate.evidence/1"
 FACTS = "facts"
 MAX_EVIDENCE_BYTES = 4 << 20
+MAX_RUN_BYTES = 32 << 20  # run.json of 1,250 nodes takes half a megabyte
 BUSY = "busy"
-COMPLETE = "complete"  # marks, in the evidence folder, that the campaign has ended
+LONGEST_S = 1e12  # longer than any clock says
+MOST_SAID = 1000  # characters of a reason
+MEASURING = ".measuring"  # no node has such a name. It is taken away at the end, for which a full disk has room too
 
 
 @dataclass(frozen=True)
@@ -49,22 +54,20 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path | None, *, profile: str, started_epoch_s: float) -> RunFolder:
-        """Make the folder; by default reports/<UTC time>-<profile>/ below the working folder, and point `latest` to it.
+        """Make the folder; by default reports/<UTC time>-<profile>/ below the working folder.
 
         Raises:
             UsageError: the folder cannot be made, or already holds a run.
         """
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_epoch_s))
         try:
-            chosen = _fresh(Path("reports") / f"{stamp}-{profile}") if path is None else path
+            chosen = _new(Path("reports") / f"{stamp}-{profile}") if path is None else path
             chosen.mkdir(parents=True, exist_ok=True)
-            if (chosen / "results.jsonl").exists():
+            if any((chosen / name).exists() for name in ("run.json", "results.jsonl", "evidence")):
                 raise UsageError(
                     "this folder already holds a run", file=str(chosen), hint="name another, or --resume it"
                 )
-            (chosen / "evidence").mkdir(exist_ok=True)
-            if path is None:
-                _point_latest(chosen)
+            (chosen / "evidence").mkdir()
         except OSError as broken:
             raise UsageError(f"cannot make the run folder: {broken.strerror}", file=str(path or "reports")) from broken
         return cls(chosen)
@@ -80,9 +83,28 @@ class RunFolder:
             raise UsageError("this is no run folder: it has no evidence/", file=str(path), hint="name one of reports/")
         return cls(path)
 
+    def hold(self) -> None:
+        """Keep other runs out of this folder until this process ends.
+
+        Raises:
+            UsageError: another run works in it.
+        """
+        try:
+            self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            hint = "wait for it to end"
+            raise UsageError("another run works in this folder", file=str(self.path), hint=hint) from None
+        except OSError:  # a file system without locks: then the user must know
+            return
+
     def write_json(self, name: str, value: object) -> None:
-        """Write a JSON file of the run's own, whole or not at all."""
-        write_whole(self.path / name, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
+        """Write a JSON file of the run's own, whole or not at all.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        self._write(self.path / name, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
     def read_json(self, name: str) -> dict[str, object]:
         """Read a JSON file of the run's own.
@@ -92,9 +114,14 @@ class RunFolder:
         """
         file = self.path / name
         try:
-            value = json.loads(file.read_text())
-        except (OSError, ValueError) as broken:
-            raise UsageError(f"cannot be read: {broken}", file=str(file)) from broken
+            raw = read_bounded(file, MAX_RUN_BYTES)
+            if len(raw) > MAX_RUN_BYTES:
+                raise UsageError(f"is larger than {MAX_RUN_BYTES >> 20} MiB", file=str(file))
+            value = json.loads(raw)
+        except OSError as broken:
+            raise UsageError(f"cannot be read: {broken.strerror}", file=str(file)) from broken
+        except (ValueError, RecursionError) as broken:
+            raise UsageError(f"is no JSON: {broken}", file=str(file)) from broken
         if not isinstance(value, dict):
             raise UsageError("is no JSON object", file=str(file))
         return value
@@ -104,7 +131,13 @@ class RunFolder:
         return self.path / "evidence" / node / f"{measurement}.json"
 
     def write_evidence(self, evidence: Evidence) -> None:
-        """Keep what a measurement brought, whole or not at all."""
+        """Keep what a measurement brought, whole or not at all.
+
+        Raises:
+            UsageError: it cannot be written.
+            ValueError: it cannot be said in JSON.
+            RecursionError: it nests too deep.
+        """
         value: dict[str, object] = {
             "schema": SCHEMA,
             "node": evidence.node,
@@ -118,28 +151,79 @@ class RunFolder:
             value["received_epoch_s"] = round(evidence.received_epoch_s, 6)
             value["round_trip_s"] = round(evidence.round_trip_s, 6)
             value["document"] = evidence.document
-        file = self.evidence_file(evidence.node, evidence.measurement)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file, json.dumps(value, ensure_ascii=False, separators=(",", ":")))
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+        self._write(self.evidence_file(evidence.node, evidence.measurement), text)
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
-        """The evidence of an earlier measurement; None when there is none yet."""
+        """The evidence of an earlier measurement; None when there is none yet.
+
+        What cannot be read is evidence of nothing: an error that names the file.
+        """
         file = self.evidence_file(node, measurement)
         try:
-            with file.open("rb") as stream:
-                raw = stream.read(MAX_EVIDENCE_BYTES + 1)
+            raw = read_bounded(file, MAX_EVIDENCE_BYTES)
         except FileNotFoundError:
             return None
+        except OSError as broken:
+            return _unreadable(node, measurement, f"{file} cannot be read: {broken.strerror}")
         return parse_evidence(raw, node=node, measurement=measurement, file=str(file))
 
-    def mark_complete(self) -> None:
+    def drop_evidence(self, node: str, measurement: str = FACTS) -> None:
+        """Forget a measurement.
+
+        Raises:
+            UsageError: it cannot be taken away.
+        """
+        file = self.evidence_file(node, measurement)
+        try:
+            file.unlink()
+        except OSError as broken:
+            hint = "move it out of the way"
+            raise UsageError(f"cannot be measured again: {broken.strerror}", file=str(file), hint=hint) from broken
+
+    def measuring(self) -> None:
+        """Say that evidence is still to come, to the processes that wait for it.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        self._write(self.path / "evidence" / MEASURING, "")
+
+    def measured(self) -> None:
         """Say that no more evidence will come."""
-        (self.path / "evidence" / COMPLETE).touch()
+        with contextlib.suppress(OSError):  # gone with its folder, perhaps, which says the same
+            (self.path / "evidence" / MEASURING).unlink()
 
     @property
-    def is_complete(self) -> bool:
-        """Whether the campaign that fills this folder has ended."""
-        return (self.path / "evidence" / COMPLETE).exists()
+    def is_measured(self) -> bool:
+        """Whether no more evidence will come."""
+        return not (self.path / "evidence" / MEASURING).exists()
+
+    def discard(self) -> None:
+        """Take the folder away again, with what every run writes first; what anybody else put there stays."""
+        with contextlib.suppress(OSError):
+            for name in ("run.json", "results.jsonl"):
+                (self.path / name).unlink(missing_ok=True)
+            (self.path / "evidence").rmdir()
+            self.path.rmdir()
+
+    def point_latest(self) -> None:
+        """Let `latest`, beside this folder, point to it."""
+        temporary = self.path.parent / f".latest.{os.getpid()}"
+        with contextlib.suppress(OSError):  # a file system without links: the folder's own name still says it
+            temporary.symlink_to(self.path.name)
+            try:
+                os.replace(temporary, self.path.parent / "latest")  # noqa: PTH105
+            finally:
+                temporary.unlink(missing_ok=True)
+
+    def _write(self, file: Path, text: str) -> None:
+        try:
+            file.parent.mkdir(exist_ok=True)
+            write_whole(file, text)
+        except OSError as broken:
+            hint = "make room or mend the folder, then go on with --resume"
+            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=hint) from broken
 
 
 def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evidence:
@@ -147,19 +231,14 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
 
     What cannot be read is evidence of nothing: an error that names the file.
     """
-    broken = ""
-    value: object = None
     if len(raw) > MAX_EVIDENCE_BYTES:
-        broken = f"is larger than {MAX_EVIDENCE_BYTES >> 20} MiB"
-    else:
-        try:
-            value = json.loads(raw)
-        except (ValueError, RecursionError) as fault:
-            broken = f"is no JSON: {fault}"
+        return _unreadable(node, measurement, f"{file} is larger than {MAX_EVIDENCE_BYTES >> 20} MiB")
+    try:
+        value = json.loads(raw)
+    except (ValueError, RecursionError) as fault:
+        return _unreadable(node, measurement, f"{file} is no JSON: {fault}")
     if not isinstance(value, dict):
-        broken = broken or "holds no JSON object"
-        error = CannotMeasure(f"the evidence {file} {broken}", next_step="measure this node again")
-        return Evidence(node, measurement, 0.0, 0.0, error=error)
+        return _unreadable(node, measurement, f"{file} holds no JSON object")
     if value.get("schema") != SCHEMA:
         return Evidence(
             node, measurement, _number(value.get("epoch_s")), _number(value.get("duration_s")), document=value
@@ -172,22 +251,29 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
     return Evidence(node, measurement, started, lasted, error=_error(said if isinstance(said, dict) else {}))
 
 
+def _unreadable(node: str, measurement: str, why: str) -> Evidence:
+    error = CannotMeasure(f"the evidence {why}", next_step="measure this node again")
+    return Evidence(node, measurement, 0.0, 0.0, error=error)
+
+
 def _said(error: CannotMeasure) -> dict[str, str]:
     kind = error.kind if isinstance(error, Unreachable) else BUSY if isinstance(error, Busy) else ""
     return {"kind": kind, "reason": error.reason, "next_step": error.next_step}
 
 
 def _error(said: Mapping[str, object]) -> CannotMeasure:
-    reason = str(said.get("reason", "the evidence holds neither a document nor an error"))
-    step = str(said.get("next_step", "measure this node again"))
-    kind = str(said.get("kind", ""))
+    reason = str(said.get("reason", "the evidence holds neither a document nor an error"))[:MOST_SAID]
+    step = str(said.get("next_step", "measure this node again"))[:MOST_SAID]
+    kind = str(said.get("kind", ""))[:MOST_SAID]
     if kind == BUSY:
         return Busy(reason, next_step=step)
     return Unreachable(kind, reason, next_step=step) if kind else CannotMeasure(reason, next_step=step)
 
 
 def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    """The number of seconds; 0 for what is none, as where nobody knows."""
+    known = isinstance(value, (int, float)) and abs(value) < LONGEST_S  # not for nan
+    return float(value) if known else 0.0  # type: ignore[arg-type]
 
 
 def write_whole(file: Path, text: str) -> None:
@@ -203,18 +289,13 @@ def write_whole(file: Path, text: str) -> None:
         raise
 
 
-def _fresh(path: Path) -> Path:
-    """The path, or with -2, -3 ... where runs start within one second."""
+def _new(path: Path) -> Path:
+    """A folder that nobody else made: -2, -3 ... are added where runs start within one second."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     count, chosen = 1, path
-    while chosen.exists():
+    while True:
+        with contextlib.suppress(FileExistsError):
+            chosen.mkdir()
+            return chosen
         count += 1
         chosen = path.with_name(f"{path.name}-{count}")
-    return chosen
-
-
-def _point_latest(folder: Path) -> None:
-    link = folder.parent / "latest"
-    temporary = folder.parent / f".latest.{os.getpid()}"
-    with contextlib.suppress(OSError):  # a file system without links: the folder's own name still says it
-        temporary.symlink_to(folder.name)
-        os.replace(temporary, link)  # noqa: PTH105

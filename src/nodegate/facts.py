@@ -6,6 +6,7 @@ that asks for it, never `pass`.
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -86,13 +87,15 @@ class NodeFacts:
         """A fact by its name.
 
         Raises:
-            CannotMeasure: the node could not give it, or sent something that is not it.
+            CannotMeasure: the node could not give it, or sent something that is not it; or a parser of ours broke.
         """
         if name not in self._parsed:
             try:
                 self._parsed[name] = read(name, self.document)
             except CannotMeasure as why:
                 self._parsed[name] = why
+            except Exception as fault:  # noqa: BLE001 - costs this fact of this node, not the run
+                self._parsed[name] = _own_fault(name, fault)
         found = self._parsed[name]
         if isinstance(found, CannotMeasure):
             raise CannotMeasure(found.reason, next_step=found.next_step)
@@ -173,6 +176,15 @@ class NodeFacts:
     def kernel_log(self) -> KernelLog:
         """Kernel messages with their time."""
         return self._typed("kernel_log", KernelLog)
+
+
+def _own_fault(name: str, fault: Exception) -> CannotMeasure:
+    frames = traceback.extract_tb(fault.__traceback__)
+    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    return CannotMeasure(
+        f"nodegate itself failed on fact {name} ({type(fault).__name__}: {fault}{place})",
+        next_step="report this as a fault of nodegate, with the node's evidence file",
+    )
 
 
 def _plain(name: str, section: str, parse: Callable[[object], object]) -> FactSource:

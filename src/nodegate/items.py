@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.errors import NotJudged
+from nodegate.judge.run import record_of, refusal
 from nodegate.judge.verdict import Record, Verdict
+from nodegate.judge.verdicts import Verdicts
 from nodegate.report.jsonl import to_json
 
 if TYPE_CHECKING:
@@ -30,9 +33,11 @@ class CheckItem(pytest.Item):
     @classmethod
     def of(cls, module: pytest.Collector, function: str, check: Check, node: str) -> CheckItem:
         """The item `function[node]` of a check module."""
-        name = f"{function}[{node}]"
+        name, path = f"{function}[{node}]", module.path
+        # A file outside the rootdir has only half an id, or none: two checks would be one to --lf and pytest-xdist.
+        file = module.nodeid if path.is_relative_to(module.config.rootpath) else f"{path.parent.name}/{path.name}"
         # The id as text: pytest 9.2 takes it apart into name and parameter, without which --lf would not know it again.
-        item: CheckItem = cls.from_parent(module, name=name, nodeid=f"{module.nodeid}::{name}")
+        item: CheckItem = cls.from_parent(module, name=name, nodeid=f"{file}::{name}")
         item.check, item.node_name = check, node
         marks = getattr(check.function, "pytestmark", ())
         item.own_markers.extend(marks)
@@ -58,6 +63,9 @@ class CheckItem(pytest.Item):
     def tell(self, report: pytest.TestReport) -> None:
         """Put the record into the report that says the verdict: it is how the controller of pytest-xdist gets it."""
         says = report.when == "call" or (report.when == "setup" and not report.passed)
+        if says and self.record is None and report.skipped:  # by a mark of pytest's, before we were asked
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
+            self.record = record_of(self.check, self.node_name, Verdicts(), refusal(NotJudged(reason), subject=""))
         if says and self.record is not None:
             report.nodegate = to_json(self.record)  # type: ignore[attr-defined]
 

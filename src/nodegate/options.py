@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 RIVAL = "pytest-ansible"  # defines --inventory too; two definitions stop pytest before it starts
 
+_NEED_NODES = ("nodes", "run_dir")  # options that nobody writes into a pytest.ini: without nodes they are a slip
+
 
 def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Define the options, unless pytest-ansible is there and nobody asks for ours."""
@@ -30,7 +32,8 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
 
     option("--inventory", action="append", default=[], metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
     option("--nodes", default="", metavar="PATTERN", help="a part of them: gpu[001-128], gpu:!gpu005:&rack1, a group")
-    option("--profile", default="delivery", choices=[each.value for each in Profile], help="which checks, how deep")
+    profiles = [each.value for each in Profile]
+    option("--profile", default=None, choices=profiles, help="which checks, how deep (default: delivery)")
     option("--baseline", action="append", default=[], metavar="FILE", help="more baselines; later ones win; repeatable")
     option(
         "--run-dir", default=None, metavar="DIR", help="where the run folder goes (default: reports/<time>-<profile>)"
@@ -60,6 +63,10 @@ def settings(config: pytest.Config) -> Settings:
 
     if given("inventory") is None:
         return Settings()
+    active = given("inventory") or given("replay") or given("resume")
+    idle = [name for name in _NEED_NODES if given(name) and not active]
+    if idle:
+        raise pytest.UsageError(f"--{idle[0].replace('_', '-')} is for a run over nodes: say --inventory FILE too")
     if given("replay") and given("resume"):
         raise pytest.UsageError("--replay judges a run again, --resume goes on with it: say one of them")
     if given("resume") and given("run_dir"):
@@ -69,7 +76,7 @@ def settings(config: pytest.Config) -> Settings:
     return Settings(
         inventory=tuple(inventory),
         nodes=str(given("nodes") or ""),
-        profile=Profile(given("profile")),
+        profile=Profile(given("profile")) if given("profile") else None,
         baselines=tuple(Path(each) for each in baselines),
         run_dir=path("run_dir"),
         replay=path("replay"),

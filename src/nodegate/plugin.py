@@ -9,7 +9,7 @@ import pytest
 
 from nodegate import options
 from nodegate.errors import UsageError
-from nodegate.paths import CHECKS, suite_folder
+from nodegate.paths import CHECKS
 
 if TYPE_CHECKING:
     from nodegate.pytest_run import PytestRun
@@ -42,12 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.pluginmanager.hasplugin("xdist"):
         from nodegate.pytest_xdist import XdistRun  # noqa: PLC0415
 
-        config.pluginmanager.register(XdistRun(run), "nodegate.xdist")
+        config.pluginmanager.register(XdistRun(run, config), "nodegate.xdist")
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:
-    """Our checks make no sense without nodes: say so instead of "fixture 'pci' not found"."""
-    is_check = name.startswith("test_") and inspect.isfunction(obj) and collector.path.parent == suite_folder(CHECKS)
-    if is_check and RUN not in collector.config.stash:
-        raise pytest.UsageError("the checks of nodegate need nodes: say --inventory FILE")
+    """Checks make no sense without nodes: say so before pytest says "fixture 'pci' not found".
+
+    Raises:
+        pytest.Collector.CollectError: a check is collected in a run without nodes.
+    """
+    if RUN in collector.config.stash or collector.path.parent.name != CHECKS:
+        return
+    if name.startswith("test_") and inspect.isfunction(obj) and "verdicts" in inspect.signature(obj).parameters:
+        raise pytest.Collector.CollectError(f"{collector.path}: checks of nodegate need nodes: say --inventory FILE")

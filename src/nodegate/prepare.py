@@ -9,16 +9,20 @@ from typing import TYPE_CHECKING
 
 from nodegate import conditions
 from nodegate.acceptance import Acceptance
+from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
-from nodegate.inventory.hostlist import expand
+from nodegate.inventory.hostlist import fold
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
+from nodegate.profile import Profile
 from nodegate.report.model import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
     from typing import TextIO
 
+    from nodegate.conditions import Earlier
     from nodegate.node import Node
     from nodegate.settings import Settings
     from nodegate.transport import Options
@@ -27,11 +31,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that is ready, and the files it rests on."""
+    """A run that is ready, and the files it rests on.
+
+    `settings` are complete: what an earlier run says instead of the command line is in them. `notes` are what the user
+    should know before it starts, a line each.
+    """
 
     acceptance: Acceptance
     inventory: tuple[Source, ...]
     settings: Settings
+    notes: tuple[str, ...] = ()
 
     def connect(self, node: Node) -> Session:
         """A session with a node, as the command line wants it; the node's own variables win.
@@ -63,14 +72,22 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     Raises:
         UsageError: any of them is not as it should be.
     """
-    nodes, sources = _nodes(settings, stdin)
+    folder = settings.resume or settings.replay
+    earlier = conditions.read_earlier(RunFolder.existing(folder)) if folder else None
+    settings = _as_before(settings, earlier)
+    nodes, sources, notes = _nodes(settings, earlier, stdin)
     baselines = Baselines.read(settings.baselines)
     baselines.check_expected(nodes)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)
-    folder = RunFolder.existing(settings.resume) if settings.resume else None
-    acceptance = Acceptance({node.name: node for node in nodes}, settings.profile, baselines, waivers, folder)
-    return Prepared(acceptance, sources, settings)
+    acceptance = Acceptance(
+        {node.name: node for node in nodes},
+        settings.profile or Profile.DELIVERY,
+        baselines,
+        waivers,
+        RunFolder(settings.resume) if settings.resume else None,
+    )
+    return Prepared(acceptance, sources, settings, notes)
 
 
 def attach(settings: Settings, run_dir: Path) -> Prepared:
@@ -79,27 +96,48 @@ def attach(settings: Settings, run_dir: Path) -> Prepared:
     Raises:
         UsageError: the folder holds no run.
     """
-    prepared = prepare(replace(settings, inventory=(), nodes="", replay=run_dir, resume=None))
-    prepared.acceptance.folder = RunFolder.existing(run_dir)
+    prepared = prepare(replace(settings, inventory=(), nodes="", profile=None, replay=run_dir, resume=None))
+    prepared.acceptance.folder = RunFolder(run_dir)
     prepared.acceptance.attached = True
     return prepared
 
 
-def _nodes(settings: Settings, stdin: TextIO | None) -> tuple[list[Node], tuple[Source, ...]]:
-    earlier = settings.replay or (settings.resume if not settings.inventory else None)
-    if not settings.inventory and earlier:
-        run = RunFolder.existing(earlier).read_json("run.json")
-        file = str(earlier / "run.json")
-        nodes = conditions.nodes_from_json(run, file=file, recordings=earlier / "evidence")
-        wanted = set(expand(settings.nodes)) if settings.nodes else {node.name for node in nodes}
-        return [node for node in nodes if node.name in wanted], ()
+def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
+    """The settings, with the earlier run's own word where the command line has none."""
+    if earlier is None:
+        return settings
+    settings = replace(settings, profile=settings.profile or earlier.profile)
+    if not settings.resume:
+        return settings
+    if not settings.inventory and (not earlier.inventory or "-" in earlier.inventory):
+        hint = "a run folder keeps no way into its nodes"
+        raise UsageError("--resume needs the inventory again: say --inventory too", file=earlier.file, hint=hint)
+    return replace(settings, inventory=settings.inventory or earlier.inventory, nodes=settings.nodes or earlier.pattern)
+
+
+def _nodes(
+    settings: Settings, earlier: Earlier | None, stdin: TextIO | None
+) -> tuple[list[Node], tuple[Source, ...], tuple[str, ...]]:
+    """The nodes of the run, the files that name them, and what is to be known of both."""
+    if earlier and not settings.inventory:
+        return list(earlier.select(settings.nodes)), (), ()
     from nodegate import inventory  # noqa: PLC0415
 
     read = inventory.read(settings.inventory, stdin=stdin)
     nodes = list(read.select(settings.nodes) if settings.nodes else read.nodes)
     if settings.replay:
         nodes = [_replayed(node, settings.replay) for node in nodes]
-    return nodes, tuple(Source(source.file, source.sha256) for source in read.sources)
+    notes = [*read.notes, *(_differences(earlier, nodes) if earlier else ())]
+    return nodes, tuple(Source(source.file, source.sha256) for source in read.sources), tuple(notes)
+
+
+def _differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:
+    """Which nodes the earlier run has and this one has not, and the other way round."""
+    before, now = {node.name for node in earlier.nodes}, {node.name for node in nodes}
+    if before - now:
+        yield f"left out, though the run in {earlier.file} has it: {fold(before - now)}"
+    if now - before:
+        yield f"new, the run in {earlier.file} has it not: {fold(now - before)}"
 
 
 def _replayed(node: Node, run: Path) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from typing import TextIO
@@ -11,11 +12,11 @@ REFRESH_EVERY_S = 0.2
 
 
 class Progress:
-    """Counts what is done and says so on a stream of its own."""
+    """Counts what is done and says so on a stream of its own, which it closes. `live`: a live line on a terminal."""
 
-    def __init__(self, stream: TextIO | None) -> None:
+    def __init__(self, stream: TextIO | None, *, live: bool = True) -> None:
         self._stream = stream
-        self._live = bool(stream and stream.isatty())
+        self._live = bool(live and stream and stream.isatty())
         self._guard = threading.Lock()
         self._name, self._total, self._done, self._failed = "", 0, 0, 0
         self._started = self._said = time.monotonic()
@@ -46,6 +47,9 @@ class Progress:
             self._thread.join(timeout=2)
         if self._live:
             self._write("\r\x1b[K")
+        if self._stream:
+            with contextlib.suppress(OSError):
+                self._stream.close()
 
     def line(self) -> str:
         """Where the stage stands: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""

@@ -1,9 +1,7 @@
-"""A run inside pytest: items from checks and nodes, the campaign before the items, the records from the reports."""
+"""A run inside pytest: the campaign before the items, the records from the reports, the report at the end."""
 
 from __future__ import annotations
 
-import difflib
-import inspect
 import os
 import socket
 import sys
@@ -13,17 +11,18 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from nodegate import conditions, suite, summary
+from nodegate import conditions, summary
 from nodegate.campaign import Campaign, Plan
+from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
 from nodegate.items import ACCEPTANCE, CheckItem
-from nodegate.judge.context import argument_names
-from nodegate.paths import CHECKS, suite_folder
+from nodegate.judge.verdict import NodeVerdict
 from nodegate.prepare import attach, prepare
 from nodegate.profile import Profile
 from nodegate.progress import Progress
+from nodegate.pytest_checks import CheckCollection
 from nodegate.report.jsonl import from_json
-from nodegate.report.model import Run, Source
+from nodegate.report.model import CheckInfo, Run, Source
 from nodegate.results import Results
 
 if TYPE_CHECKING:
@@ -31,84 +30,46 @@ if TYPE_CHECKING:
 
     from nodegate.settings import Settings
 
+MOST_NOTES = 10
 WORKER_FOLDER = "nodegate_run_dir"
+WORKER_CHECKS = "nodegate_checks"
+NO_SUCCESS = frozenset((NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.INCOMPLETE))
 
 
 class PytestRun:
     """The hooks of one run. In a pytest-xdist worker it only judges: the controller measures and keeps the records."""
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
-        self._config, self._settings = config, settings
+        self._config = config
         worker_input = getattr(config, "workerinput", None)
         self._is_worker = worker_input is not None
         if worker_input is not None:
             self.prepared = attach(settings, Path(worker_input[WORKER_FOLDER]))
         else:
-            self.prepared = prepare(settings, stdin=sys.stdin)
+            self.prepared = prepare(settings, stdin=_stdin(config) if "-" in settings.inventory else None)
         self.acceptance = self.prepared.acceptance
         config.stash[ACCEPTANCE] = self.acceptance
         self._started = time.time()
         self._campaign: Campaign | None = None
         self.results: Results | None = None
-        self._progress_stream = None if self._is_worker else _own_stderr()
-        self._complaints: list[str] = []
-        self._use_our_checks()
-
-    # Collection: one item per (check, node) -------------------------------------------------------------------------
-
-    def _use_our_checks(self) -> None:
-        """Where the user named no tests: the suite's checks, and those of the site that stand in ./checks."""
-        self._config.option.importmode = "importlib"
-        if self._config.args_source is pytest.Config.ArgsSource.ARGS:
-            return
-        ours, site = suite_folder(CHECKS), self._config.invocation_params.dir / CHECKS
-        own = sorted(site.glob("test_*.py")) if site.is_dir() and site.resolve() != ours.resolve() else []
-        replaced = {file.name for file in own}
-        files = [file for file in sorted(ours.glob("test_*.py")) if file.name not in replaced]
-        self._config.args = [str(file) for file in [*files, *own]] if own else [str(ours)]
-
-    def pytest_pycollect_makeitem(
-        self, collector: pytest.Collector, name: str, obj: object
-    ) -> list[pytest.Item] | None:
-        """A function test_* in a folder called checks becomes one item per node."""
-        if not name.startswith("test_") or not inspect.isfunction(obj) or collector.path.parent.name != CHECKS:
-            return None
-        check = suite.describe(obj, collector.obj)  # type: ignore[attr-defined]
-        self._complain(check, collector.path)
-        if not self._settings.profile.includes(check.tier):
-            return []
-        return [CheckItem.of(collector, name, check, node) for node in self.acceptance.nodes]
-
-    def _complain(self, check: suite.Check, file: Path) -> None:
-        """Note an argument that is no fact; collection itself swallows what is raised in it."""
-        unknown = [name for name in check.asks_for if name not in argument_names()]
-        if unknown:
-            near = difflib.get_close_matches(unknown[0], argument_names(), 1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(argument_names()))}"
-            self._complaints.append(f"{file}: {check.id} asks for {unknown[0]!r}, which is no fact - {hint}")
-
-    def pytest_collection_modifyitems(self) -> None:
-        """Stop here when a check asks for what there is not."""
-        if self._complaints:
-            raise pytest.UsageError(self._complaints[0])
+        self.checks_of_workers: dict[str, CheckInfo] = {}
+        self._trouble = ""
+        collection = CheckCollection(config, self.acceptance)
+        config.pluginmanager.register(collection, "nodegate.collection")
+        waivers = self.acceptance.waivers
+        odd = waivers.check(checks=collection.known_ids(), nodes=self.acceptance.nodes) if waivers.waivers else ()
+        self._notes = (*self.prepared.notes, *odd)
 
     def pytest_report_header(self) -> list[str]:
-        """What is judged, against what."""
-        settings = self._settings
-        sources = (
-            ", ".join(source.path for source in self.prepared.inventory) or f"{settings.replay or settings.resume}"
-        )
-        count = len(self.acceptance.nodes)
-        return [
-            f"nodegate {conditions.suite_version()}: {count} nodes from {sources}, profile {settings.profile.value}"
-        ]
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Now it is known what each node must give."""
-        for item in session.items:
-            if isinstance(item, CheckItem):
-                self.acceptance.plan.setdefault(item.node_name, []).append(item.check)
+        """What is judged, against what, and what the user should know of it."""
+        settings = self.prepared.settings
+        sources = ", ".join(source.path for source in self.prepared.inventory)
+        earlier = settings.replay or settings.resume
+        count, profile = len(self.acceptance.nodes), self.acceptance.profile.value
+        head = f"nodegate {conditions.suite_version()}: {count} nodes from {sources or earlier}, profile {profile}"
+        more = len(self._notes) - MOST_NOTES
+        notes = [f"note: {note}" for note in self._notes[:MOST_NOTES]]
+        return [head, *notes, *([f"note: {more} more of these"] if more > 0 else [])]
 
     # The run --------------------------------------------------------------------------------------------------------
 
@@ -117,62 +78,86 @@ class PytestRun:
         """Measure the fleet first, then let the items say their verdicts."""
         option = session.config.option
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
-        if self.acceptance.plan and not option.collectonly and not broken and not self._is_worker:
-            for node in self.begin().arrivals():
-                self.acceptance.judge_node(node)
+        if self.acceptance.asked and not option.collectonly and not broken and not self._is_worker:
+            campaign = self.begin()
+            try:
+                for node in campaign.arrivals():
+                    self.acceptance.judge_node(node)
+            except UsageError as said:
+                self._stop(str(said))
         return (yield)
 
     def open_folder(self) -> RunFolder:
-        """The run folder, made when it is first needed."""
+        """The run folder, made when it is first needed.
+
+        Raises:
+            pytest.UsageError: it cannot be had.
+        """
         if self.results is None:
-            profile = self._settings.profile.value
-            folder = self.acceptance.folder or RunFolder.create(
-                self._settings.run_dir, profile=profile, started_epoch_s=self._started
-            )
-            self.acceptance.folder = folder
-            run = self._conditions(folder)
-            folder.write_json("run.json", conditions.run_to_json(run, self.acceptance.nodes.values()))
-            self.results = Results(folder, run)
-        return self.acceptance.folder  # type: ignore[return-value]  # just set
+            try:
+                self.results = self._results()
+            except UsageError as said:
+                raise pytest.UsageError(str(said)) from None
+        return self.results.folder
+
+    def _results(self) -> Results:
+        folder = self.acceptance.folder or RunFolder.create(
+            self.prepared.settings.run_dir, profile=self.acceptance.profile.value, started_epoch_s=self._started
+        )
+        folder.hold()
+        self.acceptance.folder = folder
+        run = self._conditions(folder)
+        kept = conditions.run_to_json(run, self.acceptance.nodes.values(), self.prepared.settings)
+        folder.write_json(conditions.RUN_FILE, kept)
+        return Results(folder, run)
 
     def _conditions(self, folder: RunFolder) -> Run:
-        selection = [
-            f"{name} {value}"
-            for name, value in (
-                ("-k", self._config.option.keyword),
-                ("-m", self._config.option.markexpr),
-                ("--nodes", self._settings.nodes),
-            )
-            if value
-        ]
+        option = self._config.option
+        asked = (("-k", option.keyword), ("-m", option.markexpr), ("--nodes", self.prepared.settings.nodes))
         return Run(
             id=folder.path.resolve().name,
-            profile=self._settings.profile.value,
+            profile=self.acceptance.profile.value,
             started_epoch_s=self._started,
             finished_epoch_s=0.0,
             suite_version=conditions.suite_version(),
             command=conditions.command_line(self._config.invocation_params.args),
             inventory=self.prepared.inventory,
             baselines=tuple(Source(each.file, each.sha256) for each in self.acceptance.baselines.sources),
-            selection=", ".join(selection),
+            selection=", ".join(f"{name} {value}" for name, value in asked if value),
             versions=conditions.versions(),
             host=socket.gethostname(),
             user=conditions.user(),
         )
 
     def begin(self) -> Campaign:
-        """Start to measure the nodes of the plan; once."""
+        """Start to measure the nodes that are asked for; once.
+
+        Raises:
+            pytest.UsageError: the run folder cannot be had.
+        """
         if self._campaign is None:
-            folder = self.open_folder()
+            folder, settings = self.open_folder(), self.prepared.settings
             plan = Plan(
-                nodes=[self.acceptance.nodes[name] for name in self.acceptance.plan],
-                take_lock=self._settings.profile in (Profile.DELIVERY, Profile.NIGHTLY),
+                nodes=[self.acceptance.nodes[name] for name in self.acceptance.asked],
+                take_lock=self.acceptance.profile in (Profile.DELIVERY, Profile.NIGHTLY),
                 keep=self.prepared.keeps_evidence,
-                nodes_at_once=self._settings.nodes_at_once,
+                nodes_at_once=settings.nodes_at_once,
             )
-            self._campaign = Campaign(plan, folder, self.prepared.connect, Progress(self._progress_stream))
-            self._campaign.start()
+            # pytest-xdist writes while the nodes are measured: a live line would wipe its dots away
+            progress = Progress(_own_stderr(), live=not self._config.pluginmanager.hasplugin("dsession"))
+            self._campaign = Campaign(plan, folder, self.prepared.connect, progress)
+            try:
+                self._campaign.start()
+            except UsageError as said:
+                raise pytest.UsageError(str(said)) from None
+            if settings.run_dir is None and settings.resume is None:
+                folder.point_latest()
         return self._campaign
+
+    def _stop(self, trouble: str) -> None:
+        """End the run: what it finds can no longer be kept."""
+        self._trouble = trouble
+        pytest.exit(trouble, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
     # Reports --------------------------------------------------------------------------------------------------------
 
@@ -187,27 +172,65 @@ class PytestRun:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the record: in the controller alone."""
         record = getattr(report, "nodegate", None)
-        if record is not None and self.results is not None:
+        if record is None or self.results is None or self._trouble:
+            return
+        try:
             self.results.keep(from_json(record))
+        except OSError as broken:
+            self._stop(f"{self.results.folder.path}: the results cannot be written: {broken.strerror}")
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End what runs on the nodes, and write the reports."""
+        if self._is_worker:
+            checks = self.acceptance.checks.values()
+            self._config.workeroutput[WORKER_CHECKS] = [  # type: ignore[attr-defined]
+                [check.id, check.title, list(check.failure_modes)] for check in checks
+            ]
+            return
         if self._campaign:
             self._campaign.cancel()
+            self._trouble = self._trouble or self._campaign.trouble
         if self.results is None:
             return
+        if not self.acceptance.asked:
+            self.results.discard()
+            return
         interrupted = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-        self.results.finish(self.acceptance, interrupted=interrupted)
-        if exitstatus == pytest.ExitCode.OK and not self.results.judged:
-            session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
+        try:
+            self.results.finish(self.acceptance, self.checks_of_workers, interrupted=interrupted)
+        except OSError as broken:
+            path = self.results.folder.path
+            self._trouble = self._trouble or f"{path}: the reports cannot be written: {broken.strerror}"
+        session.exitstatus = self._exit_code(exitstatus)
+
+    def _exit_code(self, said: int) -> int:
+        """The exit code that pytest has, where it does not say more good than we know."""
+        if self._trouble:
+            return pytest.ExitCode.INTERNAL_ERROR
+        if said != pytest.ExitCode.OK or self.results is None or self.results.report is None:
+            return said
+        if not self.results.judged:
+            return pytest.ExitCode.NO_TESTS_COLLECTED
+        bad = any(node.verdict in NO_SUCCESS for node in self.results.report.nodes)
+        return pytest.ExitCode.TESTS_FAILED if bad else said
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """The nodes, worst first, and where the report is."""
-        if self.results is not None and self.results.report is not None and self.acceptance.folder is not None:
+        if self.results is not None and self.results.report is not None:
             terminalreporter.section("nodes")
-            for line in summary.lines(self.results.report, self.acceptance.folder.path):
+            for line in summary.lines(self.results.report, self.results.folder.path):
                 terminalreporter.write_line(line)
+        if self._trouble:
+            terminalreporter.write_line(f"ERROR: {self._trouble}", red=True)
+
+
+def _stdin(config: pytest.Config) -> TextIO:
+    """Standard input, which pytest's capturing has taken away."""
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    if capturing is not None:
+        capturing.suspend_global_capture(in_=True)
+    return sys.stdin
 
 
 def _own_stderr() -> TextIO | None:

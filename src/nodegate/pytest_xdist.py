@@ -8,6 +8,8 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from nodegate import suite
+from nodegate.pytest_run import WORKER_CHECKS, WORKER_FOLDER
+from nodegate.report.model import CheckInfo
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +44,9 @@ class NodeScheduling(LoadScopeScheduling):  # type: ignore[misc]
 class XdistRun:
     """The hooks that only a pytest-xdist controller calls."""
 
-    def __init__(self, run: PytestRun) -> None:
-        self._run = run
+    def __init__(self, run: PytestRun, config: pytest.Config) -> None:
+        self._run, self._config = run, config
+        self._broken = 0
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> NodeScheduling:
@@ -52,16 +55,28 @@ class XdistRun:
 
     def pytest_configure_node(self, node: WorkerController) -> None:
         """Tell a worker where the evidence will be."""
-        node.workerinput["nodegate_run_dir"] = str(self._run.open_folder().path.resolve())
+        node.workerinput[WORKER_FOLDER] = str(self._run.open_folder().path.resolve())
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a check file that cannot be collected."""
+        self._broken += report.failed
 
     def pytest_xdist_node_collection_finished(self, node: WorkerController, ids: Sequence[str]) -> None:
-        """The first worker knows what is asked for: measure it."""
+        """The first worker knows what is asked for: measure it.
+
+        Raises:
+            pytest.Session.Interrupted: a check file is broken; without workers pytest stops there too.
+        """
         del node
-        known = {check.id: check for check in suite.checks()}
-        plan = self._run.acceptance.plan
-        if not plan:
+        if self._broken and not self._config.option.continue_on_collection_errors:
+            raise pytest.Session.Interrupted("a check file cannot be collected")
+        asked = self._run.acceptance.asked
+        if ids and not asked:
             for item_id in ids:
-                checks = plan.setdefault(node_of(item_id), [])
-                if check_of(item_id) in known:
-                    checks.append(known[check_of(item_id)])
-        self._run.begin()
+                asked.setdefault(node_of(item_id), []).append(check_of(item_id))
+            self._run.begin()
+
+    def pytest_testnodedown(self, node: WorkerController) -> None:
+        """Learn what the checks of a worker say of themselves."""
+        for check, title, failure_modes in getattr(node, "workeroutput", {}).get(WORKER_CHECKS, ()):
+            self._run.checks_of_workers[check] = CheckInfo(title, tuple(failure_modes))

@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nodegate import suite
+from nodegate.errors import UsageError
 from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
@@ -17,24 +19,32 @@ if TYPE_CHECKING:
 
     from nodegate.acceptance import Acceptance
     from nodegate.evidence import RunFolder
-    from nodegate.suite import Check
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
+ACCEPTING = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED))
 
 
 class Results:
     """Keeps each record on disk at once (results.jsonl), and in memory for the report."""
 
     def __init__(self, folder: RunFolder, run: Run) -> None:
-        self._folder, self.run = folder, run
+        """Raises UsageError where the folder cannot be written."""
+        self.folder, self.run = folder, run
         self.records: list[Record] = []
         self.report: Report | None = None
         file = folder.path / "results.jsonl"
-        file.unlink(missing_ok=True)  # a resumed run judges everything again: its evidence is what it goes on with
-        self._file = ResultsFile(file)
+        try:
+            file.unlink(missing_ok=True)  # a resumed run judges everything again: its evidence is what it goes on with
+            self._file = ResultsFile(file)
+        except OSError as broken:
+            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file)) from broken
 
     def keep(self, record: Record) -> None:
-        """One more record."""
+        """One more record.
+
+        Raises:
+            OSError: it cannot be written.
+        """
         self.records.append(record)
         self._file.write(record)
 
@@ -43,25 +53,34 @@ class Results:
         """Whether anything was judged at all: a run of skips alone is no success."""
         return any(record.verdict in JUDGED for record in self.records)
 
-    def finish(self, acceptance: Acceptance, *, interrupted: bool) -> Report:
-        """Close the records and write the reports."""
+    def finish(self, acceptance: Acceptance, checks: Mapping[str, CheckInfo], *, interrupted: bool) -> None:
+        """Close the records and write the reports. `checks` are those that only other processes have read.
+
+        Raises:
+            OSError: they cannot be written.
+        """
         self._file.close()
-        self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted)
-        self.report = build(self.run, acceptance, self.records)
-        render(self.report, self._folder.path)
-        return self.report
+        missing = sum(map(len, acceptance.asked.values())) - len(self.records)
+        self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted or missing > 0)
+        self.report = build(self.run, acceptance, self.records, checks)
+        render(self.report, self.folder.path)
+
+    def discard(self) -> None:
+        """Take away the folder of a run in which nothing was asked for, as far as it is ours and empty."""
+        self._file.close()
+        self.folder.discard()
 
 
-def build(run: Run, acceptance: Acceptance, records: Iterable[Record]) -> Report:
+def build(run: Run, acceptance: Acceptance, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
     """The report of a run from its records and the nodes' own traits."""
-    by_node: dict[str, list[Record]] = {name: [] for name in acceptance.nodes_of_plan()}
+    by_node: dict[str, list[Record]] = {name: [] for name in acceptance.asked}
     for record in records:
         by_node.setdefault(record.node, []).append(record)
     return Report(
         run=run,
         nodes=tuple(_node_report(acceptance, name, found) for name, found in by_node.items()),
         drift=_drift(acceptance),
-        checks=_check_infos(acceptance.plan),
+        checks={**_check_infos(acceptance), **checks},
     )
 
 
@@ -71,7 +90,7 @@ def _node_report(acceptance: Acceptance, name: str, records: list[Record]) -> No
     known = traits.characteristics if traits else {}
     return NodeReport(
         node=name,
-        verdict=node_verdict(records, reachable=not unreachable) if records else _without_records(unreachable),
+        verdict=_verdict(acceptance.asked.get(name, ()), records, reachable=not unreachable),
         platform=traits.platform if traits else acceptance.nodes[name].platform,
         rack=acceptance.nodes[name].rack,
         serials=traits.serials if traits else {},
@@ -81,9 +100,11 @@ def _node_report(acceptance: Acceptance, name: str, records: list[Record]) -> No
     )
 
 
-def _without_records(unreachable: str) -> NodeVerdict:
-    """A node of the plan that no check has spoken of (an interrupted run) is incomplete, never a silent gap."""
-    return NodeVerdict.UNREACHABLE if unreachable else NodeVerdict.INCOMPLETE
+def _verdict(asked: Iterable[str], records: list[Record], *, reachable: bool) -> NodeVerdict:
+    """The verdict of a node: where a check has not spoken (an interrupted run), it is not accepted by the others."""
+    said = node_verdict(records, reachable=reachable)
+    silent = set(asked) - {record.check for record in records}
+    return NodeVerdict.INCOMPLETE if silent and said in ACCEPTING else said
 
 
 def _drift(acceptance: Acceptance) -> tuple[Drift, ...]:
@@ -93,10 +114,8 @@ def _drift(acceptance: Acceptance) -> tuple[Drift, ...]:
     )
 
 
-def _check_infos(plan: Mapping[str, list[Check]]) -> dict[str, CheckInfo]:
-    infos: dict[str, CheckInfo] = {}
-    for checks in plan.values():
-        for check in checks:
-            if check.id not in infos:
-                infos[check.id] = CheckInfo(check.title, check.failure_modes)
-    return infos
+def _check_infos(acceptance: Acceptance) -> dict[str, CheckInfo]:
+    """What the checks that were asked for say of themselves, in their order."""
+    known = acceptance.checks or {check.id: check for check in suite.checks()}
+    asked = dict.fromkeys(check for checks in acceptance.asked.values() for check in checks)
+    return {check: CheckInfo(known[check].title, known[check].failure_modes) for check in asked if check in known}

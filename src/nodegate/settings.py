@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nodegate.profile import Profile
-
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nodegate.profile import Profile
 
 HostKeys = Literal["strict", "accept-new", "off"]
 
@@ -19,7 +19,7 @@ class Settings:
 
     inventory: tuple[str, ...] = ()
     nodes: str = ""  # --nodes: a pattern; empty: all
-    profile: Profile = Profile.DELIVERY
+    profile: Profile | None = None  # --profile; None: as the earlier run, or delivery
     baselines: tuple[Path, ...] = ()
     run_dir: Path | None = None
     replay: Path | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
 import re
@@ -15,12 +16,19 @@ from nodegate.paths import suite_folder
 from nodegate.profile import TIERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
     from types import ModuleType
 
+    import pytest
+
 DEFAULT_TIER = "delivery"
 _FAILURE_MODE = re.compile(r"\bF\d\d\b")
+_REFUSED_MARKS = {
+    "parametrize": "leave a finding for each device instead",
+    "usefixtures": "a check asks for facts by the names of its arguments",
+    "xfail": "accept a deviation with --waivers, which has an owner and an end",
+}
 
 
 @dataclass(frozen=True)
@@ -46,36 +54,68 @@ def check_id(module_name: str, function_name: str) -> str:
 
 
 def describe(function: Callable[..., None], module: ModuleType) -> Check:
-    """A check from its function: what its docstring, marks and arguments say."""
+    """A check from its function: what its docstring, marks and arguments say.
+
+    Raises:
+        UsageError: no check can be like this.
+    """
+    name = check_id(module.__name__, function.__name__)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"{name} is async", hint="a check is a plain function: what it asks for is there already")
+    if inspect.isgeneratorfunction(function):
+        raise UsageError(f"{name} yields", hint="a check is a plain function that leaves findings in `verdicts`")
+    marks = _marks(function, module)
+    for mark in marks:
+        if mark.name in _REFUSED_MARKS:
+            raise UsageError(f"{name} is marked {mark.name}", hint=_REFUSED_MARKS[mark.name])
     docstring = inspect.getdoc(function) or ""
     first = docstring.partition("\n")[0]
     head, _, tail = first.rpartition("(")
     modes = tuple(_FAILURE_MODE.findall(tail)) if head else ()
     return Check(
-        id=check_id(module.__name__, function.__name__),
+        id=name,
         title=(head if modes else first).strip(),
         failure_modes=modes,
-        tier=_tier(function, module),
+        tier=_tier(name, marks),
         asks_for=tuple(inspect.signature(function).parameters),
         function=function,
         docstring=docstring,
     )
 
 
-def _tier(function: Callable[..., None], module: ModuleType) -> str:
-    own = getattr(function, "pytestmark", [])
+def _marks(function: Callable[..., None], module: ModuleType) -> list[pytest.Mark]:
+    """The marks of a function, then those of its module."""
     shared = getattr(module, "pytestmark", [])
-    for mark in [*own, *(shared if isinstance(shared, list) else [shared])]:
+    marks = [*getattr(function, "pytestmark", []), *(shared if isinstance(shared, (list, tuple)) else [shared])]
+    return [getattr(mark, "mark", mark) for mark in marks]
+
+
+def _tier(check: str, marks: Iterable[pytest.Mark]) -> str:
+    for mark in marks:
         if mark.name == "tier":
-            return str(mark.args[0])
+            tier = mark.args[0] if len(mark.args) == 1 else None
+            if tier not in TIERS:
+                said = ", ".join(map(repr, mark.args))
+                raise UsageError(f"{check} has the mark tier({said})", hint=f"give it one of {', '.join(TIERS)}")
+            return str(tier)
     return DEFAULT_TIER
+
+
+def ids_in(file: Path) -> frozenset[str]:
+    """The ids of the checks in a file, which is read and not executed; none where it is no Python."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return frozenset()
+    names = (each.name for each in tree.body if isinstance(each, ast.FunctionDef))
+    return frozenset(check_id(file.stem, name) for name in names if name.startswith("test_"))
 
 
 def load(folder: Path) -> tuple[Check, ...]:
     """Every check of a folder of test_*.py files, in file and line order, without pytest's collection.
 
     Raises:
-        UsageError: a check file does not load, has an unknown tier, or two checks share an id.
+        UsageError: a check file does not load, or holds what no check can be, or two checks share an id.
     """
     found: dict[str, Check] = {}
     for file in sorted(folder.glob("test_*.py")):
@@ -84,11 +124,10 @@ def load(folder: Path) -> tuple[Check, ...]:
             item for name, item in vars(module).items() if name.startswith("test_") and inspect.isfunction(item)
         ]
         for function in functions:
-            check = describe(function, module)
-            if check.tier not in TIERS:
-                raise UsageError(
-                    f"{check.id} has tier {check.tier!r}", file=str(file), hint=f"use one of {', '.join(TIERS)}"
-                )
+            try:
+                check = describe(function, module)
+            except UsageError as said:
+                raise UsageError(said.message, file=str(file), hint=said.hint) from None
             if check.id in found:
                 raise UsageError(f"two checks are called {check.id}", file=str(file))
             found[check.id] = check

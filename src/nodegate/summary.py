@@ -31,12 +31,15 @@ def lines(report: Report, folder: Path) -> Iterator[str]:
         nodes = [node for node in report.nodes if node.verdict is verdict]
         if nodes:
             yield f"{verdict.value:<22}{len(nodes):>6}  {fold([node.node for node in nodes])}"
+    if report.run.interrupted:
+        yield f"  the run ended before every check had spoken; go on with: pytest --resume {folder}"
     for verdict in NODE_ORDER:
         told = [record for node in report.nodes if node.verdict is verdict for record in _told(node)]
         yield from _folded(told, verdict.value)
     warned = [record for node in report.nodes for record in node.records if record.verdict is Verdict.WARN]
     yield from _folded(warned, "warn")
-    yield f"report: {folder / 'report.html'}"
+    if (folder / "report.html").exists():
+        yield f"report: {folder / 'report.html'}"
 
 
 def _told(node: NodeReport) -> list[Record]:
@@ -49,9 +52,7 @@ def _folded(records: list[Record], label: str) -> Iterator[str]:
     """Records that say the same of several nodes on one line."""
     same: dict[tuple[str, str], list[str]] = {}
     for record in records:
-        said = record.message
-        while said.startswith(f"{record.node}: "):  # the finding's subject, and the transport's own word
-            said = said.removeprefix(f"{record.node}: ")
+        said = record.message.removeprefix(f"{record.node}: ")
         same.setdefault((record.check, said), []).append(record.node)
     for shown, ((check, said), nodes) in enumerate(same.items()):
         if shown == MOST_LINES:

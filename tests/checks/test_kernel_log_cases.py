@@ -307,11 +307,11 @@ CASES = (
         "kernel_log.xid",
         WARN,
         (
-            "GPU 0000:3d:00.0: Xid 137 (not in the table) once at 2026-11-21 08:05:00Z: a code "
+            "GPU 0000:3d:00.0: Xid 999 (not in the table) once at 2026-11-21 08:05:00Z: a code "
             'that this version does not know ("NVLink: FLA fault") - look it up in NVIDIA\'s Xid '
             "catalogue"
         ),
-        change=says(GPU + "137, pid=3, name=x, NVLink: FLA fault"),
+        change=says(GPU + "999, pid=3, name=x, NVLink: FLA fault"),
     ),
     Case(
         "43 alone before a job",
@@ -392,13 +392,48 @@ CASES = (
         WARN,
         (
             "GPU 0000:3d:00.0: Xid 94 (contained memory error) once at 2026-11-21 08:05:00Z: an "
-            "uncorrectable memory error ended only the program that met it - drain the GPU and "
-            "reset it; look at row remapping"
+            "uncorrectable memory error ended only the program that met it (settled: the driver asks "
+            "for nothing since 2026-11-21 08:05:02Z) - drain the GPU and reset it; look at row remapping"
         ),
         change=says(
             GPU + "94, Contained",
             GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
             GPU + "154, GPU recovery action changed from 0x4 (Drain and Reset) to 0x0 (None)",
+        ),
+        profile=BOOTCHECK,
+    ),
+    Case(
+        "a failed row remap that the driver asks nothing for",
+        "kernel_log.xid",
+        FAIL,
+        (
+            "GPU 0000:3d:00.0: Xid 64 (row remap failed) once at 2026-11-21 08:05:00Z: no spare row "
+            "was left or the remap could not be written - run field diagnostics and replace the GPU"
+        ),
+        change=says(
+            GPU + "64, pid=7, name=x, Row Remapper Error",
+            GPU + "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)",
+        ),
+        profile=BOOTCHECK,
+    ),
+    Case(
+        "a memory error with all that it brings: one root",
+        "kernel_log.xid",
+        FAIL,
+        (
+            "GPU 0000:3d:00.0: Xid 48 (uncorrectable memory error) 2 times from 2026-11-21 08:05:00Z "
+            "to 2026-11-21 08:05:02Z, followed by Xid 171, 94, 63, 45: two bits of one word of GPU "
+            "memory were wrong at once - the driver asks for: Drain and Reset; reset the GPU, then "
+            "look at its row remapping and SRAM counters; replace it when it returns"
+        ),
+        change=says(
+            GPU + "48, An uncorrectable double bit error (DBE) has been detected on GPU",
+            GPU + "171, Uncorrectable DRAM error in FBPA 3 subpartition 0",
+            GPU + "48, pid=4242, name=python3, An uncorrectable double bit error (DBE)",
+            GPU + "94, pid=4242, name=python3, Contained: CE User Channel (0x9)",
+            GPU + "63, Row Remapper: New row marked for remapping",
+            GPU + "45, pid=4242, name=python3, channel 0x00000008 caused by previous Xid 48",
+            GPU + "154, GPU recovery action changed from 0x0 (None) to 0x4 (Drain and Reset)",
         ),
         profile=BOOTCHECK,
     ),
@@ -421,8 +456,7 @@ CASES = (
         (
             "GPU 0000:3d:00.0: Xid 149 (NVLink 5 NETIR error, Nonfatal) once at 2026-11-21 "
             '08:05:00Z: a link of the NVLink domain reported an error ("NETIR_BER_EVENT Nonfatal '
-            'XC0 i0 Link 03 (0x00086226 0x00000001)") - reset the GPUs of the NVLink domain; '
-            "look at the link's far end"
+            "XC0 i0 Link 03 (0x00086226 0x00000001)\") - nothing to do now; look at the link's signal and its cable"
         ),
         change=says(GPU + "149, NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001)"),
     ),
@@ -433,8 +467,8 @@ CASES = (
         (
             "GPU 0000:3d:00.0: Xid 149 (NVLink 5 NETIR error, Fatal) once at 2026-11-21 "
             '08:05:00Z: a link of the NVLink domain reported an error ("NETIR_LINK_EVT  Fatal   '
-            'XC0 i0 Link 08 (0x004505c6 0x00000000)") - reset the GPUs of the NVLink domain; '
-            "look at the link's far end"
+            'XC0 i0 Link 08 (0x004505c6 0x00000000)") - reset the GPU; '
+            "look at the link's signal: connector, board, cable"
         ),
         change=says(GPU + "149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000)"),
     ),
@@ -498,9 +532,9 @@ CASES = (
         "kernel_log.sxid",
         FAIL,
         (
-            "nvidia-nvswitch2 (0000:85:00.0): SXid 20034 (Fatal) once at 2026-11-21 08:05:00Z: "
-            '"Fatal, Link 30 LTSSM Fault Up" - stop the jobs, then reset all GPUs and switches '
-            "of the node together (nvidia-smi -r) or reboot"
+            "nvidia-nvswitch2 (0000:85:00.0): SXid 20034 (Fatal) once at 2026-11-21 08:05:00Z, at the physical "
+            'side of an NVLink (signal, connector or far end): "Fatal, Link 30 LTSSM Fault Up" - reset the GPUs '
+            "and switches of the node; look at the link: connector, board, cable, and the GPU at its other end"
         ),
         change=says(
             SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up",
@@ -514,9 +548,8 @@ CASES = (
         WARN,
         (
             "nvidia-nvswitch2 (0000:85:00.0): SXid 12028 (Non-fatal) once at 2026-11-21 "
-            '08:05:00Z: "Non-fatal, Link 61 egress non-posted PRIV error (First)" - stop the '
-            "jobs, then reset all GPUs and switches of the node together (nvidia-smi -r) or "
-            "reboot"
+            '08:05:00Z, at the output of an NVSwitch port: "Non-fatal, Link 61 egress non-posted PRIV error (First)" '
+            "- watch it: the switch went on"
         ),
         change=says(SWITCH + "12028, Non-fatal, Link 61 egress non-posted PRIV error (First)"),
     ),
@@ -525,10 +558,10 @@ CASES = (
         "kernel_log.sxid",
         WARN,
         (
-            "nvidia-nvswitch2 (0000:85:00.0): SXid 20034 (Fatal) once at 2026-11-21 08:05:01Z: "
-            '"Fatal, Link 30 LTSSM Fault Up" (follows the loss of GPU 0000:3d:00.0) - stop the '
-            "jobs, then reset all GPUs and switches of the node together (nvidia-smi -r) or "
-            "reboot"
+            "nvidia-nvswitch2 (0000:85:00.0): SXid 20034 (Fatal) once at 2026-11-21 08:05:01Z, at the physical "
+            'side of an NVLink (signal, connector or far end): "Fatal, Link 30 LTSSM Fault Up" (follows the loss of '
+            "GPU 0000:3d:00.0) - reset the GPUs and switches of the node; look at the link: connector, board, "
+            "cable, and the GPU at its other end"
         ),
         change=says(GPU + LOST, SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up"),
     ),
@@ -537,8 +570,9 @@ CASES = (
         "kernel_log.sxid",
         PASS,
         (
-            "nvidia-nvswitch2 (0000:85:00.0): SXid 20034 (Fatal) once at 2026-11-01 08:15:00Z: "
-            '"Fatal, Link 30 LTSSM Fault Up" (settled by the reboot at 2026-11-08 20:14:47Z)'
+            "nvidia-nvswitch2 (0000:85:00.0): SXid 20034 (Fatal) once at 2026-11-01 08:15:00Z, at the physical "
+            'side of an NVLink (signal, connector or far end): "Fatal, Link 30 LTSSM Fault Up" (settled by '
+            "the reboot at 2026-11-08 20:14:47Z)"
         ),
         change=says(SWITCH + "20034, Fatal, Link 30 LTSSM Fault Up", ago_s=BEFORE_THIS_BOOT_S),
         profile=BOOTCHECK,
@@ -549,8 +583,8 @@ CASES = (
         WARN,
         (
             "nvidia-nvswitch2 (0000:85:00.0): SXid 11111 (no severity printed) once at "
-            '2026-11-21 08:05:00Z: "Data {{0x50610002, 0x10100030}}" - stop the jobs, then reset '
-            "all GPUs and switches of the node together (nvidia-smi -r) or reboot"
+            "2026-11-21 08:05:00Z, at a part of an NVSwitch that this version does not know: "
+            '"Data {{0x50610002, 0x10100030}}" - look the code up in NVIDIA\'s fabric manager guide'
         ),
         change=says(SWITCH + "11111, Data {0x50610002, 0x10100030}"),
     ),

@@ -111,7 +111,6 @@ def test_sxids_are_judged_by_their_own_word() -> None:
         ("warn", "SXid 12028"),
         ("fail", "SXid 20034"),
         ("warn", "SXid 11111"),
-        ("warn", "SXid 20034"),
         ("warn", ""),
     }
 

@@ -24,7 +24,7 @@ from nodegate.tools import lspci
 if TYPE_CHECKING:
     from nodegate.judge.verdict import Record
 
-# Recordings of these kinds that no check speaks to, with the reason. Their parsers are tested in tests/probe/test_corpus.py.
+# Recordings of these kinds that no check speaks to, with the reason. tests/probe/test_corpus.py tests their parsers.
 NO_CHECK = {
     "smi/exporter_h100_dmon_load.txt": "load and clocks of a moment: healthy or not cannot be told from them",
     "smi/exporter_h100_querygpu_csv.txt": "the probe asks NVML; no parser for --query-gpu, which says no more",
@@ -36,7 +36,7 @@ NO_CHECK = {
     "rdma/netdata_ethtool_m_nofiber.txt": "as above: a dark port is found as a port that is down (rdma.port_state)",
     "rdma/ocidr_show_gids.txt": "no check on the GID table: which index is right depends on the site's RoCE set-up",
     "rdma/superb_ibstat_topo.txt": "names and GUIDs of hosts for a topology: no health in it",
-    "fabricmanager/gpud_fabricmanager.log": "no check reads this log: the same SXid is in the kernel log (kernel_log.sxid)",
+    "fabricmanager/gpud_fabricmanager.log": "no check reads it: the same SXid is in the kernel log (kernel_log.sxid)",
     "fabricmanager/gpud_log_matcher_lines.txt": "as above",
 }
 # Recordings that a test in another file judges.
@@ -93,7 +93,7 @@ def test_devices_that_no_job_rests_on_change_nothing(name: str, check: str) -> N
     machine = Machine.hgx_h100()
     own = facts_of(machine).pci
     (other,) = lspci.parse(corpus(f"lspci/{name}.txt")).devices
-    assert not (other.is_gpu or other.is_nic)
+    assert (other.is_gpu, other.is_nic) == (False, False)
     with_it = judge_with_pci(check, machine, Pci((*own.devices, replace(other, address="00ff:00:00.0"))))
     alone = judge_with_pci(check, machine, own)
     assert with_it.verdict is Verdict.PASS

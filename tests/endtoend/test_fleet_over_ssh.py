@@ -106,7 +106,7 @@ def test_kill_9_leaves_nothing_on_the_nodes(fleet: Fleet, tmp_path: Path) -> Non
     wait_for(lambda: not fleet.descendants())
 
 
-def wait_for(condition: object, limit_s: float = 20) -> None:
+def wait_for(condition: object, limit_s: float = 60) -> None:
     end = time.monotonic() + limit_s
     while not condition():  # type: ignore[operator]
         assert time.monotonic() < end, "it did not happen in time"

@@ -99,7 +99,7 @@ class LabNode:
         lines = [line.split(None, 1) for line in self.run("ps", "-eo", "pid=,args=").splitlines()]
         return {int(pid): args for pid, args in lines if not args.startswith("ps -eo")}
 
-    def kernel_says(self, text: str, limit_s: float = 10.0) -> None:
+    def kernel_says(self, text: str, limit_s: float = 30.0) -> None:
         """Print a kernel message: the node's own journald takes it from /dev/kmsg, as it takes the kernel's."""
         end = time.monotonic() + limit_s
         self._messages += 1

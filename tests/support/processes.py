@@ -18,7 +18,7 @@ def running(word: str) -> list[int]:
     return found
 
 
-def wait_until(true: object, limit_s: float = 10.0) -> bool:
+def wait_until(true: object, limit_s: float = 30.0) -> bool:
     """Whether `true()` came true in time."""
     end = time.monotonic() + limit_s
     while time.monotonic() < end:

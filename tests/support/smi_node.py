@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from support.judging import baseline_of
@@ -24,8 +25,25 @@ if TYPE_CHECKING:
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric", "pcie")
 GTS = {1: 2.5, 2: 5.0, 3: 8.0, 4: 16.0, 5: 32.0}  # PCIe generation -> GT/s
-NO_AER = AerCounters(*[Unknown(Why.MISSING, "nvidia-smi does not show it")] * 3)
 NOT_SHOWN = Unknown(Why.MISSING, "nvidia-smi does not show it")
+SLOT = PciDevice(
+    address="0000:ff:00.0",
+    class_code=0x060400,
+    vendor=0x8086,
+    device=0x352A,
+    subsystem=NOT_SHOWN,
+    revision=0xA1,
+    width=16,
+    width_max=16,
+    speed_gts=NOT_SHOWN,
+    speed_max_gts=NOT_SHOWN,
+    numa_node=NOT_SHOWN,
+    power_state="D0",
+    driver="pcieport",
+    parent="",
+    answers=True,
+    aer=AerCounters(*[NOT_SHOWN] * 3),
+)
 
 
 def facts_around(gpus: Gpus, *, vm: bool) -> dict[str, object]:
@@ -76,12 +94,23 @@ class _Facts:
 def _devices(gpus: Gpus) -> tuple[PciDevice, ...]:
     found = []
     for gpu in gpus.devices:
-        slot = _device(f"00{gpu.index:02x}:ff:00.0", 0x060400, 0x8086, 0x352A, (16, 16), _speeds(gpu)[1:2] * 2, "")
+        now, slot_speed, own = _speeds(gpu)
         vendor, number = ("10de", "0000") if isinstance(gpu.pci_id, Unknown) else gpu.pci_id.split(":")
-        links = (gpu.link_width, gpu.link_width_max)
-        ids = (0x030200, 0x10DE if vendor != "10de" else int(vendor, 16), int(number, 16))
-        now, _, own = _speeds(gpu)
-        found += [slot, _device(str(gpu.address), *ids, links, (now, own), slot.address)]
+        slot = replace(SLOT, address=f"00{gpu.index:02x}:ff:00.0", speed_gts=slot_speed, speed_max_gts=slot_speed)
+        card = replace(
+            SLOT,
+            address=str(gpu.address),
+            class_code=0x030200,
+            vendor=0x10DE if vendor == "00de" else int(vendor, 16),  # masked in one recording
+            device=int(number, 16),
+            width=gpu.link_width,
+            width_max=gpu.link_width_max,
+            speed_gts=now,
+            speed_max_gts=own,
+            driver="nvidia",
+            parent=slot.address,
+        )
+        found += [slot, card]
     return tuple(found)
 
 
@@ -90,35 +119,6 @@ def _speeds(gpu: Gpu) -> tuple[Known[float], Known[float], Known[float]]:
     own = gpu.link_gen_max if isinstance(gpu.link_gen_gpu_max, Unknown) else gpu.link_gen_gpu_max
     now, slot, best = (gen if isinstance(gen, Unknown) else GTS[gen] for gen in (gpu.link_gen, gpu.link_gen_max, own))
     return now, slot, best
-
-
-def _device(
-    address: str,
-    class_code: int,
-    vendor: int,
-    number: int,
-    widths: tuple[Known[int], Known[int]],
-    speeds: tuple[Known[float], ...],
-    parent: str,
-) -> PciDevice:
-    return PciDevice(
-        address=address,
-        class_code=class_code,
-        vendor=vendor,
-        device=number,
-        subsystem=NOT_SHOWN,
-        revision=0xA1,
-        width=widths[0],
-        width_max=widths[1],
-        speed_gts=speeds[0],
-        speed_max_gts=speeds[1],
-        numa_node=NOT_SHOWN,
-        power_state="D0",
-        driver="nvidia" if class_code >> 16 == 3 else "pcieport",
-        parent=parent,
-        answers=True,
-        aer=NO_AER,
-    )
 
 
 def _driver(gpus: Gpus) -> Driver:

@@ -30,7 +30,7 @@ def test_a_known_node_runs_a_program(node: Node) -> None:
     assert (output.stdout, output.stderr, output.exit_code) == (b"out\nin", b"err\n", 3)
     assert not output.timed_out
     assert not output.truncated
-    assert 0 < output.duration_s < 10
+    assert 0 < output.duration_s < 60
 
 
 def test_one_connection_serves_every_program(fleet: Fleet, node: Node) -> None:
@@ -96,7 +96,7 @@ def test_a_server_that_never_speaks(node: Node, silent: socket.socket) -> None:
     error = refusal(changed(node, address="127.0.0.1", port=silent.getsockname()[1], connect_timeout_s=1.0))
     assert error.kind == "timeout"
     assert "sent no SSH banner within 1 s" in error.reason
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 12
 
 
 def test_a_server_that_never_accepts(node: Node, silent: socket.socket) -> None:

@@ -127,7 +127,7 @@ def test_a_jump_host_that_is_down(site: Site) -> None:
         error = refusal(site.node(), options)
         assert error.kind == "jump-host"
         assert f"127.0.0.1:{port} refuses the connection" in error.reason
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 30
 
 
 def test_a_node_that_its_jump_host_cannot_reach(site: Site) -> None:

@@ -125,7 +125,7 @@ def test_what_cannot_be_killed_is_reported_and_not_waited_for(fleet: Fleet, user
         os.kill(pid, signal.SIGKILL)
     assert left
     assert output.timed_out
-    assert output.duration_s < 10
+    assert output.duration_s < 60
     assert any(" sleep S" in line for line in output.stuck), output.stuck
     assert wait_until(lambda: not running(seconds))
 

@@ -42,7 +42,7 @@ class Source:
 class SourceReader:
     """Reads sources into a tree; `read_files` are all that were read, `folders` those with variables beside them."""
 
-    def __init__(self, tree: Tree, stdin: TextIO, environ: Mapping[str, str]) -> None:
+    def __init__(self, tree: Tree, stdin: TextIO | None, environ: Mapping[str, str]) -> None:
         self.tree, self.stdin, self.environ = tree, stdin, environ
         self.read_files: list[Source] = []
         self.folders: dict[Path, None] = {}
@@ -54,7 +54,7 @@ class SourceReader:
             UsageError: there is no such file, or something in it is not as an inventory has it.
         """
         if source == STDIN:
-            self._text(self.stdin.read(strict_yaml.MAX_BYTES + 1), "<stdin>", Path.cwd())
+            self._text(_all_of(self.stdin), "<stdin>", Path.cwd())
             return
         path = Path(source)
         if path.is_dir():
@@ -127,6 +127,15 @@ class SourceReader:
 
     def _record(self, name: str, text: str) -> None:
         self.read_files.append(Source(name, hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()))
+
+
+def _all_of(stdin: TextIO | None) -> str:
+    if stdin is None:  # as Python has it where the shell closed it
+        raise UsageError("there is no standard input", file=STDIN)
+    try:
+        return stdin.read(strict_yaml.MAX_BYTES + 1)
+    except (OSError, ValueError) as problem:
+        raise UsageError(f"cannot be read: {problem}", file="<stdin>") from None
 
 
 def kind_of(text: str) -> str:

@@ -68,6 +68,14 @@ class Context:
         except CannotMeasure as said:
             self.missing = said
 
+    def give_up(self, fault: Exception) -> None:
+        """Judge nothing by these facts: we broke on them, and so know nothing of the node."""
+        self.facts = None
+        self.missing = CannotMeasure(
+            f"nodegate itself failed on what this node sent ({type(fault).__name__}: {fault})",
+            next_step="report this as a fault of nodegate, with the node's evidence file",
+        )
+
     def resolve(self, name: str) -> object:
         """The value of a check's argument.
 

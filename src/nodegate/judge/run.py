@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, NotJudged
 from nodegate.judge.verdict import Finding, Record, Verdict
 from nodegate.judge.verdicts import Verdicts
+from nodegate.report.text import MOST_CHARACTERS, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,9 @@ def judge(check: Check, resolve: Callable[[str], object], node: str) -> Record:
         check.function(**arguments)
     except (CannotMeasure, NotJudged) as said:
         ending = refusal(said, subject=node)
-    except Exception as fault:  # noqa: BLE001 - a check's own fault must never pass for a verdict on the node
+    except KeyboardInterrupt:
+        raise
+    except BaseException as fault:  # noqa: BLE001 - not only Exception: sys.exit() and pytest.skip() prove no more
         ending = own_fault(fault, subject=node)
     return record_of(check, node, verdicts, ending, duration_s=time.monotonic() - started)
 
@@ -39,7 +42,8 @@ def judge(check: Check, resolve: Callable[[str], object], node: str) -> Record:
 def refusal(said: CannotMeasure | NotJudged, *, subject: str) -> Finding:
     """The finding for a check that could not, or need not, judge."""
     if isinstance(said, CannotMeasure):
-        line = f"{subject}: {said.reason} - {said.next_step}"
+        reason = said.reason.removeprefix(f"{subject}: ")  # the transport's own word
+        line = f"{subject}: {reason} - {said.next_step}"
         return Finding(subject=subject, verdict=Verdict.ERROR, message=line, action=said.next_step)
     return Finding(subject=subject, verdict=Verdict.SKIP, message=str(said))
 
@@ -63,7 +67,7 @@ def record_of(
     evidence: Sequence[str] = (),
 ) -> Record:
     """The record of a check from its findings and, where it did not run to its end, how it ended."""
-    findings = [*verdicts.findings, *([ending] if ending else [])]
+    findings = [_told(finding) for finding in (*verdicts.findings, *([ending] if ending else []))]
     if not findings:
         line = f"{node}: the check found nothing to judge"
         findings = [Finding(subject=node, verdict=Verdict.ERROR, message=line, action="look at the evidence file")]
@@ -79,6 +83,15 @@ def record_of(
         evidence=tuple(evidence),
         duration_s=duration_s,
     )
+
+
+def _told(finding: Finding) -> Finding:
+    """The finding fit for a terminal: a node's own words could move its cursor, or run to megabytes."""
+    texts = (finding.subject, finding.message, finding.action)
+    if all(text.isprintable() and len(text) <= MOST_CHARACTERS for text in texts):
+        return finding
+    subject, message, action = (visible(" ".join(text.split())) for text in texts)
+    return replace(finding, subject=subject, message=message, action=action)
 
 
 def _folded(findings: list[Finding]) -> tuple[Finding, ...]:

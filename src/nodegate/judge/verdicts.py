@@ -18,7 +18,8 @@ class Verdicts:
     """The findings of one check on one node.
 
     Every judging method takes the reading as it came: an `Unknown` becomes an `error` finding with its reason, a limit
-    of None becomes "not judged". Every healthy device leaves a `pass` finding: a pass needs positive evidence.
+    of None becomes "not judged" (`skip`), never 0. Every healthy device leaves a `pass` finding: a pass needs positive
+    evidence.
     """
 
     def __init__(self) -> None:
@@ -42,7 +43,9 @@ class Verdicts:
         otherwise: Verdict = Verdict.FAIL,
     ) -> None:
         """The reading equals what is expected: a plain value (with `unit` and `source`) or a `Limit`."""
-        limit = expected if isinstance(expected, (Limit, Unknown)) else Limit(expected, unit, source)
+        limit = expected
+        if not (limit is None or isinstance(limit, (Limit, Unknown))):
+            limit = Limit(expected, unit, source)
         self._judge(subject, what, observed, limit, remedy, otherwise, "", lambda seen, right: seen == right)
 
     def at_least(
@@ -51,7 +54,7 @@ class Verdicts:
         subject: str,
         what: str,
         observed: object,
-        limit: Limit | Unknown,
+        limit: Limit | Unknown | None,
         remedy: str,
         otherwise: Verdict = Verdict.FAIL,
     ) -> None:
@@ -64,7 +67,7 @@ class Verdicts:
         subject: str,
         what: str,
         observed: object,
-        limit: Limit | Unknown,
+        limit: Limit | Unknown | None,
         remedy: str,
         otherwise: Verdict = Verdict.FAIL,
     ) -> None:
@@ -128,7 +131,7 @@ class Verdicts:
         subject: str,
         what: str,
         observed: object,
-        limit: Limit | Unknown,
+        limit: Limit | Unknown | None,
         remedy: str,
         otherwise: Verdict,
         word: str,
@@ -139,6 +142,9 @@ class Verdicts:
             return
         if isinstance(limit, Unknown):
             self.unknown(subject=subject, what=f"the limit for {what}", reason=limit)
+            return
+        if limit is None:
+            self.found(Verdict.SKIP, subject=subject, message=f"{what} is not judged: no limit", metric=what)
             return
         verdict = Verdict.PASS if right(observed, limit.value) else otherwise
         value = _with_unit(observed, limit.unit)

@@ -1,19 +1,93 @@
 """What a log line means: the first row that fits a line of a job's log or of a kernel log.
 
-Job logs are read with `signatures.csv`; kernel logs with the tables that the checks use (`xid.csv`, `kernel_lines.csv`,
-SXids by the printed word). A kernel line is given without its prefix (`nodegate.probe.kernel_line.parse_line`).
+Job logs are read with `signatures.csv`; kernel logs with the tables that the checks use: `xid.csv`, SXids by the word
+that they print, and `kernel_lines.csv`. A kernel line is given without its prefix
+(`nodegate.probe.kernel_line.parse_line`), a line of a job log as it is.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from functools import cache
+from typing import TYPE_CHECKING
 
 from nodegate.knowledge import kernel_signatures
-from nodegate.knowledge.rows import rows, split
+from nodegate.knowledge.signature import Hit, Signature
+from nodegate.knowledge.tables import rows, text
 from nodegate.knowledge.words import Cause, Role, Side, Text
 
-__all__ = ["LINE_LIMIT", "Cause", "Hit", "Role", "Side", "Signature", "Text", "find", "may_hold", "signatures"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-LINE_LIMIT = 16_384  # characters of a line that are looked at
+__all__ = ["LINE_LIMIT", "Cause", "Hit", "Role", "Side", "Signature", "Text", "find", "literals", "signatures"]
+
+LINE_LIMIT = 16_384  # characters of a line that are looked at: an error stands at the start of its line
+
+
+@cache
+def signatures() -> tuple[Signature, ...]:
+    """Every signature, kernel side first, in the order in which they are tried."""
+    return (*kernel_signatures.xid_signatures(), *kernel_signatures.sxid_signatures(), *_rows_of(Side.KERNEL), *_user())
+
+
+def find(line: str, side: Side) -> Hit | None:
+    """The first signature that fits a line; None for a line that says nothing of a fault.
+
+    Only the first `LINE_LIMIT` characters are looked at. A line that holds none of `literals` is put aside before any
+    pattern is tried.
+    """
+    looked_at = line[:LINE_LIMIT]
+    for literal in literals(side):
+        if literal in looked_at:
+            break
+    else:
+        return None
+    if side is Side.KERNEL and (hit := kernel_signatures.find_code(looked_at)):
+        return hit
+    for signature in _rows_of(side):
+        if any(literal in looked_at for literal in signature.holds) and (match := signature.pattern.search(looked_at)):
+            return Hit(signature, match)
+    return None
+
+
+@cache
+def literals(side: Side) -> tuple[str, ...]:
+    """The strings of which every line with a signature holds one: for a search over whole blocks of a log."""
+    if side is Side.USER:
+        # Each string of `holds` in signatures.csv has one of these in it, and few healthy lines do. To look for 60
+        # strings one after the other is six times as fast as one regular expression of them all.
+        return tuple(text("quick_strings.txt").splitlines())
+    return _shortest(literal for rule in _rows_of(side) for literal in (*rule.holds, *kernel_signatures.LITERALS))
+
+
+@cache
+def _rows_of(side: Side) -> tuple[Signature, ...]:
+    return kernel_signatures.line_signatures() if side is Side.KERNEL else _user()
+
+
+@cache
+def _user() -> tuple[Signature, ...]:
+    return tuple(
+        Signature(
+            id=row["id"],
+            side=Side.USER,
+            role=Role(row["role"]),
+            cause=Cause(row["cause"]),
+            pattern=re.compile(row["pattern"]),
+            meaning=Text(row["meaning"], row["meaning_zh"]),
+            action=Text(row["action"], row["action_zh"]),
+            failure_modes=tuple(row["failure_modes"].split()),
+            example=row["example"],
+            holds=tuple(row["holds"].split("|")),
+        )
+        for row in rows("signatures.csv")
+    )
+
+
+def _shortest(found: Iterable[str]) -> tuple[str, ...]:
+    """Without those that hold another one: whoever holds them holds it too."""
+    kept: list[str] = []
+    for literal in sorted(found, key=lambda each: (len(each), each)):
+        if not any(shorter in literal for shorter in kept):
+            kept.append(literal)
+    return tuple(sorted(kept))

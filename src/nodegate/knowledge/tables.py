@@ -11,6 +11,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from nodegate.judge.verdict import Verdict
+from nodegate.knowledge.words import Cause, Role, Text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +34,7 @@ class XidKind(str, Enum):
     CONSEQUENCE = "consequence"  # follows another error
     SEVERITY = "severity"  # the line itself says Fatal or Nonfatal
     RECOVERY = "recovery"  # Xid 154: what the driver wants done
+    LEGACY = "legacy"  # of older GPUs or drivers: unexpected today
     UNKNOWN = "unknown"  # not in the table
 
 
@@ -46,22 +48,44 @@ class Rule:
     bootcheck: Verdict
     meaning: str
     action: str
+    meaning_zh: str
+    action_zh: str
+    cause: Cause
+
+    @property
+    def meaning_text(self) -> Text:
+        """What it means, in both languages."""
+        return Text(self.meaning, self.meaning_zh)
+
+    @property
+    def action_text(self) -> Text:
+        """What to do, in both languages."""
+        return Text(self.action, self.action_zh)
 
 
 @dataclass(frozen=True)
 class XidRule(Rule):
-    """One Xid."""
+    """One Xid. `mnemonic` is the driver's own name for it, `note` says what differs between generations."""
 
     code: int
     kind: XidKind
+    mnemonic: str
+    failure_modes: tuple[str, ...]
+    note: str
 
 
 @dataclass(frozen=True)
 class LineRule(Rule):
-    """One sort of kernel line that is no Xid. The pattern's group `device` (or `netdev`) names what it is about."""
+    """One sort of kernel line that is no Xid. The pattern's group `device` (or `netdev`) names what it is about.
 
-    subject: str  # which check judges it: gpu_driver, pcie, nic, memory, storage, host
+    A line that the pattern fits holds one of the literal strings `holds`: looking for them is cheap.
+    """
+
+    subject: str  # which check judges it: gpu_driver, pcie, nic, memory, storage, host; "context": none, only triage
     part: str  # what the device is: "NIC", "disk"
+    role: Role
+    failure_modes: tuple[str, ...]
+    holds: tuple[str, ...]
     pattern: re.Pattern[str]
     example: str
 
@@ -85,8 +109,15 @@ class Setting:
 def xids() -> Mapping[int, XidRule]:
     """The Xids by code (xid.csv)."""
     return {
-        int(row["code"]): XidRule(code=int(row["code"]), kind=XidKind(row["kind"]), **_rule(row))  # type: ignore[arg-type]
-        for row in _rows("xid.csv")
+        int(row["code"]): XidRule(
+            code=int(row["code"]),
+            kind=XidKind(row["kind"]),
+            mnemonic=row["mnemonic"],
+            failure_modes=tuple(row["failure_modes"].split()),
+            note=row["note"],
+            **_rule(row),  # type: ignore[arg-type]
+        )
+        for row in rows("xid.csv")
     }
 
 
@@ -97,11 +128,14 @@ def lines() -> tuple[LineRule, ...]:
         LineRule(
             subject=row["subject"],
             part=row["part"],
+            role=Role(row["role"]),
+            failure_modes=tuple(row["failure_modes"].split()),
+            holds=tuple(row["holds"].split("|")),
             pattern=re.compile(row["pattern"]),
             example=row["example"],
             **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]
         )
-        for row in _rows("kernel_lines.csv")
+        for row in rows("kernel_lines.csv")
     )
 
 
@@ -116,7 +150,7 @@ def settings() -> tuple[Setting, ...]:
             verdict=Verdict(row["verdict"]),
             meaning=row["meaning"],
         )
-        for row in _rows("nccl_settings.csv")
+        for row in rows("nccl_settings.csv")
     )
 
 
@@ -129,6 +163,12 @@ def unknown_xid(code: int) -> XidRule:
         bootcheck=Verdict.WARN,
         meaning="a code that this version does not know",
         action="look it up in NVIDIA's Xid catalogue",
+        meaning_zh="本版本不认识的代码",
+        action_zh="在 NVIDIA 的 Xid 目录中查找",
+        cause=Cause.UNKNOWN,
+        mnemonic="",
+        failure_modes=(),
+        note="",
         code=code,
         kind=XidKind.UNKNOWN,
     )
@@ -142,9 +182,17 @@ def _rule(row: Mapping[str, str]) -> dict[str, object]:
         "bootcheck": Verdict(row["bootcheck"]),
         "meaning": row["meaning"],
         "action": row["action"],
+        "meaning_zh": row["meaning_zh"],
+        "action_zh": row["action_zh"],
+        "cause": Cause(row["cause"]),
     }
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    text = resources.files(__package__).joinpath(name).read_text("utf-8")
-    return list(csv.DictReader(text.splitlines()))
+def rows(name: str) -> list[dict[str, str]]:
+    """The rows of one table of this package."""
+    return list(csv.DictReader(text(name).splitlines()))
+
+
+def text(name: str) -> str:
+    """The text of one file of this package."""
+    return resources.files(__package__).joinpath(name).read_text("utf-8")

@@ -3,38 +3,39 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from nodegate.probe.kernel_log import KernelLine
-    from nodegate.unknown import Known
 
 FELL_OFF_THE_BUS = 79
 RECOVERY_ACTION = 154
 _ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.(?P<function>[0-7]))?"
 # The parenthesis may hold a MIG instance (" GPU-I:05 GPU-CI:00"), the process may be absent, quoted or hold blanks.
-_XID = re.compile(
-    rf"NVRM: Xid \((?:PCI:)?{_ADDRESS}(?P<instance>[^)]{{0,60}})\): (?P<code>\d{{1,5}})\b,? ?(?P<rest>.*)"
-)
+XID = re.compile(rf"NVRM: Xid \((?:PCI:)?{_ADDRESS}(?P<instance>[^)]{{0,60}})\): (?P<code>\d{{1,5}})\b,? ?(?P<rest>.*)")
 _PROCESS = re.compile(r"pid=(?P<pid>[^,]{0,40})(?:, name=(?P<name>[^,]{0,80}))?(?:, |$)")
 _ANY_XID = re.compile(r"NVRM: Xid\b")
 _SEVERITY = re.compile(r"^\S{1,40}\s+(?P<word>Fatal|Nonfatal)\b")
 _CAUSED_BY = re.compile(r"caused by previous Xid (\d{1,5})")
 _RECOVERY = re.compile(r"changed from 0x[0-9a-fA-F]+ \([^)]*\) to 0x(?P<to>[0-9a-fA-F]+) \((?P<word>[^)]*)\)")
-_LOST = re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{_ADDRESS}: GPU has fallen off the bus")
+LOST = re.compile(rf"NVRM: GPU (?:at )?(?:PCI:)?{_ADDRESS}: GPU has fallen off the bus")
 _LOST_NAMED = re.compile(rf"NVRM: The NVIDIA GPU {_ADDRESS}")
-_LOST_SAID = re.compile(r"NVRM: fallen off the bus and is not responding")
+LOST_SAID = re.compile(r"NVRM: fallen off the bus and is not responding")
 _IDENTITY = re.compile(rf"NVRM: GPU at PCI:{_ADDRESS}: GPU-")
 _SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (?P<serial>\w{1,40})")
-_SXID = re.compile(
+SXID = re.compile(
     rf"nvidia-nvswitch(?P<switch>\d{{1,3}}): SXid \((?:PCI:)?{_ADDRESS}\): (?P<code>\d{{1,6}})\b,? ?(?P<text>.*)"
 )
 _ANY_SXID = re.compile(r"nvidia-nvswitch\d{1,3}: SXid\b")
-_SXID_SEVERITY = re.compile(r"(?P<word>Fatal|Non-fatal)\b")
+SXID_SEVERITY = re.compile(r"(?P<word>Fatal|Non-fatal)\b")
 _LINES_OF_ONE_MESSAGE = 3
+_NO_TIME = Unknown(Why.MISSING, "the line has no time")
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,10 @@ class GpuEvent:
     cause: int | None
     recovery: str
     epoch_s: Known[float]
+
+    def at(self, epoch_s: Known[float]) -> GpuEvent:
+        """The same event at a time."""
+        return replace(self, epoch_s=epoch_s)
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,13 @@ def gpu_events(lines: Iterable[KernelLine]) -> Iterator[GpuEvent | Unparsed]:
         if match := _LOST_NAMED.search(line.text):
             named, age = address_of(match), 0
         age += 1
-        if match := _XID.search(line.text):
-            yield _xid(match, line)
+        if said := _xid_said(line.text):
+            yield said.at(line.epoch_s)
         elif _ANY_XID.search(line.text):
             yield Unparsed(line.text, line.epoch_s)
-        elif match := _LOST.search(line.text):
+        elif match := LOST.search(line.text):
             yield _lost(address_of(match), line)
-        elif _LOST_SAID.search(line.text):
+        elif LOST_SAID.search(line.text):
             yield _lost(named if age <= _LINES_OF_ONE_MESSAGE else "", line)
             named = ""
 
@@ -98,12 +103,12 @@ def switch_events(lines: Iterable[KernelLine]) -> Iterator[SwitchEvent | Unparse
     """The SXids in these lines. A line of raw data belongs to the SXid before it and is an event only without one."""
     seen: set[tuple[str, int]] = set()
     for line in lines:
-        match = _SXID.search(line.text)
+        match = SXID.search(line.text)
         if match is None:
             if _ANY_SXID.search(line.text):
                 yield Unparsed(line.text, line.epoch_s)
             continue
-        word = _SXID_SEVERITY.match(match["text"])
+        word = SXID_SEVERITY.match(match["text"])
         key = (address_of(match), int(match["code"]))
         if word is None and key in seen:
             continue
@@ -137,22 +142,27 @@ def address_of(match: re.Match[str]) -> str:
     return f"{int(domain, 16):04x}:{rest.lower()}.{match['function'] or '0'}"
 
 
-def _xid(match: re.Match[str], line: KernelLine) -> GpuEvent:
+@lru_cache(maxsize=1024)
+def _xid_said(text: str) -> GpuEvent | None:
+    """The Xid in a text, without its time: a burst prints few texts many thousand times."""
+    match = XID.search(text) if "Xid" in text else None
+    if match is None:
+        return None
     code, rest = int(match["code"]), match["rest"]
     process = _PROCESS.match(rest)
-    text = rest[process.end() :] if process else rest
-    severity, cause = _SEVERITY.match(text), _CAUSED_BY.search(text)
-    recovery = _RECOVERY.search(text) if code == RECOVERY_ACTION else None
+    said = rest[process.end() :] if process else rest
+    severity, cause = _SEVERITY.match(said), _CAUSED_BY.search(said)
+    recovery = _RECOVERY.search(said) if code == RECOVERY_ACTION else None
     return GpuEvent(
         address=address_of(match),
         instance=match["instance"].strip(),
         code=code,
         severity=severity["word"] if severity else "",
-        text=text,
+        text=said,
         process=(process["name"] or "") if process else "",
         cause=int(cause[1]) if cause else None,
         recovery=recovery["word"] if recovery else "",
-        epoch_s=line.epoch_s,
+        epoch_s=_NO_TIME,
     )
 
 

@@ -39,7 +39,7 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
     found = measurements(report.nodes) if fleet is None else fleet
     return (
-        _environment(folder)
+        environment(folder)
         .get_template("report.html.j2")
         .render(
             report=report,
@@ -61,12 +61,13 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
             most=MOST_ROWS,
             style=style,
             script=script,
-            policy=_policy(style, script),
+            policy=policy(style, script),
         )
     )
 
 
-def _environment(folder: Path) -> Environment:
+def environment(folder: Path) -> Environment:
+    """Templates of a folder, with everything escaped and nothing undefined passed over."""
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(folder),
@@ -90,7 +91,7 @@ def _clock(epoch_s: float) -> str:
     return utc(epoch_s).replace("T", " ").removesuffix("Z")
 
 
-def _policy(style: str, script: str) -> str:
+def policy(style: str, script: str) -> str:
     """A content security policy under which nothing runs or loads but these two texts."""
     return (
         f"default-src 'none'; style-src {_sha256(style)}; script-src {_sha256(script)};"

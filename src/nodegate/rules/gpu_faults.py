@@ -6,23 +6,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.judge.verdict import Verdict, worst
+from nodegate.knowledge import nvlink5
+from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
-from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, GpuEvent, Unparsed, gpu_events, serials
+from nodegate.knowledge.xid_lines import GpuEvent, Unparsed, gpu_events, serials
 from nodegate.rules.log_time import times
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.judge.verdicts import Verdicts
-    from nodegate.probe.kernel_log import KernelLog
+    from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.rules.log_time import Moment
 
-# Events that are so close belong to one incident (NVIDIA's own tools take 3 minutes).
-INCIDENT_S = 180.0
-# What a GPU that fell off the bus brings with it: the driver no longer reaches its processor.
-_FOLLOWS_A_LOSS = frozenset({119, 120, 143})
-_CHANNEL_STOPPED = 43  # follows the error that stopped the program
 _NO_ACTION = "None"
 MAX_QUOTED = 120
 
@@ -31,24 +28,23 @@ MAX_QUOTED = 120
 class Fault:
     """One Xid code on one GPU (and MIG instance), however often it was printed within one boot.
 
-    `followed_by` are the codes that only followed from it; `recovery` is what the driver asks for (Xid 154).
+    `followed_by` are the codes that only followed from it; `recovery` is what the driver asks for (Xid 154), and
+    `settled_s` is when it took that back after the fault: the GPU was reset since.
     """
 
     rule: XidRule
-    events: tuple[GpuEvent, ...]
+    first: GpuEvent
+    last: GpuEvent
+    count: int
     serial: str = ""
     followed_by: tuple[int, ...] = ()
     recovery: str = ""
-
-    @property
-    def first(self) -> GpuEvent:
-        """The first event."""
-        return self.events[0]
+    settled_s: float | None = None
 
     @property
     def last_s(self) -> Known[float]:
         """When it was last seen."""
-        return self.events[-1].epoch_s
+        return self.last.epoch_s
 
     @property
     def subject(self) -> str:
@@ -62,23 +58,26 @@ class Fault:
     def message(self) -> str:
         """What was seen, when, and what followed."""
         word = f", {self.first.severity}" if self.first.severity else ""
-        when = times(len(self.events), self.first.epoch_s, self.last_s)
+        when = times(self.count, self.first.epoch_s, self.last_s)
         after = ", followed by Xid " + ", ".join(map(str, self.followed_by)) if self.followed_by else ""
-        said = self.rule.kind in (XidKind.SEVERITY, XidKind.UNKNOWN)
+        said = self.rule.kind in (XidKind.SEVERITY, XidKind.LEGACY, XidKind.UNKNOWN)
         quoted = f' ("{self.first.text[:MAX_QUOTED]}")' if said else ""
         return f"Xid {self.rule.code} ({self.rule.name}{word}) {when}{after}: {self.rule.meaning}{quoted}"
 
     @property
     def action(self) -> str:
         """What a technician does; the driver's own word comes first."""
-        return f"the driver asks for: {self.recovery}; {self.rule.action}" if self.recovery else self.rule.action
+        event = nvlink5.parse(self.first.text) if self.rule.kind is XidKind.SEVERITY else None
+        decoded = nvlink5.decode(self.rule.code, event) if event else None
+        known = decoded.advice.en if decoded else self.rule.action
+        return f"the driver asks for: {self.recovery}; {known}" if self.recovery else known
 
     def verdict(self, moment: Moment) -> tuple[Verdict, str]:
         """The verdict, and a remark on its age."""
         own = None
         if self.rule.kind is XidKind.SEVERITY:
             own = Verdict.WARN if self.first.severity == "Nonfatal" else Verdict.FAIL
-        weighed, remark = moment.weigh(self.rule, self.last_s, own)
+        weighed, remark = moment.weigh(self.rule, self.last_s, own, settled_s=self.settled_s)
         if self.recovery and not moment.earlier_boot(self.last_s):
             return worst((weighed, Verdict.FAIL)), remark
         return weighed, remark
@@ -86,13 +85,23 @@ class Fault:
 
 def gpu_faults(log: KernelLog, moment: Moment) -> tuple[Fault, ...]:
     """The faults of all GPUs in the order in which they began; lines in an unknown form are not among them."""
-    events = [event for event in gpu_events(log.lines) if isinstance(event, GpuEvent)]
-    known = serials(log.lines)
-    groups: dict[tuple[str, str, int, str, bool], list[GpuEvent]] = {}
-    for event in events:
+    return faults_of(log.lines, moment, serials(log.lines))
+
+
+def faults_of(lines: Iterable[KernelLine], moment: Moment, boards: Mapping[str, str]) -> tuple[Fault, ...]:
+    """The same from lines as they come, read once: a burst costs no memory. `boards`: serial numbers by address."""
+    groups: dict[tuple[str, str, int, str, bool], _Seen] = {}
+    for event in gpu_events(lines):
+        if isinstance(event, Unparsed):
+            continue
         key = (event.address, event.instance, event.code, event.severity, moment.earlier_boot(event.epoch_s))
-        groups.setdefault(key, []).append(event)
-    faults = [Fault(_rule(group[0]), tuple(group), known.get(group[0].address, "")) for group in groups.values()]
+        seen = groups.setdefault(key, _Seen(event))
+        seen.last = event
+        seen.count += 1
+    faults = [
+        Fault(_rule(seen.first), seen.first, seen.last, seen.count, boards.get(seen.first.address, ""))
+        for seen in groups.values()
+    ]
     wishes = [fault for fault in faults if fault.rule.kind is XidKind.RECOVERY]
     others = [fault for fault in faults if fault.rule.kind is not XidKind.RECOVERY]
     return tuple(_with_wishes(_rooted(others), wishes, moment))
@@ -115,7 +124,15 @@ def near(fault: Fault, epoch_s: Known[float]) -> bool:
     first_s, last_s = fault.first.epoch_s, fault.last_s
     if isinstance(first_s, Unknown) or isinstance(last_s, Unknown) or isinstance(epoch_s, Unknown):
         return True
-    return first_s <= epoch_s <= last_s + INCIDENT_S
+    return first_s - SLACK_S <= epoch_s <= last_s + INCIDENT_S
+
+
+class _Seen:
+    """The events of one group so far: the first, the last, and how many."""
+
+    def __init__(self, event: GpuEvent) -> None:
+        self.first = self.last = event
+        self.count = 0
 
 
 def _rule(event: GpuEvent) -> XidRule:
@@ -138,33 +155,37 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
 
 def _follows(fault: Fault, other: Fault) -> bool:
     """Whether a fault only followed from another one of the same GPU."""
-    if fault.first.address != other.first.address or not near(other, fault.first.epoch_s):
+    if fault.first.address != other.first.address or not follows(fault.rule, other.rule, fault.first.cause):
         return False
-    if fault.rule.code in _FOLLOWS_A_LOSS:
-        return other.rule.code == FELL_OFF_THE_BUS
-    if other.rule.kind is XidKind.CONSEQUENCE or other.rule.code == _CHANNEL_STOPPED:
-        return False  # roots only
-    may = fault.rule.kind is XidKind.CONSEQUENCE or fault.rule.code == _CHANNEL_STOPPED
-    return may and fault.first.cause in (None, other.rule.code)
+    return near(other, fault.first.epoch_s)
 
 
 def _with_wishes(faults: list[Fault], wishes: list[Fault], moment: Moment) -> list[Fault]:
     """What the driver asks for (Xid 154) beside the GPU's last fault; where there is none it is a fault of its own.
 
-    The last wish counts: a later "None" takes an earlier one back.
+    The last wish counts: a later "None" takes an earlier one back, and settles what came before it.
     """
     for wish in wishes:
-        asked = wish.events[-1].recovery or "an action that the line does not name"
-        if asked == _NO_ACTION:
-            continue
+        asked = wish.last.recovery or "an action that the line does not name"
         early = moment.earlier_boot(wish.last_s)
         same = [
             index
             for index, fault in enumerate(faults)
             if fault.first.address == wish.first.address and moment.earlier_boot(fault.last_s) == early
         ]
-        if same:
+        if asked == _NO_ACTION:
+            for index in same:
+                faults[index] = _settled(faults[index], wish.last_s)
+        elif same:
             faults[same[-1]] = replace(faults[same[-1]], recovery=asked)
         else:
             faults.append(replace(wish, recovery=asked))
     return faults
+
+
+def _settled(fault: Fault, since: Known[float]) -> Fault:
+    """A fault that came before the driver wanted nothing any more."""
+    last = fault.last_s
+    if isinstance(since, Unknown) or isinstance(last, Unknown) or last > since:
+        return fault
+    return replace(fault, settled_s=since)

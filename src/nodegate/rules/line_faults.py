@@ -39,7 +39,10 @@ class Incident:
 
 def rule_of(text: str, subject: str = "") -> LineRule | None:
     """The first rule (of one check's subject, where it is given) that fits a line."""
-    return next((rule for rule in lines() if subject in ("", rule.subject) and rule.pattern.search(text)), None)
+    for rule in lines():
+        if subject in ("", rule.subject) and any(held in text for held in rule.holds) and rule.pattern.search(text):
+            return rule
+    return None
 
 
 def incidents(log: KernelLog, subject: str, moment: Moment) -> tuple[Incident, ...]:

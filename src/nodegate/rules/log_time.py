@@ -44,17 +44,20 @@ class Moment:
         """Whether the line is in the window; one without a time counts as in it."""
         return isinstance(epoch_s, Unknown) or epoch_s >= self.now_s - self.window_h * 3600
 
-    def weigh(self, rule: Rule, epoch_s: Known[float], verdict: Verdict | None = None) -> tuple[Verdict, str]:
+    def weigh(
+        self, rule: Rule, epoch_s: Known[float], verdict: Verdict | None = None, *, settled_s: float | None = None
+    ) -> tuple[Verdict, str]:
         """The verdict on an event that was last seen at `epoch_s`, and a remark on its age.
 
-        A fault that a reboot has settled warns while it is recent and at delivery; later it is only told. What no
-        reboot settles (a failed row remap) stays as it is.
+        A fault that a reboot has settled, or a reset at `settled_s`, warns while it is recent and at delivery; later it
+        is only told. What neither settles (a failed row remap) stays as it is.
         """
         fresh = self._verdict(rule) if verdict is None else verdict
         if rule.lasts is Lasts.WINDOW:
             settled = "" if self.recent(epoch_s) else f"more than {self.window_h:g} h ago"
         elif not self.earlier_boot(epoch_s):
-            settled = ""
+            reset = settled_s is not None and rule.lasts is Lasts.BOOT
+            settled = f"settled: the driver asks for nothing since {shown(settled_s or 0.0)}" if reset else ""
         elif rule.lasts is Lasts.GOOD:
             return fresh, "before this boot; a reboot does not settle it, a new part does"
         elif rule.lasts is Lasts.COLD:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.judge.verdict import Verdict
+from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
 from nodegate.knowledge.tables import Lasts, Rule
+from nodegate.knowledge.words import Cause
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
 from nodegate.rules.gpu_faults import Fault, gpu_faults, near, tell_unparsed
 from nodegate.rules.log_time import times
@@ -25,6 +27,9 @@ SXID = Rule(
     bootcheck=Verdict.FAIL,
     meaning="an NVSwitch reports an error",
     action="stop the jobs, then reset all GPUs and switches of the node together (nvidia-smi -r) or reboot",
+    meaning_zh="交换芯片报告错误",
+    action_zh="停止作业，然后一起复位本节点所有 GPU 和交换芯片（nvidia-smi -r）或重启",  # noqa: RUF001
+    cause=Cause.FABRIC,
 )
 
 
@@ -44,16 +49,18 @@ def tell_switches(log: KernelLog, moment: Moment, verdicts: Verdicts) -> None:
 
 def _tell(events: Sequence[SwitchEvent], lost: Fault | None, moment: Moment, verdicts: Verdicts) -> None:
     first, last = events[0], events[-1]
-    fatal = first.severity == "Fatal" and lost is None
-    verdict, remark = moment.weigh(SXID, last.epoch_s, Verdict.FAIL if fatal else Verdict.WARN)
+    rule = sxids().get(first.code) or unknown_sxid(first.code)
+    fatal = is_fatal(rule, first.severity)
+    verdict, remark = moment.weigh(SXID, last.epoch_s, Verdict.FAIL if fatal and lost is None else Verdict.WARN)
     remark = f"follows the loss of {lost.subject}" if lost else remark
     when = times(len(events), first.epoch_s, last.epoch_s)
-    word = first.severity or "no severity printed"
+    word = first.severity or ("no severity printed, fatal by the table" if rule.fatal else "no severity printed")
     verdicts.found(
         verdict,
         subject=f"{first.switch} ({first.address})",
-        message=f'SXid {first.code} ({word}) {when}: "{first.text[:MAX_QUOTED]}"' + (f" ({remark})" if remark else ""),
-        remedy=SXID.action,
+        message=f'SXid {first.code} ({word}) {when}, at {rule.where.en}: "{first.text[:MAX_QUOTED]}"'
+        + (f" ({remark})" if remark else ""),
+        remedy=rule.action_for(fatal=fatal).en,
         metric=f"SXid {first.code}",
         value=len(events),
         unit="lines",

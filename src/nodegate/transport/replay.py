@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from nodegate.bounded import read_bounded
 from nodegate.errors import CannotMeasure
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock
 
@@ -34,8 +35,7 @@ class ReplaySession:
             raise self._cannot(f"{self.node.name!r}/{measurement!r} cannot be the name of a recording", "rename it")
         path = Path(self.node.connection.recordings) / self.node.name / f"{measurement}.json"
         try:
-            with path.open("rb") as file:
-                data = file.read(MAX_RECORDING_BYTES + 1)
+            data = read_bounded(path, MAX_RECORDING_BYTES)
         except FileNotFoundError:
             raise self._cannot(
                 f"{measurement} was not recorded ({path})", "record it, or leave the check out"

@@ -1,0 +1,130 @@
+"""How fast triage reads job logs, beside grep -E and ripgrep with the same patterns: python bench/triage.py [MB].
+
+Writes synthetic logs of 64 ranks (iterations, NCCL INFO, loader lines; one error at the end), then measures the CPU
+time of one process each. Files are read once before, so the disk is not measured.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import re._constants as op
+import re._parser as parser
+import resource  # noqa: TC003
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from nodegate.knowledge.signatures import Side, signatures
+
+LOGS = 8
+_CLASSES = {
+    op.CATEGORY_DIGIT: "0-9",
+    op.CATEGORY_WORD: "A-Za-z0-9_",
+    op.CATEGORY_SPACE: "[:space:]",
+}
+
+
+def main() -> None:
+    size_mb = int(sys.argv[1] if len(sys.argv) > 1 else "1000")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        logs = [write_log(folder / f"rank_{number}.log", size_mb * 1_000_000 // LOGS, number) for number in range(LOGS)]
+        patterns = folder / "patterns"
+        patterns.write_text("\n".join(extended(s.pattern.pattern) for s in signatures() if s.side is Side.USER) + "\n")
+        total_mb = sum(log.stat().st_size for log in logs) / 1e6
+        commands = {"triage": [sys.executable, "-m", "nodegate.cli", "triage", *map(str, logs)]}
+        commands["grep -E"] = ["grep", "-a", "-c", "-E", "-f", str(patterns), *map(str, logs)]
+        if shutil.which("rg"):
+            commands["ripgrep"] = ["rg", "-a", "-c", "-j1", "-f", str(patterns), *map(str, logs)]
+        subprocess.run(["cat", *map(str, logs)], stdout=subprocess.DEVNULL, check=True)
+        speeds = {tool: measure(tool, command, total_mb) for tool, command in commands.items()}
+        print(f"triage reads at {speeds['triage'] / speeds['grep -E']:.2f} of grep -E")
+
+
+def measure(tool: str, command: list[str], total_mb: float) -> float:
+    """MB a second of CPU."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
+    assert process.stdout is not None  # noqa: S101
+    first = process.stdout.readline().strip()
+    process.stdout.read()
+    usage: resource.struct_rusage = os.wait4(process.pid, 0)[2]
+    speed = total_mb / (usage.ru_utime + usage.ru_stime)
+    print(f"{tool:<8} {speed:7.0f} MB/s, {usage.ru_maxrss / 1024:5.0f} MiB at most   {first[:80]}")
+    return speed
+
+
+def write_log(path: Path, size: int, number: int) -> Path:
+    """A healthy log with one error at its end."""
+    block = "".join(line(random.Random(number), step) for step in range(20_000)).encode()  # noqa: S311
+    with path.open("wb") as stream:
+        while stream.tell() < size:
+            stream.write(block)
+        if not number:
+            stream.write(b"[rank0]: ValueError: Token IDs outside valid range\n")
+    return path
+
+
+def line(chance: random.Random, step: int) -> str:
+    """One healthy line."""
+    rank, kind = chance.randrange(64), chance.random()
+    clock = f"{step // 3600 % 24:02}:{step // 60 % 60:02}:{step % 60:02}"
+    if kind < 0.3:
+        return (
+            f"{rank}:  [2026-05-27 {clock}.261551] iteration {step:8}/  500000 | consumed samples: {step * 256:12} |"
+            f" elapsed time per iteration (ms): {3000 + chance.random() * 1000:.1f} | lm loss: 7.12E+00 |"
+            " grad norm: 1.2 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        )
+    if kind < 0.7:
+        return (
+            f"gpu{rank // 8:03}:{1000 + rank}:{2000 + rank} [{rank % 8}] NCCL INFO Channel {step % 32:02}/0 : {rank}"
+            f"[{rank % 8}] -> {(rank + 8) % 64}[{rank % 8}] [send] via NET/IB/{rank % 8}/GDRDMA\n"
+        )
+    return (
+        f"{rank}: 2026-05-27 {clock},123 - dataset - WARNING - shard {step} has {step % 77} short documents, packed\n"
+    )
+
+
+def extended(pattern: str) -> str:
+    """A pattern of ours in the syntax of grep -E, as near as it gets."""
+    return "".join(_piece(kind, value) for kind, value in parser.parse(pattern))
+
+
+def _piece(kind: object, value: object) -> str:  # noqa: PLR0911 - a table of forms
+    if kind is op.LITERAL:
+        return re.sub(r"([.\[\]{}()*+?^$|\\])", r"\\\1", chr(value))
+    if kind in (op.ANY, op.NOT_LITERAL):
+        return "."
+    if kind is op.IN:
+        return _set(value)
+    if kind in (op.MAX_REPEAT, op.MIN_REPEAT):
+        low, high, inner = value
+        return f"({''.join(_piece(*part) for part in inner)}){{{low},{'' if high is op.MAXREPEAT else high}}}"
+    if kind is op.SUBPATTERN:
+        return f"({''.join(_piece(*part) for part in value[3])})"
+    if kind is op.BRANCH:
+        return "(" + "|".join("".join(_piece(*part) for part in branch) for branch in value[1]) + ")"
+    return {op.AT_BEGINNING: "^", op.AT_END: "$", op.AT_BOUNDARY: r"\b"}.get(value, "") if kind is op.AT else ""
+
+
+def _set(parts: list[tuple[object, object]]) -> str:
+    negated, inside = "", ""
+    for kind, value in parts:
+        if kind is op.NEGATE:
+            negated = "^"
+        elif kind is op.CATEGORY and value is op.CATEGORY_NOT_SPACE:
+            return "[^[:space:]]"
+        elif kind is op.CATEGORY:
+            inside += _CLASSES[value]
+        elif kind is op.RANGE:
+            inside += f"{chr(value[0])}-{chr(value[1])}"
+        elif chr(value) not in "\n]-^\\":
+            inside += chr(value)
+    return f"[{negated}{inside}]" if inside else "."
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+"""The kernel tables (Xids, SXids, other kernel lines) in the form of signatures."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from nodegate.knowledge.signature import Hit, Signature
+from nodegate.knowledge.sxids import FATAL, NONFATAL, SxidRule, is_fatal, sxids, unknown_sxid
+from nodegate.knowledge.tables import LineRule, XidKind, XidRule, lines, unknown_xid, xids
+from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, LOST, LOST_SAID, SXID, SXID_SEVERITY, XID
+
+LITERALS = ("NVRM: Xid", "SXid", "fallen off the bus")
+_ROLES = {
+    XidKind.HARDWARE: Role.PRIMARY,
+    XidKind.APPLICATION: Role.PRIMARY,
+    XidKind.CONSEQUENCE: Role.CONSEQUENCE,
+    XidKind.SEVERITY: Role.PRIMARY,
+    XidKind.RECOVERY: Role.CONTEXT,
+    XidKind.LEGACY: Role.EITHER,
+    XidKind.UNKNOWN: Role.EITHER,
+}
+
+
+def find_code(text: str) -> Hit | None:
+    """The Xid, SXid or lost GPU that a kernel line reports. A code without a row is told as unknown, never dropped."""
+    if "Xid" in text:
+        if match := XID.search(text):
+            return Hit(xid_signature(int(match["code"])), match)
+        if match := SXID.search(text):
+            word = SXID_SEVERITY.match(match["text"])
+            return Hit(sxid_signature(int(match["code"]), word["word"] if word else ""), match)
+    if match := LOST.search(text) or LOST_SAID.search(text):
+        return Hit(xid_signature(FELL_OFF_THE_BUS), match)
+    return None
+
+
+@cache
+def xid_signature(code: int) -> Signature:
+    """The signature of one Xid, known or not."""
+    return _of_xid(xids().get(code) or unknown_xid(code))
+
+
+@cache
+def xid_signatures() -> tuple[Signature, ...]:
+    """All Xids of the table."""
+    return tuple(xid_signature(code) for code in xids())
+
+
+def sxid_signature(code: int, printed: str) -> Signature:
+    """The signature of one SXid with the severity that its line prints ("" where it prints none)."""
+    rule = sxids().get(code) or unknown_sxid(code)
+    return _of_sxid(rule, fatal=is_fatal(rule, printed))
+
+
+@cache
+def sxid_signatures() -> tuple[Signature, ...]:
+    """All SXids of the table, with the severity that it gives them."""
+    return tuple(_of_sxid(rule, fatal=rule.fatal) for rule in sxids().values())
+
+
+@cache
+def line_signatures() -> tuple[Signature, ...]:
+    """The kernel lines that are no Xid."""
+    return tuple(_of_line(rule) for rule in lines())
+
+
+def _of_xid(rule: XidRule) -> Signature:
+    return Signature(
+        id=f"xid_{rule.code}",
+        side=Side.KERNEL,
+        role=_ROLES[rule.kind],
+        cause=rule.cause,
+        pattern=XID,
+        meaning=rule.meaning_text,
+        action=rule.action_text,
+        failure_modes=rule.failure_modes,
+        example=f"NVRM: Xid (PCI:0000:9b:00): {rule.code}, pid=4242, name=python3, {rule.mnemonic or 'some text'}",
+        holds=("NVRM: Xid",),
+    )
+
+
+@cache
+def _of_sxid(rule: SxidRule, *, fatal: bool) -> Signature:
+    word = FATAL if fatal else NONFATAL
+    return Signature(
+        id=f"sxid_{rule.code}",
+        side=Side.KERNEL,
+        role=Role.PRIMARY if fatal else Role.EITHER,
+        cause=Cause.FABRIC,
+        pattern=SXID,
+        meaning=rule.where,
+        action=rule.action_for(fatal=fatal),
+        failure_modes=("F13",),
+        example=f"nvidia-nvswitch3: SXid (PCI:0000:c1:00.0): {rule.code}, {word}, Link 27 {rule.name}",
+        holds=("SXid",),
+    )
+
+
+def _of_line(rule: LineRule) -> Signature:
+    return Signature(
+        id=rule.name,
+        side=Side.KERNEL,
+        role=rule.role,
+        cause=rule.cause,
+        pattern=rule.pattern,
+        meaning=rule.meaning_text,
+        action=rule.action_text,
+        failure_modes=rule.failure_modes,
+        example=rule.example,
+        holds=rule.holds,
+    )

@@ -1,0 +1,47 @@
+"""A signature: a sort of log line, what it means and what to do; and a hit: a line that has it."""
+
+from __future__ import annotations
+
+import re  # noqa: TC003
+from dataclasses import dataclass
+
+from nodegate.knowledge.words import Cause, Role, Side, Text  # noqa: TC001
+from nodegate.knowledge.xid_lines import address_of
+
+
+@dataclass(frozen=True)
+class Signature:
+    """One sort of line. `example` is a line that this signature is the first to fit.
+
+    `holds`: every line that the pattern fits holds one of these strings.
+    """
+
+    id: str
+    side: Side
+    role: Role
+    cause: Cause
+    pattern: re.Pattern[str]
+    meaning: Text
+    action: Text
+    failure_modes: tuple[str, ...]
+    example: str
+    holds: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A line with a signature. The groups of the match that its pattern names: device, rank, peer, node, ran_ms ..."""
+
+    signature: Signature
+    match: re.Match[str]
+
+    def group(self, name: str) -> str:
+        """What the line says under this name; "" where it or the pattern says nothing."""
+        return self.match.groupdict().get(name) or ""
+
+    @property
+    def device(self) -> str:
+        """The device that the line names: a PCI address, NIC or disk; "" where it names none."""
+        if self.group("address"):
+            return address_of(self.match)
+        return (self.group("device") or self.group("netdev")).rstrip(":.")

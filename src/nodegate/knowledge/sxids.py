@@ -1,0 +1,84 @@
+"""SXids, the errors of NVSwitches: where in the switch, how bad by the tables, and what to do.
+
+The word that the line prints (Fatal, Non-fatal) stands above the table: published tables contradict the drivers for
+40 codes, marked `disputed`. Sources: the driver's list of codes, NVSentinel's table, the Fabric Manager user guide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.tables import rows
+from nodegate.knowledge.words import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FATAL, NONFATAL = "Fatal", "Non-fatal"
+_RESET_ALL = "fabric"
+_WATCH = "none"
+_LOOK_UP = "look_up"
+
+
+@dataclass(frozen=True)
+class SxidRule:
+    """One SXid. `fatal` is the table's word; `stops` is what a fatal one stops: "fabric", "link", "" (not said)."""
+
+    code: int
+    name: str
+    where: Text
+    fatal: bool
+    disputed: bool
+    stops: str
+    action: Text
+
+    def action_for(self, *, fatal: bool) -> Text:
+        """What to do. The printed word counts: a fatal line of a code that the table calls harmless stops the jobs."""
+        if fatal and not self.fatal:
+            return _words()["action", _RESET_ALL]
+        if self.fatal and not fatal:
+            return _words()["action", _WATCH]
+        return self.action
+
+
+@cache
+def sxids() -> Mapping[int, SxidRule]:
+    """The SXids by code."""
+    words = _words()
+    return {
+        int(row["code"]): SxidRule(
+            code=int(row["code"]),
+            name=row["name"],
+            where=words["part", row["part"]],
+            fatal=row["severity"] == "fatal",
+            disputed=row["disputed"] == "yes",
+            stops=row["stops"],
+            action=words["action", row["action"]],
+        )
+        for row in rows("sxid.csv")
+    }
+
+
+def unknown_sxid(code: int) -> SxidRule:
+    """The rule for a code that the table does not have: said, never dropped, and not fatal unless the line says so."""
+    return SxidRule(
+        code=code,
+        name="not in the table",
+        where=Text("a part of an NVSwitch that this version does not know", "本版本不认识的交换芯片部件"),
+        fatal=False,
+        disputed=False,
+        stops="",
+        action=_words()["action", _LOOK_UP],
+    )
+
+
+def is_fatal(rule: SxidRule, printed: str) -> bool:
+    """Whether an event is fatal: by its own word, else by the table."""
+    return printed == FATAL if printed else rule.fatal
+
+
+@cache
+def _words() -> Mapping[tuple[str, str], Text]:
+    return {(row["sort"], row["word"]): Text(row["en"], row["zh"]) for row in rows("sxid_words.csv")}

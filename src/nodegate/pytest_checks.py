@@ -1,0 +1,103 @@
+"""Collection: which check files belong to a run, and one item per (check, node)."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate import suite
+from nodegate.errors import UsageError
+from nodegate.items import CheckItem
+from nodegate.judge.context import argument_names
+from nodegate.paths import CHECKS, suite_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.acceptance import Acceptance
+
+
+class CheckCollection:
+    """The collecting hooks of a run, in its one process or in each worker of pytest-xdist."""
+
+    def __init__(self, config: pytest.Config, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
+        self._places: dict[str, Path] = {}
+        self._replaced: frozenset[Path] = frozenset()
+        config.option.importmode = "importlib"
+        if config.args_source is not pytest.Config.ArgsSource.ARGS:
+            self._use_our_checks(config)
+        self._files = _check_files(config)
+
+    def _use_our_checks(self, config: pytest.Config) -> None:
+        """Where the user named no tests: the suite's checks, and those of the site that stand in ./checks."""
+        ours, site = suite_folder(CHECKS), config.invocation_params.dir / CHECKS
+        own = sorted(site.glob("test_*.py")) if site.is_dir() and site.resolve() != ours.resolve() else []
+        self._replaced = frozenset(ours / file.name for file in own)
+        config.args = [str(ours), *map(str, own)]
+        config.addinivalue_line("python_files", "test_*.py")  # a site may call its own tests otherwise
+
+    def known_ids(self) -> frozenset[str]:
+        """The ids of all checks that there are here, of any profile."""
+        return frozenset(check for file in self._files for check in suite.ids_in(file))
+
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """A check file of ours that the site has a file of the same name for."""
+        return True if collection_path in self._replaced else None
+
+    def pytest_pycollect_makeitem(
+        self, collector: pytest.Collector, name: str, obj: object
+    ) -> list[pytest.Item] | None:
+        """A function test_* in a folder called checks becomes one item per node.
+
+        Raises:
+            pytest.Collector.CollectError: it is no check.
+        """
+        if not name.startswith("test_") or not inspect.isfunction(obj) or collector.path.parent.name != CHECKS:
+            return None
+        if not isinstance(collector, pytest.Module):
+            raise pytest.Collector.CollectError(f"{collector.path}: {name} is a method: a check is a function")
+        try:
+            check = suite.describe(obj, collector.obj)
+        except UsageError as said:
+            raise pytest.Collector.CollectError(f"{collector.path}: {said}") from None
+        self._refuse_unknown_facts(check, collector.path)
+        self._refuse_twins(check, collector.path)
+        if not self._acceptance.profile.includes(check.tier):
+            return []
+        return [CheckItem.of(collector, name, check, node) for node in self._acceptance.nodes]
+
+    def _refuse_unknown_facts(self, check: suite.Check, file: Path) -> None:
+        unknown = [name for name in check.asks_for if name not in argument_names()]
+        if unknown:
+            near = difflib.get_close_matches(unknown[0], argument_names(), 1)
+            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(argument_names()))}"
+            said = f"{file}: {check.id} asks for {unknown[0]!r}, which is no fact - {hint}"
+            raise pytest.Collector.CollectError(said)
+
+    def _refuse_twins(self, check: suite.Check, file: Path) -> None:
+        """Two checks of one id would share their verdicts."""
+        other = self._places.setdefault(check.id, file)
+        if other != file:
+            raise pytest.Collector.CollectError(f"{file}: {check.id} is in {other} too - rename one of the files")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Now it is known what each node must give."""
+        for item in session.items:
+            if isinstance(item, CheckItem):
+                self._acceptance.ask(item.check, item.node_name)
+
+
+def _check_files(config: pytest.Config) -> list[Path]:
+    """The suite's check files, and those below what the command line names."""
+    files = list(suite_folder(CHECKS).glob("test_*.py"))
+    for argument in config.args:
+        path = config.invocation_params.dir / argument.partition("::")[0]
+        files += path.rglob(f"{CHECKS}/test_*.py") if path.is_dir() and path.name != CHECKS else path.glob("test_*.py")
+        if path.is_file():
+            files.append(path)
+    return files

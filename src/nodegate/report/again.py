@@ -1,0 +1,32 @@
+"""The reports of a run, written once more from its report.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.report.load import load
+from nodegate.report.redact import redact
+from nodegate.report.render import render
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def again(run: Path, *, redacted: bool = False, to: Path | None = None) -> Path:
+    """Write the reports into `to`; by default the run's own folder, or one beside it for the redacted ones.
+
+    Raises:
+        UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
+            of its original.
+    """
+    report = load(run / "report.json")
+    home = run.resolve()
+    folder = to or (home.with_name(f"{home.name}-redacted") if redacted else run)
+    if redacted and folder.resolve() == home:
+        raise UsageError("the redacted report would replace the original", file=str(folder), hint="name another folder")
+    try:
+        render(redact(report) if redacted else report, folder)
+    except OSError as broken:
+        raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from broken
+    return folder

@@ -1,0 +1,130 @@
+"""The time that a log line prints, in every form that launchers, frameworks and NCCL use."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from re import Match
+
+_MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_CLOCK = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,9}))?"
+_STAMP = re.compile(
+    rf"(?P<iso>([0-9]{{4}})[-/]([0-9]{{2}})[-/]([0-9]{{2}})[T _]{_CLOCK} ?(Z\b|[+-][0-9]{{2}}:?[0-9]{{2}}\b)?)"
+    rf"|(?P<glog>(?<![A-Za-z0-9])[IWEF]([0-9]{{1,2}})([0-9]{{2}}) {_CLOCK})"
+    rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
+    rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK})"
+)
+_OFFSETS = {"iso": 2, "glog": 11, "us": 18, "syslog": 26}  # the first group inside each form
+_DAY_S = 86_400.0
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """A time. Where the line names no zone, `zoned` is false and `epoch_s` is its clock read as UTC."""
+
+    epoch_s: float
+    zoned: bool
+
+
+def find_stamp(text: str, *, now_s: float) -> Stamp | None:
+    """The first time in the text; None where it holds none that exists.
+
+    A year that is not written is the newest that does not lie more than a day after `now_s`.
+    """
+    match = _STAMP.search(text)
+    return read_stamp(match, now_s=now_s) if match else None
+
+
+def last_stamp(text: str, *, now_s: float) -> Stamp | None:
+    """The last time in the text."""
+    found = None
+    for match in _STAMP.finditer(text):
+        found = match
+    return read_stamp(found, now_s=now_s) if found else None
+
+
+def read_stamp(match: Match[str], *, now_s: float) -> Stamp | None:
+    """The time of a match; None where the date does not exist."""
+    form = str(match.lastgroup)
+    first = _OFFSETS[form]
+    parts = match.groups()[first - 1 :]
+    try:
+        if form == "iso":
+            year, month, day = (int(part) for part in parts[:3])
+            return _stamp(year, month, day, parts[3:7], parts[7])
+        if form == "us":
+            return _stamp(int(parts[2]), int(parts[0]), int(parts[1]), parts[3:7])
+        month = int(parts[0]) if form == "glog" else _MONTHS.split("|").index(parts[0]) + 1
+        return _without_year(month, int(parts[1]), parts[2:6], now_s)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _stamp(year: int, month: int, day: int, clock: tuple[str, ...], zone: str | None = None) -> Stamp:
+    hour, minute, second = (int(part) for part in clock[:3])
+    start = datetime(year, month, day, tzinfo=timezone.utc)
+    when = (start + timedelta(hours=hour, minutes=minute, seconds=second)).timestamp()
+    return Stamp(when + float(f"0.{clock[3] or 0}") - _zone_s(zone), zoned=zone is not None)
+
+
+def _zone_s(zone: str | None) -> float:
+    if not zone or zone == "Z":
+        return 0.0
+    seconds = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0
+    return -seconds if zone[0] == "-" else seconds
+
+
+def zone_in(text: str) -> float | None:
+    """Seconds east of UTC that the first time in the text names; None where it names none."""
+    match = _STAMP.search(text)
+    zone = match[9] if match and match.lastgroup == "iso" else None
+    return None if zone is None else _zone_s(zone)
+
+
+def _without_year(month: int, day: int, clock: tuple[str, ...], now_s: float) -> Stamp | None:
+    year = datetime.fromtimestamp(now_s, timezone.utc).year
+    for back in range(-1, 9):  # 29 February may lie up to eight years back
+        try:
+            stamp = _stamp(year - back, month, day, clock)
+        except ValueError:
+            continue
+        if stamp.epoch_s <= now_s + _DAY_S:
+            return stamp
+    return None
+
+
+def shown(epoch_s: float | None, *, zone_s: float = 0.0) -> str:
+    """A time for people, to the tenth of a second, in the zone of the logs; "-" where it is not known."""
+    if epoch_s is None:
+        return "-"
+    try:
+        tenth = round((epoch_s + zone_s) * 10)
+        day = datetime.fromtimestamp(tenth // 10, timezone.utc)
+    except (OverflowError, ValueError, OSError):
+        return "an impossible time"
+    return f"{day:%Y-%m-%d %H:%M:%S}.{tenth % 10}"
+
+
+def zone_name(zone_s: float) -> str:
+    """UTC, UTC+08:00."""
+    if not zone_s:
+        return "UTC"
+    minutes = round(abs(zone_s) / 60)
+    return f"UTC{'-' if zone_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
+
+
+def lasting(seconds: float) -> str:
+    """0.3 s, 45 s, 10 min 0 s, 3 h 20 min."""
+    seconds = abs(seconds)
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,0 +1,90 @@
+"""Collectives that were given up: ranks that called different ones, and the rank that never came."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nodegate.triage.events import Collective, Reached
+
+# Every rank must give these the same sizes; others (all-to-all, gather, send) may differ by design.
+_EVEN = ("ALLREDUCE", "ALLGATHER", "REDUCE_SCATTER", "_REDUCE_SCATTER_BASE", "_ALLGATHER_BASE", "BROADCAST", "REDUCE")
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """One step at which ranks called different collectives. `called` maps each call to its ranks; the fewest first."""
+
+    group: str
+    sequence: int
+    called: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def mismatch(collectives: Iterable[Collective]) -> Mismatch | None:
+    """The first step at which ranks of one group called different operations, or sizes that should be equal."""
+    steps: dict[tuple[str, int], dict[int, Collective]] = defaultdict(dict)
+    for each in collectives:
+        if each.rank is not None:
+            steps[each.group, each.sequence].setdefault(each.rank, each)
+    for (group, sequence), ranks in sorted(steps.items(), key=lambda step: step[0][1]):
+        called: dict[str, list[int]] = defaultdict(list)
+        for rank, each in ranks.items():
+            called[_call(each)].append(rank)
+        if len(called) > 1:
+            rows = sorted(called.items(), key=lambda row: (len(row[1]), row[0]))
+            return Mismatch(group, sequence, tuple((call, tuple(sorted(ranks))) for call, ranks in rows))
+    return None
+
+
+def _call(each: Collective) -> str:
+    if each.operation not in _EVEN or not each.numel_in:
+        return each.operation
+    return f"{each.operation} NumelIn={each.numel_in} NumelOut={each.numel_out}"
+
+
+@dataclass(frozen=True)
+class Laggards:
+    """Who did not come to a collective, and by which sign: `behind` in work enqueued, or `silent` about a time-out."""
+
+    ranks: tuple[int, ...]
+    sign: str
+
+
+def laggards(reached: Sequence[Reached], timed_out: set[int], known: set[int]) -> Laggards | None:
+    """The ranks that the others waited for; None where all of them came.
+
+    Args:
+        reached: how far each rank had come, as its watchdog said.
+        timed_out: the ranks whose watchdog gave up.
+        known: every rank that left a log.
+    """
+    groups: dict[str, dict[int, int]] = defaultdict(dict)
+    for each in reached:
+        if each.rank is not None and each.enqueued >= 0:
+            groups[each.group].setdefault(each.rank, each.enqueued)
+    for ranks in sorted(groups.values(), key=len, reverse=True):
+        least, most = min(ranks.values()), max(ranks.values())
+        behind = tuple(sorted(rank for rank, enqueued in ranks.items() if enqueued == least))
+        if least < most and len(behind) * 2 <= len(ranks):
+            return Laggards(behind, "behind")
+    silent = known - timed_out
+    if timed_out and silent and len(silent) <= len(timed_out):
+        return Laggards(tuple(sorted(silent)), "silent")
+    return None
+
+
+def most_named(peers: Iterable[tuple[str, object]]) -> tuple[str, int, int] | None:
+    """The peer that most of the complainers name, with how many name it and how many complain; None without one."""
+    by_peer: dict[str, set[object]] = defaultdict(set)
+    for peer, who in peers:
+        by_peer[peer].add(who)
+    if not by_peer:
+        return None
+    counts = Counter({peer: len(who) for peer, who in by_peer.items()})
+    (first, named), *rest = counts.most_common(2)
+    everyone = len(set().union(*by_peer.values()))
+    return None if rest and rest[0][1] == named else (first, named, everyone)

@@ -1,0 +1,49 @@
+"""What PyTorch's launchers report: which worker failed first on their own node, and that they ended the others."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.triage.clock import find_stamp
+from nodegate.triage.place import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nodegate.triage.clock import Stamp
+
+_STARTS = re.compile(r"Root Cause \(first observed failure\)")
+_ENDS_WORKERS = re.compile(r"\s{0,4}Killing subprocess [0-9]{1,10}\s*$")  # torch.distributed.launch, after a failure
+_WORKER = re.compile(
+    r"time {1,10}: (?P<time>[^\n]{10,40})\n[^\n]{0,80}?host {1,10}: (?P<host>[\w.-]{1,120})[^\n]{0,20}\n"
+    r"[^\n]{0,80}?rank {1,10}: (?P<rank>[0-9]{1,7}) \(local_rank: (?P<local>[0-9]{1,4})\)[^\n]{0,20}\n"
+    r"[^\n]{0,80}?(?P<exit>exitcode {1,10}: -?[0-9]{1,5})\b"
+)
+
+
+@dataclass(frozen=True)
+class Exit:
+    """One worker's end. `text` is its line with the exit code."""
+
+    place: Place
+    stamp: Stamp | None
+    text: str
+
+
+def starts(line: str) -> bool:
+    """Whether such a report begins here."""
+    return bool(_STARTS.search(line[:200]))
+
+
+def ends_workers(text: str) -> bool:
+    """Whether a launcher says here that it ends a worker because another one failed."""
+    return bool(_ENDS_WORKERS.match(text[:200]))
+
+
+def exits(block: str, *, now_s: float) -> Iterator[Exit]:
+    """The workers that the report names."""
+    for match in _WORKER.finditer(block):
+        place = Place(rank=int(match["rank"]), local_rank=int(match["local"]), node=match["host"])
+        yield Exit(place, find_stamp(match["time"], now_s=now_s), match["exit"])

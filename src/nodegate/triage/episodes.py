@@ -1,0 +1,104 @@
+"""Which events belong to the end of the job: not followed by progress, and not of another job or another day."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.words import Side
+
+if TYPE_CHECKING:
+    from nodegate.triage.events import Event
+    from nodegate.triage.job_log import Log
+    from nodegate.triage.reading import Case
+
+SKEW_S = 2.0  # by which the clocks of two nodes may differ
+_UNDER_WAY_S = 10.0  # an iteration that had ended when the error struck may still be printed
+_BEFORE_START_S = 60.0  # a node may break while the job starts and has not yet printed anything
+_AFTER_END_S = 600.0
+_INCIDENT_GAP_S = 600.0
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last episode. `events` are its events by the time they began; those without a time come last.
+
+    `overcome` are the errors that the training went on after; `outside` the kernel messages of another time.
+    """
+
+    events: tuple[Event, ...]
+    overcome: tuple[Event, ...]
+    outside: tuple[Event, ...]
+    iteration: int | None
+    progress_s: float | None
+
+
+def ending(case: Case) -> Ending:
+    """Cut the logs at the last progress and at the ends of the job."""
+    iteration, progress_s = _last_progress(case)
+    final = {log.name: log.episode for log in case.logs}
+    window = _window(case)
+    kept: list[Event] = []
+    overcome: list[Event] = []
+    outside: list[Event] = []
+    for event in case.events:
+        if event.kind.side is Side.KERNEL and not _inside(event, window):
+            outside.append(event)
+        elif event.episode < final[event.log] or _before(event, progress_s):
+            overcome.append(event)
+        else:
+            kept.append(event)
+    return Ending(tuple(sorted(kept, key=_when)), tuple(overcome), tuple(outside), iteration, progress_s)
+
+
+def _when(event: Event) -> tuple[float, int]:
+    return (float("inf") if event.began_s is None else event.began_s, event.line)
+
+
+def _before(event: Event, progress_s: float | None) -> bool:
+    if progress_s is None or event.printed_s is None or event.about:
+        return False
+    return event.printed_s < progress_s - _UNDER_WAY_S
+
+
+def _last_progress(case: Case) -> tuple[int | None, float | None]:
+    """The last completed iteration of any log, and its time."""
+    found = [(case.seconds(log.iteration.stamp), log.iteration.number) for log in case.logs if log.iteration]
+    timed = [(when, number) for when, number in found if when is not None]
+    if timed:
+        when, number = max(timed)
+        return number, when
+    return max((number for _, number in found), default=None), None
+
+
+def _window(case: Case) -> tuple[float, float] | None:
+    """From when to when a kernel message can belong to the job; None where nothing tells the time of the job."""
+    jobs = [log for log in case.logs if not log.kernel]
+    times = [when for log in jobs for when in (case.seconds(log.first), case.seconds(log.last)) if when is not None]
+    if times:
+        return min(times) - _BEFORE_START_S, max(times) + _AFTER_END_S
+    return None if jobs else _last_incident(case)
+
+
+def _last_incident(case: Case) -> tuple[float, float] | None:
+    """Kernel logs alone: the last run of messages without a pause of ten minutes."""
+    times = sorted(event.printed_s for event in case.events if event.printed_s is not None)
+    if not times:
+        return None
+    start = times[-1]
+    for when in reversed(times):
+        if start - when > _INCIDENT_GAP_S:
+            break
+        start = when
+    return start, times[-1]
+
+
+def _inside(event: Event, window: tuple[float, float] | None) -> bool:
+    if window is None or event.printed_s is None:
+        return event.printed_s is None
+    return window[0] <= event.printed_s <= window[1]
+
+
+def job_logs(case: Case) -> list[Log]:
+    """The logs that are not kernel logs."""
+    return [log for log in case.logs if not log.kernel]

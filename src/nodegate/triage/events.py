@@ -1,0 +1,178 @@
+"""What the logs say that matters, each thing once: errors with their time and place, collectives, who is where."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.words import Cause, Role, Side, Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nodegate.knowledge.signature import Signature
+    from nodegate.triage.clock import Stamp
+    from nodegate.triage.place import Place
+
+MOST_EVENTS = 40_000  # that can be a first error; as many again that only follow
+MOST_COLLECTIVES = 100_000
+MOST_NAMES = 100_000
+TEXT_SHOWN = 300
+_VOLATILE = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
+_TEMPLATE_CHARACTERS = 160
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a signature says of an event, with the role and cause that hold for this very line."""
+
+    id: str
+    side: Side
+    role: Role
+    cause: Cause
+    meaning: Text
+    action: Text
+    failure_modes: tuple[str, ...]
+
+    @staticmethod
+    def of(signature: Signature, *, role: Role | None = None) -> Kind:
+        """The kind of a signature's events."""
+        return Kind(
+            signature.id,
+            signature.side,
+            role or signature.role,
+            signature.cause,
+            signature.meaning,
+            signature.action,
+            signature.failure_modes,
+        )
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that a log says, `count` times.
+
+    `printed_s` is when (None: nobody knows), `about` where the time is that of a line nearby. `ran_s` is how long a
+    collective had run when its watchdog spoke. `device` is a PCI address, a NIC or a disk; `peer` whom an RDMA error
+    names. `episode` counts how often the training had gone on in this log after earlier errors.
+    """
+
+    kind: Kind
+    text: str
+    log: str
+    line: int
+    place: Place
+    stamp: Stamp | None = None
+    about: bool = False
+    ran_s: float = 0.0
+    device: str = ""
+    peer: str = ""
+    episode: int = 0
+    count: int = 1
+    printed_s: float | None = None
+
+    @property
+    def began_s(self) -> float | None:
+        """When it began: a hang began before its watchdog spoke."""
+        return None if self.printed_s is None else self.printed_s - self.ran_s
+
+
+@dataclass(frozen=True)
+class Collective:
+    """A collective that a rank's watchdog gave up. `group` is "" where the line names none."""
+
+    rank: int | None
+    group: str
+    sequence: int
+    operation: str
+    numel_in: str
+    numel_out: str
+
+
+@dataclass(frozen=True)
+class Reached:
+    """How far a rank's process group had come: the last work it enqueued and completed."""
+
+    rank: int | None
+    group: str
+    enqueued: int
+    completed: int
+
+
+@dataclass
+class Names:
+    """Who is where, as the logs tell it: the rank's node and GPU, the address's node. The first word counts."""
+
+    node_of_rank: dict[int, str] = field(default_factory=dict)
+    gpu_of_rank: dict[int, int] = field(default_factory=dict)
+    node_of_address: dict[str, str] = field(default_factory=dict)
+    gpu_at: dict[tuple[str, str], int] = field(default_factory=dict)  # (node, PCI address) -> CUDA index
+    world: int = 0  # the largest communicator that was seen
+
+    def learn(self, place: Place) -> None:
+        """What a line with rank and node tells."""
+        if place.rank is not None and len(self.node_of_rank) < MOST_NAMES:
+            if place.node:
+                self.node_of_rank.setdefault(place.rank, place.node)
+            if place.gpu is not None:
+                self.gpu_of_rank.setdefault(place.rank, place.gpu)
+
+    def resolve(self, place: Place) -> Place:
+        """The place, with the node and GPU of its rank where the line did not tell them."""
+        if place.rank is None:
+            return place
+        return replace(
+            place,
+            node=place.node or self.node_of_rank.get(place.rank, ""),
+            gpu=self.gpu_of_rank.get(place.rank) if place.gpu is None else place.gpu,
+        )
+
+
+@dataclass
+class Events:
+    """All that was read, bounded: equal lines of one place are one event, and beyond the limits they are counted."""
+
+    names: Names = field(default_factory=Names)
+    collectives: list[Collective] = field(default_factory=list)
+    reached: list[Reached] = field(default_factory=list)
+    left_out: int = 0
+    _events: dict[tuple[object, ...], tuple[Event, list[int]]] = field(default_factory=dict)
+    _roots: int = 0
+
+    def known(self, key: tuple[object, ...]) -> bool:
+        """Whether an event with this key is there; it is counted once more then."""
+        held = self._events.get(key)
+        if held:
+            held[1][0] += 1
+        return held is not None
+
+    def add(self, key: tuple[object, ...], event: Event) -> None:
+        """Keep an event whose key is new."""
+        can_be_root = event.kind.role in (Role.PRIMARY, Role.EITHER)
+        held = self._roots if can_be_root else len(self._events) - self._roots
+        if held >= MOST_EVENTS:
+            self.left_out += 1
+            return
+        self._roots += can_be_root
+        self._events[key] = (event, [1])
+
+    def add_collective(self, collective: Collective) -> None:
+        """Keep a collective that was given up."""
+        if len(self.collectives) < MOST_COLLECTIVES:
+            self.collectives.append(collective)
+
+    def add_reached(self, reached: Reached) -> None:
+        """Keep how far a rank had come."""
+        if len(self.reached) < MOST_COLLECTIVES:
+            self.reached.append(reached)
+
+    def all(self) -> Iterator[Event]:
+        """The events with their counts."""
+        for event, count in self._events.values():
+            yield replace(event, count=count[0])
+
+
+def template(text: str) -> str:
+    """A text without what changes from line to line: numbers and addresses."""
+    return _VOLATILE.sub("#", text[:_TEMPLATE_CHARACTERS])

@@ -1,0 +1,128 @@
+"""Kernel logs among the inputs: recognised, read line by line, bursts folded by the minute."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.signatures import find, literals
+from nodegate.knowledge.words import Role, Side
+from nodegate.knowledge.xid_lines import address_of
+from nodegate.probe.kernel_line import parse_line
+from nodegate.triage import scan
+from nodegate.triage.clock import Stamp, find_stamp, zone_in
+from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
+from nodegate.triage.place import Place
+from nodegate.unknown import Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodegate.knowledge.signature import Hit
+    from nodegate.probe.kernel_line import KernelLine
+    from nodegate.triage.events import Events
+    from nodegate.triage.job_log import Log
+
+_KERNEL_LINE = re.compile(
+    r"\[ *[0-9]{1,9}\.[0-9]{6}\]|<[0-9]{1,3}>|[0-9]{1,3},[0-9]{1,12},[0-9]{1,15},|\{.{0,500}\"__REALTIME_TIMESTAMP\""
+    r"|(?:\S{1,40} ){1,4}kernel(?:\[[0-9]+\])?: |[0-9T:,.+-]{19,40} (?:\S{1,64} )?(?:NVRM|nvidia|mlx5_core|pcieport)"
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{6}[+-][0-9]{2}:[0-9]{2} "  # dmesg --time-format iso
+    r"|kern {0,4}:\w{1,8} {0,4}:"
+)
+_KERNEL_NAME = re.compile(r"dmesg|(?:^|[^a-z])kern(?:el)?[._-]|vmcore")
+_HOST = re.compile(r"(?:[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20}) ([A-Za-z0-9][\w.-]{0,100}) kernel(?:\[[0-9]{1,10}\])?: ")
+_SECONDS = re.compile(r"\[ *([0-9]{1,12})\.")
+_PREFIX_CHARACTERS = 16  # of a line with a date: its time to the minute
+_BOOT = Unknown(Why.MISSING, "the log does not say when the machine was started")
+_ANY = scan.together(literals(Side.KERNEL))
+_NOT_FATAL = ("Nonfatal", "Non-fatal")
+
+
+def looks_like(head: str, name: str) -> bool:
+    """Whether this is a kernel log: by its name, or because most of its first lines look like kernel messages."""
+    if _KERNEL_NAME.search(name.rsplit("/", 1)[-1]):
+        return True
+    lines = [line for line in head.splitlines()[:40] if line.strip()]
+    return bool(lines) and sum(bool(_KERNEL_LINE.match(line)) for line in lines) * 2 > len(lines)
+
+
+class KernelLogReader:
+    """Reads one kernel log into `events`."""
+
+    def __init__(self, log: Log, events: Events, *, now_s: float) -> None:
+        self.log, self.events, self.now_s = log, events, now_s
+
+    def read(self, chunks: Iterable[bytes]) -> None:
+        """All of it."""
+        for chunk in chunks:
+            if not self.log.lines:
+                self._head(chunk[: 1 << 16].decode("utf-8", "replace"))
+            counted, number = 0, self.log.lines + 1
+            for line in scan.lines_at(chunk, [match.start() for match in _ANY.finditer(chunk)]):
+                number += chunk.count(b"\n", counted, line.start)
+                counted = line.start
+                self._line(line.text, number)
+            self.log.lines += chunk.count(b"\n")
+            self.log.size_bytes += len(chunk)
+
+    def _head(self, text: str) -> None:
+        self.log.first, self.log.zone_s = find_stamp(text, now_s=self.now_s), zone_in(text)
+        if "\0" in text:
+            self.log.notes.say("holds NUL bytes")
+
+    def _line(self, text: str, number: int) -> None:
+        minute = _SECONDS.match(text)
+        burst = (self.log.name, int(minute[1]) // 60 if minute else text[:_PREFIX_CHARACTERS], template(text))
+        if self.events.known(burst):
+            return
+        text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")
+        host = _HOST.search(text[:200])
+        said = parse_line(text, now_epoch_s=self.now_s, boot_epoch_s=_BOOT)
+        if stamp is None and not isinstance(said.epoch_s, Unknown):
+            stamp = Stamp(said.epoch_s, zoned=zone_in(text[:100]) is not None)
+        where = Place(node=(host[1] if host else "") or node or self.log.place.node)
+        event = kernel_event(said, where, self.log.name, number)
+        if event is not None:
+            self.log.nodes.add(where.node)
+            self.events.add(burst, replace(event, stamp=stamp))
+
+
+def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event | None:
+    """The event that a kernel message reports; None where it reports none."""
+    hit = find(said.text, Side.KERNEL)
+    if hit is None:
+        return None
+    return Event(
+        Kind.of(hit.signature, role=_role(hit, said.text)),
+        said.text[:TEXT_SHOWN],
+        log,
+        number,
+        where,
+        device=_device(hit),
+    )
+
+
+def _role(hit: Hit, text: str) -> Role:
+    """The role of this very line: an Xid that says Nonfatal, or names the Xid that it follows, is no first error."""
+    if hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY:
+        if "caused by previous Xid" in text:
+            return Role.CONSEQUENCE
+        if any(word in text for word in _NOT_FATAL):
+            return Role.CONTEXT
+    return hit.signature.role
+
+
+def _device(hit: Hit) -> str:
+    return address_of(hit.match) if hit.group("address") else hit.device
+
+
+def _journal(line: str) -> tuple[str, Stamp | None, str]:
+    """Message, time and host of a line of `journalctl -o json`."""
+    try:
+        entry = json.loads(line)
+        message, epoch_us = str(entry["MESSAGE"]), int(entry["__REALTIME_TIMESTAMP"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return line, None, ""
+    return message, Stamp(epoch_us / 1e6, zoned=True), str(entry.get("_HOSTNAME", ""))

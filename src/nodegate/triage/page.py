@@ -1,0 +1,90 @@
+"""The answer as one HTML page: opens offline, loads nothing, runs nothing; every text escaped."""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
+
+from nodegate.errors import UsageError
+from nodegate.paths import REPORTS, suite_folder
+from nodegate.report.atomic import replacing
+from nodegate.report.html import environment, policy
+from nodegate.triage import render
+from nodegate.triage.clock import shown
+from nodegate.triage.groups import Group, rank_list
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.knowledge.words import Text
+    from nodegate.triage.answer import Answer
+
+_MOST_ROWS = 500
+_WORDS = {
+    "en": {
+        "title": "Triage of a job",
+        "followed": "What followed",
+        "overcome": "Earlier errors after which the training went on",
+        "notes": "About the logs",
+        "columns": ("time", "what", "ranks", "nodes", "count", "first line"),
+    },
+    "zh": {
+        "title": "作业故障诊断",
+        "followed": "随后发生",
+        "overcome": "更早的错误（其后训练仍在推进）",
+        "notes": "关于日志",
+        "columns": ("时间", "含义", "rank", "节点", "次数", "首行"),
+    },
+}
+
+
+def page(answer: Answer, language: str = "en") -> str:
+    """The whole page."""
+    folder = suite_folder(REPORTS) / "templates"
+    style = Markup((folder / "report.css").read_text(encoding="utf-8"))  # noqa: S704 - the suite's own file
+    words = _WORDS[language]
+
+    def pick(text: Text) -> str:
+        return render.pick(text, language)
+
+    def clock(epoch_s: float | None) -> str:
+        return shown(epoch_s, zone_s=answer.zone_s)
+
+    def ranks(group: Group) -> str:
+        return rank_list(group.ranks) if group.ranks else ""
+
+    return (
+        environment(folder)
+        .get_template("triage.html.j2")
+        .render(
+            language="zh-CN" if language == "zh" else "en",
+            title=words["title"],
+            sentence=pick(answer.sentence),
+            rows=render.facts(answer, language),
+            tables=((words["followed"], answer.followed), (words["overcome"], answer.overcome)),
+            columns=words["columns"],
+            notes=answer.notes,
+            notes_heading=words["notes"],
+            most=_MOST_ROWS,
+            pick=pick,
+            clock=clock,
+            ranks=ranks,
+            style=style,
+            policy=policy(style, ""),
+        )
+    )
+
+
+def write_page(answer: Answer, file: Path, language: str) -> None:
+    """Write the page, whole or not at all.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    try:
+        with replacing(file) as stream:
+            stream.write(page(answer, language))
+    except OSError as broken:
+        raise UsageError(f"cannot be written: {broken.strerror}", file=str(file)) from broken

@@ -1,0 +1,58 @@
+"""How far the training had come: the completed iterations that a log prints, in the frameworks' own forms.
+
+Only a number that grows is progress; a smaller one is a restart. Nothing is looked for until it is asked for, because
+a log holds far more iterations than errors.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nodegate.triage.clock import Stamp, last_stamp
+
+# (a string that the line holds, the iteration in it)
+_FORMS = (
+    (b"iteration", re.compile(rb"iteration[ \t]{1,20}([0-9]{1,12}) {0,4}/ {0,20}[0-9]{1,12}")),
+    (b"global_step", re.compile(rb"global_step[=:] {0,4}([0-9]{1,12})")),
+    (b'"current_steps"', re.compile(rb"\"current_steps\": {0,4}([0-9]{1,12})")),
+    (b"steps: ", re.compile(rb"steps: ([0-9]{1,12}) loss: ")),
+    (b"/it]", re.compile(rb"([0-9]{1,12})/[0-9]{3,12} \[[0-9:]{4,12}<[^\]\r\n]{1,60}s/it\]")),
+    (b"it/s", re.compile(rb"([0-9]{1,12})/[0-9]{3,12} \[[0-9:]{4,12}<[^\]\r\n]{1,60}it/s[,\]]")),
+)
+_TRIES = 8  # lines that hold the string and are no iteration, before a form is given up
+_LINE_BYTES = 1000
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """A completed iteration. `stamp` is what its line prints, None without a time."""
+
+    number: int
+    stamp: Stamp | None
+
+
+def last_iteration(chunk: bytes, start: int, end: int, *, now_s: float) -> Iteration | None:
+    """The last iteration that was completed between two places of a chunk."""
+    best, best_at = None, -1
+    for literal, form in _FORMS:
+        at = end
+        for _ in range(_TRIES):
+            at = chunk.rfind(literal, max(start, best_at + 1), at)
+            if at < 0:
+                break
+            line = _line_around(chunk, at, start, end)
+            if match := form.search(line):
+                best, best_at = (match, line), at
+                break
+    if best is None:
+        return None
+    match, line = best
+    return Iteration(int(match[1]), last_stamp(line[: match.start()].decode("utf-8", "replace"), now_s=now_s))
+
+
+def _line_around(chunk: bytes, at: int, start: int, end: int) -> bytes:
+    low = max(start, at - _LINE_BYTES)
+    first = max(chunk.rfind(b"\n", low, at), chunk.rfind(b"\r", low, at)) + 1
+    last = chunk.find(b"\n", at, min(end, at + _LINE_BYTES))
+    return chunk[max(first, low) : last if last >= 0 else min(end, at + _LINE_BYTES)]

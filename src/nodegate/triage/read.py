@@ -1,0 +1,139 @@
+"""The bytes of a log, plain or compressed, in chunks of whole lines; bounded whatever the file holds."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zlib
+from dataclasses import dataclass, field
+from typing import IO, TYPE_CHECKING
+
+from nodegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CHUNK_BYTES = 1 << 20
+LONG_LINE_BYTES = 1 << 16  # a longer line is only looked at in parts
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
+PACKED = (_GZIP, _ZSTD)
+_EITHER_HEADER = 32  # zlib: read gzip and zlib headers alike
+
+
+@dataclass
+class Notes:
+    """What was odd about a log, each thing once."""
+
+    said: dict[str, None] = field(default_factory=dict)
+
+    def say(self, what: str) -> None:
+        """Note it, unless it was noted before."""
+        self.said.setdefault(what)
+
+
+def chunks(stream: IO[bytes], name: str, notes: Notes) -> Iterator[bytes]:
+    """The text of a log in chunks that end at a line's end, about a mebibyte each.
+
+    A line that is longer than a chunk is cut. What is wrong with the file goes to `notes`; what could be read is given.
+
+    Raises:
+        UsageError: it is zstd and nothing here can read that.
+    """
+    head = stream.read(CHUNK_BYTES)
+    if head.startswith(_GZIP):
+        parts = _gunzipped(head, stream, notes)
+    elif head.startswith(_ZSTD):
+        parts = _zstd(head, stream, name, notes)
+    else:
+        parts = _plain(head, stream, notes)
+    yield from _whole_lines(parts, notes)
+
+
+def _plain(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
+    while head:
+        yield head
+        try:
+            head = stream.read(CHUNK_BYTES)
+        except OSError as broken:
+            notes.say(f"could not be read to its end: {broken.strerror}")
+            return
+
+
+def _gunzipped(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
+    """The members of a gzip file one after the other, never more than a chunk at once."""
+    member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
+    for packed in _plain(head, stream, notes):
+        data = packed
+        while data:
+            try:
+                text = member.decompress(data, CHUNK_BYTES)
+            except zlib.error as broken:
+                notes.say(f"the gzip data is broken after what was read: {broken}")
+                return
+            if text:
+                yield text
+            data = member.unconsumed_tail
+            if member.eof:
+                data = member.unused_data
+                if data and not data.startswith(_GZIP):
+                    if data.strip(b"\0"):
+                        notes.say("something that is no gzip follows the gzip data; it was left out")
+                    return
+                if data:
+                    member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
+    if not member.eof:
+        notes.say("the gzip file is cut short; what it holds was read")
+
+
+def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[bytes]:
+    program = shutil.which("zstd")
+    if program is None:
+        raise UsageError(
+            "is compressed with zstd, and this machine has no zstd program",
+            file=name,
+            hint="unpack it first, or install zstd",
+        )
+    import threading  # noqa: PLC0415 - only here
+
+    with subprocess.Popen(
+        [program, "-d", "-c", "-q"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdin is not None and running.stdout is not None and running.stderr is not None  # noqa: S101, PT018
+        feeder = threading.Thread(target=_feed, args=(head, stream, running.stdin, notes), daemon=True)
+        feeder.start()
+        try:
+            while text := running.stdout.read(CHUNK_BYTES):
+                yield text
+            complaint = running.stderr.read(1000).decode(errors="replace").strip()
+        finally:
+            running.kill() if running.poll() is None and not feeder.is_alive() else None
+        feeder.join()
+    if running.returncode:
+        notes.say(f"the zstd data is broken or cut short; what it holds was read ({complaint[-120:]})")
+
+
+def _feed(head: bytes, stream: IO[bytes], into: IO[bytes], notes: Notes) -> None:
+    try:
+        for packed in _plain(head, stream, notes):
+            into.write(packed)
+        into.close()
+    except OSError:
+        return  # zstd stopped reading; its exit code says why
+
+
+def _whole_lines(parts: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        text = rest + part if rest else part
+        end = text.rfind(b"\n") + 1
+        if not end:
+            end = text.rfind(b"\r") + 1  # a progress bar that never ends its line
+        if not end and len(text) >= CHUNK_BYTES:
+            notes.say("holds a line of more than 1 MiB; it was read in parts")
+            end = len(text)
+        if end:
+            yield text[:end]
+        rest = text[end:]
+    if rest:
+        yield rest

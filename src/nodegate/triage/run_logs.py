@@ -1,0 +1,69 @@
+"""The kernel logs that a run folder holds, with the index of each GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.evidence import FACTS, RunFolder
+from nodegate.facts import NodeFacts
+from nodegate.probe.document import document_of
+from nodegate.triage.clock import Stamp
+from nodegate.triage.events import template
+from nodegate.triage.job_log import Log
+from nodegate.triage.kernel_log import kernel_event
+from nodegate.triage.place import Place
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.triage.events import Events
+
+
+def read_run(run: Path, events: Events) -> list[Log]:
+    """The kernel logs of the nodes of a run folder, one a node; a node without one has a log with a note.
+
+    Raises:
+        UsageError: it is no run folder.
+    """
+    folder = RunFolder.existing(run)
+    return [_node(folder, path.name, events) for path in sorted((run / "evidence").iterdir()) if path.is_dir()]
+
+
+def _node(folder: RunFolder, node: str, events: Events) -> Log:
+    log = Log(str(folder.evidence_file(node, FACTS)), kernel=True, place=Place(node=node))
+    evidence = folder.read_evidence(node)
+    try:
+        if evidence is None or evidence.document is None:
+            raise (evidence and evidence.error) or CannotMeasure("no evidence", next_step="measure this node")
+        facts = NodeFacts(document_of(evidence.document))
+        lines = facts.kernel_log.lines
+    except CannotMeasure as said:
+        log.notes.say(f"holds no kernel log: {said.reason}")
+        return log
+    _learn_gpus(node, facts, events)
+    log.lines = len(lines)
+    log.size_bytes = sum(len(line.text) for line in lines)
+    log.nodes.add(node)
+    for number, line in enumerate(lines, 1):
+        event = kernel_event(line, log.place, log.name, number)
+        if event is None:
+            continue
+        stamp = None if isinstance(line.epoch_s, Unknown) else Stamp(line.epoch_s, zoned=True)
+        key = (log.name, stamp and int(stamp.epoch_s // 60), template(line.text))
+        if not events.known(key):
+            events.add(key, replace(event, stamp=stamp))
+    return log
+
+
+def _learn_gpus(node: str, facts: NodeFacts, events: Events) -> None:
+    """Which index the GPU at each PCI address has."""
+    try:
+        gpus = facts.gpus.devices
+    except CannotMeasure:
+        return
+    for gpu in gpus:
+        if not isinstance(gpu.address, Unknown):
+            events.names.gpu_at.setdefault((node, gpu.address), gpu.index)

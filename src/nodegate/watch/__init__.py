@@ -1,0 +1,1 @@
+"""Slow or silent training, seen in the job's own log. A log alone never condemns a node."""

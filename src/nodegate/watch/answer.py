@@ -1,0 +1,125 @@
+"""What watching a log comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nodegate.watch.pattern import Period
+
+EVIDENCE = "pytest --inventory hosts.yaml --nodes NODES-OF-THE-JOB --profile troubleshoot"
+
+
+class State(str, Enum):
+    """The answer in a word."""
+
+    HEALTHY = "healthy"
+    SLOW = "slow"
+    SILENT = "silent"
+    NOT_JUDGED = "not-judged"
+
+
+EXIT = {State.HEALTHY: 0, State.SLOW: 1, State.SILENT: 1, State.NOT_JUDGED: 2}
+
+
+@dataclass(frozen=True)
+class Slow:
+    """A time in which the job was slow by its own standard.
+
+    Args:
+        since: the iteration that it began with.
+        time: what the log wrote before that iteration; empty where lines have no time.
+        window: the iterations that the smoothed time was made of when the rule said slow.
+        smoothed_s: that time, in seconds; `baseline_s` what was usual.
+        by: `mean` or `median`.
+        per: an iteration, or a sample.
+        until: the iteration at which it was well again; None while it lasts.
+        slowest_rank: the rank that Megatron's straggler detector named most often meanwhile.
+    """
+
+    since: int
+    time: str
+    window: tuple[int, int]
+    smoothed_s: float
+    baseline_s: float
+    by: str
+    per: str = "iteration"
+    until: int | None = None
+    slowest_rank: int | None = None
+
+    @property
+    def excess(self) -> float:
+        """How much slower: 0.5 is half as slow again."""
+        return self.smoothed_s / self.baseline_s - 1
+
+    @property
+    def measured(self) -> str:
+        """The measurement in the form that users of such watchers know; `threshold ratio` is the excess."""
+        smoothed, baseline = self.smoothed_s * 1000, self.baseline_s * 1000
+        return (
+            f"Smoothed {self.by} (iters {self.window[0]}-{self.window[1]}: {smoothed:.2f} ms,"
+            f" baseline: {baseline:.2f} ms), threshold ratio:{self.excess:.2f}"
+        )
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        when = f" ({self.time})" if self.time else ""
+        per = "" if self.per == "iteration" else " a sample"
+        until = "" if self.until is None else f" until iteration {self.until}"
+        rank = "" if self.slowest_rank is None else f"; Megatron finds rank {self.slowest_rank} slowest"
+        return (
+            f"{self.measured} - slow since iteration {self.since}{when}{until}: {self.excess * 100:.0f} % over its own"
+            f" usual time{per}{rank}; a log condemns no node, ask them: {EVIDENCE}"
+        )
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A time without a new line: `seconds` long, after `iteration` (None: before the first) at `time`."""
+
+    seconds: float
+    limit_s: float
+    iteration: int | None
+    time: str = ""
+    over: bool = False
+    died: bool = False
+
+    @property
+    def line(self) -> str:
+        """One line for people."""
+        where = "before the first iteration" if self.iteration is None else f"after iteration {self.iteration}"
+        when = f" ({self.time})" if self.time else ""
+        tense = "was silent" if self.over else "is silent"
+        why = "; the last lines speak of an end" if self.died else ""
+        return (
+            f"No new line for {self.seconds:.0f} s (limit {self.limit_s:.0f} s) - the log {tense} {where}{when}{why};"
+            f" read it: nodegate triage LOG; then ask the nodes: {EVIDENCE}"
+        )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the log says as a whole. `notes` are remarks that change no verdict."""
+
+    state: State
+    reason: str
+    source: str
+    points: int
+    first: int
+    last: int
+    usual_s: float | None
+    slow: tuple[Slow, ...] = ()
+    silent: tuple[Silent, ...] = ()
+    period: Period | None = None
+    restarts: tuple[tuple[int, int], ...] = ()
+    finished: bool = False
+    died: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def exit(self) -> int:
+        """0 healthy, 1 slow or silent, 2 could not tell."""
+        return EXIT[self.state]

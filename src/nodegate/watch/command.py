@@ -1,0 +1,134 @@
+"""`nodegate watch LOG`: from the command line to the exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, TextIO
+
+from nodegate.errors import UsageError
+from nodegate.report.text import visible
+from nodegate.watch import notice, render
+from nodegate.watch.follow import CHUNK_BYTES, source
+from nodegate.watch.formats import FORMATS
+from nodegate.watch.lines import LineSplitter
+from nodegate.watch.own_pattern import OwnPattern
+from nodegate.watch.watcher import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from nodegate.watch.answer import Silent, Slow
+    from nodegate.watch.follow import Source
+    from nodegate.watch.options import Asked
+    from nodegate.watch.reading import Reading
+
+POLL_S = 1.0
+LINGER_S = 10.0  # after the log said that training is over
+
+
+def watch(asked: Asked, out: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> int:
+    """Watches one log; returns 0 healthy, 1 slow or silent, 2 could not tell.
+
+    Raises:
+        UsageError: an option or the log cannot be used.
+    """
+    return _Watch(asked, out or sys.stdout, clock).run()
+
+
+class _Watch:
+    def __init__(self, asked: Asked, out: TextIO, clock: Callable[[], float]) -> None:
+        self.asked, self.out, self.clock = asked, out, clock
+        self.hook = notice.arguments(asked.notice) if asked.notice else []
+        self.watcher = Watcher(
+            formats=_formats(asked), rule_name=asked.rule, ratio=asked.ratio, silence_s=asked.silence_s
+        )
+        self.splitter = LineSplitter()
+        self.caught_up = asked.once
+        self.found = False
+        self.name = visible(str(asked.log))
+
+    def run(self) -> int:
+        try:
+            with source(self.asked.log, once=self.asked.once) as read:
+                self.pump(read)
+        except KeyboardInterrupt:
+            print(file=self.out)
+        self.told(self.watcher.end())
+        answer = self.watcher.answer()
+        if self.asked.once and answer.exit == 1:
+            self.send(answer.reason)
+        if self.asked.html:
+            _write(self.asked.html, self.watcher, self.name)
+        if self.asked.json:
+            self.say(render.answer_json(answer, self.name))
+        elif self.asked.once:
+            for line in render.text(answer, self.name):
+                self.say(line)
+        else:
+            for note in answer.notes:
+                self.say(f"note: {note}")
+            self.say(f"{self.name}: {render.headline(answer)}")
+        return answer.exit
+
+    def pump(self, read: Source) -> None:
+        """Reads until the end: of the file or pipe, of the training, or at the first finding if that was asked for."""
+        last, age_s = self.clock(), read.idle_s()
+        while not (self.asked.stop and self.found):
+            data = read.read(0 if self.asked.once else POLL_S)
+            if data is None:
+                break
+            for line in self.splitter.feed(data):
+                self.told(self.watcher.line(line))
+            if data:
+                last = self.clock()
+            if not self.caught_up and len(data) < CHUNK_BYTES:  # all that stood there; from here on time is ours
+                self.caught_up, last = True, self.clock() - age_s
+                self.catch_up()
+            idle_s = self.clock() - last
+            self.told(self.watcher.idle(idle_s))
+            if self.watcher.finished and idle_s > LINGER_S:
+                break
+        for line in self.splitter.end():
+            self.told(self.watcher.line(line))
+        if self.asked.once and self.asked.running:
+            self.told(self.watcher.idle(age_s))
+
+    def catch_up(self) -> None:
+        """What is past when the watch begins is told, but only what lasts is worth a notice."""
+        slow = self.watcher.pace.slow
+        if slow and slow[-1].until is None:
+            self.send(slow[-1].line)
+
+    def told(self, events: Iterable[Slow | Silent]) -> None:
+        for event in events:
+            self.found = True
+            if not self.asked.once:
+                self.say(render.event(event) if self.asked.json else event.line)
+                if self.caught_up:
+                    self.send(event.line)
+
+    def say(self, line: str) -> None:
+        print(line, file=self.out, flush=True)
+
+    def send(self, line: str) -> None:
+        if self.hook and (wrong := notice.send(self.hook, line)):
+            print(f"nodegate: {visible(wrong)}", file=sys.stderr)  # noqa: T201 - a command line
+
+
+def _formats(asked: Asked) -> Mapping[str, Callable[[str], Reading | None]]:
+    if asked.pattern:
+        return {"pattern": OwnPattern(asked.pattern)}
+    return FORMATS if asked.format == "auto" else {asked.format: FORMATS[asked.format]}
+
+
+def _write(path: Path, watcher: Watcher, name: str) -> None:
+    from nodegate.report.atomic import replacing  # noqa: PLC0415 - and the page below: only where a page is written
+    from nodegate.watch.html import page  # noqa: PLC0415
+
+    try:
+        with replacing(path) as file:
+            file.write(page(watcher.answer(), watcher.curve, name))
+    except OSError as said:
+        raise UsageError(f"cannot be written: {said.strerror}", file=str(path)) from said

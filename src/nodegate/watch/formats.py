@@ -1,0 +1,169 @@
+"""The iteration lines of the frameworks: each function reads one line, or says None.
+
+Where a log has lines of several formats, the first of FORMATS counts: it says the most.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from nodegate.watch.reading import Reading, positive, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_MEGATRON = re.compile(r"iteration\s{1,20}([0-9]{1,13})/\s{0,20}([0-9]{1,13}) \|")
+_NEMO = re.compile(r"Training epoch [0-9]{1,9}, iteration [0-9]{1,12}/[0-9]{1,12} \|")
+_TIMER = re.compile(
+    r"global_step=([0-9]{1,13}), RunningAvgSamplesPerSec=[^,]{1,40}, CurrSamplesPerSec=([0-9.eE+-]{1,40}),"
+)
+_STEPS = re.compile(
+    r"steps: ([0-9]{1,13}) loss: [^:]{1,40}(?::[^:]{1,40}){0,8}iter time \(s\): ([0-9.]{1,20}) samples/sec: "
+)
+_ELAPSED = re.compile(r"(?:([0-9]{1,5}) days?, )?([0-9]{1,6}):([0-9]{2})(?::([0-9]{2}))?")
+_BAR = re.compile(
+    r"(?:^|[\s|])([0-9]{1,13})/([0-9]{1,13}) "
+    r"\[((?:[0-9]{1,5} days?, )?[0-9:]{4,12})<[0-9:?, days]{1,24}, {1,4}[0-9.?]{1,12} ?(?:s/it|it/s)[\],]"
+)
+_LAP = re.compile(r"epoch ([0-9]{1,6})", re.IGNORECASE)
+_OTHER_BARS = re.compile(
+    r"map|filter|token|load|generat|download|group|convert|sav|eval|valid|test|predict|prefill|fetch|check|sanity|pack|writ",
+    re.IGNORECASE,
+)
+
+
+def megatron(line: str) -> Reading | None:
+    """Megatron-LM and Megatron-DeepSpeed: mean over the log interval, without evaluation and saving."""
+    if "elapsed time per iteration (" not in line:
+        return None
+    found = _MEGATRON.search(line)
+    if found is None:
+        return None
+    fields = _fields(line[found.end() :], all_whole=False)
+    ms, s = (
+        positive(fields.get("elapsed time per iteration (ms)")),
+        positive(fields.get("elapsed time per iteration (s)")),
+    )
+    seconds = ms / 1000 if ms is not None else s
+    if seconds is None:
+        return None
+    return Reading(
+        "megatron",
+        int(found[1]),
+        total=int(found[2]),
+        seconds=seconds,
+        batch=whole(fields.get("global batch size")),
+        sequence=whole(fields.get("actual seqlen")),
+        tokens=whole(fields.get("consumed tokens")),
+    )
+
+
+def nemo(line: str) -> Reading | None:
+    """NeMo 2 (ProgressPrinter): mean over the log interval; iterations count from 0."""
+    if "train_step_timing in s:" not in line:
+        return None
+    found = _NEMO.search(line)
+    if found is None:
+        return None
+    fields = _fields(line[found.end() :], all_whole=True)
+    step, seconds = whole(fields.get("global_step")), positive(fields.get("train_step_timing in s"))
+    if step is None or seconds is None:
+        return None
+    return Reading("nemo", step, seconds=seconds, batch=whole(fields.get("global_batch_size")))
+
+
+def deepspeed_pipeline(line: str) -> Reading | None:
+    """DeepSpeed's pipeline engine: mean over steps_per_print."""
+    if "iter time (s): " not in line:
+        return None
+    found = _STEPS.search(line)
+    seconds = positive(found[2]) if found else None
+    return Reading("deepspeed-pipeline", int(found[1]), seconds=seconds) if found and seconds else None
+
+
+def llamafactory(line: str) -> Reading | None:
+    """LLaMA-Factory's trainer_log.jsonl. Its `throughput` is a mean since the start, useless for changes."""
+    if '"current_steps"' not in line or not line.lstrip().startswith("{"):
+        return None
+    try:
+        said = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(said, dict) or "eval_loss" in said:
+        return None
+    step, elapsed = whole(said.get("current_steps")), elapsed_s(said.get("elapsed_time"))
+    if step is None or elapsed is None:
+        return None
+    total, tokens = whole(said.get("total_steps")) or 0, whole(said.get("total_tokens"))
+    return Reading("llama-factory", step, total=total, elapsed_s=elapsed, tokens=tokens)
+
+
+def deepspeed_timer(line: str) -> Reading | None:
+    """DeepSpeed's throughput timer: the last step only, without the wait for data."""
+    if "CurrSamplesPerSec=" not in line:
+        return None
+    found = _TIMER.search(line)
+    rate = positive(found[2]) if found else None
+    return Reading("deepspeed", int(found[1]), seconds=1 / rate, per="sample", alone=True) if found and rate else None
+
+
+def tqdm(line: str) -> Reading | None:
+    """A progress bar of the HF Trainer, Lightning and others: `12/100 [01:23<10:00, 3.45s/it]`.
+
+    Bars that say by their name that they do something else (Map, Evaluating, Loading checkpoint shards) are left out.
+    """
+    if "<" not in line or "it" not in line:
+        return None
+    line = line[-1000:]
+    found = None
+    for found in _BAR.finditer(line):  # noqa: B007 - bars that hide behind others in one line: the last one counts
+        pass
+    elapsed = elapsed_s(found[3]) if found else None
+    if found is None or elapsed is None or int(found[2]) == 0:
+        return None
+    name = _name_of_bar(line[: found.start()])
+    if _OTHER_BARS.search(name):
+        return None
+    step, total, lap = int(found[1]), int(found[2]), _LAP.match(name)
+    bar = f"{name.rstrip('0123456789/ ')} of {total}"
+    if lap is None:
+        return Reading("tqdm", step, total=total, elapsed_s=elapsed, bar=bar)
+    return Reading("tqdm", int(lap[1]) * total + step, elapsed_s=elapsed, bar=bar)  # a bar for each epoch
+
+
+def _name_of_bar(before: str) -> str:
+    """What stands before ` 12%|####  |`: `Epoch 1`, `Map`, or nothing."""
+    percent = before.rfind("%|")
+    name, colon, _ = before[max(0, percent - 70) : percent].rpartition(":") if percent >= 0 else ("", "", "")
+    name = name.rpartition("]")[2].rpartition(":")[2].strip() if colon else ""
+    return name if name[:1].isalpha() else ""
+
+
+FORMATS: dict[str, Callable[[str], Reading | None]] = {
+    "megatron": megatron,
+    "nemo": nemo,
+    "deepspeed-pipeline": deepspeed_pipeline,
+    "llama-factory": llamafactory,
+    "deepspeed": deepspeed_timer,
+    "tqdm": tqdm,
+}
+
+
+def elapsed_s(text: object) -> float | None:
+    """`0:12:34`, `01:23` and `1 day, 2:03:04` in seconds."""
+    found = _ELAPSED.fullmatch(text) if isinstance(text, str) and len(text) <= 40 else None
+    if found is None:
+        return None
+    days, first, second, third = (int(part or 0) for part in found.groups())
+    return float(days * 86400 + (first * 3600 + second * 60 + third if found[4] else first * 60 + second))
+
+
+def _fields(text: str, *, all_whole: bool) -> dict[str, str]:
+    """`name: value | name: value |` by name; what stands behind the last bar may be cut: it counts if `all_whole`."""
+    parts = text.split("|", 100)
+    if not all_whole:
+        parts.pop()
+    pairs = (part.partition(":") for part in parts)
+    return {name.strip(): value.strip() for name, colon, value in pairs if colon}

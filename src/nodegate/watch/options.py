@@ -1,0 +1,83 @@
+"""The options of `nodegate watch`; docs/watch.md tells them."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from nodegate.watch.formats import FORMATS
+from nodegate.watch.rules import RULES
+from nodegate.watch.silence import SILENCE_S
+
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)([smh]?)")
+_UNITS_S = {"": 1, "s": 1, "m": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was asked for."""
+
+    log: Path
+    once: bool = False
+    running: bool = False
+    stop: bool = False
+    rule: str = "auto"
+    ratio: float = 0.0
+    silence_s: float = SILENCE_S
+    format: str = "auto"
+    pattern: str = ""
+    notice: str = ""
+    json: bool = False
+    html: Path | None = None
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    add = command.add_argument
+    add("log", type=Path, metavar="LOG", help="the job's log; - is standard input")
+    add("--once", action="store_true", help="read what is there and end, instead of following the file")
+    add("--running", action="store_true", help="with --once: the job should be running, an old file is silence")
+    add("--stop", action="store_true", help="end at the first finding")
+    add("--rule", choices=RULES, default="auto", help="default auto: median-15, or median-31 where times are noisy")
+    add(
+        "--ratio",
+        type=_ratio,
+        default=0.0,
+        metavar="R",
+        help="slow is more than R times the usual (1.1; fastest-5: 1.2)",
+    )
+    add("--silence", type=_duration_s, default=SILENCE_S, dest="silence_s", metavar="TIME", help="default 5m")
+    add("--format", choices=["auto", *FORMATS], default="auto", help="read only lines of this format")
+    add("--pattern", default="", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
+    add(
+        "--notice", default="", metavar="COMMAND", help="program that gets each finding as a line on its standard input"
+    )
+    add("--json", action="store_true", help="one JSON object a line; the last is the answer")
+    add("--html", type=Path, default=None, metavar="FILE", help="write the answer with a plot")
+
+
+def from_arguments(arguments: argparse.Namespace) -> Asked:
+    """What the command line says."""
+    names = Asked.__dataclass_fields__
+    return Asked(**{name: value for name, value in vars(arguments).items() if name in names})
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1 < value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no ratio over 1, such as 1.2")
+    return value
+
+
+def _duration_s(text: str) -> float:
+    found = _DURATION.fullmatch(text)
+    seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
+    if not seconds:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 300, 5m or 1h")
+    return seconds

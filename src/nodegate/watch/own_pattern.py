@@ -1,0 +1,110 @@
+"""A user's own line format: a regular expression with named groups, under a time limit.
+
+A pattern can take time that grows with a power of the line's length, or worse. So lines are cut, a match that takes
+longer than MOST_CPU_S of processor time is ended, and the pattern is refused when that goes on.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.watch.formats import elapsed_s
+from nodegate.watch.reading import Reading, positive, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MOST_CHARACTERS = 2000
+MOST_CPU_S = 0.1
+MOST_TIMEOUTS = 10
+GROUPS = ("iteration", "ms", "s", "per_s", "elapsed", "total", "batch", "sequence", "world", "tokens")
+_HINT = (
+    "named groups: (?P<iteration>...) and one of ms, s, per_s (iterations a second), elapsed;"
+    f" also {', '.join(GROUPS[5:])}"
+)
+
+
+class OwnPattern:
+    """Reads lines by the user's pattern."""
+
+    def __init__(self, pattern: str) -> None:
+        try:
+            self._pattern = re.compile(pattern)
+        except (re.error, RecursionError, OverflowError) as said:
+            raise UsageError(f"--pattern is no regular expression: {said}", hint=_HINT) from said
+        names = set(self._pattern.groupindex)
+        if unknown := names - set(GROUPS):
+            raise UsageError(f"--pattern has a group that nobody reads: {', '.join(sorted(unknown))}", hint=_HINT)
+        if "iteration" not in names or len(names & {"ms", "s", "per_s", "elapsed"}) != 1:
+            raise UsageError("--pattern does not say which parts are the iteration and its time", hint=_HINT)
+        self._timeouts = 0
+
+    def __call__(self, line: str) -> Reading | None:
+        """The reading of a line.
+
+        Raises:
+            UsageError: the pattern took too long, again and again.
+        """
+        line = line[:MOST_CHARACTERS]
+        try:
+            with _at_most(MOST_CPU_S):
+                found = self._pattern.search(line)
+        except _TooLongError:
+            self._timeouts += 1
+            if self._timeouts < MOST_TIMEOUTS:
+                return None
+            raise UsageError(
+                f"--pattern takes more than {MOST_CPU_S} s for a line of {len(line)} characters",
+                hint="repeat nothing that is repeated already, and use [^|]* in place of .*",
+            ) from None
+        return _reading(found.groupdict()) if found else None
+
+
+def _reading(parts: dict[str, str | None]) -> Reading | None:
+    iteration = whole(parts["iteration"])
+    ms, s, rate = (positive(parts.get(name)) for name in ("ms", "s", "per_s"))
+    seconds = ms / 1000 if ms else 1 / rate if rate else s
+    elapsed = elapsed_s(parts.get("elapsed"))
+    if elapsed is None:
+        elapsed = positive(parts.get("elapsed"))
+    if iteration is None or (seconds is None and elapsed is None):
+        return None
+    return Reading(
+        "pattern",
+        iteration,
+        total=whole(parts.get("total")) or 0,
+        seconds=seconds,
+        elapsed_s=elapsed,
+        batch=whole(parts.get("batch")),
+        sequence=whole(parts.get("sequence")),
+        world=whole(parts.get("world")),
+        tokens=whole(parts.get("tokens")),
+    )
+
+
+class _TooLongError(Exception):
+    pass
+
+
+@contextmanager
+def _at_most(cpu_s: float) -> Iterator[None]:
+    """Ends a match by a signal (the engine looks for signals while it tries); only the main thread can."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(_number: int, _frame: object) -> None:
+        raise _TooLongError
+
+    before = signal.signal(signal.SIGVTALRM, ring)
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, cpu_s)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)

@@ -1,0 +1,150 @@
+"""Judges the pace: the rule over comparable points, and the slow times that it finds."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.watch.answer import Slow
+from nodegate.watch.rules import rule
+
+if TYPE_CHECKING:
+    from nodegate.watch.reading import Point
+    from nodegate.watch.rules import Rule, Seen
+
+MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual time is kept
+MOST_FOUND = 1000
+MOST_BACK = 400  # points that are looked back for the beginning of a slow time
+PAUSES_AT_MOST = 0.5  # of the last points behind a pause: beyond it, pauses are this job's usual way
+
+
+@dataclass
+class _Kind:
+    """Points of one setting: its rule, the last points with their values, and the tokens of an iteration."""
+
+    rule: Rule
+    tokens: float
+    recent: deque[tuple[Point, float]] = field(default_factory=lambda: deque(maxlen=MOST_BACK))
+    pauses: deque[bool] = field(default_factory=lambda: deque(maxlen=16))
+    seen: Seen | None = None
+
+
+class Pace:
+    """Holds the slow times of a job; the last one may still last."""
+
+    def __init__(self, rule_name: str = "auto", ratio: float = 0) -> None:
+        self.slow: list[Slow] = []
+        self.judged = 0
+        self.kinds_seen = 0
+        self._how = (rule_name, ratio)
+        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._now: _Kind | None = None
+        self._ranks: Counter[int] = Counter()
+        self._cold: deque[float] = deque(maxlen=MOST_BACK)  # times of warming points, and of the others
+        self._warm: deque[float] = deque(maxlen=MOST_BACK)
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the job is slow now."""
+        return bool(self.slow) and self.slow[-1].until is None
+
+    @property
+    def usual_s(self) -> float | None:
+        """The usual time of an iteration (or sample) in seconds: the baseline, or the median before there is one."""
+        if self._now and self._now.seen:
+            return self._now.seen.baseline
+        return median(self._warm or self._cold) if self._warm or self._cold else None
+
+    @property
+    def needs(self) -> int:
+        """Points that are needed before the rule judges."""
+        return rule(*self._how).needs
+
+    def rank(self, number: int) -> None:
+        """A rank that the straggler detector named."""
+        if self.lasts and (number in self._ranks or len(self._ranks) < 1000):
+            self._ranks[number] += 1
+            self.slow[-1] = replace(self.slow[-1], slowest_rank=self._ranks.most_common(1)[0][0])
+
+    def add(self, point: Point, per: str) -> Slow | None:
+        """The next point; returns the slow time that begins or ends with it."""
+        if point.restarted:
+            for kept in self._kinds.values():
+                kept.rule.restart()
+                kept.recent.clear()
+        (self._cold if point.warming else self._warm).append(point.seconds)
+        if point.warming:
+            return None
+        kind = self._now = self._kind(point)
+        kind.pauses.append(bool(point.pause))
+        if point.pause and sum(kind.pauses) <= PAUSES_AT_MOST * len(kind.pauses) + 1:
+            return None
+        value = point.seconds * kind.tokens / point.tokens if point.tokens else point.seconds
+        kind.recent.append((point, value))
+        seen = kind.rule.add(value)
+        if seen is None:
+            return None
+        kind.seen = seen
+        self.judged += 1
+        if seen.slow and not self.lasts and len(self.slow) < MOST_FOUND:
+            return self._begins(kind, seen, per)
+        if self.lasts:
+            return self._goes_on(kind, seen, point)
+        return None
+
+    def _kind(self, point: Point) -> _Kind:
+        kind = self._kinds.pop(point.key, None)
+        if kind is None:
+            self.kinds_seen += 1
+            kind = _Kind(rule(*self._how), point.tokens or 1.0)
+            if len(self._kinds) >= MOST_KINDS:
+                del self._kinds[next(iter(self._kinds))]
+        if self._now is not None and self._now is not kind and self.lasts:
+            self.slow[-1] = replace(self.slow[-1], until=point.first)  # another setting: it cannot be followed further
+        self._kinds[point.key] = kind
+        return kind
+
+    def _begins(self, kind: _Kind, seen: Seen, per: str) -> Slow:
+        self._ranks.clear()
+        since = _beginning(kind, seen)
+        self.slow.append(
+            Slow(
+                since=since.first,
+                time=since.time,
+                window=_window(kind),
+                smoothed_s=seen.smoothed,
+                baseline_s=seen.baseline,
+                by=kind.rule.smoothed_by,
+                per=per,
+            )
+        )
+        return self.slow[-1]
+
+    def _goes_on(self, kind: _Kind, seen: Seen, point: Point) -> Slow | None:
+        """While it lasts, the worst is kept; when it ends, the slow time is returned once more, with its end."""
+        now = self.slow[-1]
+        if not seen.slow:
+            self.slow[-1] = replace(now, until=point.last)
+            return self.slow[-1]
+        if seen.smoothed / seen.baseline - 1 > now.excess:
+            self.slow[-1] = replace(now, window=_window(kind), smoothed_s=seen.smoothed, baseline_s=seen.baseline)
+        return None
+
+
+def _window(kind: _Kind) -> tuple[int, int]:
+    last = list(islice(reversed(kind.recent), kind.rule.window()))
+    return last[-1][0].first, last[0][0].last
+
+
+def _beginning(kind: _Kind, seen: Seen) -> Point:
+    """The first of the last points that are nearer to slow than to usual; single quick ones are passed over."""
+    middle, since, missed = (seen.smoothed + seen.baseline) / 2, kind.recent[-1][0], 0
+    for point, value in reversed(kind.recent):
+        if value > middle:
+            since, missed = point, 0
+        elif (missed := missed + 1) > 2:
+            break
+    return since

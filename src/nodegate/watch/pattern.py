@@ -1,0 +1,114 @@
+"""Spikes: single slow iterations, and whether they come at a period (garbage collection, logging, checkpoints)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.watch.reading import Point
+
+SPIKE = 1.4  # times the usual of its surroundings
+AROUND = 15  # points that make the usual
+MOST_SPIKES = 400
+FEWEST_IN_STEP = 4  # pairs of spikes at the same distance, before a period is named
+PART_IN_STEP = 0.6  # of the spikes that have another one a period later
+
+
+@dataclass(frozen=True)
+class Spike:
+    """One slow point: where, how many times the usual, the seconds that it cost, and what stood before it."""
+
+    iteration: int
+    times: float
+    cost_s: float
+    pause: str
+
+
+@dataclass(frozen=True)
+class Period:
+    """Spikes every `iterations`.
+
+    `times` the usual each, `part` of the whole time lost by them; `pauses` of the `spikes` stand behind a checkpoint or
+    an evaluation.
+    """
+
+    iterations: int
+    spikes: int
+    times: float
+    part: float
+    pauses: int
+
+
+class Spikes:
+    """Finds the spikes of a series as it comes, and their period when asked."""
+
+    def __init__(self) -> None:
+        self.found: deque[Spike] = deque(maxlen=MOST_SPIKES)
+        self._around: deque[Point] = deque(maxlen=AROUND)
+        self._spent_s = 0.0
+        self._cost_s = 0.0
+        self._steps = 1
+
+    def add(self, point: Point) -> None:
+        """The next point; the middle one of the last AROUND is judged: the beginning of a slow time is no spike."""
+        self._around.append(point)
+        if len(self._around) < AROUND:
+            return
+        middle = self._around[AROUND // 2]
+        steps = self._steps = middle.last - middle.first + 1
+        self._spent_s += middle.seconds * steps
+        usual = median(each.seconds for each in self._around)
+        if middle.seconds > SPIKE * usual:
+            cost_s = (middle.seconds - usual) * steps
+            self._cost_s += cost_s
+            self.found.append(Spike(middle.last, middle.seconds / usual, cost_s, middle.pause))
+
+    def forget(self) -> None:
+        """What was usual is no longer: a restart, another batch size."""
+        self._around.clear()
+
+    def period(self) -> Period | None:
+        """The period of the spikes, if they have one.
+
+        Several ranks may each spike at their own time: what counts is that a spike has another one a period later.
+        """
+        at = [spike.iteration for spike in self.found]
+        iterations = _period(at, self._steps)
+        if iterations is None:
+            return None
+        pauses = sum(bool(spike.pause) for spike in self.found)
+        part = self._cost_s / self._spent_s if self._spent_s else 0.0
+        return Period(iterations, len(at), median(spike.times for spike in self.found), part, pauses)
+
+
+def _period(at: Sequence[int], steps: int) -> int | None:
+    """The shortest distance at which most spikes have a neighbour, and far more often than by chance."""
+    if len(at) <= FEWEST_IN_STEP:
+        return None
+    span = at[-1] - at[0]
+    if span <= 0 or any(later <= earlier for earlier, later in pairwise(at)):
+        return None
+    distances = Counter(
+        _rounded(later - earlier, steps) for index, earlier in enumerate(at) for later in at[index + 1 : index + 65]
+    )
+    scores = {}
+    for distance, count in distances.most_common(200):
+        able = bisect_left(at, at[-1] - distance + 1)  # spikes that could have a neighbour at this distance
+        chance = len(at) * steps / (span + steps)
+        if count >= max(FEWEST_IN_STEP, 0.4 * len(at)) and able and count / able > max(PART_IN_STEP, 3 * chance):
+            scores[distance] = count / able
+    if not scores:
+        return None
+    best = max(scores.values())
+    return min(distance for distance, score in scores.items() if score >= 0.9 * best)
+
+
+def _rounded(distance: int, steps: int) -> int:
+    return max(steps, round(distance / steps) * steps)

@@ -1,0 +1,66 @@
+"""The iteration times as an SVG: the spread, the mean, the usual time, slow times shaded. Made of numbers only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nodegate.watch.answer import Slow
+    from nodegate.watch.curve import Bucket
+
+WIDTH, HEIGHT, LEFT, BELOW = 960, 260, 70, 24
+TOP_OF_MEANS = 1.25  # the axis ends this far over the highest mean: one spike of minutes must not press the rest flat
+
+
+def plot(buckets: Sequence[Bucket], slow: Sequence[Slow], usual_s: float | None) -> str:
+    """SVG of the buckets from left to right in the order of the log, the axes in iterations and milliseconds."""
+    if not buckets:
+        return ""
+    top_s = max([usual_s or 0, *(bucket.mean for bucket in buckets)]) * TOP_OF_MEANS
+    step = (WIDTH - LEFT) / len(buckets)
+
+    def x(index: float) -> float:
+        return LEFT + index * step
+
+    def y(seconds: float) -> float:
+        return (HEIGHT - BELOW) * (1 - min(seconds, top_s) / top_s)
+
+    shades = "".join(_shade(buckets, each, x) for each in slow)
+    spread = "".join(f"M{x(at + 0.5):.1f} {y(b.low):.1f}V{y(b.high) - 0.5:.1f}" for at, b in enumerate(buckets))
+    mean = " ".join(f"{x(at + 0.5):.1f},{y(b.mean):.1f}" for at, b in enumerate(buckets))
+    starts = [at for at in range(1, len(buckets)) if buckets[at].first <= buckets[at - 1].last]
+    lines = "".join(f'<path class="start" d="M{x(at):.1f} 0V{HEIGHT - BELOW}"/>' for at in starts[:200])
+    if usual_s is not None:
+        lines += f'<path class="usual" d="M{LEFT} {y(usual_s):.1f}H{WIDTH}"/>'
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="iteration times"'
+    return (
+        f'<svg {size}>{shades}<path class="spread" d="{spread}"/><polyline class="mean" points="{mean}"/>'
+        f"{lines}{_axes(buckets, top_s)}</svg>"
+    )
+
+
+def _shade(buckets: Sequence[Bucket], slow: Slow, x: Callable[[float], float]) -> str:
+    until = buckets[-1].last if slow.until is None else slow.until
+    inside = [at for at, bucket in enumerate(buckets) if bucket.last >= slow.since and bucket.first <= until]
+    if not inside:
+        return ""
+    left = x(inside[0])
+    return f'<rect class="slow" x="{left:.1f}" y="0" width="{x(inside[-1] + 1) - left:.1f}" height="{HEIGHT - BELOW}"/>'
+
+
+def _axes(buckets: Sequence[Bucket], top_s: float) -> str:
+    marks = [f'<path class="axis" d="M{LEFT} 0V{HEIGHT - BELOW}H{WIDTH}"/>']
+    for part in (0, 0.5, 1):
+        y = (HEIGHT - BELOW) * (1 - part)
+        middle, label = min(HEIGHT - BELOW, y + 11), _label(top_s * part * 1000)
+        marks.append(f'<text x="{LEFT - 6}" y="{middle:.0f}" text-anchor="end">{label}</text>')
+    for at, anchor in ((0, "start"), (len(buckets) // 2, "middle"), (len(buckets) - 1, "end")):
+        x = LEFT + (WIDTH - LEFT) * (at + 0.5) / len(buckets)
+        marks.append(f'<text x="{x:.0f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{buckets[at].first}</text>')
+    return "".join(marks)
+
+
+def _label(ms: float) -> str:
+    return f"{ms:,.0f} ms" if ms >= 100 or not ms else f"{ms:.3g} ms"

@@ -1,0 +1,92 @@
+"""What one line of a log says of the training's pace, and what a point of the series is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+MOST_ITERATION = 10**12
+MOST_S = 1e8
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One line: the iteration that it ends and either the time of an iteration or the time since the start.
+
+    Args:
+        source: the format, as `formats.FORMATS` names it.
+        iteration: the last iteration that the line covers.
+        total: how many the run will have; 0 where not said.
+        seconds: mean time of the iterations since the line before; None where only `elapsed_s` is said.
+        elapsed_s: time since the start of this run, in whole seconds.
+        per: what `seconds` is the time of: an iteration, or a sample where the batch is not known.
+        alone: the line measures its own iteration only, not the mean since the line before.
+        batch: global batch size, in samples.
+        sequence: sequence length, in tokens.
+        world: how many ranks.
+        tokens: tokens consumed since the start.
+        bar: which progress bar it is.
+    """
+
+    source: str
+    iteration: int
+    total: int = 0
+    seconds: float | None = None
+    elapsed_s: float | None = None
+    per: str = "iteration"
+    alone: bool = False
+    batch: int | None = None
+    sequence: int | None = None
+    world: int | None = None
+    tokens: int | None = None
+    bar: str = ""
+
+
+@dataclass(frozen=True)
+class Point:
+    """The pace between two lines: mean seconds of the iterations `first` to `last`.
+
+    `key` is what must be equal for two points to be compared: format, batch, sequence length, world size, tokens known.
+    `tokens` are those of an iteration. `pause` says what stood in between (a checkpoint, an evaluation). `warming`
+    marks the first iterations after a start, `restarted` the first point of a run.
+    """
+
+    first: int
+    last: int
+    seconds: float
+    key: tuple[object, ...]
+    tokens: float | None = None
+    time: str = ""
+    pause: str = ""
+    warming: bool = False
+    restarted: bool = False
+
+
+def whole(text: object) -> int | None:
+    """A count out of a log: None where it is none, or is beyond all reason."""
+    if isinstance(text, str):
+        text = text.strip()
+        if not (text.isascii() and text.isdigit() and len(text) <= 13):
+            return None
+        text = int(text)
+    if isinstance(text, bool) or not isinstance(text, int):
+        return None
+    return text if 0 <= text <= MOST_ITERATION else None
+
+
+def positive(text: object) -> float | None:
+    """A time or rate out of a log, above zero and finite; None where it is none."""
+    if isinstance(text, str):
+        if len(text) > 40:
+            return None
+        try:
+            text = float(text)
+        except ValueError:
+            return None
+    if isinstance(text, bool) or not isinstance(text, (int, float)):
+        return None
+    try:
+        value = float(text)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) and 0 < value <= MOST_S else None

@@ -1,0 +1,103 @@
+"""The answer as text for people and as one JSON object for programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from nodegate.watch.answer import Silent, Slow
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodegate.watch.answer import Answer
+
+SCHEMA = "nodegate.watch/1"
+MOST_LINES = 50  # of slow times and silences that the text shows
+
+
+def text(answer: Answer, log: str) -> Iterable[str]:
+    """What the log comes to, the worst first; the last line is the answer in one sentence."""
+    found: list[Slow | Silent] = [*answer.slow, *answer.silent]
+    yield from (each.line for each in found[-MOST_LINES:])
+    if len(found) > MOST_LINES:
+        yield f"({len(found) - MOST_LINES} more before these)"
+    yield from (f"note: {note}" for note in answer.notes)
+    yield f"{log}: {headline(answer)}"
+
+
+def headline(answer: Answer) -> str:
+    """The answer in one sentence."""
+    state = answer.state.value
+    if not answer.points:
+        return f"{state}: {answer.reason}"
+    usual = "" if answer.usual_s is None else f", usually {milliseconds(answer.usual_s)}"
+    end = ", ended with an error" if answer.died else ", finished" if answer.finished else ""
+    counts = []
+    if answer.slow:
+        counts.append(f"{len(answer.slow)} slow {'time' if len(answer.slow) == 1 else 'times'}")
+    if answer.silent:
+        counts.append(f"{len(answer.silent)} {'silence' if len(answer.silent) == 1 else 'silences'}")
+    said = " and ".join(counts) or answer.reason
+    return f"{state}: {said}; iterations {answer.first}-{answer.last} ({answer.source}){usual}{end}"
+
+
+def milliseconds(seconds: float) -> str:
+    """Seconds as milliseconds with their unit."""
+    return f"{seconds * 1000:.1f} ms"
+
+
+def event(found: Slow | Silent) -> str:
+    """What begins or ends, as one JSON object on one line."""
+    return _json({"event": _kind(found), **_fields(found)})
+
+
+def answer_json(answer: Answer, log: str) -> str:
+    """The whole answer as one JSON object on one line; its schema is told in docs/watch.md."""
+    return _json(
+        {
+            "schema": SCHEMA,
+            "log": log,
+            "state": answer.state.value,
+            "reason": answer.reason,
+            "format": answer.source,
+            "measurements": answer.points,
+            "first_iteration": answer.first,
+            "last_iteration": answer.last,
+            "usual_ms": None if answer.usual_s is None else round(answer.usual_s * 1000, 3),
+            "finished": answer.finished,
+            "ended_with_error": answer.died,
+            "slow": [_fields(each) for each in answer.slow],
+            "silent": [_fields(each) for each in answer.silent],
+            "period": None if answer.period is None else asdict(answer.period),
+            "restarts": [list(each) for each in answer.restarts],
+            "notes": list(answer.notes),
+        }
+    )
+
+
+def _kind(found: Slow | Silent) -> str:
+    return "slow" if isinstance(found, Slow) else "silent"
+
+
+def _fields(found: Slow | Silent) -> dict[str, object]:
+    if isinstance(found, Silent):
+        return {**asdict(found), "line": found.line}
+    return {
+        "since": found.since,
+        "until": found.until,
+        "time": found.time,
+        "window": list(found.window),
+        "smoothed_ms": round(found.smoothed_s * 1000, 3),
+        "baseline_ms": round(found.baseline_s * 1000, 3),
+        "by": found.by,
+        "per": found.per,
+        "excess": round(found.excess, 4),
+        "slowest_rank": found.slowest_rank,
+        "line": found.line,
+    }
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=True)

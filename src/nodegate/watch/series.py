@@ -1,0 +1,175 @@
+"""From the readings of a log to one series of points: one source, restarts seen, the first iterations marked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.watch.formats import FORMATS
+from nodegate.watch.reading import Point
+
+if TYPE_CHECKING:
+    from nodegate.watch.marks import Setting
+    from nodegate.watch.reading import Reading
+
+WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
+ENOUGH_ELAPSED_S = 50  # of a clock in whole seconds: then a point is true to 2 %
+LOST_AFTER = 20  # readings of another source without one of ours: ours has gone
+LOST_AFTER_S = 1800  # of another progress bar while ours stands: no evaluation takes that long, a new run does
+
+_RANK = {name: number for number, name in enumerate(FORMATS)}
+
+
+class Series:
+    """Makes points out of readings.
+
+    Several ranks may print the same iteration, and a log may hold several formats: the best format and the sender that
+    is ahead make the series, the others are left out until they alone go on.
+    """
+
+    def __init__(self) -> None:
+        self.restarts: list[tuple[int, int]] = []  # the last iteration before, the first after
+        self.finished_at = 0  # the iteration that the run said to be its last, once it is reached
+        self.source = ""
+        self.last: Reading | None = None
+        self._from = ""
+        self._others = 0
+        self._started_at = 0
+        self._started = False
+        self._start_marked = False
+        self._anchor: Reading | None = None
+        self._pause = ""
+        self._settings: dict[str, int] = {}
+
+    def start(self) -> None:
+        """A line said that training (re)starts."""
+        self._start_marked = True
+
+    def pause(self, what: str) -> None:
+        """A line said that a checkpoint or an evaluation stands between two iterations."""
+        self._pause = what
+
+    def setting(self, said: Setting) -> None:
+        """A line of the start-up text."""
+        self._settings[said.name] = said.value
+
+    def add(self, reading: Reading, sender: str, time: str) -> Point | None:
+        """The point that ends with this reading; None where it makes none (yet)."""
+        if not self._ours(reading, sender):
+            return None
+        before, restarted = self.last, self._restarts(reading)
+        if restarted or before is None:
+            self._begin(reading, before)
+        self.last = reading
+        if reading.total and reading.iteration >= reading.total:
+            self.finished_at = reading.iteration
+        measured = self._by_clock(reading) if reading.seconds is None else self._by_itself(reading, before, restarted)
+        if measured is None:
+            return None
+        since, seconds = measured
+        tokens = self._tokens(reading)
+        point = Point(
+            first=since + 1,
+            last=reading.iteration,
+            seconds=seconds,
+            key=self._key(reading, tokens),
+            tokens=tokens,
+            time=time,
+            pause=self._pause,
+            warming=since - self._started_at < WARM_UP_ITERATIONS,
+            restarted=self._started,
+        )
+        self._anchor, self._pause, self._started = reading, "", False
+        return point
+
+    def _ours(self, reading: Reading, sender: str) -> bool:
+        """Whether the reading belongs to the series; readings of others are counted until ours must be gone."""
+        last = self.last
+        if last is None:
+            self.source, self._from = reading.source, sender
+            return True
+        same = reading.source == last.source and reading.bar == last.bar
+        if same and sender == self._from:
+            self._others = 0
+            return True
+        if reading.bar and last.bar and reading.bar != last.bar:
+            mine = self._bar_is_over(last) or (reading.elapsed_s or 0) > LOST_AFTER_S
+            self._pause = "evaluation"
+        else:
+            better = _RANK.get(reading.source, -1) < _RANK.get(last.source, -1)
+            ahead = same and reading.iteration > last.iteration and reading.seconds is not None
+            self._others += 1
+            mine = better or ahead or self._others > LOST_AFTER
+            if ahead:
+                self._others, self._from = 0, sender
+                return True
+        if mine:
+            self._others, self.source, self._from = 0, reading.source, sender
+            self.last = self._anchor = None
+        return mine
+
+    def _bar_is_over(self, last: Reading) -> bool:
+        return self._start_marked or (last.total > 0 and last.iteration >= last.total)
+
+    def _restarts(self, reading: Reading) -> bool:
+        """Whether a new run begins: a start was printed, or the iterations (or their clock) went back."""
+        last = self.last
+        if last is None:
+            return False
+        back = reading.iteration < last.iteration or (reading.iteration == last.iteration and reading.elapsed_s is None)
+        clock_back = (reading.elapsed_s or 0) < (last.elapsed_s or 0) and reading.total > 0
+        return self._start_marked or back or clock_back
+
+    def _begin(self, reading: Reading, before: Reading | None) -> None:
+        if before is not None:
+            self.restarts.append((before.iteration, reading.iteration))
+            del self.restarts[1000:]
+        self.finished_at = 0
+        self._started_at = reading.iteration if reading.elapsed_s is not None else max(0, reading.iteration - 1)
+        if before is None and reading.seconds is not None and not reading.alone and reading.iteration <= 100:
+            self._started_at = 0  # the first line of a run: all iterations up to it
+        self._started, self._start_marked, self._pause, self._anchor = True, False, "", None
+
+    def _by_itself(self, reading: Reading, before: Reading | None, restarted: bool) -> tuple[int, float] | None:
+        """The line says the time of an iteration itself."""
+        assert reading.seconds is not None  # noqa: S101 - asked for by the caller
+        if reading.alone:
+            return reading.iteration - 1, reading.seconds
+        since = self._started_at if before is None or restarted else before.iteration
+        return min(since, reading.iteration - 1), reading.seconds
+
+    def _by_clock(self, reading: Reading) -> tuple[int, float] | None:
+        """The line says the time since the start: long enough stretches of it make points."""
+        anchor = self._anchor
+        if (
+            anchor is None
+            or anchor.elapsed_s is None
+            or reading.elapsed_s is None
+            or reading.elapsed_s < anchor.elapsed_s
+        ):
+            self._anchor = reading
+            return None
+        steps, spent_s = reading.iteration - anchor.iteration, reading.elapsed_s - anchor.elapsed_s
+        if steps < 1 or spent_s < ENOUGH_ELAPSED_S:
+            return None
+        return anchor.iteration, spent_s / steps
+
+    def _tokens(self, reading: Reading) -> float | None:
+        """Tokens an iteration since the last point."""
+        anchor = self._anchor
+        if anchor is None or anchor.tokens is None or reading.tokens is None:
+            return None
+        steps, tokens = reading.iteration - anchor.iteration, reading.tokens - anchor.tokens
+        return tokens / steps if steps > 0 and tokens > 0 else None
+
+    def _key(self, reading: Reading, tokens: float | None) -> tuple[object, ...]:
+        said = self._settings
+        batch, sequence, world = reading.batch, reading.sequence, reading.world
+        return (
+            reading.source,
+            reading.per,
+            reading.bar,
+            said.get("batch") if batch is None else batch,
+            said.get("sequence") if sequence is None else sequence,
+            said.get("world") if world is None else world,
+            tokens is not None,
+        )

@@ -1,0 +1,102 @@
+"""Silence: between two lines by the times that they carry, and now by our own clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.watch.answer import Silent
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from nodegate.watch.lines import Stamp
+
+SILENCE_S = 300.0
+TIMES_USUAL = 3  # a job that writes every 14 minutes is not silent after 5
+MOST_FOUND = 1000
+MOST_UNTIMED = 20  # lines without a time between two with one: such as belong to the line before, a traceback
+NO_CLOCK_S = 30 * 86400
+
+
+class Silence:
+    """Holds the silences of a log that nothing explains.
+
+    A gap is judged when the next iteration is there: what explains it ("saved checkpoint") may stand behind it.
+    """
+
+    def __init__(self, limit_s: float, between: deque[float]) -> None:
+        self.found: list[Silent] = []
+        self.explained: list[str] = []
+        self.timed = 0  # lines that had a time
+        self._limit_s = limit_s
+        self._between = between
+        self._last: Stamp | None = None
+        self._untimed = 0
+        self._gap: Silent | None = None
+        self._mark_after = ""
+
+    def limit_s(self) -> float:
+        """The limit, longer for a job that has few lines."""
+        usual = median(self._between) if self._between else 0.0
+        return max(self._limit_s, TIMES_USUAL * usual)
+
+    def line(self, at: Stamp, iteration: int | None) -> None:
+        """The next line with a time, and the last iteration before it."""
+        self.timed += 1
+        self._untimed = 0
+        before = self._last
+        if before is not None and (at.s <= before.s or at.s - before.s > NO_CLOCK_S):
+            return  # several machines, not of one time zone; or a date that is no clock
+        self._last = at
+        if before is None or at.s - before.s <= self.limit_s():
+            return
+        if self._gap is None or at.s - before.s > self._gap.seconds:
+            self._gap = Silent(at.s - before.s, self.limit_s(), iteration, before.text, over=True)
+            self._mark_after = ""
+
+    def untimed(self, *, iteration: bool) -> None:
+        """A line without a time: an iteration, or many others, may stand anywhere between two times."""
+        self._untimed += 1
+        if iteration or self._untimed > MOST_UNTIMED:
+            self._last = None
+
+    def mark(self, name: str) -> None:
+        """A line that explains something; the first one behind a gap says what the silent process did."""
+        self._mark_after = self._mark_after or name
+
+    def judged(self, explained: str) -> Silent | None:
+        """The next iteration is there, or the end; `explained` is what stood between it and the one before."""
+        gap, self._gap = self._gap, None
+        if gap is None:
+            return None
+        if self._mark_after == "died":  # it was silent, then spoke of its end: it hung
+            gap = replace(gap, died=True)
+        elif explained:
+            if len(self.explained) < MOST_FOUND:
+                self.explained.append(f"{gap.seconds:.0f} s without a line at {gap.time}: {explained}")
+            return None
+        if len(self.found) < MOST_FOUND:
+            self.found.append(gap)
+        return gap
+
+    def alive(self, seconds: float, iteration: int | None, *, died: bool) -> Silent | None:
+        """Our own clock says that no line came for so long; returns the silence when it begins."""
+        if seconds < self.limit_s():
+            return None
+        lasts = bool(self.found) and not self.found[-1].over
+        now = Silent(seconds, self.limit_s(), iteration, self._last.text if self._last else "", died=died)
+        if lasts:
+            self.found[-1] = now
+            return None
+        self.found.append(now)
+        return now
+
+    def ends(self) -> Silent | None:
+        """A line came; returns the silence that it ends."""
+        if not self.found or self.found[-1].over:
+            return None
+        self._last = None  # the times of the lines would tell the same silence again
+        self.found[-1] = replace(self.found[-1], over=True)
+        return self.found[-1]

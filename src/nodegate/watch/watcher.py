@@ -1,0 +1,209 @@
+"""Reads the lines of one log, one by one, and says what they come to."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from nodegate.watch import marks
+from nodegate.watch.answer import Answer, Silent, Slow, State
+from nodegate.watch.curve import Curve
+from nodegate.watch.formats import FORMATS
+from nodegate.watch.lines import sender, stamp
+from nodegate.watch.pace import Pace
+from nodegate.watch.pattern import Spikes
+from nodegate.watch.series import Series
+from nodegate.watch.silence import SILENCE_S, Silence
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nodegate.watch.lines import Stamp
+    from nodegate.watch.pattern import Period
+    from nodegate.watch.reading import Point, Reading
+
+_PAUSES = {"checkpoint": "a checkpoint", "evaluation": "an evaluation"}
+
+
+class Watcher:
+    """One log: feed it lines with `line`, tell it of time without lines with `idle`, then ask for the `answer`."""
+
+    def __init__(
+        self,
+        *,
+        formats: Mapping[str, Callable[[str], Reading | None]] = FORMATS,
+        rule_name: str = "auto",
+        ratio: float = 0,
+        silence_s: float = SILENCE_S,
+    ) -> None:
+        self.curve = Curve()
+        self.pace = Pace(rule_name, ratio)
+        self._formats = tuple(formats.values())
+        self._series = Series()
+        self._spikes = Spikes()
+        self._between: deque[float] = deque(maxlen=50)
+        self._silence = Silence(silence_s, self._between)
+        self._read_at: Stamp | None = None
+        self._explained = "the start of training"
+        self._finished = self._died = False
+        self._first = self._points = self._readings = 0
+
+    @property
+    def iteration(self) -> int | None:
+        """The last iteration that the log told."""
+        return self._series.last.iteration if self._series.last else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the log said that training is over."""
+        return self._finished or self._series.finished_at > 0
+
+    def line(self, text: str) -> list[Slow | Silent]:
+        """One line; returns what begins or ends with it."""
+        events: list[Slow | Silent | None] = [self._silence.ends()]
+        at = stamp(text)
+        if at:
+            self._silence.line(at, self.iteration)
+        reading = self._read(text)
+        if not at:
+            self._silence.untimed(iteration=reading is not None)
+        if reading:
+            events += self._reading(reading, sender(text), at)
+        else:
+            self._other(text)
+        return [event for event in events if event]
+
+    def idle(self, seconds: float) -> list[Silent]:
+        """No new line for so long; returns the silence that begins."""
+        if self.finished:
+            return []
+        found = self._silence.alive(seconds, self.iteration, died=self._died)
+        return [found] if found else []
+
+    def end(self) -> list[Silent]:
+        """There will be no more lines; returns a gap that was not judged yet."""
+        found = self._silence.judged("the end of training" if self._finished else self._explained)
+        return [found] if found else []
+
+    def answer(self) -> Answer:
+        """What the lines so far come to."""
+        state, reason = self._state()
+        return Answer(
+            state=state,
+            reason=reason,
+            source=self._series.source,
+            points=self._points,
+            first=self._first,
+            last=self.iteration or 0,
+            usual_s=self.pace.usual_s,
+            slow=tuple(self.pace.slow),
+            silent=tuple(self._silence.found),
+            period=self._spikes.period(),
+            restarts=tuple(self._series.restarts),
+            finished=self.finished,
+            died=self._died and not self._finished,
+            notes=tuple(self._notes()),
+        )
+
+    def _read(self, text: str) -> Reading | None:
+        for read in self._formats:
+            if reading := read(text):
+                return reading
+        return None
+
+    def _reading(self, reading: Reading, from_whom: str, at: Stamp | None) -> list[Slow | Silent | None]:
+        before, runs = self._series.last, len(self._series.restarts)
+        point = self._series.add(reading, from_whom, at.text if at else "")
+        if self._series.last is not reading:
+            return []
+        self._readings += 1
+        self._finished = self._died = False
+        if self._readings == 1:
+            self._first = reading.iteration
+        restarted = len(self._series.restarts) > runs
+        silent = self._silence.judged("a new start" if restarted else self._explained)
+        self._explained = "" if before else self._explained
+        if at and self._read_at and before and not restarted:
+            self._between.append(max(0.0, at.s - self._read_at.s))
+        self._read_at = at
+        return [silent, self._point(point, reading.per) if point else None]
+
+    def _point(self, point: Point, per: str) -> Slow | None:
+        self._points += 1
+        self.curve.add(point.first, point.last, point.seconds)
+        kinds = self.pace.kinds_seen
+        found = self.pace.add(point, per)
+        if point.restarted or self.pace.kinds_seen > kinds:
+            self._spikes.forget()
+        if not point.warming:
+            self._spikes.add(point)
+        return found
+
+    def _other(self, text: str) -> None:
+        name = marks.mark(text)
+        if name:
+            self._silence.mark(name)
+            self._marked(name)
+        elif (rank := marks.slowest_rank(text)) is not None:
+            self.pace.rank(rank)
+        elif said := marks.setting(text):
+            self._series.setting(said)
+
+    def _marked(self, name: str) -> None:
+        if name == "start":
+            self._series.start()
+            self._explained = "a new start"
+        elif name in _PAUSES:
+            self._series.pause(name)
+            self._explained = self._explained or _PAUSES[name]
+        elif name == "finished":
+            self._finished = True
+        else:
+            self._died = True
+
+    def _state(self) -> tuple[State, str]:
+        silent = self._silence.found
+        if silent and not silent[-1].over:
+            return State.SILENT, silent[-1].line
+        if self.pace.slow:
+            return State.SLOW, self.pace.slow[-1].line
+        if silent:
+            return State.SILENT, silent[-1].line
+        if not self._readings:
+            return State.NOT_JUDGED, "no iteration in a form that is known: name the parts of a line with --pattern"
+        if not self.pace.judged:
+            counted = "1 measurement" if self._points == 1 else f"{self._points} measurements"
+            return (
+                State.NOT_JUDGED,
+                f"{counted} of iteration times: too few to say what is usual ({self.pace.needs} are needed)",
+            )
+        return State.HEALTHY, "no slow time and no silence"
+
+    def _notes(self) -> list[str]:
+        notes = [
+            f"restarted after iteration {before}, going on from {after}" for before, after in self._series.restarts[:20]
+        ]
+        if self.pace.kinds_seen > 1:
+            notes.append(
+                f"batch, sequence length or ranks changed: {self.pace.kinds_seen} settings, each judged by itself"
+            )
+        notes += self._silence.explained[:20]
+        if not self._silence.timed:
+            notes.append("the lines carry no time: silences between them cannot be seen")
+        if self._died and not self._finished:
+            notes.append("the log ends with an error: nodegate triage LOG")
+        found = self._spikes.period()
+        return [*notes, _sentence(found)] if found else notes
+
+
+def _sentence(period: Period) -> str:
+    """What periodic spikes mean."""
+    what = (
+        f"one slow step ({period.times:.1f} times the usual) every {period.iterations} iterations,"
+        f" {period.part * 100:.1f} % of the time: "
+    )
+    if period.pauses > 0.8 * period.spikes:
+        return what + "behind checkpoints or evaluations"
+    return what + (
+        "not at checkpoints; look at garbage collection (gc.collect at one step on all ranks), logging, data loading"
+    )

@@ -1,0 +1,72 @@
+"""One root per GPU and incident: what only follows is told with it, what stands for itself stays a finding."""
+
+from __future__ import annotations
+
+import pytest
+from support.judging import judge_one
+
+from nodegate.demo.machine import Machine
+from nodegate.judge.verdict import Verdict
+from nodegate.profile import Profile
+
+GPU = "NVRM: Xid (PCI:0000:3d:00): "
+OTHER_GPU = "NVRM: Xid (PCI:0000:4e:00): "
+LOST = "79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+
+
+def findings(*lines: tuple[float, str]) -> list[tuple[str, str]]:
+    """Subject's PCI address and metric of each finding; lines are given with their age in seconds."""
+    machine = Machine.hgx_h100()
+    for ago_s, line in lines:
+        machine.kernel(line, ago_s=ago_s)
+    record = judge_one("kernel_log.xid", machine, profile=Profile.BOOTCHECK)
+    return [(each.subject.split()[1], each.metric) for each in record.findings if each.verdict is not Verdict.PASS]
+
+
+@pytest.mark.parametrize(
+    ("root", "others", "metric"),
+    [
+        (
+            LOST,
+            ("119, Timeout after 6s", "120, GSP error", "45, channel 0x8", "62, 0x1", "109, CTX SWITCH TIMEOUT"),
+            79,
+        ),
+        ("48, DBE", ("171, DRAM", "94, Contained", "63, Row Remapper", "45, channel 0x8", "43, channel 0x8"), 48),
+        ("95, Uncontained: LTC TAG", ("94, Contained", "63, Row Remapper", "31, MMU Fault"), 95),
+        ("94, Contained", ("63, Row Remapper", "45, channel 0x8"), 94),
+        ("140, unrecovered", ("45, channel 0x8",), 140),
+        ("13, Graphics SM Warp Exception", ("43, channel 0x8", "45, caused by previous Xid 13"), 13),
+    ],
+)
+def test_what_follows_is_told_with_its_root(root: str, others: tuple[str, ...], metric: int) -> None:
+    lines = [(600.0, GPU + root)] + [(599.0 - number, GPU + other) for number, other in enumerate(others)]
+    assert findings(*lines) == [("0000:3d:00.0", f"Xid {metric}")]
+
+
+def test_lines_of_one_memory_error_may_come_before_their_root() -> None:
+    lines = ((600.0, GPU + "94, Contained"), (599.5, GPU + "63, Row Remapper"), (599.0, GPU + "48, DBE"))
+    assert findings(*lines) == [("0000:3d:00.0", "Xid 48")]
+
+
+def test_a_failed_row_remap_stands_for_itself() -> None:
+    lines = ((600.0, GPU + "48, DBE"), (599.0, GPU + "64, Row Remapper Error"))
+    assert findings(*lines) == [("0000:3d:00.0", "Xid 48"), ("0000:3d:00.0", "Xid 64")]
+
+
+def test_another_gpu_has_its_own_root() -> None:
+    lines = ((600.0, GPU + LOST), (599.0, OTHER_GPU + "119, Timeout after 6s"))
+    assert findings(*lines) == [("0000:3d:00.0", "Xid 79"), ("0000:4e:00.0", "Xid 119")]
+
+
+def test_an_hour_later_is_another_incident() -> None:
+    lines = ((4200.0, GPU + "48, DBE"), (600.0, GPU + "31, MMU Fault"))
+    assert findings(*lines) == [("0000:3d:00.0", "Xid 48"), ("0000:3d:00.0", "Xid 31")]
+
+
+def test_a_reset_settles_what_came_before_it_and_nothing_after() -> None:
+    none = "154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"
+    machine = Machine.hgx_h100()
+    for ago_s, line in ((900.0, "62, halted"), (600.0, none), (300.0, "119, Timeout after 6s")):
+        machine.kernel(GPU + line, ago_s=ago_s)
+    record = judge_one("kernel_log.xid", machine, profile=Profile.BOOTCHECK)
+    assert {each.metric: each.verdict for each in record.findings} == {"Xid 62": Verdict.WARN, "Xid 119": Verdict.FAIL}

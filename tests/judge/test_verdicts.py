@@ -1,0 +1,282 @@
+"""Verdicts: the worst stays, an unknown reading is an error, and each message says what was seen and what is right."""
+
+from __future__ import annotations
+
+import operator
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodegate.errors import CannotMeasure, NotJudged
+from nodegate.judge.verdict import Limit, Verdict, worst
+from nodegate.judge.verdicts import NEXT_STEP_UNKNOWN, Verdicts
+from nodegate.unknown import Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+FROM_BEST = [SKIP, PASS, WARN, ERROR, FAIL]
+LOST = Unknown(Why.LOST, "NVML 15: GPU is lost")
+VERDICTS = st.sampled_from(list(Verdict))
+
+
+def only(verdicts: Verdicts) -> tuple[Verdict, str]:
+    """Verdict and message of the one finding."""
+    (finding,) = verdicts.findings
+    return finding.verdict, finding.message
+
+
+# The lattice
+
+
+def test_the_order_has_every_verdict() -> None:
+    assert set(FROM_BEST) == set(Verdict)
+
+
+@pytest.mark.parametrize("order", list(permutations(FROM_BEST)))
+def test_the_worst_of_all_is_fail_in_any_order(order: tuple[Verdict, ...]) -> None:
+    assert worst(order) is FAIL
+
+
+@given(st.lists(VERDICTS, min_size=1))
+def test_worst_is_one_of_them_and_none_is_worse(verdicts: list[Verdict]) -> None:
+    found = worst(verdicts)
+    assert found in verdicts
+    assert all(FROM_BEST.index(each) <= FROM_BEST.index(found) for each in verdicts)
+
+
+@given(st.lists(VERDICTS), VERDICTS)
+def test_one_more_verdict_never_makes_it_better(verdicts: list[Verdict], one: Verdict) -> None:
+    before = FROM_BEST.index(worst(verdicts)) if verdicts else 0
+    assert FROM_BEST.index(worst([*verdicts, one])) >= before
+
+
+@given(st.lists(VERDICTS), st.randoms(use_true_random=False))
+def test_order_does_not_matter(verdicts: list[Verdict], random: object) -> None:
+    shuffled = list(verdicts)
+    random.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert worst(shuffled) is worst(verdicts)
+
+
+@given(st.lists(VERDICTS, min_size=1), st.integers(min_value=1, max_value=5))
+def test_parts_may_be_judged_first(verdicts: list[Verdict], size: int) -> None:
+    parts = [verdicts[start : start + size] for start in range(0, len(verdicts), size)]
+    assert worst(map(worst, parts)) is worst(verdicts)
+
+
+def test_of_nothing_the_worst_is_error() -> None:
+    assert worst([]) is ERROR
+    assert Verdicts().verdict is ERROR
+
+
+@given(st.lists(VERDICTS, min_size=1))
+def test_a_collector_says_the_worst_of_its_findings(given_verdicts: list[Verdict]) -> None:
+    verdicts = Verdicts()
+    for number, verdict in enumerate(given_verdicts):
+        verdicts.found(verdict, subject=f"GPU {number}", message="seen", remedy="look")
+    assert verdicts.verdict is worst(given_verdicts)
+    assert len(verdicts.findings) == len(given_verdicts)
+
+
+# Judging methods
+
+
+def test_equal_says_what_was_seen_and_what_is_right() -> None:
+    verdicts = Verdicts()
+    verdicts.equal(
+        subject="GPU 3", what="link width", observed=8, expected=16, unit="lanes", source="its own", remedy="reseat"
+    )
+    assert only(verdicts) == (FAIL, "GPU 3: link width 8 lanes, expected 16 lanes (its own) - reseat")
+    (finding,) = verdicts.findings
+    assert (finding.metric, finding.value, finding.unit) == ("link width", 8, "lanes")
+    assert (finding.limit, finding.limit_source, finding.action) == (16, "its own", "reseat")
+
+
+def test_a_healthy_reading_is_told_without_remedy() -> None:
+    verdicts = Verdicts()
+    verdicts.equal(subject="GPU 3", what="link width", observed=16, expected=16, unit="lanes", remedy="reseat")
+    assert only(verdicts) == (PASS, "GPU 3: link width 16 lanes")
+    assert verdicts.findings[0].action == ""
+
+
+def test_a_limit_brings_its_own_unit_and_source() -> None:
+    verdicts = Verdicts()
+    limit = Limit(8, "GPUs", "hgx-h100-8.yaml gpu.count")
+    verdicts.equal(subject="GPUs", what="answering", observed=7, expected=limit, remedy="see gpu.lost")
+    assert only(verdicts) == (
+        FAIL,
+        "GPUs: answering 7 GPUs, expected 8 GPUs (hgx-h100-8.yaml gpu.count) - see gpu.lost",
+    )
+
+
+@pytest.mark.parametrize(("observed", "verdict"), [(399, FAIL), (400, PASS), (401, PASS)])
+def test_at_least(observed: int, verdict: Verdict) -> None:
+    verdicts = Verdicts()
+    verdicts.at_least(
+        subject="mlx5_0 port 1", what="rate", observed=observed, limit=Limit(400, "Gb/s", "spec"), remedy="replace"
+    )
+    assert verdicts.verdict is verdict
+    if verdict is FAIL:
+        assert verdicts.findings[0].message == (
+            "mlx5_0 port 1: rate 399 Gb/s, expected at least 400 Gb/s (spec) - replace"
+        )
+
+
+@pytest.mark.parametrize(("observed", "verdict"), [(0, PASS), (1, WARN)])
+def test_at_most_with_a_milder_verdict(observed: int, verdict: Verdict) -> None:
+    verdicts = Verdicts()
+    verdicts.at_most(
+        subject="GPU 1", what="remapped", observed=observed, limit=Limit(0, "rows", ""), remedy="ask", otherwise=WARN
+    )
+    assert verdicts.verdict is verdict
+    if verdict is WARN:
+        assert verdicts.findings[0].message == "GPU 1: remapped 1 rows, expected at most 0 rows - ask"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "shown"),
+    [
+        (32.0, "GT/s", "32 GT/s"),
+        (2.5, "GT/s", "2.5 GT/s"),
+        (0.1 + 0.2, "s", "0.3 s"),
+        (71.849999, "W", "71.85 W"),
+        (1e-7, "s", "1e-07 s"),
+        (16, "lanes", "16 lanes"),
+        ("on", "", "on"),
+        (True, "", "True"),
+        (0.0, "", "0"),
+        (19_999_999, "errors", "19999999 errors"),
+    ],
+)
+def test_values_are_shown_with_their_unit_and_without_noise(value: object, unit: str, shown: str) -> None:
+    verdicts = Verdicts()
+    verdicts.equal(subject="x", what="it is", observed=value, expected=value, unit=unit, remedy="")
+    assert only(verdicts) == (PASS, f"x: it is {shown}")
+
+
+@given(st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_at_least_and_at_most_agree_with_the_numbers(observed: float, limit: float) -> None:
+    low, high = Verdicts(), Verdicts()
+    low.at_least(subject="x", what="y", observed=observed, limit=Limit(limit, "s", ""), remedy="z")
+    high.at_most(subject="x", what="y", observed=observed, limit=Limit(limit, "s", ""), remedy="z")
+    assert (low.verdict is PASS) == (observed >= limit)
+    assert (high.verdict is PASS) == (observed <= limit)
+
+
+def test_not_a_number_never_passes() -> None:
+    verdicts = Verdicts()
+    nan = float("nan")
+    verdicts.at_least(subject="x", what="y", observed=nan, limit=Limit(1.0, "s", ""), remedy="z")
+    verdicts.at_most(subject="x", what="y", observed=nan, limit=Limit(1.0, "s", ""), remedy="z")
+    verdicts.equal(subject="x", what="y", observed=nan, expected=nan, remedy="z")
+    assert {finding.verdict for finding in verdicts.findings} == {FAIL}
+
+
+# The unknown
+
+
+@pytest.mark.parametrize("why", list(Why))
+@pytest.mark.parametrize("otherwise", [WARN, FAIL])
+def test_an_unknown_reading_is_an_error_whatever_else_it_would_be(why: Why, otherwise: Verdict) -> None:
+    verdicts, reading = Verdicts(), Unknown(why, "as it said")
+    limit = Limit(1, "", "")
+    verdicts.equal(subject="x", what="y", observed=reading, expected=1, remedy="z", otherwise=otherwise)
+    verdicts.at_least(subject="x", what="y", observed=reading, limit=limit, remedy="z", otherwise=otherwise)
+    verdicts.at_most(subject="x", what="y", observed=reading, limit=limit, remedy="z", otherwise=otherwise)
+    line = f"x: y is unknown ({why.value}: as it said) - {NEXT_STEP_UNKNOWN}"
+    assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(ERROR, line)] * 3
+    assert {finding.action for finding in verdicts.findings} == {NEXT_STEP_UNKNOWN}
+
+
+def test_an_unknown_limit_is_an_error_too() -> None:
+    verdicts, limit = Verdicts(), Unknown(Why.DENIED, "needs root")
+    verdicts.equal(subject="x", what="link width", observed=16, expected=limit, remedy="z")
+    verdicts.at_least(subject="x", what="link width", observed=16, limit=limit, remedy="z")
+    verdicts.at_most(subject="x", what="link width", observed=16, limit=limit, remedy="z")
+    line = f"x: the limit for link width is unknown (denied: needs root) - {NEXT_STEP_UNKNOWN}"
+    assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(ERROR, line)] * 3
+
+
+def test_two_unknowns_are_not_equal() -> None:
+    verdicts = Verdicts()
+    verdicts.equal(subject="x", what="y", observed=LOST, expected=LOST, remedy="z")
+    assert verdicts.verdict is ERROR
+
+
+def test_none_is_no_limit_and_not_0() -> None:
+    verdicts = Verdicts()
+    verdicts.equal(subject="x", what="rails", observed=0, expected=None, remedy="z")
+    verdicts.at_least(subject="x", what="rails", observed=7, limit=None, remedy="z")
+    verdicts.at_most(subject="x", what="rails", observed=7, limit=None, remedy="z")
+    line = "x: rails is not judged: no limit"
+    assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(SKIP, line)] * 3
+    assert verdicts.verdict is SKIP
+
+
+def test_an_unknown_reading_without_a_limit_is_still_an_error() -> None:
+    verdicts = Verdicts()
+    verdicts.at_most(subject="x", what="rails", observed=LOST, limit=None, remedy="z")
+    assert verdicts.verdict is ERROR
+
+
+def test_an_unknown_reading_refuses_truth() -> None:
+    with pytest.raises(TypeError, match="used as true or false: lost: NVML 15"):
+        bool(LOST)
+    with pytest.raises(TypeError):
+        assert not LOST
+
+
+@pytest.mark.parametrize("compare", [operator.lt, operator.le, operator.gt, operator.ge, operator.add])
+@pytest.mark.parametrize("pair", [(LOST, 1), (1, LOST), (LOST, LOST)])
+def test_an_unknown_reading_refuses_order_and_sums(
+    compare: Callable[[object, object], object], pair: tuple[object, object]
+) -> None:
+    with pytest.raises(TypeError):
+        compare(*pair)
+
+
+@pytest.mark.parametrize("other", [0, False, "", None, 1, True])
+def test_an_unknown_reading_equals_nothing_that_is_known(other: object) -> None:
+    assert other != LOST
+
+
+def test_an_unknown_says_why() -> None:
+    assert str(LOST) == "lost: NVML 15: GPU is lost"
+    assert str(Unknown(Why.TIMEOUT)) == "timeout"
+    assert (value_or(LOST, 0), value_or(3, 0)) == (0, 3)
+
+
+# The check's own words
+
+
+def test_found_joins_subject_message_and_remedy() -> None:
+    verdicts = Verdicts()
+    verdicts.found(FAIL, subject="kernel", message="Xid 79", remedy="power-cycle", metric="Xid 79", value=2)
+    assert only(verdicts) == (FAIL, "kernel: Xid 79 - power-cycle")
+    assert (verdicts.findings[0].value, verdicts.findings[0].limit) == (2, None)
+
+
+def test_values_become_what_json_can_hold() -> None:
+    verdicts = Verdicts()
+    verdicts.found(FAIL, subject="x", message="y", value=frozenset({1}), limit=Limit((1, 2), "", "here"))
+    assert (verdicts.findings[0].value, verdicts.findings[0].limit) == ("frozenset({1})", "(1, 2)")
+
+
+def test_passed_has_no_action() -> None:
+    verdicts = Verdicts()
+    verdicts.passed(subject="GPU 0", message="answers", metric="answers", value=True)
+    assert only(verdicts) == (PASS, "GPU 0: answers")
+
+
+def test_skip_and_cannot_end_the_check() -> None:
+    verdicts = Verdicts()
+    with pytest.raises(NotJudged, match=r"^no NVSwitch here$"):
+        verdicts.skip("no NVSwitch here")
+    with pytest.raises(CannotMeasure, match=r"^no GPU - look at PCIe$") as said:
+        verdicts.cannot("no GPU", next_step="look at PCIe")
+    assert (said.value.reason, said.value.next_step) == ("no GPU", "look at PCIe")
+    assert verdicts.verdict is ERROR

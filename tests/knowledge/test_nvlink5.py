@@ -1,0 +1,96 @@
+"""Xids 144 to 150: what each row of the table says, in both layouts of the number."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodegate.knowledge.nvlink5 import FIRST, LAST, Event, decode, parse
+from nodegate.knowledge.tables import rows
+
+ROWS = rows("nvlink5.csv")
+
+
+def number(bits: str, rest: str) -> int:
+    """The number with these bits; those that may be anything are all `rest`."""
+    return int(bits.replace("-", rest), 2)
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=f"{row['xid']}-{row['units']}-{row['status']}-{n}") for n, row in enumerate(ROWS)]
+)
+def test_each_row_is_found_by_its_numbers_in_both_layouts(row: dict[str, str]) -> None:
+    status = int(row["status"], 16)
+    for layout, rest, unit in product(("info", "info_before_575"), "01", row["units"].split("/")):
+        info = number(row[layout], rest)
+        event = parse(f"{unit} Fatal XC0 i0 Link 07 (0x{info:08x} 0x{status:08x} 0x00000000)")
+        assert event == Event(unit, "Fatal", 7, info, status)
+        decoded = decode(int(row["xid"]), event)
+        assert decoded is not None
+        assert decoded.severity == row["severity"]
+        assert decoded.advice.en
+        assert decoded.advice.zh
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "severity", "advice"),
+    [
+        (
+            149,
+            "NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x00000000 0x00000000)",
+            "link_fatal",
+            "reset the GPU; look at the link's signal: connector, board, cable",
+        ),
+        (
+            149,
+            "NETIR_BER_EVENT Nonfatal XC0 i0 Link 03 (0x00086226 0x00000001 0x00000000)",
+            "nonfatal",
+            "nothing to do now; look at the link's signal and its cable",
+        ),
+        (
+            145,
+            "RLW_SRC_TRACK Nonfatal XC1 i0 Link 12 (0x040988e2 0x00000008 0x00000000)",
+            "nonfatal",
+            "do what Xid 154 asks for",
+        ),
+        (
+            149,
+            "NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000 0x00000000)",
+            "link_fatal",
+            "reset the GPU; it usually follows another error: look at the link when it stands alone",
+        ),
+    ],
+)
+def test_lines_of_real_forms(code: int, text: str, severity: str, advice: str) -> None:
+    event = parse(text)
+    assert event is not None
+    decoded = decode(code, event)
+    assert decoded is not None
+    assert (decoded.severity, decoded.advice.en) == (severity, advice)
+
+
+def test_the_unit_may_hold_digits_and_a_slash() -> None:
+    event = parse("TLW_RX/TLW_RX_PIPE0 Nonfatal XC0 i0 Link 01 (0x0000000a 0x00000001 0x0)")
+    assert event is not None
+    assert event.unit == "TLW_RX/TLW_RX_PIPE0"
+
+
+def test_numbers_that_no_row_has_are_not_guessed() -> None:
+    assert decode(149, Event("NETIR_LINK_EVT", "Fatal", 1, 0xFFFFFFFF, 0x12345678)) is None
+
+
+@pytest.mark.parametrize("text", ["", "NETIR_LINK_EVT", "lower Fatal XC0 i0 Link 1 (0x1 0x2", "X Fatal XC9 i0 Link 1"])
+def test_another_form_is_no_event(text: str) -> None:
+    assert parse(text) is None
+
+
+def test_every_code_has_rows() -> None:
+    assert {int(row["xid"]) for row in rows("nvlink5.csv")} == set(range(FIRST, LAST + 1))
+
+
+@given(st.text(max_size=200))
+def test_no_text_breaks_it(text: str) -> None:
+    parse(text)

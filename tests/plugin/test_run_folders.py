@@ -1,0 +1,390 @@
+"""Run folders that are full, used, hostile or half done: one clear message, never a run that hangs or passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.recorded import PytestOutcome, run_pytest, write_fleet
+from support.sshd import Fleet
+
+from nodegate.demo.machine import Machine
+from nodegate.errors import UsageError
+from nodegate.evidence import RunFolder
+
+WIDTH = ["-q", "--tb=short", "-k", "link_width"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 4)]
+    return write_fleet(tmp_path, machines)
+
+
+@pytest.fixture
+def earlier(fleet: Path) -> Path:
+    """The folder of a run that came to its end; all is well in it."""
+    assert run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH]).exit_code == 0
+    return fleet.parent / "first"
+
+
+def evidence(run: Path, node: str = "gpu0001") -> Path:
+    return run / "evidence" / node / "facts.json"
+
+
+def replay(run: Path, *arguments: str) -> PytestOutcome:
+    return run_pytest(run.parent, ["--replay", run.name, *WIDTH, *arguments], timeout_s=60)
+
+
+def is_one_message(outcome: PytestOutcome, words: str) -> None:
+    said = outcome.stdout + outcome.stderr
+    assert outcome.exit_code == 4, said
+    assert words in said
+    assert "Traceback" not in said
+    assert "INTERNALERROR" not in said
+
+
+# What stands in place of evidence
+
+
+def a_folder(file: Path) -> None:
+    file.mkdir()
+
+
+def a_pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def a_link_to_itself(file: Path) -> None:
+    file.symlink_to(file)
+
+
+def an_endless_device(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def five_megabytes(file: Path) -> None:
+    file.write_text('{"schema": "' + "x" * (5 << 20) + '"}')
+
+
+def deep_json(file: Path) -> None:
+    file.write_text("[" * 200_000)
+
+
+def not_utf8(file: Path) -> None:
+    file.write_bytes(b'{"schema": "\xff\xfe"}')
+
+
+def an_error_of_megabytes(file: Path) -> None:
+    error = {"kind": "x" * (1 << 20), "reason": "\x1b[2J" * (1 << 18), "next_step": []}
+    file.write_text(json.dumps({"schema": "nodegate.evidence/1", "error": error}))
+
+
+WRONG = [a_folder, a_pipe, a_link_to_itself, an_endless_device, five_megabytes, deep_json, not_utf8]
+
+
+@pytest.mark.parametrize("put", [*WRONG, an_error_of_megabytes])
+def test_wrong_evidence_is_an_error_of_its_node_alone(earlier: Path, put: object) -> None:
+    evidence(earlier).unlink()
+    put(evidence(earlier))  # type: ignore[operator]
+    outcome = replay(earlier)
+    assert outcome.exit_code == 1, outcome.stdout
+    assert outcome.verdicts("pcie.link_width") == {"gpu0001": "error", "gpu0002": "pass", "gpu0003": "pass"}
+    assert "INTERNALERROR" not in outcome.stdout
+    assert len(outcome.stdout) < 20_000
+    assert "\x1b" not in outcome.stdout
+
+
+@pytest.mark.parametrize("put", WRONG)
+def test_a_reader_of_the_folder_gets_an_error_too(tmp_path: Path, put: object) -> None:
+    """What pytest-xdist's workers, triage and --resume read."""
+    evidence(tmp_path).parent.mkdir(parents=True)
+    put(evidence(tmp_path))  # type: ignore[operator]
+    read = RunFolder(tmp_path).read_evidence("gpu0001")
+    assert read is not None
+    assert read.document is None
+    assert str(evidence(tmp_path)) in read.error.reason or put is not_utf8  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", "true", '"x"', "[]"])
+def test_a_time_that_is_none_stops_nothing(earlier: Path, number: str) -> None:
+    text = evidence(earlier).read_text()
+    changed = text.replace('"received_epoch_s":', f'"received_epoch_s":{number},"was":', 1)
+    assert changed != text
+    evidence(earlier).write_text(changed)
+    assert "INTERNALERROR" not in replay(earlier).stdout
+
+
+# run.json
+
+GOOD = {"profile": "delivery", "nodes": [{"name": "gpu0001"}]}
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"nodes": None}, "`nodes`"),
+        ({"nodes": [7]}, "no object"),
+        ({"nodes": [{}]}, "`name`"),
+        ({"nodes": [{"name": ".."}]}, "no node name"),
+        ({"nodes": [{"name": "../../etc"}]}, "no node name"),
+        ({"nodes": [{"name": "a\0b"}]}, "no node name"),
+        ({"nodes": [{"name": "x" * 300}]}, "no node name"),
+        ({"nodes": [{"name": "\u202egpu"}]}, "no node name"),
+        ({"nodes": [{"name": "gpu1"}, {"name": "gpu1"}]}, "twice"),
+        ({"nodes": [{"name": "gpu1", "groups": 5}]}, "`groups`"),
+        ({"nodes": [{"name": "gpu1", "groups": [5]}]}, "`groups`"),
+        ({"nodes": [{"name": "gpu1", "expected": []}]}, "`expected`"),
+        ({"nodes": [{"name": "gpu1", "expected": {"platform": 7}}]}, "platform"),
+        ({"nodes": [{"name": "gpu1", "address": []}]}, "`address`"),
+        ({"profile": "weekly"}, "no profile"),
+        ({"profile": 5}, "`profile`"),
+        ({"asked": {"inventory": [1]}}, "`asked`"),
+        ({"asked": {"nodes": []}}, "`asked`"),
+    ],
+)
+def test_a_run_file_of_another_kind_is_one_message(earlier: Path, change: dict[str, object], words: str) -> None:
+    (earlier / "run.json").write_text(json.dumps({**GOOD, **change}))
+    is_one_message(replay(earlier), words)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "[" * 100_000, "{", '"x"'])
+def test_a_run_file_that_is_no_object_is_one_message(earlier: Path, text: str) -> None:
+    (earlier / "run.json").write_text(text)
+    is_one_message(replay(earlier), "run.json")
+
+
+def test_a_pipe_for_a_run_file_is_not_waited_for(earlier: Path) -> None:
+    (earlier / "run.json").unlink()
+    os.mkfifo(earlier / "run.json")
+    is_one_message(replay(earlier), "is no file")
+
+
+# --replay
+
+
+def test_replay_takes_patterns_groups_and_refuses_what_is_not_there(earlier: Path) -> None:
+    assert set(replay(earlier, "--nodes", "gpu*:!gpu0002").verdicts("pcie.link_width")) == {"gpu0001", "gpu0003"}
+    is_one_message(replay(earlier, "--nodes", "gpo[0001-0002]"), "nothing is called")
+
+
+def test_replay_under_n_finds_the_same(earlier: Path) -> None:
+    assert replay(earlier, "-n", "2").verdicts("pcie.link_width") == replay(earlier).verdicts("pcie.link_width")
+
+
+def test_replay_judges_by_the_profile_of_its_run(fleet: Path) -> None:
+    run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "night", "--profile", "nightly", *WIDTH])
+    outcome = run_pytest(fleet.parent, ["--replay", "night", *WIDTH])
+    assert json.loads((outcome.folder / "run.json").read_text())["profile"] == "nightly"
+    outcome = run_pytest(fleet.parent, ["--replay", "night", "--profile", "bootcheck", *WIDTH])
+    assert json.loads((outcome.folder / "run.json").read_text())["profile"] == "bootcheck"
+
+
+def test_a_node_called_complete_is_a_node_like_others(tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path, [Machine.hgx_h100("complete", 1), Machine.hgx_h100("gpu0001", 2)])
+    outcome = run_pytest(tmp_path, ["--inventory", str(fleet), "-n", "2", *WIDTH])
+    assert outcome.exit_code == 0, outcome.stdout
+    assert outcome.verdicts("pcie.link_width") == {"complete": "pass", "gpu0001": "pass"}
+
+
+# Where a run may not go
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_a_folder_that_holds_a_run_is_refused(earlier: Path, more: list[str]) -> None:
+    before = (earlier / "results.jsonl").read_text()
+    outcome = run_pytest(earlier.parent, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH, *more])
+    is_one_message(outcome, "already holds a run")
+    assert (earlier / "results.jsonl").read_text() == before
+
+
+def test_a_file_for_a_folder_is_one_message(fleet: Path) -> None:
+    (fleet.parent / "taken").touch()
+    outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "taken", *WIDTH])
+    is_one_message(outcome, "cannot make the run folder")
+
+
+def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    folders = [RunFolder.create(None, profile="delivery", started_epoch_s=0.0).path.name for _ in range(3)]
+    assert folders == ["19700101T000000Z-delivery", "19700101T000000Z-delivery-2", "19700101T000000Z-delivery-3"]
+
+
+def test_two_runs_do_not_work_in_one_folder(tmp_path: Path) -> None:
+    first, second = RunFolder(tmp_path), RunFolder(tmp_path)
+    first.hold()
+    with pytest.raises(UsageError, match="another run works in this folder"):
+        second.hold()
+
+
+def test_latest_that_is_a_folder_stays_and_nothing_is_left_beside_it(fleet: Path) -> None:
+    (fleet.parent / "reports" / "latest").mkdir(parents=True)
+    assert run_pytest(fleet.parent, ["--inventory", "hosts.yaml", *WIDTH]).exit_code == 0
+    others = [path.name for path in (fleet.parent / "reports").iterdir() if not path.name.endswith("-delivery")]
+    assert others == ["latest"]
+    assert list((fleet.parent / "reports" / "latest").iterdir()) == []
+
+
+# A disk that is full
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with room for one node's evidence or so."""
+    if os.geteuid() != 0:
+        pytest.skip("mounting needs root")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", str(folder)], check=False).returncode:
+        pytest.skip("mounting is not allowed here")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_a_full_disk_ends_the_run_with_one_message(fleet: Path, small_disk: Path, more: list[str]) -> None:
+    run = ["--inventory", "hosts.yaml", "--run-dir", str(small_disk / "run"), "-q", "--tb=no", *more]
+    outcome = run_pytest(fleet.parent, run, timeout_s=60)
+    assert outcome.exit_code == 3, outcome.stdout
+    assert "No space left on device" in outcome.stdout
+    assert "Traceback" not in outcome.stdout + outcome.stderr
+
+
+def test_a_folder_that_vanishes_in_mid_run_ends_the_run(fleet: Path) -> None:
+    checks = fleet.parent / "checks"
+    checks.mkdir()
+    body = "import shutil\ndef test_own(host, verdicts):\n    '''It holds.'''\n    shutil.rmtree('gone', ignore_errors=True)\n"
+    (checks / "test_site.py").write_text(body + "    verdicts.passed(subject='site', message='holds')\n")
+    outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "gone", "-q"], timeout_s=60)
+    assert outcome.exit_code == 3, outcome.stdout
+    assert "Traceback" not in outcome.stdout + outcome.stderr
+
+
+# --resume
+
+
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet"), 3, name="node") as running:
+        yield running
+
+
+def start(machines: Fleet, folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """A run over SSH in which node2's Python sleeps, as on a node that hangs."""
+    slow = machines.home / "slow-python"
+    slow.write_text("#!/bin/sh\nsleep 300\n")
+    slow.chmod(0o755)
+    text = machines.inventory().replace("    node2: {", f"    node2: {{ansible_python_interpreter: {slow}, ")
+    (folder / "hosts.yaml").write_text(text)
+    command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "--run-dir", "run", "-q", "--tb=no"]
+    return subprocess.Popen(
+        [*command, *arguments],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_for(condition: object, limit_s: float = 40) -> None:
+    end = time.monotonic() + limit_s
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_resume_after_kill_9_measures_the_rest_by_the_runs_own_inventory(
+    machines: Fleet, tmp_path: Path, more: list[str]
+) -> None:
+    running = start(machines, tmp_path, "--profile", "nightly", "--nodes", "node[1-2]")
+    wait_for(evidence(tmp_path / "run", "node1").exists)
+    os.killpg(running.pid, signal.SIGKILL)
+    running.wait()
+    before = evidence(tmp_path / "run", "node1").stat().st_mtime_ns
+    assert not evidence(tmp_path / "run", "node2").exists()
+    (tmp_path / "hosts.yaml").write_text(machines.inventory())  # node2 is mended
+
+    done = run_pytest(tmp_path, ["--resume", "run", "-q", "--tb=no", *more], timeout_s=120)
+    after = PytestOutcome(done.exit_code, done.stdout, done.stderr, tmp_path / "run")
+    assert after.verdicts("node.reachable") == {"node1": "pass", "node2": "pass"}, done.stdout
+    assert evidence(tmp_path / "run", "node1").stat().st_mtime_ns == before
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["profile"] == "nightly"
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_ctrl_c_while_nodes_are_measured_ends_soon_and_accepts_nobody(
+    machines: Fleet, tmp_path: Path, more: list[str]
+) -> None:
+    running = start(machines, tmp_path, *more)
+    wait_for(evidence(tmp_path / "run", "node1").exists)
+    began = time.monotonic()
+    running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=30)[0]
+    assert time.monotonic() - began < 15
+    assert running.returncode == 2, said
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["run"]["interrupted"] is True
+    assert not [node for node in report["nodes"] if node["verdict"].startswith("accepted")]
+    assert "go on with: pytest --resume run" in said
+    wait_for(lambda: not machines.descendants())
+
+
+def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen(8)
+        (tmp_path / "hosts.yaml").write_text(
+            f"all: {{hosts: {{n1: {{ansible_host: 127.0.0.1, ansible_port: {silent.getsockname()[1]}}}}}}}\n"
+        )
+        command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "--run-dir", "run", "-q", "--tb=no"]
+        running = subprocess.Popen(
+            command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        wait_for((tmp_path / "run" / "evidence" / ".measuring").exists)
+        time.sleep(0.5)
+        began = time.monotonic()
+        running.send_signal(signal.SIGINT)
+        said = running.communicate(timeout=60)[0]
+    assert running.returncode == 2, said
+    assert time.monotonic() - began < 10  # a connection is given up after 15 s
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_resume_measures_again_what_was_an_error(fleet: Path, more: list[str]) -> None:
+    file = fleet.parent / "recordings" / "gpu0002" / "facts.json"
+    hidden = file.rename(file.with_name("hidden"))
+    first = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH])
+    assert first.exit_code == 1
+    hidden.rename(file)
+    again = run_pytest(fleet.parent, ["--resume", "first", *WIDTH, *more])
+    assert again.exit_code == 0, again.stdout
+
+
+def test_resume_says_which_nodes_are_new_and_which_are_left_out(fleet: Path, earlier: Path) -> None:
+    text = fleet.read_text().replace("    gpu0003:\n", "    gpu0009:\n")
+    fleet.write_text(text)
+    shutil.copytree(fleet.parent / "recordings" / "gpu0003", fleet.parent / "recordings" / "gpu0009")
+    outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--resume", "first", "-k", "link_width"])
+    assert "left out, though the run in first/run.json has it: gpu0003" in outcome.stdout
+    assert "new, the run in first/run.json has it not: gpu0009" in outcome.stdout
+    found = PytestOutcome(outcome.exit_code, "", "", earlier).verdicts("pcie.link_width")
+    assert set(found) == {"gpu0001", "gpu0002", "gpu0009"}
+
+
+def test_resume_of_a_run_from_stdin_asks_for_the_inventory(earlier: Path) -> None:
+    run = json.loads((earlier / "run.json").read_text())
+    run["asked"]["inventory"] = ["-"]
+    (earlier / "run.json").write_text(json.dumps(run))
+    is_one_message(run_pytest(earlier.parent, ["--resume", "first"]), "say --inventory too")

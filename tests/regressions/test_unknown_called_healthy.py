@@ -1,0 +1,126 @@
+"""Ways in which other node checkers call a node healthy for what they could not read or do not judge."""
+
+from __future__ import annotations
+
+import pytest
+from support.judging import judge_one
+from support.whole_node import bootchecked, whole
+
+from nodegate import suite
+from nodegate.bootcheck import Exit, _outcome
+from nodegate.demo.machine import Machine
+from nodegate.facts import FACTS, FactSource
+from nodegate.judge.verdict import Record, Verdict
+from nodegate.rules.gpus import NORMAL_ABSENCE
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+
+
+def h100() -> Machine:
+    return Machine.hgx_h100("gpu01")
+
+
+# Files that are not there
+
+
+@pytest.mark.parametrize("why", ["missing", "denied", "failed", "timeout"])
+def test_a_kernel_log_that_cannot_be_read_is_no_clean_log(why: str) -> None:
+    """A checker that looks for a file, does not find it and returns success has seen no Xid for years."""
+    machine = h100()
+    machine.section_fails("kernel_log", why, "journal, /dev/kmsg and /var/log: nothing could be read")
+    asked = [check.id for check in suite.checks() if "kernel_log" in check.asks_for]
+    records = whole(machine)
+    assert len(asked) > 5
+    assert {records[check].verdict for check in asked} == {ERROR}
+    assert bootchecked(machine).exit is Exit.UNKNOWN
+
+
+# What is not known
+
+
+@pytest.mark.parametrize("fact", sorted({name for check in suite.checks() for name in check.asks_for if name in FACTS}))
+def test_a_fault_while_a_fact_is_read_is_an_error(fact: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checker that catches everything and goes on calls the node healthy for what it never read."""
+
+    def broken(document: object) -> object:
+        raise ZeroDivisionError("in the parser")
+
+    monkeypatch.setitem(FACTS, fact, FactSource(fact, FACTS[fact].sections, broken))
+    records = whole(h100())
+    asked = [check.id for check in suite.checks() if fact in check.asks_for]
+    assert {records[check].verdict for check in asked} <= {ERROR}
+    assert all("nodegate itself failed" in records[check].message for check in asked)
+
+
+@pytest.mark.parametrize("reading", ["fabric", "ecc", "remapped_rows", "nvlinks", "event_reasons"])
+@pytest.mark.parametrize("why", ["failed", "timeout", "denied", "lost", "hung"])
+def test_a_reading_that_raised_leaves_the_node_undecided(reading: str, why: str) -> None:
+    machine = h100()
+    machine.set_gpu(5, reading, {"why": why, "detail": "NVML 999: Unknown Error"})
+    assert bootchecked(machine).exit is not Exit.FIT
+
+
+def test_a_platform_without_limits_is_not_judged_and_its_limit_is_not_0() -> None:
+    """A checker that takes 0 for a limit it does not have passes every count, or fails every one."""
+    machine = h100()
+    for check, key in (
+        ("gpu.count", "gpu.count"),
+        ("rdma.rails", "rdma.rails"),
+        ("clocks.sm_max", "gpu.sm_clock_max_mhz"),
+        ("ecc.remapped_rows", "gpu.remapped_rows_uncorrectable_max"),
+        ("fabric.nvswitches", "fabric.nvswitch_count"),
+    ):
+        record = judge_one(check, machine, baseline={key: None})
+        assert record.verdict is SKIP
+        assert record.message == f"not judged: no limit {key} for platform hgx-h100-8"
+
+
+def unheard_of() -> Machine:
+    """A node whose GPUs no baseline knows."""
+    machine = h100()
+    for index in range(8):
+        machine.set_gpu(index, "pci_device_id", 0xFFFF10DE)
+        machine.set_pci(machine.gpu_address(index), "device", "0xffff")
+    return machine
+
+
+def test_a_platform_that_nobody_knows_is_neither_fit_nor_unfit() -> None:
+    outcome = bootchecked(unheard_of())
+    assert outcome.exit is Exit.UNKNOWN
+    assert outcome.line.startswith("could not tell: ")
+    assert whole(unheard_of())["platform.known"].verdict is ERROR
+
+
+def silent(why: str) -> Machine:
+    """A node whose GPUs answer nothing but this."""
+    machine = h100()
+    for index in range(8):
+        for key in list(machine.sections["nvml"]["gpus"][index]):
+            if key != "index":
+                machine.set_gpu(index, key, {"why": why, "detail": "NVML says so"})
+    return machine
+
+
+@pytest.mark.parametrize("why", ["not supported", "missing", "failed", "denied", "timeout", "lost"])
+def test_unsupported_or_error_is_no_exit_code_0(why: str) -> None:
+    """A prolog that ends with 0 for "unsupported" or "ERROR" starts every job on the nodes it could not judge."""
+    assert bootchecked(silent(why)).exit in (Exit.UNFIT, Exit.UNKNOWN)
+
+
+@pytest.mark.parametrize("verdicts", [[], [SKIP], [SKIP, SKIP], [ERROR], [SKIP, ERROR], [PASS, ERROR], [WARN, ERROR]])
+def test_only_what_was_judged_and_found_good_is_fit(verdicts: list[Verdict]) -> None:
+    records = tuple(Record("gpu01", f"site.check{number}", verdict, "said") for number, verdict in enumerate(verdicts))
+    assert _outcome(records).exit is Exit.UNKNOWN
+    assert _outcome((*records, Record("gpu01", "site.bad", FAIL, "said"))).exit is Exit.UNFIT
+    assert _outcome((Record("gpu01", "site.good", PASS, "said"),)).exit is Exit.FIT
+
+
+def test_reasons_that_may_be_normal_are_two_and_no_more() -> None:
+    assert {why.value for why in NORMAL_ABSENCE} == {"not supported", "missing"}
+
+
+@pytest.mark.parametrize("section", ["nvml", "pci", "driver", "system", "kernel_log", "infiniband", "mounts", "limits"])
+def test_no_part_of_the_evidence_may_be_absent_from_a_fit_node(section: str) -> None:
+    machine = h100()
+    machine.section_fails(section, "failed", "ERROR")
+    assert bootchecked(machine).exit in (Exit.UNFIT, Exit.UNKNOWN)

@@ -1,0 +1,215 @@
+"""What holds for every check of the suite: what it says of itself, which failure modes it covers, how it is tested."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.cases import cases
+from support.judging import fleet_of, judge_one
+
+from nodegate import coverage, suite
+from nodegate.demo.machine import Machine
+from nodegate.errors import Unreachable
+from nodegate.evidence import Evidence
+from nodegate.judge.baseline import Baselines
+from nodegate.judge.context import Context
+from nodegate.judge.run import judge
+from nodegate.judge.verdict import Record, Verdict
+from nodegate.node import Node
+from nodegate.profile import TIERS, Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+CHECKS = suite.checks()
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "coverage.md"
+COMMAND = ".venv/bin/python -m nodegate.coverage docs/coverage.md (make docs)"
+PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
+BAD = frozenset({WARN, FAIL})
+
+# Checks that speak to no failure mode, with the reason. None so far.
+WITHOUT_FAILURE_MODE: dict[str, str] = {}
+# A node is reached or it is not: the check has nothing to warn of.
+NEVER_BAD = {"node.reachable"}
+
+
+# docs/coverage.md
+
+
+def test_the_coverage_page_is_fresh() -> None:
+    assert PAGE.exists(), f"write it: {COMMAND}"
+    assert PAGE.read_text("utf-8") == coverage.page(CHECKS), f"stale: write it anew: {COMMAND}"
+
+
+def test_the_command_writes_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "coverage.md"
+    subprocess.run([sys.executable, "-m", "nodegate.coverage", str(page)], check=True, timeout=60, cwd=tmp_path)
+    assert page.read_text("utf-8") == coverage.page(CHECKS)
+
+
+def test_the_page_has_a_row_for_each_failure_mode_and_names_each_check() -> None:
+    page = coverage.page(CHECKS)
+    for mode in coverage.failure_modes():
+        assert page.count(f"\n| **{mode}** ") == 1
+    for check in CHECKS:
+        assert page.count(f"`{check.id}` ({check.tier}): {check.title}") == max(len(check.failure_modes), 1)
+
+
+def test_a_failure_mode_that_no_check_finds_says_what_is_open() -> None:
+    found = {mode for check in CHECKS for mode in check.failure_modes}
+    silent = [mode for mode, about in coverage.failure_modes().items() if mode not in found and not about.get("open")]
+    assert silent == []
+
+
+def test_a_check_without_a_failure_mode_is_listed_on_the_page() -> None:
+    page = coverage.page([suite.describe(_nameless, suite._import(ROOT / "checks" / "test_node.py"))])
+    assert "| none |" in page
+    assert "Checks without a failure mode of their own:\n\n* `node._nameless` (bootcheck): It holds.\n" in page
+
+
+def _nameless() -> None:
+    """It holds."""
+
+
+# What a check says of itself
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_each_check_says_its_condition_in_one_sentence_with_its_failure_modes(check: suite.Check) -> None:
+    first, _, rest = check.docstring.partition("\n")
+    assert len(first) <= 120
+    if check.id in WITHOUT_FAILURE_MODE:
+        assert check.failure_modes == ()
+    else:
+        assert re.fullmatch(r"\S[^.]*(\.[^. ][^.]*)*\. \(F\d\d(, F\d\d)*\)", first), first
+        assert len(set(check.failure_modes)) == len(check.failure_modes)
+    assert set(check.failure_modes) <= set(coverage.failure_modes())
+    assert len(rest.strip()) > 20, "what breaks when it is false, and where the rule comes from"
+
+
+def test_ids_are_unique_and_tiers_known() -> None:
+    assert len({check.id for check in CHECKS}) == len(CHECKS)
+    assert {check.tier for check in CHECKS} <= set(TIERS)
+    assert all(re.fullmatch(r"[a-z_]+\.[a-z_]+", check.id) for check in CHECKS)
+
+
+# How a check is tested
+
+
+def four_nodes(change: Callable[[Machine], object] = lambda machine: None) -> dict[str, Machine]:
+    """Four nodes of a platform; the first one is changed."""
+    machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, 5)}
+    change(machines["gpu01"])
+    return machines
+
+
+def in_fleet(check: str, change: Callable[[Machine], object] = lambda machine: None) -> Record:
+    machines = four_nodes(change)
+    return judge_one(check, machines["gpu01"], fleet=fleet_of(machines))
+
+
+def unreachable(check: str) -> Record:
+    """The check on a node that could not be reached, as a run asks it."""
+    error = Unreachable("refused", "gpu01 refuses the connection", next_step="look at sshd")
+    evidence = Evidence("gpu01", "facts", 0.0, 0.0, error=error)
+    context = Context(
+        Node("gpu01"), evidence, baselines=Baselines.read(), profile=Profile.DELIVERY, fleet=lambda: fleet_of({})
+    )
+    return judge(suite.check(check), context.resolve, "gpu01")
+
+
+def old_kernel(machine: Machine) -> None:
+    machine.set("system", "kernel_release", "5.15.0-101-generic")
+
+
+def without_gsp(machine: Machine) -> None:
+    for index in range(8):
+        machine.set_gpu(index, "gsp_firmware", {"why": "not supported", "detail": ""})
+        machine.set_gpu(index, "gsp_mode", [0, 1])
+
+
+# Checks that need more than one machine's document: the verdict and how it comes about. The clock's own tests stand in
+# tests/checks/test_drift_and_skew.py.
+BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
+    "drift.same_as_fleet": {
+        PASS: lambda: in_fleet("drift.same_as_fleet"),
+        WARN: lambda: in_fleet("drift.same_as_fleet", old_kernel),
+        ERROR: lambda: unreachable("drift.same_as_fleet"),
+    },
+    "gsp.fleet": {
+        PASS: lambda: in_fleet("gsp.fleet"),
+        WARN: lambda: in_fleet("gsp.fleet", without_gsp),
+        ERROR: lambda: unreachable("gsp.fleet"),
+    },
+    "node.reachable": {
+        PASS: lambda: judge_one("node.reachable", Machine.hgx_h100()),
+        ERROR: lambda: unreachable("node.reachable"),
+    },
+    "host.clock_skew": {
+        PASS: lambda: judge_one("host.clock_skew", Machine.hgx_h100()),
+        FAIL: lambda: skewed(60.0),
+        ERROR: lambda: unreachable("host.clock_skew"),
+    },
+}
+
+
+def skewed(seconds: float) -> Record:
+    """A node whose clock is behind the controller's."""
+    document = Machine.hgx_h100("gpu01").document()
+    received_s = document["epoch_s"] + seconds
+    evidence = Evidence("gpu01", "facts", received_s, 0.4, received_s, 0.4, document=document)
+    context = Context(
+        Node("gpu01"), evidence, baselines=Baselines.read(), profile=Profile.DELIVERY, fleet=lambda: fleet_of({})
+    )
+    return judge(suite.check("host.clock_skew"), context.resolve, "gpu01")
+
+
+@pytest.mark.parametrize("check", BY_HAND)
+def test_checks_that_need_more_than_one_machine(check: str) -> None:
+    for verdict, make in BY_HAND[check].items():
+        record = make()
+        assert record.verdict is verdict, record.message
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged(check: suite.Check) -> None:
+    tried = {case.verdict for case in cases() if case.check == check.id} | set(BY_HAND.get(check.id, ()))
+    assert PASS in tried
+    assert tried & BAD or check.id in NEVER_BAD
+    assert ERROR in tried
+
+
+def test_each_table_speaks_of_checks_that_there_are() -> None:
+    assert {case.check for case in cases()} <= {check.id for check in CHECKS}
+
+
+def judged(check: str) -> list[Record]:
+    """What a check says in each of its cases."""
+    found = [make() for make in BY_HAND.get(check, {}).values()]
+    for case in cases():
+        if case.check == check:
+            machine = case.machine()
+            case.change(machine)
+            node = Node("gpu01", expected=case.expected, origin="hosts.yaml:3")
+            found.append(judge_one(check, machine, profile=case.profile, baseline=case.limits, node=node))
+    return found
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
+def test_each_finding_that_is_no_pass_says_what_to_do(check: suite.Check) -> None:
+    for record in judged(check.id):
+        for finding in record.findings:
+            if finding.verdict in (WARN, FAIL, ERROR):
+                assert finding.action, finding.message
+                assert finding.message.endswith(f" - {finding.action}")
+            elif finding.verdict is PASS:
+                assert finding.action == ""
+            assert "\n" not in finding.message
+            assert finding.subject
+        assert "itself failed" not in record.message

@@ -1,0 +1,136 @@
+"""Training logs as the frameworks write them, from a list of iteration times in seconds."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+START = datetime(2026, 3, 2, 8, 0, 0)  # noqa: DTZ001 - logs have no zone
+
+
+def times(count: int, usual_s: float = 2.0, noise: float = 0.01, seed: int = 1) -> list[float]:
+    """Iteration times with log-normal noise."""
+    rng = random.Random(seed)  # noqa: S311
+    return [usual_s * rng.lognormvariate(0, noise) for _ in range(count)]
+
+
+def slowed(values: Sequence[float], at: int, factor: float) -> list[float]:
+    """The same, slower from the iteration `at` on."""
+    return [value * factor if index >= at else value for index, value in enumerate(values)]
+
+
+def megatron(
+    seconds: Sequence[float], *, first: int = 1, batch: int = 1024, start: datetime | None = START, more: str = ""
+) -> str:
+    """Megatron-LM with log-interval 1; `start` None is an old version, whose lines have no time."""
+    now, text = start, ""
+    for number, value in enumerate(seconds, first):
+        prefix = ""
+        if now is not None:
+            now += timedelta(seconds=value)
+            prefix = f"[{now:%Y-%m-%d %H:%M:%S.%f}] "
+        text += (
+            f" {prefix}iteration {number:8d}/ 500000 | consumed samples: {number * batch:12d} |"
+            f" elapsed time per iteration (ms): {value * 1000:.1f} | throughput per GPU (TFLOP/s/GPU): 401.2 |"
+            f" learning rate: 1.0E-04 | global batch size: {batch:5d} | lm loss: 2.1E+00 |{more}"
+            " number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+        )
+    return text
+
+
+def nemo(seconds: Sequence[float], first: int = 0) -> str:
+    return "".join(
+        f"Training epoch 0, iteration {number}/{len(seconds) - 1} | lr: 1.2e-05 | global_batch_size: 512 |"
+        f" global_step: {number} | reduced_train_loss: 2.31 | train_step_timing in s: {value:.4g} |"
+        f" consumed_samples: {512 * (number + 1)}\n"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def deepspeed_timer(seconds: Sequence[float], first: int = 3) -> str:
+    """Every step printed; the timer leaves the first two out."""
+    return "".join(
+        f"[2026-03-02 08:00:00,123] [INFO] [timer.py:264:stop] epoch=0/micro_step={number}/global_step={number},"
+        f" RunningAvgSamplesPerSec=31.9, CurrSamplesPerSec={64 / value}, MemAllocated=18.2GB, MaxMemAllocated=60.1GB\n"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def deepspeed_pipeline(seconds: Sequence[float], first: int = 1) -> str:
+    return "".join(
+        f"steps: {number} loss: 4.7123 lm loss: 4.7001 moe loss: 0.0122 iter time (s): {value:.3f}"
+        f" samples/sec: {64 / value:.3f}\n"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def clock(seconds: float) -> str:
+    return str(timedelta(seconds=int(seconds)))
+
+
+def llamafactory(seconds: Sequence[float], every: int = 10) -> str:
+    """trainer_log.jsonl, a line each `every` steps, elapsed in whole seconds."""
+    elapsed, text = 0.0, ""
+    for number, value in enumerate(seconds, 1):
+        elapsed += value
+        if number % every == 0:
+            line = {"current_steps": number, "total_steps": len(seconds), "loss": 1.2, "lr": 1e-05, "epoch": 0.1}
+            line |= {"percentage": 1.0, "elapsed_time": clock(elapsed), "remaining_time": "1 day, 2:03:04"}
+            text += json.dumps(line) + "\n"
+    return text
+
+
+def tqdm_clock(seconds: float) -> str:
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02d}:{second:02d}" if hours else f"{minute:02d}:{second:02d}"
+
+
+def tqdm(seconds: Sequence[float], total: int = 0, name: str = "") -> str:
+    """The HF Trainer's bar: redrawn by carriage returns, no line feed."""
+    elapsed, total = 0.0, total or len(seconds)
+    text = f"\r{name}  0%|          | 0/{total} [00:00<?, ?it/s]"
+    for number, value in enumerate(seconds, 1):
+        elapsed += value
+        bar = f"{100 * number // total:2d}%|#####     | {number}/{total}"
+        text += f"\r{name} {bar} [{tqdm_clock(elapsed)}<1:02:03,  {value:.2f}s/it]"
+    return text
+
+
+def own(seconds: Sequence[float], first: int = 1) -> str:
+    return "".join(
+        f"step={number} took {value * 1000:.2f} msec loss=1.0\n" for number, value in enumerate(seconds, first)
+    )
+
+
+OWN = r"step=(?P<iteration>\d+) took (?P<ms>[\d.]+) msec"
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a framework's log is made and read; `usual_s` long enough that its clock can tell."""
+
+    name: str
+    write: Callable[[Sequence[float]], str]
+    usual_s: float = 2.0
+    pattern: str = ""
+    per: int = 1  # usual_s of the log is that of a sample where the batch is not known
+
+
+FORMATS = [
+    Format("megatron", megatron),
+    Format("nemo", nemo),
+    Format("deepspeed", deepspeed_timer, per=64),
+    Format("deepspeed-pipeline", deepspeed_pipeline),
+    Format("llama-factory", llamafactory, usual_s=6.0),
+    Format("tqdm", lambda seconds: tqdm(seconds, total=1000), usual_s=60.0),
+    Format("pattern", own, pattern=OWN),
+]
+
+
+def lines(text: str) -> Iterator[str]:
+    """As the watch cuts them, for tests that feed it line by line."""
+    return (line for line in text.replace("\r", "\n").split("\n") if line)

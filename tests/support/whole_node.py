@@ -1,0 +1,39 @@
+"""Every check on one made-up node: as a run judges it, and as the pre-job check answers for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from support.judging import baseline_of
+
+from nodegate import suite
+from nodegate.bootcheck import Outcome, bootcheck
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import NotJudged
+from nodegate.evidence import Evidence
+from nodegate.judge.run import judge
+from nodegate.node import Node
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.judge.verdict import Record
+
+
+def bootchecked(machine: Machine) -> Outcome:
+    """What `nodegate bootcheck` answers on this machine."""
+    return bootcheck(measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=machine.document()))
+
+
+def whole(machine: Machine, profile: Profile = Profile.DELIVERY) -> Mapping[str, Record]:
+    """Every check of the profile on one machine."""
+    facts, node = facts_of(machine), Node("gpu01")
+    context = {"node": node, "profile": profile, "baseline": baseline_of(facts, node)}
+
+    def resolve(name: str) -> object:
+        if name == "fleet":
+            raise NotJudged("alone")
+        return context[name] if name in context else facts.get(name)
+
+    return {check.id: judge(check, resolve, node.name) for check in suite.checks() if profile.includes(check.tier)}

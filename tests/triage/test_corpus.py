@@ -1,0 +1,74 @@
+"""Real job logs, judged against what is known of them (the corpus lies outside the project)."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from support.corpus import corpus, corpus_folder
+
+from nodegate.knowledge.words import Cause
+from nodegate.triage.command import triage
+
+NOW_S = 1_795_248_900.0
+
+
+def judged(path):
+    corpus(path)  # skips where it is not there
+    return triage([str(corpus_folder() / path)], now_s=NOW_S)
+
+
+def test_a_gpu_crash_that_cuda_cannot_name():
+    found = judged("trainlog/bloom_gpu_crash_unknown_error.txt")
+    assert (found.cause, found.sure, found.where.local_rank) == (Cause.HARDWARE, False, 3)
+
+
+def test_a_full_dev_shm():
+    found = judged("trainlog/tr1_bus_error_shm.txt")
+    assert (found.root.kind.id, found.root.line) == ("loader_shm", 1)
+    assert "F16" in found.failure_modes
+
+
+def test_an_assertion_of_pytorch_and_gid_changes_that_are_no_fault():
+    found = judged("trainlog/mlperf_maskrcnn_dgxa100_nccl.log")
+    assert (found.cause, found.root.kind.id, found.root.line) == (Cause.PROGRAM, "python_error", 146)
+    assert found.nodes_fine
+
+
+def test_a_wave_of_killed_processes_has_its_cause_elsewhere():
+    found = judged("trainlog/hf_ds_killing_subprocess.txt")
+    assert found.failed
+    assert "not in these logs" in found.sentence.en
+
+
+def test_a_contained_memory_error_beside_time_outs(tmp_path):
+    """A collection of lines from many jobs: those of one job, taken together."""
+    lines = corpus("trainlog/nvrx_watchdog_variants.txt").splitlines()
+    chosen = [line for line in lines if line.startswith(("115:", "171:", "4717:"))]
+    path = tmp_path / "job.log"
+    path.write_text("\n".join(chosen))
+    found = triage([str(path)], now_s=NOW_S)
+    assert (found.cause, found.where.rank) == (Cause.HARDWARE, 171)
+
+
+def test_an_mpirun_that_did_not_start():
+    found = judged("nccl/gcm_mpirun_no_slots.txt")
+    assert not found.sure or found.cause is not Cause.HARDWARE
+
+
+def _healthy():
+    index = corpus_folder() / "index.csv"
+    if not index.is_file():
+        return []
+    failing = ("bloom_gpu", "tr1_bus", "mlperf_mask", "hf_ds_killing", "nvrx_watch", "mpirun_no_slots")
+    with index.open(encoding="utf-8", newline="") as stream:
+        names = [row["file"] for row in csv.DictReader(stream)]
+    wanted = [name for name in names if name.startswith(("trainlog/", "nccl/"))]
+    return [name for name in wanted if not any(part in name for part in failing)]
+
+
+@pytest.mark.parametrize("path", _healthy() or [pytest.param("", marks=pytest.mark.skip(reason="no corpus here"))])
+def test_a_log_without_a_fault_is_not_blamed_on_a_node(path):
+    found = judged(path)
+    assert found.cause in (Cause.UNKNOWN, Cause.PROGRAM)
+    assert found.root is None or found.root.kind.role.value != "primary"

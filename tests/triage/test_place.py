@@ -1,0 +1,63 @@
+"""Rank, node and GPU by prefix, text and file name."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodegate.triage import place
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "node", "gpu", "text"),
+    [
+        ("[1,17]<stderr>:boom", 17, "", None, "boom"),
+        ("[1,17]<stdout>: boom", 17, "", None, "boom"),
+        ("115: [rank115]: boom", 115, "", None, "boom"),
+        ("  3: boom", 3, "", None, "boom"),
+        ("vm-07-14: boom", None, "vm-07-14", None, "boom"),
+        ("gpu07.cluster.local: boom", None, "gpu07.cluster.local", None, "boom"),
+        ("RuntimeError: boom", None, "", None, "RuntimeError: boom"),
+        ("epoch3: boom", None, "", None, "epoch3: boom"),
+        ("[pod/job-worker-3/main] boom", None, "job-worker-3", None, "boom"),
+        ("2026-05-27T07:58:10.261551Z stderr F [rank4]: boom", 4, "", None, "boom"),
+        ("(Worker pid=4242, ip=10.0.0.7) boom", None, "10.0.0.7", None, "boom"),
+        (
+            "[2026-02-02 12:15:56] gpu-11:393849:395082 [6] transport/net_ib.cc:253 NCCL WARN boom",
+            *(None, "gpu-11", 6, "gpu-11:393849:395082 [6] transport/net_ib.cc:253 NCCL WARN boom"),
+        ),
+        ("RuntimeError: Rank 180, node gpu05-T14, device 2, iteration 3: x", 180, "gpu05-T14", 2, None),
+        ("srun: error: gpu-12: task 3: Exited with exit code 1", 3, "gpu-12", None, None),
+        ("srun: error: Node failure on gpu-137", None, "gpu-137", None, None),
+    ],
+)
+def test_a_line_tells_its_place(line, rank, node, gpu, text):
+    found = place.of_line(line)
+    assert (found.rank, found.node, found.gpu) == (rank, node, gpu)
+    assert found.text == (line if text is None else text)
+
+
+def test_the_local_rank_of_torchrun():
+    assert place.of_line("[default3]:boom").local_rank == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "rank", "local_rank", "node"),
+    [
+        ("logs/rank_12.log", 12, None, ""),
+        ("logs/gpu007_rank12.log.gz", 12, None, "gpu007"),
+        ("gpu007/rank3.err", 3, None, "gpu007"),
+        ("out/12.out", 12, None, ""),
+        ("slurm-123456.out", None, None, ""),
+        ("attempt_0/3/stderr.log", None, 3, ""),
+        ("dmesg-gpu08.txt", None, None, "gpu08"),
+        ("node-3.dmesg", None, None, "node-3"),
+        ("tr1-dgxa100/train_h100_llama70b_2026.log", None, None, ""),
+    ],
+)
+def test_a_file_name_tells_its_place(name, rank, local_rank, node):
+    found = place.of_path(name)
+    assert (found.rank, found.local_rank, found.node) == (rank, local_rank, node)
+
+
+def test_a_line_that_is_all_prefix_takes_bounded_time():
+    assert place.of_line("[rank1]: " * 100_000).rank == 1

@@ -1,0 +1,190 @@
+"""What triage takes as a log: packed, cut, hostile, many, from standard input; and what it refuses."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import shutil
+import subprocess
+import sys
+import tracemalloc
+
+import pytest
+from support.job_logs import ecc_case, iteration, times_out, write
+
+from nodegate.cli import main
+from nodegate.demo.machine import Machine
+from nodegate.errors import UsageError
+from nodegate.evidence import Evidence, RunFolder
+from nodegate.triage.command import triage
+
+NOW_S = 1_786_406_400.0  # 2026-08-11
+ERROR = "[rank3]: ValueError: Token IDs outside valid range"
+
+
+def root_of(*logs, **options):
+    return triage([str(log) for log in logs], now_s=NOW_S, **options)
+
+
+def packed_gz(folder, text):
+    path = folder / "rank3.log.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    return path
+
+
+def test_gzip_of_several_members(tmp_path):
+    path = tmp_path / "rank3.log.gz"
+    path.write_bytes(gzip.compress(iteration("15:30:00.0", 1).encode() + b"\n") + gzip.compress(ERROR.encode()))
+    found = root_of(path)
+    assert (found.root.kind.id, found.root.line) == ("python_error", 2)
+    assert not found.notes
+
+
+def test_gzip_that_is_cut_short_gives_what_it_holds_and_says_so(tmp_path):
+    path = packed_gz(tmp_path, ERROR + "\n" + "".join(f"{number * 7919 % 10007} noise\n" for number in range(50_000)))
+    path.write_bytes(path.read_bytes()[:-5000])
+    found = root_of(path)
+    assert found.root.kind.id == "python_error"
+    assert any("cut short" in note for note in found.notes)
+
+
+def test_a_gzip_bomb_is_read_in_bounded_memory(tmp_path):
+    path = tmp_path / "bomb.log.gz"
+    with gzip.open(path, "wb", compresslevel=9) as stream:
+        for _ in range(64):
+            stream.write(b"\0" * (1 << 20))
+        stream.write(b"\n" + ERROR.encode())
+    tracemalloc.start()
+    found = root_of(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.root.kind.id == "python_error"
+    assert peak < 32 << 20
+    assert any("1 MiB" in note for note in found.notes)
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd program on this machine")
+def test_zstd(tmp_path):
+    plain = write(tmp_path, "rank3.log", iteration("15:30:00.0", 1), ERROR)
+    subprocess.run(["zstd", "-q", "--rm", str(plain)], check=True)
+    assert root_of(tmp_path / "rank3.log.zst").root.line == 2
+
+
+@pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd program on this machine")
+def test_broken_zstd_is_said(tmp_path):
+    path = tmp_path / "rank3.log.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd" + b"nonsense" * 100)
+    write(tmp_path, "rank4.log", ERROR)
+    found = root_of(tmp_path)
+    assert any("zstd" in note for note in found.notes)
+
+
+def test_zstd_without_the_program_is_a_clear_message(tmp_path, monkeypatch):
+    path = tmp_path / "rank3.log.zst"
+    path.write_bytes(b"\x28\xb5\x2f\xfd....")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="zstd"):
+        root_of(path)
+
+
+def test_nul_bytes_and_invalid_utf_8_are_tolerated(tmp_path):
+    path = tmp_path / "rank3.log"
+    path.write_bytes(b"\xff\xfe\x00\x80 garbage \xc3\n" + ERROR.encode() + b"\xed\xa0\x80 tail\n")
+    found = root_of(path)
+    assert found.root.kind.id == "python_error"
+    assert any("NUL" in note for note in found.notes)
+
+
+def test_an_error_inside_a_line_of_10_mb_is_found(tmp_path):
+    path = tmp_path / "job.log"
+    path.write_bytes(
+        b"x" * 6_000_000 + b" RuntimeError: CUDA error: uncorrectable ECC error encountered " + b"y" * 4_000_000
+    )
+    found = root_of(path)
+    assert found.root.kind.id == "cuda_ecc"
+    assert any("1 MiB" in note for note in found.notes)
+
+
+def test_progress_bars_share_a_line_with_the_error(tmp_path):
+    bars = "".join(f"\r {step}/1000 [00:{step:02}<10:00,  1.00s/it]" for step in range(1, 50))
+    path = tmp_path / "job.log"
+    path.write_bytes((bars + "\rValueError: bad batch\n").encode())
+    found = root_of(path)
+    assert (found.root.kind.id, found.iteration) == ("python_error", 49)
+
+
+def test_a_folder_is_searched_for_logs_and_the_rest_passed_over(tmp_path):
+    write(tmp_path, "a/rank3.log", ERROR)
+    (tmp_path / "a" / "model.pt").write_bytes(b"RuntimeError")
+    (tmp_path / "a" / "core").write_bytes(b"\0" * 5000 + b"RuntimeError: x")
+    found = root_of(tmp_path)
+    assert found.read.job_logs == 1
+    assert any("2 files passed over" in note for note in found.notes)
+
+
+def test_a_glob_of_2000_ranks(tmp_path):
+    for rank in range(2000):
+        lines = [ERROR.replace("rank3", "rank1234")] if rank == 1234 else [times_out(rank, "15:46:05.7")]
+        write(tmp_path, f"rank_{rank}.log", iteration("15:36:00.0", 7), *lines)
+    found = root_of(tmp_path / "rank_*.log")
+    assert (found.where.rank, found.root.kind.id) == (1234, "python_error")
+    hang = next(group for group in found.followed if group.kind.id == "watchdog_timeout")
+    assert len(hang.ranks) == 1999
+    assert found.read.ranks == 2000
+
+
+def test_standard_input(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(ERROR.encode())))
+    assert main(["triage", "-"]) == 0
+    assert "the program stopped on an error of its own" in capsys.readouterr().out
+
+
+def test_the_kernel_logs_of_a_run_folder_are_read(tmp_path):
+    folder = ecc_case(tmp_path / "logs")
+    (folder / "dmesg-gpu08.txt").unlink()
+    machine = Machine.hgx_h100("gpu08", 8)
+    machine.epoch_s = NOW_S
+    document = machine.document()
+    document["epoch_s"] = NOW_S
+    document["sections"]["kernel_log"]["data"]["lines"] = [
+        "2026-08-10T15:36:05.512034+00:00 gpu08 kernel: NVRM: Xid (PCI:0000:9b:00): 48, An uncorrectable error"
+    ]
+    run = RunFolder.create(tmp_path / "run", profile="troubleshoot", started_epoch_s=NOW_S)
+    run.write_evidence(Evidence("gpu08", "facts", NOW_S, 1.0, document=document))
+    found = root_of(folder, run.path)
+    assert (found.root.kind.id, found.where.node, found.device) == ("xid_48", "gpu08", "0000:9b:00.0")
+    assert found.read.kernel_nodes == ("gpu08",)
+
+
+def test_a_kernel_log_can_be_given_with_its_node(tmp_path):
+    folder = ecc_case(tmp_path)
+    (folder / "dmesg-gpu08.txt").rename(folder / "x.txt")
+    found = root_of(folder / "rank0.log", folder / "rank1.log", kernel=[f"gpu08={folder / 'x.txt'}"])
+    assert (found.root.kind.id, found.where.node) == ("xid_48", "gpu08")
+
+
+def test_journal_json(tmp_path):
+    entry = {
+        "__REALTIME_TIMESTAMP": "1786376165512034",
+        "_HOSTNAME": "gpu08",
+        "_TRANSPORT": "kernel",
+        "MESSAGE": "NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus.",
+    }
+    write(tmp_path, "journal.json", json.dumps(entry))
+    found = root_of(tmp_path)
+    assert (found.root.kind.id, found.where.node) == ("xid_79", "gpu08")
+
+
+@pytest.mark.parametrize("arguments", [["triage"], ["triage", "/no/such/log"], ["triage", "--utc-offset", "8", "x"]])
+def test_bad_input_is_exit_2_with_one_line(arguments, capsys):
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("nodegate: ")
+    assert said.count("\n") == 1
+
+
+def test_an_empty_log_is_nothing_to_read(tmp_path, capsys):
+    (tmp_path / "empty.log").write_bytes(b"")
+    assert main(["triage", str(tmp_path / "empty.log")]) == 2
+    assert "empty" in capsys.readouterr().err

@@ -1,0 +1,245 @@
+"""Which error is the first one: one rule a test."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from support.job_logs import iteration, joins, kernel, peer_gone, stands_at, times_out, torchrun_report, write, xid
+
+from nodegate.knowledge.words import Cause
+from nodegate.triage.command import triage
+
+NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
+
+
+def judged(folder, **options):
+    return triage([str(folder)], now_s=NOW_S, **options)
+
+
+def test_a_healthy_log_has_no_root(tmp_path):
+    write(tmp_path, "rank0.log", *(iteration(f"15:36:{second:02}.0", second) for second in range(1, 50)))
+    found = judged(tmp_path)
+    assert not found.failed
+    assert found.sentence.en == "no error in these logs"
+    assert found.iteration == 49
+
+
+def test_errors_before_the_last_progress_are_not_the_root(tmp_path):
+    write(
+        tmp_path,
+        "rank0.log",
+        iteration("15:30:00.0", 10),
+        "[rank0]: RuntimeError: CUDA error: uncorrectable ECC error encountered",
+        iteration("15:40:00.0", 11),
+        iteration("15:41:00.0", 12),
+        "[rank0]: ValueError: Token IDs outside valid range",
+    )
+    found = judged(tmp_path)
+    assert found.root.kind.id == "python_error"
+    assert found.cause is Cause.PROGRAM
+    assert [group.kind.id for group in found.overcome] == ["cuda_ecc"]
+
+
+def test_a_number_that_does_not_grow_is_no_progress(tmp_path):
+    """The same iteration printed again (by another rank's line, or a replayed buffer) leaves the error standing."""
+    write(
+        tmp_path,
+        "rank0.log",
+        iteration("15:30:00.0", 10),
+        "[rank0]: ValueError: bad shape",
+        iteration("15:30:00.0", 10),
+    )
+    assert judged(tmp_path).root.kind.id == "python_error"
+
+
+def test_progress_in_another_log_counts_by_its_time(tmp_path):
+    write(tmp_path, "rank0.log", "[2026-08-10 15:30:00.0] worker: RuntimeError: CUDA error: unknown error")
+    write(tmp_path, "rank7.log", iteration("15:50:00.0", 99))
+    found = judged(tmp_path)
+    assert not found.failed
+    assert [group.kind.id for group in found.overcome] == ["cuda_unknown"]
+
+
+def test_a_time_out_is_no_root_when_any_other_rank_failed_before(tmp_path):
+    write(tmp_path, "rank0.log", times_out(0, "15:46:05.7"))
+    write(tmp_path, "rank1.log", times_out(1, "15:46:05.6"))
+    write(
+        tmp_path,
+        "gpu03_rank2.log",
+        "2026-08-10 15:36:09,120 - train - ERROR - torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.5"
+        " GiB. GPU 2 has a total capacity of 79.11 GiB of which 1.19 GiB is free.",
+    )
+    found = judged(tmp_path)
+    assert (found.root.kind.id, found.where.rank, found.where.gpu, found.where.node) == ("cuda_oom", 2, 2, "gpu03")
+    assert found.sentence.en.startswith("nothing here speaks against a node: look at the code")
+
+
+def test_an_exception_after_the_time_outs_is_a_consequence(tmp_path):
+    write(tmp_path, "rank0.log", times_out(0, "15:46:05.7"), "[2026-08-10 15:46:09.0] RuntimeError: cleaning up failed")
+    write(tmp_path, "rank1.log", stands_at(1, "15:46:05.9", 970, 970), times_out(1, "15:46:05.9"))
+    write(tmp_path, "rank2.log", stands_at(2, "15:46:05.9", 979, 976), times_out(2, "15:46:05.9"))
+    found = judged(tmp_path)
+    assert found.root.kind.id == "watchdog_timeout"
+    assert found.where.rank == 1
+    assert "rank 1 had enqueued the least work" in [reason.en for reason in found.why]
+
+
+def test_the_rank_that_reports_no_time_out_is_the_laggard(tmp_path):
+    for rank in (0, 1, 3):
+        write(
+            tmp_path,
+            f"rank{rank}.log",
+            *joins(f"gpu{rank:02}", 0, rank, 4, bus="19000", address=f"10.9.0.{rank}"),
+            times_out(rank, "15:46:05.7"),
+        )
+    write(tmp_path, "rank2.log", *joins("gpu02", 0, 2, 4, bus="19000", address="10.9.0.2"))
+    found = judged(tmp_path)
+    assert (found.where.rank, found.where.node) == (2, "gpu02")
+    assert found.cause is Cause.UNKNOWN
+
+
+def test_a_hang_to_which_every_rank_came_is_suspected_to_be_the_fabric(tmp_path):
+    for rank in range(4):
+        write(tmp_path, f"rank{rank}.log", stands_at(rank, "15:46:05.7", 979, 976), times_out(rank, "15:46:05.7"))
+    found = judged(tmp_path)
+    assert (found.cause, found.sure) == (Cause.FABRIC, False)
+    assert found.sentence.en.startswith("perhaps fabric")
+
+
+@pytest.mark.parametrize(
+    "odd", [{"operation": "BROADCAST"}, {"numel": 8192}], ids=["another operation", "another size"]
+)
+def test_mismatched_collectives_are_named_with_their_ranks(tmp_path, odd):
+    for rank in range(4):
+        write(tmp_path, f"rank{rank}.log", times_out(rank, "15:46:05.7", **(odd if rank == 3 else {})))
+    found = judged(tmp_path)
+    assert found.cause is Cause.PROGRAM
+    assert found.where.rank == 3
+    assert found.meaning.en == "the ranks called different collectives at SeqNum 977"
+    assert found.why[0].en.startswith(f"rank 3: {odd.get('operation', 'ALLREDUCE')}")
+    assert found.why[1].en == "rank 0-2: ALLREDUCE NumelIn=4096 NumelOut=4096"
+
+
+def test_uneven_all_to_all_is_no_mismatch(tmp_path):
+    for rank in range(4):
+        write(tmp_path, f"rank{rank}.log", times_out(rank, "15:46:05.7", operation="ALLTOALL_BASE", numel=1000 + rank))
+    assert judged(tmp_path).cause is not Cause.PROGRAM
+
+
+def test_the_peer_that_most_ranks_name_is_blamed(tmp_path):
+    for rank in range(6):
+        node = f"gpu{rank:02}"
+        write(
+            tmp_path,
+            f"rank{rank}.log",
+            *joins(node, 0, rank, 6, bus="19000", address=f"10.9.0.{rank}"),
+            *([peer_gone(node, 0, "10.9.0.4"), peer_gone(node, 0, "10.9.0.4", status=5)] if rank != 4 else []),
+            *([peer_gone(node, 0, "10.9.0.1")] if rank == 4 else []),
+        )
+    found = judged(tmp_path)
+    assert found.cause is Cause.FABRIC
+    assert found.where.node == "gpu04"
+    assert found.meaning.en.startswith("5 of 6 ranks that complain name gpu04")
+
+
+def test_of_two_nodes_reports_of_torchrun_the_earlier_failure_wins(tmp_path):
+    """torchrun's root cause is the first on its own node only."""
+    write(tmp_path, "gpu01.log", *torchrun_report("gpu01", 3, 3, -11, "15:46:20"))
+    write(tmp_path, "gpu02.log", *torchrun_report("gpu02", 9, 1, -7, "15:46:11"))
+    found = judged(tmp_path)
+    assert (found.root.kind.id, found.where.rank, found.where.node) == ("exit_bus_error", 9, "gpu02")
+
+
+def test_an_abort_by_the_watchdog_is_no_root(tmp_path):
+    write(tmp_path, "gpu01.log", times_out(0, "15:46:05.7"), *torchrun_report("gpu01", 0, 0, -6, "15:46:11"))
+    assert judged(tmp_path).root.kind.id == "watchdog_timeout"
+
+
+def test_killed_is_explained_by_the_kernels_out_of_memory_message(tmp_path):
+    write(tmp_path, "gpu01.log", iteration("15:36:00.0", 5), *torchrun_report("gpu01", 3, 3, -9, "15:36:20"))
+    message = "Out of memory: Killed process 208585 (python3) total-vm:1500000kB, anon-rss:900000kB, file-rss:0kB"
+    write(tmp_path, "dmesg-gpu01.txt", kernel("15:36:15.000000", message))
+    found = judged(tmp_path)
+    assert found.root.kind.side.value == "kernel"
+    assert (found.cause, found.where.node) == (Cause.HOST, "gpu01")
+
+
+def test_slurm_names_the_failed_node_in_another_line_than_the_one_that_cancels(tmp_path):
+    write(
+        tmp_path,
+        "slurm.out",
+        times_out(0, "15:46:05.7"),
+        "srun: error: Node failure on gpu-137",
+        "slurmstepd: error: *** STEP 1943824.0 ON gpu-017 CANCELLED AT 2026-08-10T15:50:51 DUE TO NODE FAILURE, SEE"
+        " SLURMCTLD LOG FOR DETAILS ***",
+    )
+    found = judged(tmp_path)
+    assert (found.where.node, found.cause) == ("gpu-137", Cause.HOST)
+
+
+def test_an_error_that_cuda_cannot_name_is_explained_by_the_kernel_of_its_node(tmp_path):
+    write(
+        tmp_path,
+        "rank5.log",
+        *joins("gpu09", 5, 5, 8, bus="c3000", address="10.9.0.9"),
+        "[rank5]:[E810 15:36:04.100000000 ProcessGroupNCCL.cpp:1899] [Rank 5] Process group watchdog thread terminated"
+        " with exception: CUDA error: unspecified launch failure",
+    )
+    write(tmp_path, "dmesg-gpu09.txt", kernel("15:36:09.000000", xid("0000:c3:00", 79, "GPU has fallen off the bus.")))
+    found = judged(tmp_path)
+    assert (found.cause, found.where.node, found.where.gpu, found.device) == (
+        Cause.HARDWARE,
+        "gpu09",
+        5,
+        "0000:c3:00.0",
+    )
+
+
+def test_a_program_error_beside_clean_kernel_logs_means_that_the_nodes_are_fine(tmp_path):
+    write(
+        tmp_path,
+        "rank0.log",
+        iteration("15:36:00.0", 5),
+        "[rank0]: KeyError: 'attention_mask'",
+        times_out(0, "15:46:05.7"),
+    )
+    write(tmp_path, "dmesg-gpu01.txt", kernel("15:36:15.000000", "systemd[1]: Started Session 3 of User root."))
+    found = judged(tmp_path)
+    assert found.nodes_fine
+    assert found.sentence.en.startswith("the nodes are fine: look at the code")
+
+
+def test_kernel_messages_of_another_day_are_not_of_this_job(tmp_path):
+    write(tmp_path, "rank0.log", iteration("15:36:00.0", 5), "[2026-08-10 15:36:02.0] KeyError: 'attention_mask'")
+    line = "2026-08-07T01:00:00,000000+00:00 " + xid("0000:c3:00", 79, "GPU has fallen off the bus.")
+    write(tmp_path, "dmesg-gpu09.txt", line)
+    found = judged(tmp_path)
+    assert found.root.kind.id == "python_error"
+    assert found.nodes_fine
+
+
+def test_a_corrected_pcie_error_does_not_beat_the_exception_that_ended_the_job(tmp_path):
+    write(tmp_path, "rank0.log", iteration("15:36:00.0", 5), "[2026-08-10 15:36:20.0] KeyError: 'attention_mask'")
+    message = "nvidia 0000:65:00.0: PCIe Bus Error: severity=Corrected, type=Physical Layer, (Receiver ID)"
+    write(tmp_path, "dmesg-gpu09.txt", kernel("15:36:05.000000", message))
+    assert judged(tmp_path).root.kind.id == "python_error"
+
+
+def test_only_consequences_means_that_the_cause_is_elsewhere(tmp_path):
+    write(tmp_path, "job.out", *(f"Killing subprocess {pid}" for pid in range(22920, 22950)))
+    found = judged(tmp_path)
+    assert found.failed
+    assert found.sentence.en == "the cause is not in these logs: they show only what follows an error"
+
+
+def test_kernel_logs_alone_give_the_first_error_of_the_last_incident(tmp_path):
+    write(
+        tmp_path,
+        "dmesg-gpu09.txt",
+        kernel("09:00:00.000000", xid("0000:18:00", 79, "GPU has fallen off the bus.")),
+        kernel("15:36:05.000000", xid("0000:c3:00", 48, "DBE")),
+        kernel("15:36:06.000000", xid("0000:c3:00", 45, "pid=77, name=python3, Ch 00000008")),
+    )
+    found = judged(tmp_path)
+    assert (found.root.kind.id, found.where.node, found.device) == ("xid_48", "gpu09", "0000:c3:00.0")

@@ -1,0 +1,107 @@
+"""The quick search finds every line that a signature fits, and nothing in a chunk costs more than it should."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nodegate.knowledge.signatures import Side, signatures
+from nodegate.knowledge.words import Role
+from nodegate.triage import elastic, grep, kernel_log, place, scan
+from nodegate.triage.command import triage
+
+# Told by torchrun's report, which is read as a whole.
+IN_REPORTS = ("exit_killed", "exit_bus_error", "exit_segfault")
+USER = [
+    signature
+    for signature in signatures()
+    if signature.side is Side.USER and signature.role is not Role.CONTEXT and signature.id not in IN_REPORTS
+]
+
+
+@pytest.mark.parametrize("signature", USER, ids=lambda signature: signature.id)
+def test_each_signature_is_found_by_a_trigger(signature):
+    chunk = f"healthy\n{signature.example}\nhealthy\n".encode()
+    assert [line.text for line in scan.interesting(chunk)] == [signature.example]
+
+
+def test_a_line_is_given_once_however_many_triggers_it_holds():
+    chunk = b"a\nRuntimeError: NCCL WARN failed, Killed, SIGTERM\nb\n"
+    assert [(line.text, line.start) for line in scan.interesting(chunk)] == [
+        ("RuntimeError: NCCL WARN failed, Killed, SIGTERM", 2)
+    ]
+
+
+@given(st.binary(max_size=3000))
+@settings(max_examples=300, deadline=None)
+def test_lines_are_cut_at_line_ends_whatever_the_bytes(data):
+    for line in scan.interesting(data):
+        assert 0 <= line.start <= line.end <= len(data)
+        assert b"\n" not in data[line.start : line.end]
+
+
+@pytest.mark.skipif(grep.program() is None, reason="no GNU grep on this machine")
+@given(st.lists(st.sampled_from([each.example.encode() for each in USER]) | st.binary(max_size=200), max_size=30))
+@settings(max_examples=30, deadline=None)
+def test_grep_finds_the_same_lines(tmp_path_factory, lines):
+    path = tmp_path_factory.mktemp("grep") / "job.log"
+    data = b"\n".join([*lines, b"end"])
+    path.write_bytes(data)
+    with grep.Positions(str(path)) as positions:
+        found = positions.until(len(data))
+    assert scan.lines_at(data, found) == scan.interesting(data)
+
+
+@pytest.mark.skipif(grep.program() is None, reason="no GNU grep on this machine")
+@pytest.mark.parametrize("gives_up", [False, True], ids=["grep reads it", "grep gives up"])
+def test_a_large_file_is_answered_as_a_small_one(tmp_path, monkeypatch, gives_up):
+    monkeypatch.setattr(grep, "LARGE_BYTES", 1)
+    if gives_up:
+        monkeypatch.setattr(grep.Positions, "_read", _give_up)
+    path = tmp_path / "rank3.log"
+    path.write_text("healthy\n" * 300_000 + "ValueError: boom\n" + "healthy\n" * 300_000)
+    found = triage([str(path)], now_s=1.8e9)
+    assert (found.root.kind.id, found.root.line, found.read.lines) == ("python_error", 300_001, 600_001)
+
+
+def _give_up(positions):
+    raise grep.GrepGaveUp
+
+
+@given(st.lists(st.sampled_from([each.example for each in signatures()]) | st.text(max_size=80), max_size=30))
+@settings(max_examples=60, deadline=None)
+def test_any_mixture_of_known_lines_is_answered(tmp_path_factory, lines):
+    path = tmp_path_factory.mktemp("fuzz") / "rank3.log"
+    path.write_bytes("\n".join([*lines, "end"]).encode("utf-8", "surrogatepass"))
+    triage([str(path)], now_s=1.8e9)
+    triage([], kernel=[str(path)], now_s=1.8e9)
+
+
+@pytest.mark.parametrize(
+    "near_miss",
+    [
+        "[rank1]: " * 3000,
+        "a1-" * 10_000,
+        "0" * 30_000,
+        "[2026-08-10 15:36:05.1] " * 2000,
+        "gpu01:1:1 [0] " * 2000,
+        "WorkNCCL(SeqNum=1, OpType=A" + ", NumelIn=1" * 3000,
+        "[PG " + "Rank " * 5000,
+        "time : \n" * 5000,
+        "(" * 20_000,
+    ],
+    ids=lambda text: text[:12],
+)
+def test_near_misses_take_linear_time(near_miss):
+    """The bound lies far above what a slow machine needs for linear work, and far below quadratic work."""
+    started = time.process_time()
+    for text in (near_miss, near_miss * 2):
+        place.of_line(text)
+        place.of_path(text)
+        list(elastic.exits(text, now_s=1.8e9))
+        kernel_log.looks_like(text, text)
+        scan.interesting(text.encode())
+    assert time.process_time() - started < 3

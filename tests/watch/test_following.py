@@ -1,0 +1,294 @@
+"""The real command on real files: growing, rotated, truncated, finished; pipes; notices; exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.training_logs import OWN, megatron, own, slowed
+
+COMMAND = [sys.executable, "-m", "nodegate.cli", "watch"]
+HEALTHY = megatron([2.0] * 100)
+SLOW = megatron(slowed([2.0] * 200, 100, 1.5))
+FINISHED = "[after training is done] datetime: 2026-03-02 09:00:00\n"
+
+
+def run(*arguments: str | Path, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    given = {"input": stdin} if stdin is not None else {"stdin": subprocess.DEVNULL}
+    return subprocess.run(  # type: ignore[call-overload,no-any-return]
+        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False, **given
+    )
+
+
+class Following:
+    """A watch that runs; its lines so far."""
+
+    def __init__(self, folder: Path, *arguments: str | Path) -> None:
+        self.out = folder / "out"
+        with self.out.open("wb") as out:
+            self.running = subprocess.Popen([*COMMAND, *map(str, arguments)], stdout=out, stderr=subprocess.STDOUT)
+
+    def wait_for(self, words: str) -> str:
+        end = time.monotonic() + 30
+        while words not in (text := self.out.read_text()):
+            assert time.monotonic() < end, f"no {words!r} in {text!r}"
+            time.sleep(0.05)
+        return text
+
+    def stop(self) -> int:
+        if self.running.poll() is None:
+            self.running.send_signal(signal.SIGINT)
+        return self.running.wait(30)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "train.log"
+    path.write_text(HEALTHY)
+    return path
+
+
+@pytest.fixture
+def started() -> Iterator[list[Following]]:
+    watches: list[Following] = []
+    yield watches
+    for each in watches:
+        each.stop()
+
+
+def test_a_finished_healthy_log(log: Path) -> None:
+    done = run(log, "--once")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (
+        f"{log}: healthy: no slow time and no silence; iterations 1-100 (megatron), usually 2000.0 ms\n"
+    )
+
+
+def test_a_finished_slow_log(log: Path) -> None:
+    log.write_text(SLOW)
+    done = run(log, "--once")
+    assert done.returncode == 1
+    first, last = done.stdout.splitlines()
+    assert first.startswith(
+        "Smoothed median (iters 98-112: 3000.00 ms, baseline: 2000.00 ms), threshold ratio:0.50 - slow"
+    )
+    assert last == f"{log}: slow: 1 slow time; iterations 1-200 (megatron), usually 2000.0 ms"
+
+
+def test_the_answer_as_json(log: Path) -> None:
+    log.write_text(SLOW)
+    said = json.loads(run(log, "--once", "--json").stdout)
+    assert (said["schema"], said["state"], said["format"], said["usual_ms"]) == (
+        "nodegate.watch/1",
+        "slow",
+        "megatron",
+        2000,
+    )
+    (slow,) = said["slow"]
+    assert (slow["since"], slow["smoothed_ms"], slow["baseline_ms"], slow["excess"]) == (101, 3000, 2000, 0.5)
+
+
+def test_a_log_that_ran_on_standard_input() -> None:
+    assert run("-", "--once", stdin=SLOW).returncode == 1
+    assert run("-", stdin=HEALTHY).returncode == 0
+
+
+def test_a_named_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen([*COMMAND, str(pipe)], stdout=subprocess.PIPE, text=True) as running:
+        pipe.write_text(HEALTHY)
+        assert running.communicate(timeout=30)[0].startswith(f"{pipe}: healthy")
+
+
+def test_an_old_file_of_a_running_job_is_silence(log: Path) -> None:
+    os.utime(log, (time.time() - 3600, time.time() - 3600))
+    assert run(log, "--once").returncode == 0
+    done = run(log, "--once", "--running")
+    assert done.returncode == 1
+    assert re.match(r"No new line for 36\d\d s \(limit 300 s\) - the log is silent after iteration 100 ", done.stdout)
+    assert run(log, "--once", "--running", "--silence", "2h").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nowhere.log", "--once"], "nowhere.log: cannot be read: No such file or directory - name the log of the job"),
+        ([".", "--once"], ".: is neither a file nor a pipe"),
+        (["/dev/zero"], "/dev/zero: is neither a file nor a pipe"),
+        (["LOG", "--pattern", "("], "--pattern is no regular expression"),
+        (["LOG", "--pattern", r"(?P<step>\d+)"], "--pattern has a group that nobody reads: step"),
+        (
+            ["LOG", "--pattern", r"(?P<iteration>\d+)"],
+            "--pattern does not say which parts are the iteration and its time",
+        ),
+        (["LOG", "--notice", "'"], "--notice cannot be split into words"),
+        (["LOG", "--notice", " "], "--notice names no program"),
+        (
+            ["LOG", "--once", "--html", "/nowhere/x.html"],
+            "/nowhere/x.html: cannot be written: No such file or directory",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_one_line(log: Path, arguments: list[str], words: str) -> None:
+    done = run(*(str(log) if argument == "LOG" else argument for argument in arguments))
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"nodegate: {words}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("arguments", [["--ratio", "1"], ["--ratio", "x"], ["--silence", "0"], ["--silence", "5 days"]])
+def test_an_option_out_of_range_is_refused(log: Path, arguments: list[str]) -> None:
+    done = run(log, *arguments)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "hello\n" * 100])
+def test_a_log_that_says_nothing_of_iterations_is_not_healthy(log: Path, text: str) -> None:
+    log.write_text(text)
+    done = run(log, "--once")
+    assert done.returncode == 2
+    assert "not-judged: no iteration in a form that is known: name the parts of a line with --pattern" in done.stdout
+
+
+def test_an_own_pattern(log: Path) -> None:
+    log.write_text(own(slowed([2.0] * 200, 100, 1.5)))
+    assert run(log, "--once").returncode == 2
+    assert run(log, "--once", "--pattern", OWN).returncode == 1
+
+
+def test_a_pattern_that_takes_for_ever_is_refused(log: Path) -> None:
+    log.write_text(("a" * 3000 + "!\n") * 50)
+    started = time.monotonic()
+    done = run(log, "--once", "--pattern", r"(?P<iteration>\d*)(?:(?:a|aa)+)+(?P<ms>\d+)$")
+    assert done.returncode == 2
+    assert "--pattern takes more than 0.1 s for a line of 2000 characters" in done.stderr
+    assert time.monotonic() - started < 20
+
+
+def test_a_growing_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
+    watch = Following(tmp_path, log)
+    started.append(watch)
+    time.sleep(1)
+    with log.open("a") as file:
+        file.write(megatron([3.0] * 40, first=101))
+    watch.wait_for("slow since iteration 101")
+    with log.open("a") as file:
+        file.write(megatron([2.0] * 60, first=141))
+    watch.wait_for("until iteration")
+    assert watch.stop() == 1
+    assert watch.out.read_text().splitlines()[-1].startswith(f"{log}: slow: 1 slow time; iterations 1-200")
+
+
+def test_a_rotated_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
+    watch = Following(tmp_path, log)
+    started.append(watch)
+    time.sleep(1)
+    kept = log.rename(tmp_path / "train.log.1")
+    with kept.open("a") as file:  # the writer has not reopened its file yet
+        file.write(megatron([3.0] * 5, first=101))
+    time.sleep(1.5)
+    log.write_text(megatron([3.0] * 40, first=106))
+    text = watch.wait_for("slow since iteration 101")
+    assert "restarted" not in text
+    watch.stop()
+
+
+def test_a_truncated_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
+    watch = Following(tmp_path, log)
+    started.append(watch)
+    time.sleep(1.5)
+    with log.open("r+") as file:
+        file.truncate()
+        file.write(megatron([3.0] * 40, first=101))
+    watch.wait_for("slow since iteration 101")
+    watch.stop()
+
+
+def test_a_file_that_is_not_written_is_silent_and_then_not(log: Path, tmp_path: Path, started: list[Following]) -> None:
+    watch = Following(tmp_path, log, "--silence", "7", "--json")
+    started.append(watch)
+    first = json.loads(watch.wait_for('"silent"').splitlines()[0])
+    assert (first["event"], first["iteration"], first["over"]) == ("silent", 100, False)
+    with log.open("a") as file:
+        file.write(megatron([2.0], first=101))
+    second = json.loads(watch.wait_for('"over": true').splitlines()[1])
+    assert second["event"] == "silent"
+    assert watch.stop() == 1
+
+
+def test_a_watch_that_begins_on_an_old_file_says_at_once_that_it_is_silent(
+    log: Path, tmp_path: Path, started: list[Following]
+) -> None:
+    os.utime(log, (time.time() - 900, time.time() - 900))
+    watch = Following(tmp_path, log, "--stop")
+    started.append(watch)
+    watch.wait_for("the log is silent after iteration 100 (2026-03-02 08:03:20)")
+    assert watch.running.wait(20) == 1
+
+
+def test_a_watch_ends_some_seconds_after_the_training(log: Path, tmp_path: Path, started: list[Following]) -> None:
+    log.write_text(HEALTHY + FINISHED)
+    os.utime(log, (time.time() - 900, time.time() - 900))
+    watch = Following(tmp_path, log)
+    started.append(watch)
+    assert watch.running.wait(20) == 0
+    assert watch.out.read_text().endswith("usually 2000.0 ms, finished\n")
+
+
+def test_the_notice_gets_the_line_and_no_shell(log: Path, tmp_path: Path) -> None:
+    """Only what lasts when the watch begins, and what comes then; words are not read by a shell."""
+    script = tmp_path / "notice.py"
+    script.write_text("import sys; open(sys.argv[1], 'a').write(f'{sys.argv[2:]} {sys.stdin.read()}')")
+    got = tmp_path / "got"
+    log.write_text(SLOW)
+    done = run(log, "--once", "--notice", f"{sys.executable} {script} {got} '$(id);' *")
+    assert done.returncode == 1
+    assert got.read_text().startswith("['$(id);', '*'] Smoothed median (iters 98-112: ")
+    assert len(got.read_text().splitlines()) == 1
+
+
+def test_a_notice_is_sent_while_following_once_for_what_lasts(
+    log: Path, tmp_path: Path, started: list[Following]
+) -> None:
+    got = tmp_path / "got"
+    script = tmp_path / "notice.py"
+    script.write_text(f"import sys; open({str(got)!r}, 'a').write(sys.stdin.read())")
+    past = megatron(slowed([2.0] * 100, 60, 1.5)) + megatron([2.0] * 100, first=101)
+    log.write_text(past + megatron([3.0] * 40, first=201))
+    watch = Following(tmp_path, log, "--notice", f"{sys.executable} {script}")
+    started.append(watch)
+    watch.wait_for("slow since iteration 201")
+    time.sleep(1)
+    watch.stop()
+    (line,) = got.read_text().splitlines()
+    assert "slow since iteration 201" in line
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("/nowhere/page", "notice was not sent: /nowhere/page"), ("false", "false ended with exit code 1")],
+)
+def test_a_notice_that_fails_changes_nothing(log: Path, command: str, words: str) -> None:
+    log.write_text(SLOW)
+    done = run(log, "--once", "--notice", command)
+    assert done.returncode == 1
+    assert words in done.stderr
+
+
+def test_a_notice_that_hangs_is_ended(tmp_path: Path) -> None:
+    from nodegate.watch.notice import send
+
+    started = time.monotonic()
+    said = send([sys.executable, "-c", "import time; time.sleep(60)"], "line", limit_s=1)
+    assert said.endswith("took more than 1 s")
+    assert time.monotonic() - started < 10

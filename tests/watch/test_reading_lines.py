@@ -1,0 +1,218 @@
+"""What a line says: the forms that frameworks have printed over the years, and what is no iteration."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodegate.watch import formats, marks
+from nodegate.watch.lines import MOST_BYTES, LineSplitter, sender, stamp
+from nodegate.watch.reading import Reading
+
+TAIL = " | learning rate: 1.0E-04 | global batch size:    96 | lm loss: 2.1E+00 |"
+
+
+@pytest.mark.parametrize(
+    ("line", "iteration", "seconds"),
+    [
+        (
+            f" iteration     7000/  159576 | consumed samples: 260912 | elapsed time per iteration (ms): 18706.1{TAIL}",
+            7000,
+            18.7061,
+        ),
+        (
+            f"3:  iteration       25/73242187 | consumed samples: 50 | elapsed time per iteration (ms): 87.0{TAIL}",
+            25,
+            0.087,
+        ),
+        (f" [2026-01-02 03:04:05.123456] iteration 5/ 100 | elapsed time per iteration (ms): 15800.0{TAIL}", 5, 15.8),
+        (f" iteration        2/   95367 | elapsed time per iteration (s): 769.99{TAIL}", 2, 769.99),
+        (f"gpu07: iteration 9/ 10 | elapsed time per iteration (ms): 1.0E+03{TAIL}", 9, 1.0),
+    ],
+)
+def test_megatron(line: str, iteration: int, seconds: float) -> None:
+    assert formats.megatron(line) == Reading("megatron", iteration, total=_total(line), seconds=seconds, batch=96)
+
+
+def _total(line: str) -> int:
+    return int(line.split("/", 1)[1].split("|", 1)[0])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        " iteration 5/ 100 | elapsed time per iteration (ms): 158",  # cut
+        " iteration 5/ 100 | elapsed time per iteration (ms): nan | lm loss: 1 |",
+        " iteration 5/ 100 | elapsed time per iteration (ms): -3.0 | lm loss: 1 |",
+        " iteration 5/ 100 | elapsed time per iteration (ms): 0.0 | lm loss: 1 |",
+        " iteration 5/ 100 | elapsed time per iteration (ms): 1e999 | lm loss: 1 |",
+        " iteration \u0665/ 100 | elapsed time per iteration (ms): 158.0 | lm loss: 1 |",
+        " iteration 99999999999999999999/ 100 | elapsed time per iteration (ms): 158.0 |",
+        "validation loss at iteration 100 | lm loss value: 8.09E+00 | lm loss PPL: 3.2E+03 |",
+        "time (ms) | forward-compute: 144.44 | optimizer: 9.18 |",
+        "setting training iterations to 500000",
+    ],
+)
+def test_what_is_no_iteration_of_megatron(line: str) -> None:
+    assert formats.megatron(line) is None
+
+
+def test_tokens_and_sequence_length() -> None:
+    line = (
+        " iteration 6/ 100 | consumed tokens: 8388608 | elapsed time per iteration (ms): 800.0 | actual seqlen:  2048 |"
+    )
+    said = formats.megatron(line)
+    assert said is not None
+    assert (said.tokens, said.sequence) == (8388608, 2048)
+
+
+def test_nemo_counts_by_its_global_step() -> None:
+    line = (
+        "[2025-10-17T11:32:59+08:00] Training epoch 1, iteration 27/99 | lr: 0.00017 | global_batch_size: 32 |"
+        " global_step: 127 | reduced_train_loss: 2.79 | train_step_timing in s: 2.389"
+    )
+    assert formats.nemo(line) == Reading("nemo", 127, seconds=2.389, batch=32)
+    assert formats.nemo(line.replace("2.389", "")) is None
+
+
+def test_deepspeed_timer_is_the_last_step_alone() -> None:
+    line = "global_step=1880, RunningAvgSamplesPerSec=6.6037, CurrSamplesPerSec=6.25, MemAllocated=7.79GB, MaxMem"
+    assert formats.deepspeed_timer(line) == Reading("deepspeed", 1880, seconds=0.16, per="sample", alone=True)
+    assert formats.deepspeed_timer(line[: line.index("6.25") + 2]) is None
+
+
+def test_deepspeed_pipeline_with_more_losses() -> None:
+    line = "steps: 200 loss: 5.5508 lm loss: 5.5103 moe loss: 0.0405 iter time (s): 0.936 samples/sec: 136.706"
+    assert formats.deepspeed_pipeline(line) == Reading("deepspeed-pipeline", 200, seconds=0.936)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0:12:34", 754),
+        ("1 day, 2:03:04", 93784),
+        ("12 days, 0:00:00", 12 * 86400),
+        ("01:23", 83),
+        ("100:00:00", 360000),
+    ],
+)
+def test_elapsed(text: str, seconds: int) -> None:
+    assert formats.elapsed_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "12", "1:2", "a:bc", None, 12, "1 day", "1:00:00:00"])
+def test_what_is_no_elapsed_time(text: object) -> None:
+    assert formats.elapsed_s(text) is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{",
+        '{"current_steps": 10',
+        '{"current_steps": true, "elapsed_time": "0:01:00"}',
+        '{"current_steps": -1, "elapsed_time": "0:01:00"}',
+        '{"current_steps": 10, "eval_loss": 1.0, "elapsed_time": "0:01:00"}',
+        '{"current_steps": ' + "[" * 5000,
+        '{"current_steps": ' + "9" * 5000 + ', "elapsed_time": "0:01:00"}',
+        '["current_steps"]',
+    ],
+)
+def test_what_is_no_step_of_llama_factory(line: str) -> None:
+    assert formats.llamafactory(line) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "reading"),
+    [
+        ("  0%|   | 12/1000 [01:23<10:00,  3.45s/it]", Reading("tqdm", 12, total=1000, elapsed_s=83, bar=" of 1000")),
+        (
+            " 1%|#| 12/1000 [1:01:23<1 day, 10:00:00,  3.45it/s, loss=1.2]",
+            Reading("tqdm", 12, 1000, None, 3683, bar=" of 1000"),
+        ),
+        ("Epoch 2:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 205, 0, None, 10, bar="Epoch of 100")),
+        ("0:  5%|#| 5/100 [00:10<00:20, 1.0it/s]", Reading("tqdm", 5, 100, None, 10, bar=" of 100")),
+    ],
+)
+def test_progress_bars(line: str, reading: Reading) -> None:
+    assert formats.tqdm(line) == reading
+
+
+@pytest.mark.parametrize(
+    "name", ["Map", "Loading checkpoint shards", "Evaluating", "Running tokenizer on dataset (num_proc=8)"]
+)
+def test_bars_that_train_nothing(name: str) -> None:
+    assert formats.tqdm(f"{name}:  5%|#| 5/100 [00:10<00:20, 1.0it/s]") is None
+
+
+def test_of_bars_in_one_line_the_last_counts() -> None:
+    line = "Map: 100%|#| 9/9 [00:01<00:00, 9.0it/s]  5%|#| 5/100 [00:10<00:20, 1.0it/s]"
+    said = formats.tqdm(line)
+    assert said is not None
+    assert (said.iteration, said.total) == (5, 100)
+
+
+@pytest.mark.parametrize(
+    ("line", "who"),
+    [
+        ("3:  iteration", "3"),
+        ("vm-07-14: text", "vm-07-14"),
+        ("[default3]:[rank11]: text", "default3"),
+        ("[2026-01-16 07:32:24] iteration", ""),
+        ("2026-01-16T07:32:24 iteration", ""),
+        ("07:32:24 text", ""),
+        (" iteration 1/ 5 |", ""),
+    ],
+)
+def test_sender(line: str, who: str) -> None:
+    assert sender(line) == who
+
+
+def test_times() -> None:
+    early, late = stamp("[2026-01-16 23:59:58,123] x"), stamp("1: 2026-01-17T00:00:01+08:00] y")
+    assert early is not None
+    assert late is not None
+    assert (early.text, late.s - early.s) == ("2026-01-16 23:59:58", 3)
+    assert stamp("2026-13-99 00:00:00") is None
+    assert stamp("x" * 120 + "2026-01-16 00:00:00") is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("  seq_length ...................................... 4096", ("sequence", 4096)),
+        ("0:   world_size ...................................... 64", ("world", 64)),
+        ("using world size: 64, data-parallel size: 8, context-parallel size: 1", ("world", 64)),
+        ("  Total train batch size (w. parallel, distributed & accumulation) = 1,024", ("batch", 1024)),
+        ("  hidden_size ...................................... 4096", None),
+        ("  seq_length ...................................... None", None),
+    ],
+)
+def test_settings_of_the_start_up_text(line: str, said: tuple[str, int] | None) -> None:
+    assert marks.setting(line) == said
+
+
+def test_marks_by_their_words() -> None:
+    assert marks.mark("  successfully saved checkpoint from iteration   100 to /ckpt") == "checkpoint"
+    assert marks.mark("***** Running training *****") == "start"
+    assert marks.mark("[after training is done] datetime: 2026-03-02 09:00:00") == "finished"
+    assert marks.mark("srun: error: gpu07: task 3: Killed") == "died"
+    assert marks.mark("lm loss is fine") == ""
+
+
+def test_lines_are_cut_at_returns_and_bounded() -> None:
+    splitter = LineSplitter()
+    assert list(splitter.feed(b"one\rtwo\r\nth")) == ["one", "two"]
+    assert list(splitter.feed(b"ree\n\0\xff\n")) == ["three", "\ufffd"]
+    long = b"x" * (1 << 20)
+    for _ in range(10):
+        assert list(splitter.feed(long)) == []
+        assert len(splitter._rest) <= len(long) + MOST_BYTES
+    assert [len(line) for line in splitter.feed(b"\n")] == [MOST_BYTES]
+
+
+def test_a_tail_without_its_end_counts_only_when_it_is_whole() -> None:
+    splitter = LineSplitter()
+    assert list(splitter.feed(b"a |")) == []
+    assert list(splitter.end()) == ["a |"]
+    assert list(splitter.feed(b"a 12")) == []
+    assert list(splitter.end()) == []

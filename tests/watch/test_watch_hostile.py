@@ -1,0 +1,129 @@
+"""Whatever a log holds: an answer, in bounded time and memory, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.training_logs import FORMATS, lines, megatron, slowed, times
+
+from nodegate.watch import render
+from nodegate.watch.answer import State
+from nodegate.watch.formats import FORMATS as READERS
+from nodegate.watch.html import page
+from nodegate.watch.lines import MOST_BYTES, LineSplitter
+from nodegate.watch.watcher import Watcher
+
+SNIPPETS = sorted({line for form in FORMATS for line in lines(form.write(times(3, form.usual_s)))})
+WORDS = [
+    "iteration ", "1/ 5", " | ", "elapsed time per iteration (ms): ", "global batch size: ", "consumed tokens: ",
+    "train_step_timing in s: ", "Training epoch 0, iteration 1/2 |", "global_step: 1", "steps: 1 loss: ", "9" * 30,
+    '{"current_steps": ', '"elapsed_time": "', "[00:10<", "s/it]", "%|", "1e308", "nan", "-1", "2026-01-01 00:00:0",
+    "***** Running training *****", "saving checkpoint", "Traceback (most recent call last)", "\u0665", "\0",
+    "world_size ... 0", "iter time (s): 1 ",
+]  # fmt: skip
+
+
+def answered(data: bytes, silence_s: float = 300) -> Watcher:
+    splitter, watching = LineSplitter(), Watcher(silence_s=silence_s)
+    for line in [*splitter.feed(data), *splitter.end()]:
+        watching.line(line)
+    watching.idle(1000)
+    watching.end()
+    answer = watching.answer()
+    json.loads(render.answer_json(answer, "log"))
+    assert list(render.text(answer, "log"))
+    return watching
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.one_of(st.sampled_from(SNIPPETS), st.text(max_size=60), st.lists(st.sampled_from(WORDS)).map("".join)))
+)
+def test_any_lines(text: list[str]) -> None:
+    watching = answered("\n".join(text).encode("utf-8", errors="replace"))
+    page(watching.answer(), watching.curve, "log")
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=400))
+def test_any_bytes(data: bytes) -> None:
+    answered(data)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 10**13), st.floats(allow_nan=True)), max_size=80))
+def test_any_numbers(numbers: list[tuple[int, float]]) -> None:
+    text = "\n".join(
+        f" iteration {one}/ 100 | elapsed time per iteration (ms): {other} | global batch size: {one % 3} |"
+        for one, other in numbers
+    )
+    answered(text.encode())
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+@pytest.mark.parametrize(
+    "piece",
+    [
+        " ", "9", "9/9 [", "1/1 [00:00<", " iteration 1/ ", " iteration 1/ 1 |", "steps: 1 loss: ", "steps: 1 loss: 1:",
+        "elapsed time per iteration (ms): 1 |", "CurrSamplesPerSec=global_step=1, RunningAvgSamplesPerSec=1, ", "|:",
+        "Training epoch 0, iteration 1/2 |train_step_timing in s:", '{"current_steps":', "<it1/1 [", "1 days, ",
+        "iter time (s): steps: 1 loss: 1 ", '{"current_steps":[',
+    ],
+)  # fmt: skip
+def test_no_line_takes_long(reader: object, piece: str) -> None:
+    """Near misses, repeated to the greatest length of a line: time that grows with the square would be minutes."""
+    line = ('{"current_steps"' if piece.startswith("{") else "") + piece * (MOST_BYTES // len(piece))
+    tail = "elapsed time per iteration (ms) train_step_timing in s: iter time (s):  CurrSamplesPerSec=<it"
+    started = time.process_time()
+    reader(line[: MOST_BYTES - len(tail)] + tail)  # type: ignore[operator]
+    assert time.process_time() - started < 2
+
+
+def test_a_line_of_10_mb_costs_no_more_than_its_length(tmp_path: Path) -> None:
+    log = tmp_path / "train.log"
+    good = megatron(slowed([2.0] * 200, 100, 1.5)).encode()
+    log.write_bytes(
+        good + b" iteration 1/ 5 | " * 600_000 + b"\n" + b"\xff\xfe\0" * 3_000_000 + b"\r" * 1_000_000 + good
+    )
+    program = (
+        "import resource, sys; from nodegate.cli import main; code = main(sys.argv[1:]);"
+        " print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024, file=sys.stderr); sys.exit(code)"
+    )
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-c", program, "watch", str(log), "--once"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    assert "slow since iteration 101" in done.stdout
+    assert int(done.stderr) < 150  # MiB
+    assert time.monotonic() - started < 55
+
+
+def test_a_long_job_keeps_a_bounded_memory_of_itself() -> None:
+    watching = Watcher()
+    for number in range(30_000):
+        for line in lines(megatron([2.0 if number % 50 else 9.0], first=number + 1)):
+            watching.line(line)
+    assert watching.answer().state is State.HEALTHY
+    assert len(watching.curve.buckets) <= 2000
+    (kind,) = watching.pace._kinds.values()
+    assert len(kind.rule._steady._sorted) <= 10_000  # type: ignore[attr-defined]
+
+
+def test_a_log_full_of_restarts_and_slow_times_stays_bounded() -> None:
+    watching = Watcher(rule_name="fastest-5")
+    for part in range(2500):
+        for line in lines(megatron([2.0] * 3 + [9.0] * 3, first=1 + 24 * (part % 2), start=None)):
+            watching.line(line)
+    answer = watching.answer()
+    assert len(answer.restarts) <= 1001
+    assert len(answer.slow) <= 1000
+    assert len(list(render.text(answer, "log"))) < 100

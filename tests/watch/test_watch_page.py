@@ -1,0 +1,76 @@
+"""The page of an answer: whole, escaped, without script, and with a plot of bounded size."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from support.training_logs import lines, megatron, slowed, times
+
+from nodegate.watch.command import watch
+from nodegate.watch.curve import MOST_BUCKETS, Curve
+from nodegate.watch.html import page
+from nodegate.watch.options import Asked
+from nodegate.watch.plot import plot
+from nodegate.watch.watcher import Watcher
+
+
+def watched(text: str) -> Watcher:
+    watching = Watcher()
+    for line in lines(text):
+        watching.line(line)
+    return watching
+
+
+def test_the_page_of_a_slow_job() -> None:
+    watching = watched(megatron(slowed(times(400), 200, 1.5)) + megatron(times(100), first=390))
+    html = page(watching.answer(), watching.curve, "train.log")
+    assert "<title>slow: train.log</title>" in html
+    assert "slow since iteration 201" in html
+    assert "restarted after iteration 400, going on from 390" in html
+    svg = ET.fromstring(re.search("<svg.*</svg>", html)[0])  # type: ignore[index]  # noqa: S314 - our own
+    classes = [element.get("class") for element in svg.iter()]
+    assert (classes.count("slow"), classes.count("start"), classes.count("usual")) == (1, 1, 1)
+    (shade,) = (element for element in svg.iter() if element.get("class") == "slow")
+    assert float(shade.get("x", "0")) == pytest.approx(70 + 890 * 200 / 500, abs=10)
+
+
+def test_a_name_in_the_page_is_text_and_nothing_may_run() -> None:
+    watching = watched("")
+    html = page(watching.answer(), watching.curve, '<script>alert(1)</script>"\u202e')
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert "\u202e" not in html
+    style = re.search("<style>(.*)</style>", html, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"default-src &#39;none&#39;; style-src &#39;sha256-{digest}&#39;" in html
+
+
+def test_the_command_writes_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, html = tmp_path / "train.log", tmp_path / "page.html"
+    log.write_text(megatron(times(100)))
+    assert watch(Asked(log, once=True, html=html)) == 0
+    assert "<svg" in html.read_text()
+    assert [file.name for file in tmp_path.iterdir() if file.name.startswith(".")] == []
+    assert "healthy" in capsys.readouterr().out
+
+
+def test_the_curve_of_a_long_job_is_bounded_and_keeps_its_spikes() -> None:
+    curve = Curve()
+    for number in range(100_000):
+        curve.add(number, number, 60.0 if number == 55_555 else 2.0)
+    assert MOST_BUCKETS / 4 < len(curve.buckets) <= MOST_BUCKETS
+    assert (curve.buckets[0].first, curve.buckets[-1].last) == (0, 99_999)
+    assert sum(bucket.points for bucket in curve.buckets) == 100_000
+    (spike,) = (bucket for bucket in curve.buckets if bucket.high == 60)
+    assert spike.first <= 55_555 <= spike.last
+    assert len(plot(curve.buckets, (), 2.0)) < 200_000
+
+
+def test_no_points_no_plot() -> None:
+    assert plot([], (), None) == ""

@@ -1,0 +1,111 @@
+"""Each framework's log in each state: healthy, slow, silent, restarted, truncated, empty."""
+
+from __future__ import annotations
+
+import pytest
+from support.training_logs import FORMATS, Format, lines, slowed, times
+
+from nodegate.watch.answer import State
+from nodegate.watch.formats import FORMATS as READERS
+from nodegate.watch.lines import LineSplitter
+from nodegate.watch.own_pattern import OwnPattern
+from nodegate.watch.watcher import Watcher
+
+EVERY = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
+
+
+def watcher(form: Format) -> Watcher:
+    return Watcher(formats={"pattern": OwnPattern(form.pattern)} if form.pattern else READERS)
+
+
+def watched(form: Format, text: str) -> Watcher:
+    watching = watcher(form)
+    for line in lines(text):
+        watching.line(line)
+    watching.end()
+    return watching
+
+
+@EVERY
+def test_healthy(form: Format) -> None:
+    answer = watched(form, form.write(times(400, form.usual_s))).answer()
+    assert (answer.state, answer.slow, answer.silent, answer.source) == (State.HEALTHY, (), (), form.name)
+    assert answer.usual_s == pytest.approx(form.usual_s / form.per, rel=0.04)
+
+
+@EVERY
+def test_slow_is_found_where_it_begins(form: Format) -> None:
+    answer = watched(form, form.write(slowed(times(600, form.usual_s), 300, 1.5))).answer()
+    assert answer.state is State.SLOW
+    (slow,) = answer.slow
+    assert slow.since == pytest.approx(301, abs=11)
+    assert slow.until is None
+    assert slow.excess == pytest.approx(0.5, abs=0.05)
+
+
+@EVERY
+def test_a_slow_time_that_ends_is_told_with_its_end(form: Format) -> None:
+    pace = slowed(times(900, form.usual_s), 300, 1.5)
+    pace[600:] = times(300, form.usual_s, seed=2)
+    (slow,) = watched(form, form.write(pace)).answer().slow
+    assert slow.until is not None
+    assert 600 < slow.until < 900
+
+
+@EVERY
+def test_silent(form: Format) -> None:
+    watching = watched(form, form.write(times(100, form.usual_s))[: -len("}|]\n")])
+    limit_s = watching._silence.limit_s()
+    assert watching.idle(limit_s - 1) == []
+    (silent,) = watching.idle(limit_s + 12)
+    assert silent.line.startswith(
+        f"No new line for {limit_s + 12:.0f} s (limit {limit_s:.0f} s) - the log is silent after"
+    )
+    assert watching.idle(limit_s + 13) == []
+    assert watching.answer().state is State.SILENT
+
+
+@EVERY
+def test_restarted_from_a_checkpoint(form: Format) -> None:
+    before, again = form.write(times(400, form.usual_s)), times(300, form.usual_s, seed=3)
+    for warm_up in ([], [30 * form.usual_s] * 8):
+        log = f"{before}\n{form.write([*warm_up, *again])}"
+        answer = watched(form, log).answer()
+        assert answer.state is State.HEALTHY, answer.reason
+        assert len(answer.restarts) == 1
+
+
+@EVERY
+def test_slow_from_a_restart_on_is_slow(form: Format) -> None:
+    """What is usual stays known over a restart: a job that comes back on a worse node is found."""
+    text = form.write(times(400, form.usual_s)) + "\n" + form.write(times(300, form.usual_s * 1.5, seed=3))
+    answer = watched(form, text).answer()
+    assert answer.state is State.SLOW
+
+
+@EVERY
+def test_cut_anywhere_in_its_last_line_no_number_is_read_in_part(form: Format) -> None:
+    whole = form.write(times(30, form.usual_s))
+    whole_points = watched(form, whole).curve.buckets
+    highest = max(bucket.high for bucket in whole_points) if whole_points else 0
+    lowest = min(bucket.low for bucket in whole_points) if whole_points else 0
+    for cut in range(1, 200):
+        splitter, watching = LineSplitter(), watcher(form)
+        for line in [*splitter.feed(whole[:-cut].encode()), *splitter.end()]:
+            watching.line(line)
+        for bucket in watching.curve.buckets:
+            assert lowest * 0.99 <= bucket.low <= bucket.high <= highest * 1.01
+
+
+@EVERY
+def test_empty(form: Format) -> None:
+    answer = watched(form, "").answer()
+    assert (answer.state, answer.exit) == (State.NOT_JUDGED, 2)
+    assert answer.reason.startswith("no iteration in a form that is known")
+
+
+@EVERY
+def test_too_few_lines_are_not_called_healthy(form: Format) -> None:
+    answer = watched(form, form.write(times(12, form.usual_s))).answer()
+    assert (answer.state, answer.exit) == (State.NOT_JUDGED, 2)
+    assert "too few to say what is usual" in answer.reason

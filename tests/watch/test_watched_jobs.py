@@ -1,0 +1,273 @@
+"""What must not be taken for slowness or silence, and what must: one job after another, as logs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from support.training_logs import START, lines, llamafactory, megatron, nemo, slowed, times, tqdm
+
+from nodegate.watch.answer import Answer, State
+from nodegate.watch.watcher import Watcher
+
+
+def answer(text: str, **options: object) -> Answer:
+    watching = Watcher(**options)  # type: ignore[arg-type]
+    for line in lines(text):
+        watching.line(line)
+    watching.end()
+    return watching.answer()
+
+
+def test_the_line_has_the_form_that_users_know() -> None:
+    pace = [3.101] * 83 + [9.465] * 5
+    said = answer(megatron(pace, start=None), rule_name="fastest-5")
+    assert said.slow[0].measured == (
+        "Smoothed mean (iters 84-88: 9465.00 ms, baseline: 3101.00 ms), threshold ratio:2.05"
+    )
+
+
+def test_the_sentence_asks_the_nodes_and_condemns_none() -> None:
+    (slow,) = answer(megatron(slowed([2.0] * 400, 200, 1.25))).slow
+    assert slow.line == (
+        "Smoothed median (iters 198-212: 2500.00 ms, baseline: 2000.00 ms), threshold ratio:0.25"
+        " - slow since iteration 201 (2026-03-02 08:06:42): 25 % over its own usual time;"
+        " a log condemns no node, ask them:"
+        " pytest --inventory hosts.yaml --nodes NODES-OF-THE-JOB --profile troubleshoot"
+    )
+
+
+def test_ten_percent_slower_is_found_at_four_percent_noise() -> None:
+    said = answer(megatron(slowed(times(800, noise=0.04), 500, 1.1)))
+    assert said.state is State.SLOW
+    assert said.slow[0].since == pytest.approx(500, abs=30)
+
+
+def test_the_first_iterations_do_not_count() -> None:
+    said = answer(megatron([60.0, 20.0, *[4.0] * 18, *times(300)]))
+    assert said.state is State.HEALTHY
+
+
+def test_a_batch_ramp_is_no_slowness() -> None:
+    text = "".join(
+        megatron(times(200, usual_s=0.02 * batch, seed=batch), first=1 + 200 * step, batch=batch)
+        for step, batch in enumerate((96, 112, 128, 256, 512))
+    )
+    said = answer(text)
+    assert said.state is State.HEALTHY
+    assert "batch, sequence length or ranks changed: 5 settings, each judged by itself" in said.notes
+
+
+def test_slow_after_a_batch_ramp_is_slow() -> None:
+    text = megatron(times(200), batch=96) + megatron(slowed(times(400, usual_s=4), 200, 1.3), first=201, batch=192)
+    assert answer(text).state is State.SLOW
+
+
+def test_fewer_ranks_after_a_restart_are_another_setting() -> None:
+    start = "  world_size ...................................... {}\n> initializing torch distributed ...\n"
+    text = start.format(64) + megatron(times(200)) + start.format(32) + megatron(times(300, usual_s=4), first=180)
+    said = answer(text)
+    assert said.state is State.HEALTHY
+    assert said.restarts == ((200, 180),)
+
+
+def test_a_restart_without_a_step_back_is_seen_by_its_text() -> None:
+    text = megatron(times(200)) + "[before the start of training step] datetime: 2026-03-02 08:00:00\n"
+    said = answer(text + megatron([40.0] * 15 + times(200), first=201))
+    assert said.restarts == ((200, 201),)
+    assert said.state is State.HEALTHY
+
+
+def test_longer_batches_are_judged_by_their_tokens() -> None:
+    """Variable sequence length: the time follows the tokens, and is not slowness."""
+    tokens, text, elapsed = 0, "", 0.0
+    for number in range(1, 400):
+        length = 4096 if number < 200 else 8192
+        tokens += length * 64
+        elapsed += 60 * length / 4096
+        text += (
+            f'{{"current_steps": {number}, "total_steps": 1000, "total_tokens": {tokens}, "loss": 1.0,'
+            f' "elapsed_time": "{timedelta(seconds=elapsed)}"}}\n'
+        )
+    assert answer(text).state is State.HEALTHY
+    assert answer(text.replace("total_tokens", "other")).state is State.SLOW
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_checkpoints_inside_the_measured_time_are_no_slowness(every: int) -> None:
+    """LLaMA-Factory's clock runs on while a checkpoint is written: spikes, every 50 steps."""
+    pace = [value + (90.0 if number % 50 == 0 else 0) for number, value in enumerate(times(1000, usual_s=60.0), 1)]
+    assert answer(llamafactory(pace, every)).state is State.HEALTHY
+
+
+def test_steps_behind_checkpoints_are_left_out() -> None:
+    text = ""
+    for part in range(60):
+        text += megatron([9.0, *[2.0] * 9], first=part * 10 + 1)
+        text += f"  successfully saved checkpoint from iteration {part * 10 + 10} to /ckpt\n"
+    said = answer(text)
+    assert said.state is State.HEALTHY
+    assert any("every 10 iterations" in note and "behind checkpoints" in note for note in said.notes)
+
+
+def test_a_job_that_pauses_at_every_line_is_judged_all_the_same() -> None:
+    text = "".join(
+        megatron([value], first=number) + f"saving checkpoint at iteration {number} to /ckpt\n"
+        for number, value in enumerate(slowed([2.0] * 300, 150, 2.0), 1)
+    )
+    assert answer(text).state is State.SLOW
+
+
+def test_periodic_slow_steps_are_named_with_their_period() -> None:
+    pace = [value * (4 if number % 100 == 37 else 1) for number, value in enumerate(times(2000), 1)]
+    said = answer(megatron(pace))
+    assert said.state is State.HEALTHY
+    assert said.period is not None
+    assert said.period.iterations == 100
+    assert said.period.times == pytest.approx(4, rel=0.1)
+    assert said.period.part == pytest.approx(0.03, abs=0.01)
+    assert any("every 100 iterations" in note and "garbage collection" in note for note in said.notes)
+
+
+def test_ranks_that_collect_garbage_one_at_a_time_have_one_period() -> None:
+    phases = {3, 17, 41, 58, 90, 121, 140, 163}
+    pace = [value * (3 if number % 200 in phases else 1) for number, value in enumerate(times(4000), 1)]
+    period = answer(megatron(pace)).period
+    assert period is not None
+    assert period.iterations == 200
+
+
+def test_a_slow_time_in_between_does_not_hide_the_period() -> None:
+    pace = [value * (4 if number % 150 == 40 else 1) for number, value in enumerate(times(3000, noise=0.03))]
+    pace[1400:2000] = [1.4 * value for value in pace[1400:2000]]
+    said = answer(megatron(pace))
+    assert (said.state, len(said.slow)) == (State.SLOW, 1)
+    assert said.period is not None
+    assert said.period.iterations == 150
+
+
+def test_random_spikes_have_no_period() -> None:
+    import random
+
+    for seed in range(10):
+        rng = random.Random(seed)  # noqa: S311
+        pace = [value * (3 if rng.random() < 0.01 else 1) for value in times(3000, seed=seed)]
+        assert answer(megatron(pace)).period is None
+
+
+def test_an_evaluation_bar_is_not_the_training() -> None:
+    pace = times(60, usual_s=60)
+    text = tqdm(pace[:30], total=60)
+    text += tqdm([1.0] * 200) + tqdm([70.0] * 8, total=8)
+    training = tqdm(pace, total=60).split("\r")
+    said = answer(text + "\r".join(["", *training[32:]]))
+    assert said.state is State.HEALTHY
+    assert said.restarts == ()
+    assert said.last == 60
+
+
+def test_several_ranks_that_print_one_iteration_are_one_series() -> None:
+    each = nemo(times(300)).splitlines()
+    text = "".join(f"{rank}: {line}\n" for line in each for rank in (3, 0, 1))
+    said = answer(text)
+    assert (said.state, said.points, said.restarts) == (State.HEALTHY, 300, ())
+
+
+def test_a_log_with_two_formats_is_judged_by_the_better_one() -> None:
+    from support.training_logs import deepspeed_timer
+
+    both = zip(deepspeed_timer(times(200)).splitlines(), megatron(times(200)).splitlines(), strict=True)
+    said = answer("".join(f"{one}\n{other}\n" for one, other in both))
+    assert (said.source, said.state, said.restarts) == ("megatron", State.HEALTHY, ())
+    assert said.usual_s == pytest.approx(2, rel=0.02)
+
+
+def test_the_slowest_rank_of_the_straggler_detector_is_named() -> None:
+    pace = megatron(slowed(times(300), 150, 1.5)).splitlines()
+    straggler = " | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 5468.20ms/13 | MnPwr/Rnk: 601796W/8 |"
+    (slow,) = answer("\n".join(line for each in pace for line in (each, straggler))).slow
+    assert slow.slowest_rank == 13
+    assert "; Megatron finds rank 13 slowest; a log condemns no node" in slow.line
+
+
+def test_a_gap_between_two_lines_is_a_silence() -> None:
+    late = START + timedelta(seconds=60 * 2 + 1800)
+    said = answer(megatron([2.0] * 60) + megatron([2.0] * 100, first=61, start=late))
+    assert said.state is State.SILENT
+    (silent,) = said.silent
+    assert (silent.iteration, silent.time, silent.over) == (60, "2026-03-02 08:02:00", True)
+    assert silent.seconds == pytest.approx(1802, abs=1)
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "saving checkpoint at iteration 60 to /ckpt\n",
+        "validation loss at iteration 60 | lm loss value: 8.0E+00 |\n",
+        "***** Running training *****\n",
+    ],
+)
+def test_a_gap_that_the_log_explains_is_none(between: str) -> None:
+    late = START + timedelta(seconds=60 * 2 + 1800)
+    said = answer(megatron([2.0] * 60) + between + megatron([2.0] * 100, first=61, start=late))
+    assert said.silent == ()
+    assert any(note.startswith("1802 s without a line at 2026-03-02 08:02:00: ") for note in said.notes)
+
+
+def test_a_process_that_was_silent_and_then_spoke_of_its_end_hung() -> None:
+    """A restart explains the wait for it, but not the silence before the watchdog's words."""
+    text = megatron([2.0] * 60) + "[2026-03-02 08:32:00] Watchdog caught collective operation timeout: ...\n"
+    text += "***** Running training *****\n" + megatron([2.0] * 100, start=START + timedelta(hours=1))
+    (silent,) = answer(text).silent
+    assert silent.died
+    assert "the last lines speak of an end" in silent.line
+
+
+def test_a_log_that_ends_in_an_error_says_so() -> None:
+    said = answer(megatron(times(200)) + "Traceback (most recent call last):\n")
+    assert (said.state, said.died, said.finished) == (State.HEALTHY, True, False)
+    assert "the log ends with an error: nodegate triage LOG" in said.notes
+
+
+def test_two_clocks_in_one_log_are_no_silence() -> None:
+    """Lines of two machines, one in UTC and one not: eight hours between neighbours."""
+    text = ""
+    for number in range(1, 200):
+        text += megatron([2.0], first=number, start=START + timedelta(seconds=2 * number))
+        text += f"gpu07: [{START + timedelta(hours=8, seconds=2 * number)}] heartbeat\n"
+    said = answer(text)
+    assert said.silent == ()
+
+
+def test_times_on_some_lines_only_are_no_silence() -> None:
+    """Old Megatron lines have no time, but a warning every hour has one."""
+    text = ""
+    for hour in range(5):
+        text += f"[{START + timedelta(hours=hour)},000] [WARNING] loss scale\n"
+        text += megatron([30.0] * 120, first=1 + 120 * hour, start=None)
+    assert answer(text).silent == ()
+
+
+def test_a_job_with_long_iterations_is_not_silent_between_them() -> None:
+    assert answer(megatron(times(60, usual_s=840))).silent == ()
+
+
+def test_live_silence_ends_with_the_next_line_and_is_told_once() -> None:
+    watching = Watcher()
+    text = list(lines(megatron([2.0] * 60)))
+    for line in text:
+        watching.line(line)
+    assert watching.idle(200) == []
+    assert len(watching.idle(301)) == 1
+    late = megatron([2.0], first=61, start=START + timedelta(seconds=900))
+    (over,) = [event for line in lines(late) for event in watching.line(line)]
+    assert over.line.startswith("No new line for 301 s (limit 300 s) - the log was silent after iteration 60")
+    assert len(watching.answer().silent) == 1
+
+
+def test_a_finished_job_may_be_silent() -> None:
+    watching = Watcher()
+    for line in lines(megatron([2.0] * 60) + "[after training is done] datetime: 2026-03-02 08:02:00\n"):
+        watching.line(line)
+    assert watching.idle(10_000) == []
+    assert watching.answer().finished
