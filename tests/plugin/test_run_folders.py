@@ -262,7 +262,8 @@ def test_a_full_disk_ends_the_run_with_one_message(fleet: Path, small_disk: Path
 def test_a_folder_that_vanishes_in_mid_run_ends_the_run(fleet: Path) -> None:
     checks = fleet.parent / "checks"
     checks.mkdir()
-    body = "import shutil\ndef test_own(host, verdicts):\n    '''It holds.'''\n    shutil.rmtree('gone', ignore_errors=True)\n"
+    body = "import shutil\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
+    body += "    shutil.rmtree('gone', ignore_errors=True)\n"
     (checks / "test_site.py").write_text(body + "    verdicts.passed(subject='site', message='holds')\n")
     outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "gone", "-q"], timeout_s=60)
     assert outcome.exit_code == 3, outcome.stdout
