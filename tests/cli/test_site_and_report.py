@@ -1,0 +1,165 @@
+"""`nodegate init` and `nodegate report`, and the exit codes of the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.recorded import run_pytest, write_fleet
+
+from nodegate.demo.machine import Machine
+
+
+def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "nodegate.cli", *arguments],
+        cwd=where,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    done = nodegate("init", "site", where=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "pytest --inventory hosts.yaml" in done.stdout
+    return tmp_path / "site"
+
+
+def test_a_site_runs_with_its_own_baseline_and_check(site: Path) -> None:
+    (site / "hosts.yaml").unlink()
+    write_fleet(site, [Machine.hgx_h100("gpu0001", 1)])
+    alone = run_pytest(site, ["--inventory", "hosts.yaml", "-q"])
+    assert alone.exit_code == 0, alone.stdout
+    assert alone.verdicts("site.kernel") == {"gpu0001": "skip"}
+    (site / "baselines" / "site.yaml").write_text(
+        'platform: "*"\nlimits:\n  site.kernel_release: {value: "6.0", unit: "", source: "our image"}\n'
+    )
+    judged = run_pytest(site, ["--inventory", "hosts.yaml", "-q", "-k", "site"])
+    assert judged.exit_code == 1
+    assert "kernel: release" in judged.records[0].message
+    assert "expected 6.0" in judged.records[0].message
+
+
+def test_the_inventory_of_a_new_site_reads(site: Path) -> None:
+    listed = run_pytest(site, ["--inventory", "hosts.yaml", "--collect-only", "-q"])
+    assert listed.exit_code == 0, listed.stdout + listed.stderr
+    assert "checks/test_site.py::test_kernel[gpu001]" in listed.stdout
+
+
+def test_its_runs_are_kept_out_of_git(site: Path) -> None:
+    assert "/reports/" in (site / ".gitignore").read_text().splitlines()
+
+
+def test_a_folder_that_holds_something_is_left_alone(site: Path) -> None:
+    before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
+    done = nodegate("init", "site", where=site.parent)
+    assert done.returncode == 2
+    assert done.stderr == "nodegate: site: this folder is not empty - name a new one\n"
+    assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
+
+
+def test_a_file_in_its_place_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "site").touch()
+    done = nodegate("init", "site", where=tmp_path)
+    assert done.returncode == 2
+    assert "cannot be made" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
+    assert run_pytest(tmp_path, ["--inventory", "hosts.yaml", "-q", "--run-dir", "run"]).exit_code == 0
+    return tmp_path / "run"
+
+
+def test_the_reports_are_written_again_as_they_were(run: Path) -> None:
+    before = {name: (run / name).read_bytes() for name in ("report.json", "results.csv", "junit.xml")}
+    (run / "report.html").unlink()
+    (run / "junit.xml").unlink()
+    done = nodegate("report", "run", where=run.parent)
+    assert (done.returncode, done.stdout) == (0, "run/report.html\n")
+    assert {name: (run / name).read_bytes() for name in before} == before
+    assert (run / "report.html").exists()
+
+
+def test_the_redacted_reports_stand_beside_their_run(run: Path) -> None:
+    report = json.loads((run / "report.json").read_text())
+    serials = [serial for node in report["nodes"] for serial in node["serials"].values()]
+    assert serials
+    before = (run / "report.json").read_bytes()
+    done = nodegate("report", "run", "--redact", where=run.parent)
+    assert done.returncode == 0, done.stderr
+    copy = run.with_name("run-redacted")
+    assert done.stdout == f"{copy}/report.html\n"
+    for file in copy.iterdir():
+        assert not [serial for serial in serials if serial in file.read_text()], file.name
+    assert (run / "report.json").read_bytes() == before
+    assert not (copy / "evidence").exists()
+
+
+def test_a_redacted_report_never_replaces_its_original(run: Path) -> None:
+    before = (run / "report.json").read_bytes()
+    done = nodegate("report", "run", "--redact", "--to", "./run", where=run.parent)
+    assert done.returncode == 2
+    assert "would replace the original" in done.stderr
+    assert (run / "report.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("arguments", [["report", "nowhere"], ["report", "."], ["doctor", "--inventory", "nowhere"]])
+def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[str]) -> None:
+    done = nodegate(*arguments, where=tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_fault_of_ours_is_2_and_never_the_1_of_a_bad_node(tmp_path: Path) -> None:
+    code = (
+        "import sys; from nodegate import cli, bootcheck\n"
+        "def broken(**words): raise RuntimeError('a bug')\n"
+        "bootcheck.bootcheck = broken\n"
+        "sys.exit(cli.main(['bootcheck']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "nodegate failed (RuntimeError: a bug): please report this\n"
+
+
+def test_the_exit_code_of_bootcheck_stands_when_nobody_reads_its_line(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from nodegate import cli, bootcheck\n"
+        "bootcheck.bootcheck = lambda **words: bootcheck.Outcome(bootcheck.Exit.UNFIT, 'unfit: GPU 3')\n"
+        "time.sleep(1); sys.exit(cli.main(['bootcheck']))\n"
+    )
+    script = f'{sys.executable} -c "$CODE" | true; exit ${{PIPESTATUS[0]}}'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        env={**os.environ, "CODE": code},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == ""
+
+
+def test_demo_does_not_take_an_earlier_run_for_its_own(tmp_path: Path) -> None:
+    assert nodegate("demo", where=tmp_path).returncode == 0
+    done = nodegate("demo", where=tmp_path, PYTEST_ADDOPTS="--no-such-option")
+    assert done.returncode == 2
+    assert "demo: pytest ended with exit code 4" in done.stdout
+
+
+def test_demo_runs_in_a_site_folder_with_checks_of_its_own(site: Path) -> None:
+    done = nodegate("demo", where=site)
+    assert done.returncode == 0, done.stdout

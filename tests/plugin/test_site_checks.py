@@ -1,0 +1,226 @@
+"""A site's own checks: what cannot be a check is refused in one line, and no verdict is lost or shared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.recorded import PytestOutcome, run_pytest, write_fleet
+
+from nodegate.demo.machine import Machine
+
+BODY = "    '''It holds.'''\n    verdicts.passed(subject='site', message='holds')\n"
+OWN = f"def test_mine(host, verdicts):\n{BODY}"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    """A site folder with two healthy nodes and a checks/ of its own."""
+    write_fleet(tmp_path, [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2)])
+    (tmp_path / "checks").mkdir()
+    return tmp_path
+
+
+def run(site: Path, text: str, *arguments: str) -> PytestOutcome:
+    (site / "checks" / "test_site.py").write_text(text)
+    return run_pytest(site, ["--inventory", "hosts.yaml", "-q", "--tb=short", *arguments])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (f"import nothing_here\n{OWN}", "No module named 'nothing_here'"),
+        ("def test_mine(:", "SyntaxError"),
+        (
+            f"class TestSite:\n    def test_mine(self, verdicts):\n    {BODY}".replace("\n    v", "\n        v"),
+            "a method",
+        ),
+        (f"import pytest\n@pytest.mark.parametrize('x', [1])\n{OWN}", "site.mine is marked parametrize"),
+        (f"import pytest\n@pytest.mark.xfail\n{OWN}", "site.mine is marked xfail - accept a deviation with --waivers"),
+        (f"import pytest\npytestmark = pytest.mark.tier('weekly')\n{OWN}", "site.mine has the mark tier('weekly')"),
+        (f"import pytest\npytestmark = pytest.mark.tier()\n{OWN}", "site.mine has the mark tier()"),
+        (f"async {OWN}", "site.mine is async"),
+        (f"def test_mine(host, verdicts):\n{BODY}    yield\n", "site.mine yields"),
+        (f"def test_mine(gpuss, verdicts):\n{BODY}", "no fact - did you mean gpus?"),
+    ],
+)
+def test_what_is_no_check_stops_before_any_node_is_measured(site: Path, text: str, words: str) -> None:
+    outcome = run(site, text)
+    assert outcome.exit_code == 2, outcome.stdout
+    assert words in outcome.stdout
+    assert "INTERNALERROR" not in outcome.stdout
+    assert not (site / "reports").exists()
+
+
+@pytest.mark.parametrize("text", [f"import nothing_here\n{OWN}", f"async {OWN}"])
+def test_under_n_it_stops_there_too_and_leaves_no_run(site: Path, text: str) -> None:
+    outcome = run(site, text, "-n", "2")
+    assert outcome.exit_code == 2, outcome.stdout
+    assert "Interrupted: a check file cannot be collected" in outcome.stdout
+    assert list((site / "reports").iterdir()) == []
+
+
+def test_two_files_with_one_check_do_not_share_its_verdict(site: Path) -> None:
+    (site / "other" / "checks").mkdir(parents=True)
+    (site / "other" / "checks" / "test_site.py").write_text(OWN)
+    outcome = run(site, OWN, "checks", "other/checks")
+    assert outcome.exit_code == 2
+    assert f"site.mine is in {site}/checks/test_site.py too - rename one of the files" in outcome.stdout
+
+
+def test_checks_of_one_name_in_two_files_keep_their_own_verdicts_under_n(site: Path) -> None:
+    """A file given by its path outside the rootdir has no id of its own in pytest."""
+    outcome = run(site, OWN.replace("test_mine", "test_link_width"), "-k", "link_width", "-n", "2")
+    assert outcome.exit_code == 0, outcome.stdout
+    assert {record.check for record in outcome.records} == {"pcie.link_width", "site.link_width"}
+    assert len(outcome.records) == 4
+
+
+def test_ids_are_those_of_the_contract_wherever_the_checks_lie(site: Path) -> None:
+    listed = run(site, OWN, "--collect-only", "-q", "-q", "-k", "mine or link_width").stdout
+    assert "checks/test_pcie.py: 2" in listed
+    assert "checks/test_site.py: 2" in listed
+
+
+def test_the_report_has_the_sentences_of_the_sites_checks_under_n(site: Path) -> None:
+    folder = run(site, OWN, "-k", "mine", "-n", "2").folder
+    checks = json.loads((folder / "report.json").read_text())["checks"]
+    assert [(check["check"], check["title"]) for check in checks] == [("site.mine", "It holds.")]
+
+
+def test_a_replaced_check_file_is_replaced_under_n(site: Path) -> None:
+    (site / "checks" / "test_pcie.py").write_text(OWN)
+    outcome = run(site, OWN, "-k", "mine or link_width", "-n", "2")
+    assert {record.check for record in outcome.records} == {"site.mine", "pcie.mine"}
+
+
+def test_ours_run_too_where_a_site_names_its_tests_otherwise(site: Path) -> None:
+    (site / "pytest.ini").write_text("[pytest]\npython_files = spec_*.py\npython_functions = spec_*\n")
+    outcome = run(site, OWN, "-k", "mine or link_width")
+    assert {record.check for record in outcome.records} == {"site.mine", "pcie.link_width"}
+
+
+@pytest.mark.parametrize("mark", ["skip(reason='later')", "skipif(True, reason='later')"])
+def test_a_check_that_is_marked_skip_leaves_a_skip(site: Path, mark: str) -> None:
+    outcome = run(site, f"import pytest\n@pytest.mark.{mark}\n{OWN}", "-k", "mine or link_width")
+    assert outcome.exit_code == 0, outcome.stdout
+    assert outcome.verdicts("site.mine") == {"gpu0001": "skip", "gpu0002": "skip"}
+    assert "later" in next(record.message for record in outcome.records if record.check == "site.mine")
+    assert "accepted                   2" in outcome.stdout
+
+
+@pytest.mark.parametrize(
+    "end", ["raise SystemExit(0)", "import pytest; pytest.skip('so')", "import pytest; pytest.exit('so')"]
+)
+def test_a_check_cannot_end_the_run_of_a_fleet(site: Path, end: str) -> None:
+    outcome = run(site, f"import sys, pytest\n{OWN}    {end}\n", "-k", "mine or link_width")
+    assert outcome.exit_code == 1
+    assert set(outcome.verdicts("site.mine").values()) == {"error"}
+    assert set(outcome.verdicts("pcie.link_width").values()) == {"pass"}
+
+
+def test_what_a_node_sends_cannot_steer_a_terminal_or_fill_it(site: Path) -> None:
+    machine = Machine.hgx_h100("gpu0001", 1)
+    machine.set_gpu(3, "name", "\x1b]0;owned\x07\x1b[2J\u202eGPU\n\n" + "x" * 100_000)
+    (site / "recordings" / "gpu0001" / "facts.json").write_text(json.dumps(machine.document()))
+    body = "    '''It holds.'''\n    for gpu in gpus.devices:\n"
+    found = (
+        "        verdicts.equal(subject=str(gpu.name), what='name', observed=gpu.name, expected='x', remedy='look')\n"
+    )
+    outcome = run(site, f"def test_mine(gpus, verdicts):\n{body}{found}", "-k", "mine and gpu0001", "-rA")
+    assert outcome.exit_code == 1
+    said = outcome.stdout
+    assert not {"\x1b", "\x07", "\u202e"} & set(said)
+    assert len(said) < 30_000
+    for finding in outcome.records[0].findings:
+        assert "\n" not in finding.message
+        assert len(finding.message) < 1100
+
+
+# A run that stops early accepts nobody
+
+
+@pytest.mark.parametrize(("more", "code"), [(["-x"], 1), (["--maxfail=1"], 1), (["-x", "-n", "2"], 2)])
+def test_a_node_is_not_accepted_by_half_of_its_checks(site: Path, more: list[str], code: int) -> None:
+    bad = OWN.replace("passed(", "found(__import__('nodegate').Verdict.FAIL, ")
+    (site / "checks" / "test_a.py").write_text(bad.replace("test_mine", "test_first"))
+    outcome = run(site, OWN, "checks", *more)
+    assert outcome.exit_code == code, outcome.stdout
+    report = json.loads((outcome.folder / "report.json").read_text())
+    assert not [node for node in report["nodes"] if node["verdict"].startswith("accepted")]
+    assert report["run"]["interrupted"] is True
+
+
+def test_a_worker_that_dies_leaves_its_node_incomplete(site: Path) -> None:
+    text = OWN + "    import os\n    if host.hostname == 'gpu0001': os._exit(1)\n"
+    outcome = run(site, text, "-k", "mine or link_width", "-n", "2", "--max-worker-restart=0")
+    assert outcome.exit_code in (1, 2), outcome.stdout
+    report = json.loads((outcome.folder / "report.json").read_text())
+    assert {node["node"]: node["verdict"] for node in report["nodes"]}["gpu0001"] == "incomplete"
+
+
+def test_n_without_any_check_leaves_no_run_behind(site: Path) -> None:
+    outcome = run(site, OWN, "-n", "2", "-k", "no_such_check")
+    assert outcome.exit_code == 5
+    assert list((site / "reports").iterdir()) == []
+
+
+def test_another_plugin_cannot_turn_a_rejected_node_into_success(site: Path) -> None:
+    (site / "conftest.py").write_text(
+        "import pytest\n\n@pytest.hookimpl(wrapper=True, tryfirst=True)\ndef pytest_runtest_makereport(item):\n"
+        "    report = yield\n    report.outcome = 'passed'\n    return report\n"
+    )
+    text = OWN.replace("passed(", "found(__import__('nodegate').Verdict.FAIL, ")
+    outcome = run(site, text, "-k", "mine")
+    assert "rejected" in outcome.stdout
+    assert outcome.exit_code == 1
+
+
+# Without nodes
+
+
+def test_checks_without_an_inventory_say_what_is_missing(site: Path) -> None:
+    (site / "checks" / "test_site.py").write_text(OWN)
+    outcome = run_pytest(site, ["checks"])
+    assert outcome.exit_code == 2
+    assert "checks of nodegate need nodes: say --inventory FILE" in outcome.stdout
+
+
+@pytest.mark.parametrize("option", ["--nodes=gpu1", "--run-dir=x"])
+def test_an_option_that_needs_nodes_is_not_passed_over(tmp_path: Path, option: str) -> None:
+    (tmp_path / "test_theirs.py").write_text("def test_it():\n    assert True\n")
+    outcome = run_pytest(tmp_path, [option])
+    assert outcome.exit_code == 4
+    assert "say --inventory FILE too" in outcome.stderr
+
+
+# Waivers
+
+
+def waivers(site: Path, check: str, node: str) -> str:
+    (site / "waivers.yaml").write_text(
+        f"- {{node: {node}, check: {check}, reason: on order, owner: dc-ops, expires: 2099-01-01}}\n"
+    )
+    return "--waivers=waivers.yaml"
+
+
+def test_a_waiver_for_an_unknown_check_is_refused(site: Path) -> None:
+    outcome = run(site, OWN, waivers(site, "pcie.link_widht", "gpu0001"))
+    assert outcome.exit_code == 4
+    assert "waivers.yaml:1: a waiver for the unknown check 'pcie.link_widht' - did you mean pcie.link_width" in (
+        outcome.stderr
+    )
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"], ["checks/test_site.py"]])
+def test_a_waiver_for_a_check_of_the_site_is_known(site: Path, more: list[str]) -> None:
+    outcome = run(site, OWN, waivers(site, "site.mine", "gpu0001"), "-k", "mine", *more)
+    assert outcome.exit_code == 0, outcome.stdout + outcome.stderr
+
+
+def test_a_waiver_for_no_node_of_the_run_is_noted(site: Path) -> None:
+    (site / "checks" / "test_site.py").write_text(OWN)
+    arguments = ["--inventory", "hosts.yaml", "-k", "mine", waivers(site, "site.mine", "gpu9")]
+    outcome = run_pytest(site, arguments)
+    assert "note: waivers.yaml:1: the waiver for gpu9 names no node of this run" in outcome.stdout

@@ -1,0 +1,119 @@
+"""What a run reads from and writes to: standard input, a terminal, a log, a pipe whose reader has gone."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.recorded import run_pytest, write_fleet
+
+from nodegate.demo.machine import Machine
+
+PYTEST = [sys.executable, "-m", "pytest", "--tb=no", "-q", "-k", "link_width"]
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    return write_fleet(tmp_path, [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2)])
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"], ["-s"]])
+def test_an_inventory_comes_from_standard_input(fleet: Path, more: list[str]) -> None:
+    command = [*PYTEST, "--inventory", "-", "--run-dir", "run", *more]
+    done = subprocess.run(
+        command, cwd=fleet.parent, input=fleet.read_text(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "accepted                   2  gpu[0001-0002]" in done.stdout
+
+
+@pytest.mark.parametrize(("stdin", "words"), [("<&-", "there is no standard input"), ("< /bin/true", "<stdin>")])
+def test_no_inventory_on_standard_input_is_one_message(fleet: Path, stdin: str, words: str) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f"exec {sys.executable} -m pytest --inventory - {stdin}"],
+        cwd=fleet.parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 4, done.stdout
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def on_a_terminal(folder: Path, *arguments: str) -> str:
+    """What a run writes to a terminal, as the terminal gets it."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(folder)
+        os.execve(sys.executable, [*PYTEST, *arguments], {**os.environ, "COLUMNS": "120", "PY_COLORS": "0"})  # noqa: S606
+    written = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:  # the child has closed it
+            break
+        if not part:
+            break
+        written += part
+    os.waitpid(child, 0)
+    os.close(terminal)
+    return written.decode()
+
+
+def shown(line: str) -> str:
+    """What is left of a line after its carriage returns and erasures."""
+    return line.rpartition("\r\x1b[K")[2]
+
+
+@pytest.fixture
+def slow(fleet: Path) -> Path:
+    """One node takes its time: it is asked over SSH and nobody answers."""
+    text = fleet.read_text().replace(
+        "    gpu0002:", "    gpu0002: {ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 1}"
+    )
+    fleet.write_text(text)
+    return fleet
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
+def test_the_live_line_is_gone_when_the_dots_come(slow: Path) -> None:
+    written = on_a_terminal(slow.parent, "--inventory", "hosts.yaml")
+    assert "facts: 1 of 2 nodes" in written
+    left = "\n".join(shown(line) for line in written.split("\n"))
+    assert "facts:" not in left
+    assert "\x1b" not in left
+    assert left.startswith(".E")
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
+def test_under_n_there_is_no_live_line_to_wipe_the_dots(slow: Path) -> None:
+    assert "facts:" not in on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-n", "2")
+
+
+@pytest.mark.parametrize("lines", [1, 9])
+def test_a_reader_that_goes_leaves_no_traceback_and_no_success(fleet: Path, lines: int) -> None:
+    script = f"set -o pipefail; {sys.executable} -m pytest --inventory hosts.yaml -v | head -{lines}"
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=fleet.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [["-p", "no:cacheprovider"], ["-s"], ["-q", "-q"], ["--junitxml=theirs.xml"]])
+def test_pytests_own_options_change_no_verdict(fleet: Path, more: list[str]) -> None:
+    outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "-k", "link_width", *more])
+    assert outcome.exit_code == 0, outcome.stdout
+    assert len(outcome.records) == 2
+
+
+def test_it_runs_without_pytests_terminal(fleet: Path) -> None:
+    outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "-p", "no:terminal"])
+    assert outcome.exit_code == 0, outcome.stderr
+    assert (outcome.folder / "report.html").exists()
