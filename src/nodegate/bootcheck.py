@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import Busy, CannotMeasure, UsageError
-from nodegate.evidence import Evidence
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import Context
 from nodegate.judge.run import judge
@@ -22,6 +21,7 @@ from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.report.text import visible
+from nodegate.run.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

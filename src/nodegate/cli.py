@@ -44,7 +44,7 @@ def _nobody_reads() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from nodegate.conditions import suite_version  # noqa: PLC0415
+    from nodegate.run.conditions import suite_version  # noqa: PLC0415
 
     parser = argparse.ArgumentParser(
         prog="nodegate",

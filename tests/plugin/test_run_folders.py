@@ -17,10 +17,10 @@ import pytest
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 from support.sshd import Fleet
 
-from nodegate.conditions import read_earlier
 from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
-from nodegate.evidence import RunFolder, parse_evidence
+from nodegate.run.conditions import read_earlier
+from nodegate.run.evidence import RunFolder, parse_evidence
 
 WIDTH = ["-q", "--tb=short", "-k", "link_width"]
 

@@ -10,10 +10,10 @@ from nodegate import suite
 from nodegate.bootcheck import Outcome, bootcheck
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
-from nodegate.evidence import Evidence
 from nodegate.judge.run import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.run.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

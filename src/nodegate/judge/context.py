@@ -11,13 +11,13 @@ from nodegate.probe.document import document_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.evidence import Evidence
     from nodegate.judge.baseline import Baseline, Baselines
     from nodegate.judge.fleet import Fleet
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
+    from nodegate.run.evidence import Evidence
 
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "verdicts")
 

@@ -17,8 +17,8 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.acceptance import Acceptance
-    from nodegate.evidence import RunFolder
+    from nodegate.run.acceptance import Acceptance
+    from nodegate.run.evidence import RunFolder
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED))

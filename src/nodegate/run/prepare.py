@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from nodegate import conditions
-from nodegate.acceptance import Acceptance
 from nodegate.errors import UsageError
-from nodegate.evidence import RunFolder
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.profile import Profile
 from nodegate.report.model import Source
+from nodegate.run import conditions
+from nodegate.run.acceptance import Acceptance
+from nodegate.run.evidence import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
     from typing import TextIO
 
-    from nodegate.conditions import Earlier
     from nodegate.node import Node
-    from nodegate.settings import Settings
+    from nodegate.run.conditions import Earlier
+    from nodegate.run.settings import Settings
     from nodegate.transport import Options
     from nodegate.transport.session import Session
 

@@ -8,7 +8,7 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from nodegate import suite
-from nodegate.pytest_run import WORKER_CHECKS, WORKER_FOLDER
+from nodegate.plugin.run import WORKER_CHECKS, WORKER_FOLDER
 from nodegate.report.model import CheckInfo
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
     from xdist.workermanage import WorkerController
 
-    from nodegate.pytest_run import PytestRun
+    from nodegate.plugin.run import PytestRun
 
 
 def node_of(item_id: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, UsageError
-from nodegate.evidence import FACTS, Evidence, RunFolder, parse_evidence
+from nodegate.run.evidence import FACTS, Evidence, RunFolder, parse_evidence
 from nodegate.transport.replay import ReplaySession
 from nodegate.transport.session import Busy as Held
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nodegate.node import Node
-    from nodegate.progress import Progress
+    from nodegate.run.progress import Progress
     from nodegate.transport.session import Session
 
     Connect = Callable[[Node], Session]

@@ -10,14 +10,14 @@ import pytest
 
 from nodegate import suite
 from nodegate.errors import UsageError
-from nodegate.items import CheckItem
 from nodegate.judge.context import argument_names
 from nodegate.paths import CHECKS, suite_folder
+from nodegate.plugin.items import CheckItem
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.acceptance import Acceptance
+    from nodegate.run.acceptance import Acceptance
 
 
 class CheckCollection:

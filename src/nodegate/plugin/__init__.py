@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import options
 from nodegate.errors import UsageError
 from nodegate.paths import CHECKS
+from nodegate.plugin import options
 
 if TYPE_CHECKING:
-    from nodegate.pytest_run import PytestRun
+    from nodegate.plugin.run import PytestRun
 
 RUN: pytest.StashKey[PytestRun] = pytest.StashKey()
 
@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = options.settings(config)
     if not settings.active or config.option.help:
         return
-    from nodegate.pytest_run import PytestRun  # noqa: PLC0415 - pytest of other projects does not pay for us
+    from nodegate.plugin.run import PytestRun  # noqa: PLC0415 - pytest of other projects does not pay for us
 
     try:
         run = PytestRun(config, settings)
@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[RUN] = run
     config.pluginmanager.register(run, "nodegate.run")
     if config.pluginmanager.hasplugin("xdist"):
-        from nodegate.pytest_xdist import XdistRun  # noqa: PLC0415
+        from nodegate.plugin.distribution import XdistRun  # noqa: PLC0415
 
         config.pluginmanager.register(XdistRun(run, config), "nodegate.xdist")
 

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from nodegate import conditions, summary
-from nodegate.campaign import Campaign, Plan
 from nodegate.errors import UsageError
-from nodegate.evidence import RunFolder
-from nodegate.items import ACCEPTANCE, CheckItem
 from nodegate.judge.verdict import NodeVerdict
-from nodegate.prepare import attach, prepare
+from nodegate.plugin.collection import CheckCollection
+from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
-from nodegate.progress import Progress
-from nodegate.pytest_checks import CheckCollection
 from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Run, Source
-from nodegate.results import Results
+from nodegate.run import conditions, summary
+from nodegate.run.campaign import Campaign, Plan
+from nodegate.run.evidence import RunFolder
+from nodegate.run.prepare import attach, prepare
+from nodegate.run.progress import Progress
+from nodegate.run.results import Results
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from nodegate.settings import Settings
+    from nodegate.run.settings import Settings
 
 MOST_NOTES = 10
 WORKER_FOLDER = "nodegate_run_dir"

@@ -20,9 +20,9 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.evidence import RunFolder
     from nodegate.report.model import Run
-    from nodegate.settings import Settings
+    from nodegate.run.evidence import RunFolder
+    from nodegate.run.settings import Settings
 
 SCHEMA = "nodegate.run/1"
 RUN_FILE = "run.json"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from nodegate.profile import Profile
-from nodegate.settings import Settings
+from nodegate.run.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

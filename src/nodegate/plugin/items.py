@@ -13,7 +13,7 @@ from nodegate.judge.verdicts import Verdicts
 from nodegate.report.jsonl import to_json
 
 if TYPE_CHECKING:
-    from nodegate.acceptance import Acceptance
+    from nodegate.run.acceptance import Acceptance
     from nodegate.suite import Check
 
 ACCEPTANCE: pytest.StashKey[Acceptance] = pytest.StashKey()

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotJudged, Unreachable
-from nodegate.evidence import Evidence, RunFolder
 from nodegate.judge.busy import busy_reason
 from nodegate.judge.context import Context
 from nodegate.judge.fleet import Fleet, characteristics
@@ -16,6 +15,7 @@ from nodegate.judge.run import judge, record_of, refusal
 from nodegate.judge.serials import serials
 from nodegate.judge.verdicts import Verdicts
 from nodegate.profile import Profile
+from nodegate.run.evidence import Evidence, RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
