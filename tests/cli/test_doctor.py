@@ -14,6 +14,8 @@ from support.sshd import Fleet
 from nodegate import doctor
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.doctor import Complaint
+from nodegate.node import Node
+from nodegate.transport import Options
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +81,33 @@ def test_equal_complaints_are_folded_and_stops_come_first() -> None:
         "stop: a3: refused: no sshd - start it",
         "note: a[1-2]: lacks x - install x",
     ]
+
+
+def test_a_name_that_is_part_of_a_word_changes_no_word() -> None:
+    complaint = Complaint("a", "has a bad cable", "change it", blocks=False)
+    assert list(doctor.lines([object()], [complaint]))[1] == "note: a: has a bad cable - change it"  # type: ignore[list-item]
+
+
+def test_what_a_node_says_cannot_steer_the_terminal() -> None:
+    complaint = Complaint("a1", "dropped: \x1b[2Jbanner", "look", blocks=True)
+    assert "\x1b" not in "".join(doctor.lines([object()], [complaint]))  # type: ignore[list-item]
+
+
+def test_a_fault_of_ours_on_one_node_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ask(node: Node, options: Options) -> object:
+        raise RuntimeError(f"a bug on {node.name}")
+
+    monkeypatch.setattr(doctor, "_ask", ask)
+    complaints = doctor.examine([Node("a1"), Node("a2")], Options())
+    assert [complaint.what for complaint in complaints] == [
+        "nodegate itself failed (RuntimeError: a bug on a1)",
+        "nodegate itself failed (RuntimeError: a bug on a2)",
+    ]
+    assert all(complaint.blocks for complaint in complaints)
+
+
+def test_what_is_odd_about_the_inventory_is_noted(tmp_path: Path) -> None:
+    (tmp_path / "hosts.ini").write_text("a1 ansible_host=127.0.0.1 ansible_port=1\n[a1]\na2 ansible_host=127.0.0.2\n")
+    done = run("--inventory", str(tmp_path / "hosts.ini"))
+    assert done.stdout.startswith("note: ")
+    assert "a1 is a host and a group" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -270,15 +271,15 @@ def test_a_full_disk_ends_the_run_with_one_message(fleet: Path, small_disk: Path
     assert "Traceback" not in outcome.stdout + outcome.stderr
 
 
-def test_a_folder_that_vanishes_in_mid_run_passes_nobody(fleet: Path) -> None:
+def test_a_folder_that_vanishes_in_mid_run_ends_it(fleet: Path) -> None:
     checks = fleet.parent / "checks"
     checks.mkdir()
     body = "import shutil\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
     body += "    shutil.rmtree('gone', ignore_errors=True)\n"
     (checks / "test_site.py").write_text(body + "    verdicts.passed(subject='site', message='holds')\n")
     outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "gone", "-q"], timeout_s=60)
-    assert outcome.exit_code == 1, outcome.stdout
-    assert "this node was not measured before the run ended" in outcome.stdout
+    assert outcome.exit_code == 3, outcome.stdout
+    assert "ERROR: gone: the reports cannot be written: the run folder has gone" in outcome.stdout
     assert "accepted" not in outcome.stdout
     assert "Traceback" not in outcome.stdout + outcome.stderr
 
@@ -352,6 +353,21 @@ def test_ctrl_c_while_nodes_are_measured_ends_soon_and_accepts_nobody(
     assert report["run"]["interrupted"] is True
     assert not [node for node in report["nodes"] if node["verdict"].startswith("accepted")]
     assert "go on with: pytest --resume run" in said
+    wait_for(lambda: not machines.descendants())
+
+
+def test_a_second_ctrl_c_ends_the_wait_for_the_nodes_and_keeps_the_report(machines: Fleet, tmp_path: Path) -> None:
+    running = start(machines, tmp_path)
+    slow = machines.home / "slow-python"
+    slow.write_text("#!/bin/sh\ntrap '' TERM INT HUP\nsleep 300\n")
+    wait_for(evidence(tmp_path / "run", "node1").exists)
+    running.send_signal(signal.SIGINT)
+    time.sleep(1.5)
+    with contextlib.suppress(ProcessLookupError):
+        running.send_signal(signal.SIGINT)
+    said = running.communicate(timeout=30)[0]
+    assert running.returncode == 2, said
+    assert (tmp_path / "run" / "report.html").exists()
     wait_for(lambda: not machines.descendants())
 
 

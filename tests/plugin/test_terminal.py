@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pty
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,13 +74,13 @@ def shown(line: str) -> str:
 
 
 @pytest.fixture
-def slow(fleet: Path) -> Path:
-    """One node takes its time: it is asked over SSH and nobody answers."""
-    text = fleet.read_text().replace(
-        "    gpu0002:", "    gpu0002: {ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: 1}"
-    )
-    fleet.write_text(text)
-    return fleet
+def slow(fleet: Path) -> Iterator[Path]:
+    """One node takes its time: it is asked over SSH, the connection stands, and nobody answers for two seconds."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        told = f"{{ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: {port}, ansible_ssh_timeout: 2}}"
+        fleet.write_text(fleet.read_text().replace("    gpu0002:", f"    gpu0002: {told}"))
+        yield fleet
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -189,7 +190,8 @@ class PytestRun:
             ]
             return
         if self._campaign:
-            self._campaign.cancel()
+            with contextlib.suppress(KeyboardInterrupt):  # a second one: what runs on a node ends when we are gone
+                self._campaign.cancel()
             self._trouble = self._trouble or self._campaign.trouble
         if self.results is None:
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -97,9 +96,12 @@ class Campaign:
         self._cancelled.set()
         with self._guard:
             left_open = list(self._sessions)
-        if left_open:  # all at once: a node that does not answer takes seconds to give up
-            with ThreadPoolExecutor(min(len(left_open), NODES_AT_ONCE)) as threads:
-                list(threads.map(lambda session: session.close(), left_open))
+        # All at once, for a node that does not answer takes seconds to give up; and a second Ctrl-C ends the wait.
+        closing = [threading.Thread(target=session.close, name="close", daemon=True) for session in left_open]
+        for thread in closing:
+            thread.start()
+        for thread in closing:
+            thread.join()
         self._finish()
 
     def _finish(self) -> None:

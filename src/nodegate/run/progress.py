@@ -47,9 +47,7 @@ class Progress:
             self._thread.join(timeout=2)
         if self._live:
             self._write("\r\x1b[K")
-        if self._stream:
-            with contextlib.suppress(OSError):
-                self._stream.close()
+        self._close()
 
     def line(self) -> str:
         """Where the stage stands: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""
@@ -77,4 +75,10 @@ class Progress:
                 self._stream.write(text)
                 self._stream.flush()
             except (OSError, ValueError):  # the reader has gone: the run matters more than its progress
-                self._stream = None
+                self._close()
+
+    def _close(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream:
+            with contextlib.suppress(OSError):
+                stream.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -32,7 +33,7 @@ class Results:
         self.folder, self.run = folder, run
         self.records: list[Record] = []
         self.report: Report | None = None
-        file = folder.path / "results.jsonl"
+        self._path = file = folder.path / "results.jsonl"
         try:
             file.unlink(missing_ok=True)  # a resumed run judges everything again: its evidence is what it goes on with
             self._file = ResultsFile(file)
@@ -60,6 +61,8 @@ class Results:
             OSError: they cannot be written.
         """
         self._file.close()
+        if not self._path.exists():
+            raise FileNotFoundError(errno.ENOENT, "the run folder has gone", str(self.folder.path))
         missing = sum(map(len, acceptance.asked.values())) - len(self.records)
         self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted or missing > 0)
         self.report = build(self.run, acceptance, self.records, checks)
