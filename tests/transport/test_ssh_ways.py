@@ -113,7 +113,7 @@ def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> 
 
 
 def gone(fleet: Fleet) -> bool:
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while fleet.descendants() and time.monotonic() < end:
         time.sleep(0.05)
     return not fleet.descendants()
