@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.paths import suite_folder
+from nodegate.paths import CHECKS, suite_folder
 from nodegate.profile import TIERS
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def load(folder: Path) -> tuple[Check, ...]:
 @cache
 def checks() -> tuple[Check, ...]:
     """The checks of this installation."""
-    return load(suite_folder("checks"))
+    return load(suite_folder(CHECKS))
 
 
 def check(wanted: str) -> Check:

@@ -10,7 +10,7 @@ from nodegate.errors import NotJudged, UsageError
 from nodegate.judge import baseline_file, expected
 from nodegate.judge.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
 from nodegate.judge.platform import Platform, detect, look
-from nodegate.paths import suite_folder
+from nodegate.paths import BASELINES, CHECKS, suite_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -87,7 +87,7 @@ class Baselines:
         Raises:
             UsageError: a file cannot be read or is not as docs/baselines.md says, with file and line.
         """
-        folder = suite_folder("baselines")
+        folder = suite_folder(BASELINES)
         own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]
         known = keys_in_checks().union(*(file.limits for file in own))
         return Baselines.of([*own, *(baseline_file.read(path) for path in extra)], known=known)
@@ -147,7 +147,7 @@ class Baselines:
 
 def keys_in_checks() -> frozenset[str]:
     """The dotted names that the checks of this installation hold as text: the limit keys among them."""
-    texts = (path.read_text("utf-8", "replace") for path in suite_folder("checks").glob("test_*.py"))
+    texts = (path.read_text("utf-8", "replace") for path in suite_folder(CHECKS).glob("test_*.py"))
     return frozenset(key for text in texts for key in _KEY_IN_A_CHECK.findall(text))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from nodegate.errors import UsageError
 from nodegate.judge.context import argument_names
 from nodegate.paths import CHECKS, suite_folder
 from nodegate.plugin.items import CheckItem
+from nodegate.strict_yaml import did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,8 +73,7 @@ class CheckCollection:
     def _refuse_unknown_facts(self, check: suite.Check, file: Path) -> None:
         unknown = [name for name in check.asks_for if name not in argument_names()]
         if unknown:
-            near = difflib.get_close_matches(unknown[0], argument_names(), 1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(argument_names()))}"
+            hint = did_you_mean(unknown[0], argument_names())
             said = f"{file}: {check.id} asks for {unknown[0]!r}, which is no fact - {hint}"
             raise pytest.Collector.CollectError(said)
 

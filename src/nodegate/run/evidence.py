@@ -6,12 +6,12 @@ import contextlib
 import fcntl
 import json
 import os
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.atomic import replacing
 from nodegate.bounded import read_bounded
 from nodegate.errors import Busy, CannotMeasure, Unreachable, UsageError
 
@@ -220,7 +220,8 @@ class RunFolder:
     def _write(self, file: Path, text: str) -> None:
         try:
             file.parent.mkdir(exist_ok=True)
-            write_whole(file, text)
+            with replacing(file) as stream:
+                stream.write(text)
         except OSError as broken:
             hint = "make room or mend the folder, then go on with --resume"
             raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=hint) from broken
@@ -274,19 +275,6 @@ def _number(value: object) -> float:
     """The number of seconds; 0 for what is none, as where nobody knows."""
     known = isinstance(value, (int, float)) and abs(value) < LONGEST_S  # not for nan
     return float(value) if known else 0.0  # type: ignore[arg-type]
-
-
-def write_whole(file: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never a part."""
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as stream:
-            stream.write(text)
-        Path(name).chmod(0o644)
-        os.replace(name, file)  # noqa: PTH105 - the atomic call, named as such
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 def _new(path: Path) -> Path:
