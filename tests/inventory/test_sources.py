@@ -112,7 +112,7 @@ def test_every_file_that_was_read_is_named_with_its_digest(read: Read) -> None:
     text, more = "[gpu]\ngpu1\n", "nodegate_gpus: 8\n"
     found = read(text, files={"group_vars/gpu.yml": more})
     assert found.nodes[0].expected == {"gpus": 8}
-    assert [(source.file, source.sha256) for source in found.sources] == [
+    assert [(source.path, source.sha256) for source in found.sources] == [
         ("hosts", hashlib.sha256(text.encode()).hexdigest()),
         ("group_vars/gpu.yml", hashlib.sha256(more.encode()).hexdigest()),
     ]

@@ -93,7 +93,7 @@ class TestSitesOwnFiles:
         file = tmp_path / "site.yaml"
         file.write_text('platform: "*"\nlimits:\n  host.shm_min_gib: {value: 1, unit: GiB, source: ours}\n')
         read = Baselines.read([file])
-        assert read.sources[-1].file == str(file)
+        assert read.sources[-1].path == str(file)
         assert len(read.sources[-1].sha256) == 64
         assert read.common["host.shm_min_gib"].value == 1
 

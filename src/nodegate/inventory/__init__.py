@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from nodegate.inventory.inventory import Inventory, read
-from nodegate.inventory.sources import Source
+from nodegate.source import Source
 
 __all__ = ["Inventory", "Source", "read"]

@@ -12,11 +12,12 @@ from nodegate.inventory import patterns
 from nodegate.inventory.connection import connection, passwords_left_out
 from nodegate.inventory.expected import expected
 from nodegate.inventory.names import colliding
-from nodegate.inventory.sources import Source, SourceReader
+from nodegate.inventory.sources import SourceReader
 from nodegate.inventory.tree import ALL, UNGROUPED, Tree
 from nodegate.inventory.var_files import VarFiles
 from nodegate.inventory.variables import Merger
 from nodegate.node import Node
+from nodegate.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

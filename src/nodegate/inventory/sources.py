@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -14,6 +13,7 @@ from nodegate.errors import UsageError
 from nodegate.inventory import ansible_ini, ansible_yaml, listing, plain_list, ranges
 from nodegate.inventory.connection import LOCAL_NAMES
 from nodegate.inventory.var_files import VAULT_HEADER
+from nodegate.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,14 +29,6 @@ IGNORED_ENDINGS = (  # as in Ansible: what lies beside inventories and is none
 _MAX_DEPTH = 8
 _YAML_START = re.compile(r"---|%YAML|\{|- |-$|[\"']?[\w.@+-]+[\"']?\s*:(?:\s|$)")
 _ASSIGNMENT = re.compile(r"\S\s+[A-Za-z_]\w*=|^[A-Za-z_]\w*\s*=", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file that the inventory came from, as messages call it, and the SHA-256 of its text."""
-
-    file: str
-    sha256: str
 
 
 class SourceReader:

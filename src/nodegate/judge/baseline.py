@@ -11,6 +11,7 @@ from nodegate.judge import baseline_file, expected
 from nodegate.judge.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
 from nodegate.judge.platform import Platform, detect, look
 from nodegate.paths import BASELINES, CHECKS, suite_folder
+from nodegate.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,14 +23,6 @@ if TYPE_CHECKING:
     from nodegate.probe.pci import Pci
 
 _KEY_IN_A_CHECK = re.compile(r"""["']([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+)["']""")
-
-
-@dataclass(frozen=True)
-class Source:
-    """A baseline file of this run; the hash goes into the run's conditions."""
-
-    file: str
-    sha256: str
 
 
 @dataclass(frozen=True)

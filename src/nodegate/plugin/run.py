@@ -18,7 +18,7 @@ from nodegate.plugin.collection import CheckCollection
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
 from nodegate.report.jsonl import from_json
-from nodegate.report.model import CheckInfo, Run, Source
+from nodegate.report.model import CheckInfo, Run
 from nodegate.run import conditions, summary
 from nodegate.run.campaign import Campaign, Plan
 from nodegate.run.evidence import RunFolder
@@ -123,7 +123,7 @@ class PytestRun:
             suite_version=conditions.suite_version(),
             command=conditions.command_line(self._config.invocation_params.args),
             inventory=self.prepared.inventory,
-            baselines=tuple(Source(each.file, each.sha256) for each in self.acceptance.baselines.sources),
+            baselines=self.acceptance.baselines.sources,
             selection=", ".join(f"{name} {value}" for name, value in asked if value),
             versions=conditions.versions(),
             host=socket.gethostname(),

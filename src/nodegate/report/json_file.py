@@ -15,8 +15,9 @@ from nodegate.report.stats import measurements
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nodegate.report.model import NodeReport, Report, Run, Source
+    from nodegate.report.model import NodeReport, Report, Run
     from nodegate.report.stats import Measurement
+    from nodegate.source import Source
 
 SCHEMA = "nodegate.report/1"
 

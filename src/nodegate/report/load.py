@@ -9,7 +9,8 @@ from nodegate.errors import UsageError
 from nodegate.judge.verdict import NodeVerdict
 from nodegate.report.json_file import SCHEMA
 from nodegate.report.jsonl import from_json
-from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run, Source
+from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
+from nodegate.source import Source
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,14 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.judge.verdict import Record
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file that the verdicts rest on (an inventory, a baseline), with the sha256 of its bytes."""
-
-    path: str
-    sha256: str
+    from nodegate.source import Source
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.judge.verdict import Finding, Record
-    from nodegate.report.model import Drift, NodeReport, Report, Run, Source
+    from nodegate.report.model import Drift, NodeReport, Report, Run
+    from nodegate.source import Source
 
 GONE = "[redacted]"
 

@@ -12,7 +12,6 @@ from nodegate.inventory.hostlist import fold
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.profile import Profile
-from nodegate.report.model import Source
 from nodegate.run import conditions
 from nodegate.run.acceptance import Acceptance
 from nodegate.run.evidence import RunFolder
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
     from nodegate.run.settings import Settings
+    from nodegate.source import Source
     from nodegate.transport import Options
     from nodegate.transport.session import Session
 
@@ -128,7 +128,7 @@ def _nodes(
     if settings.replay:
         nodes = [_replayed(node, settings.replay) for node in nodes]
     notes = [*read.notes, *(_differences(earlier, nodes) if earlier else ())]
-    return nodes, tuple(Source(source.file, source.sha256) for source in read.sources), tuple(notes)
+    return nodes, tuple(read.sources), tuple(notes)
 
 
 def _differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:

@@ -1,0 +1,13 @@
+"""A file that the verdicts of a run rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Source:
+    """An inventory or baseline file, as messages call it, with the SHA-256 of its text."""
+
+    path: str
+    sha256: str
