@@ -48,6 +48,10 @@ class Baseline:
         entry = self.entries.get(key)
         return entry.limit if entry else None
 
+    def entry(self, key: str) -> Entry | None:
+        """The entry behind a limit, with its peak and parameters; None where there is none."""
+        return self.entries.get(key)
+
     def limit(self, key: str) -> Limit:
         """The limit.
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 EVERYWHERE = "*"
 SWITCHES = frozenset({"gpu.ecc", "gpu.gsp", "gpu.mig"})  # "on" or "off": YAML reads the bare words as true and false
 DIRECTIONS = ("at least", "at most", "equal")
-UNITS_BY_SUFFIX = {
+UNITS_BY_SUFFIX = {  # the first that fits: _gb_per_s stands before _s
+    "_gb_per_s": ("GB/s",),
+    "_tflops": ("TFLOPS",),
+    "_us": ("µs",),
     "_mhz": ("MHz",),
     "_w": ("W",),
     "_c": ("°C",),
@@ -36,7 +39,7 @@ UNITS_BY_SUFFIX = {
 }
 _FILE_WORDS = ("platform", "title", "match", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
-_ENTRY_WORDS = ("value", "unit", "source", "direction", "tolerance", "floor", "parameters", "note")
+_ENTRY_WORDS = ("value", "unit", "source", "direction", "tolerance", "floor", "peak", "parameters", "note")
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 _PLATFORM = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
@@ -47,7 +50,8 @@ class Entry:
     """One limit as a baseline file gives it. `file` and `line` say where.
 
     `tolerance` is relative to the value (0.05 = 5 %) and needs a `direction`; `floor` is the value that an "at least"
-    limit never goes below, whatever the tolerance. `parameters` say what a measured value was measured with.
+    limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
+    `parameters` say what a measured value was measured with.
     """
 
     key: str
@@ -57,6 +61,7 @@ class Entry:
     direction: str = ""
     tolerance: float = 0.0
     floor: float | None = None
+    peak: float | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     note: str = ""
     file: str = ""
@@ -214,6 +219,7 @@ class _Reader:
             direction=self._direction(found, path),
             tolerance=self.number(found, "tolerance", path) if "tolerance" in found else 0.0,
             floor=self.number(found, "floor", path) if "floor" in found else None,
+            peak=self.number(found, "peak", path) if "peak" in found else None,
             parameters=parameters,
             note=self.text(found, "note", path) if "note" in found else "",
             file=self.loaded.name,
@@ -259,3 +265,5 @@ class _Reader:
             raise self.wrong((*path, "tolerance"), "a tolerance is a part of one: 0.05 for 5 %")
         if entry.floor is not None and not (numeric and entry.direction == "at least"):
             raise self.wrong((*path, "floor"), f"{entry.key}: a floor needs a number and direction: at least")
+        if entry.peak is not None and not (numeric and entry.peak >= entry.value):  # type: ignore[operator]
+            raise self.wrong((*path, "peak"), f"{entry.key}: the peak is what nothing can exceed, this value either")

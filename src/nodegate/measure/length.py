@@ -1,0 +1,64 @@
+"""How long each measurement may take, by profile; `--burn` sets the burn itself."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from nodegate.errors import UsageError
+from nodegate.profile import Profile
+
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)?")
+_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+SHORTEST_BURN_S = 1.0
+LONGEST_BURN_S = 14 * 86400.0
+
+
+@dataclass(frozen=True)
+class Length:
+    """Seconds for the parts of a run under load.
+
+    `burn_s` is the load itself, without start and end. `copies_s` is for all memory copies of a GPU together, `link_s`
+    for one direction of one NIC pair, `collective_s` the limit of one NCCL launch inside a node (a hang ends there),
+    `group_s` the same for a launch over nodes. `rounds` are the rounds of NIC pairs; None: every pair of nodes.
+    """
+
+    burn_s: float
+    copies_s: float
+    link_s: float
+    collective_s: float
+    group_s: float
+    rounds: int | None = 3
+
+
+OF_PROFILE = {
+    Profile.DELIVERY: Length(burn_s=600.0, copies_s=30.0, link_s=5.0, collective_s=180.0, group_s=300.0),
+    Profile.NIGHTLY: Length(burn_s=60.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=120.0),
+    Profile.BOOTCHECK: Length(burn_s=15.0, copies_s=5.0, link_s=2.0, collective_s=20.0, group_s=60.0, rounds=1),
+    Profile.TROUBLESHOOT: Length(burn_s=45.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=90.0),
+}
+
+
+def length(profile: Profile, *, burn: str = "", all_pairs: bool = False) -> Length:
+    """The length of a run.
+
+    Raises:
+        UsageError: `burn` is no time.
+    """
+    chosen = OF_PROFILE[profile]
+    if burn:
+        chosen = replace(chosen, burn_s=seconds(burn))
+    return replace(chosen, rounds=None) if all_pairs else chosen
+
+
+def seconds(text: str) -> float:
+    """The seconds of "90", "90s", "10m", "24h" or "2d".
+
+    Raises:
+        UsageError: it is none of these, or nothing that anybody would burn.
+    """
+    match = _TIME.fullmatch(text.strip())
+    found = float(match[1]) * _SECONDS[match[2]] if match else 0.0
+    if not SHORTEST_BURN_S <= found <= LONGEST_BURN_S:
+        raise UsageError(f"--burn {text}: not a time from 1 s to 14 days", hint="write 90s, 10m or 24h")
+    return found

@@ -1,0 +1,126 @@
+"""What a measurement is: how it is run over the fleet, and what its evidence says of one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.ran import Ran, from_json, not_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nodegate.facts import NodeFacts
+    from nodegate.measure.length import Length
+    from nodegate.measure.metric import Metric
+    from nodegate.measure.toolbox import Toolbox
+    from nodegate.node import Node
+    from nodegate.transport.session import Session
+
+T = TypeVar("T")
+Stage = Literal["gpu", "node", "links", "fabric"]
+STAGES: tuple[Stage, ...] = ("gpu", "node", "links", "fabric")  # in this order, with a barrier between them
+
+
+@dataclass(frozen=True)
+class Site:
+    """A node as a measurement finds it: its open session, what the probe saw, and where its tools are."""
+
+    node: Node
+    session: Session
+    facts: NodeFacts
+    tools: Toolbox
+    length: Length
+
+
+class Crew(Protocol):
+    """The threads of a run, and its end."""
+
+    def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
+        """Do all jobs at the same time; comes back when the last has ended. A job's failure is its own.
+
+        Args:
+            jobs: what to do, by a name that is used in messages (a node, or "gpu01 mlx5_0 - gpu02 mlx5_0").
+        """
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was ended (Ctrl-C): then nothing new is started."""
+        ...
+
+
+class Measured(Protocol):
+    """What the evidence of a measurement says of one node. Each measurement has its own type with more in it."""
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Every number that can be compared with a baseline, the fleet and the past."""
+        ...
+
+
+Runs = dict[str, tuple[Ran, ...]]  # by node; every node that took part has an entry
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measurement under load. Its name is the argument by which checks ask for it, and its evidence file's.
+
+    `applies` says why it does not apply to a node ("no RDMA adapters"), empty when it does: no `error`, a `skip`.
+    `rests_on` are the ids of checks that must not have failed on a node, which else would spoil this measurement for it
+    and its neighbours. `measure` runs it over all the sites at once. `again` measures suspects once more, with the help
+    of the other sites where it needs partners. `parse` reads what the attempts left on one node, in their order.
+    """
+
+    name: str
+    stage: Stage
+    applies: Callable[[NodeFacts], str]
+    rests_on: tuple[str, ...]
+    measure: Callable[[Sequence[Site], Crew], Runs]
+    again: Callable[[Sequence[Site], Crew, frozenset[str]], Runs]
+    parse: Callable[[Sequence[Sequence[Ran]]], Measured]
+
+    def of_document(self, document: Mapping[str, object]) -> Measured:
+        """What a node's evidence says.
+
+        Raises:
+            CannotMeasure: it says nothing that can be judged.
+        """
+        attempts = document.get("attempts")
+        if not isinstance(attempts, list) or not all(isinstance(each, list) for each in attempts):
+            raise CannotMeasure(f"the evidence of {self.name} is not in its form", next_step="measure this node again")
+        return self.parse([[from_json(ran) for ran in attempt] for attempt in attempts])
+
+
+def document(name: str, attempts: Sequence[Sequence[Ran]]) -> dict[str, object]:
+    """The document of a measurement for its evidence file: each attempt's programs as they came."""
+    return {
+        "schema": "nodegate.measured/1",
+        "measurement": name,
+        "attempts": [[ran.to_json() for ran in attempt] for attempt in attempts],
+    }
+
+
+def on_each_node(run: Callable[[Site], Sequence[Ran]]) -> Callable[[Sequence[Site], Crew], Runs]:
+    """`measure` of a measurement that needs no other node."""
+
+    def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+        done = crew.at_once({site.node.name: _of(run, site) for site in sites})
+        return {
+            name: (not_run("", result),) if isinstance(result, CannotMeasure) else tuple(result)
+            for name, result in done.items()
+        }
+
+    return measure
+
+
+def suspects_alone(
+    measure: Callable[[Sequence[Site], Crew], Runs],
+) -> Callable[[Sequence[Site], Crew, frozenset[str]], Runs]:
+    """`again` of a measurement that needs no other node: the same, on the suspects."""
+    return lambda sites, crew, suspects: measure([site for site in sites if site.node.name in suspects], crew)
+
+
+def _of(run: Callable[[Site], Sequence[Ran]], site: Site) -> Callable[[], Sequence[Ran]]:
+    return lambda: run(site)

@@ -1,0 +1,45 @@
+"""A number that a node gave under load, with its unit and what it was measured with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One quantity of one device, once for each attempt.
+
+    `name` is the limit key that it is held to, such as "nccl.all_reduce_gb_per_s"; `unit` the one of that key: TFLOPS,
+    GB/s (1e9 bytes: memory, NVLink, NCCL), Gb/s (1e9 bits: wires), µs, MHz, W, °C. `values` has one value an attempt,
+    in their order: the first measurement, then those of a suspect that was measured again; never empty.
+    `conditions` are what must be equal for two values to be compared: tool, version, message size in bytes, algorithm,
+    number of GPUs, NCCL, CUDA, driver. `device` is the part of the node, the same word on every node ("GPU 3",
+    "mlx5_0"), so that slot is compared with slot; empty: the node as a whole.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    unit: str
+    device: str = ""
+    better: Literal["higher", "lower"] = "higher"
+    conditions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def best(self) -> float:
+        """The best of all attempts: what is judged. A slow device is slow every time, a disturbed run is not."""
+        return max(self.values) if self.better == "higher" else min(self.values)
+
+    @property
+    def middle(self) -> float:
+        """The median of all attempts."""
+        return median(self.values)
+
+    @property
+    def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
+        """What two metrics must share to be comparable at all: the name and every condition."""
+        return self.name, tuple(sorted(self.conditions.items()))

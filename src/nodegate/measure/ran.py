@@ -1,0 +1,149 @@
+"""One program that ran on a node for a measurement, kept as it came: what parsers read and people dispute."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.transport.session import Output, Session
+
+MAX_KEPT = 96 << 10  # characters of each stream; of a longer one the first two thirds and the end
+_LEFT_OUT = "\n[... {count} characters left out by nodegate ...]\n"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a program left behind, or why it did not run (`cannot`; then there is no output).
+
+    `what` says which part of the measurement it is ("all_reduce", "all_reduce ring", "ib_write_bw"); `labels` whom it
+    was for ("device": "mlx5_0", "peer": "gpu07", "peer_device": "mlx5_0", "role": "client", "round": "2").
+    `exit_code` is None when it was ended by us. Times are seconds, by the controller's clock.
+    """
+
+    what: str
+    argv: tuple[str, ...] = ()
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    timed_out: bool = False
+    truncated: bool = False
+    stuck: tuple[str, ...] = ()
+    started_epoch_s: float = 0.0
+    duration_s: float = 0.0
+    labels: Mapping[str, str] = field(default_factory=dict)
+    cannot: str = ""
+    next_step: str = ""
+
+    def to_json(self) -> dict[str, object]:
+        """The form in which evidence holds it; what is empty is left out."""
+        whole = {
+            "what": self.what,
+            "argv": list(self.argv),
+            "stdout": self.stdout,
+            "stderr": self.stderr,
+            "exit_code": self.exit_code,
+            "timed_out": self.timed_out,
+            "truncated": self.truncated,
+            "stuck": list(self.stuck),
+            "started_epoch_s": round(self.started_epoch_s, 3),
+            "duration_s": round(self.duration_s, 3),
+            "labels": dict(self.labels),
+            "cannot": self.cannot,
+            "next_step": self.next_step,
+        }
+        return {name: value for name, value in whole.items() if value not in ("", [], {}, False, None)}
+
+
+def run(
+    session: Session,
+    what: str,
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    stdin: bytes = b"",
+    as_root: bool = False,
+    labels: Mapping[str, str] | None = None,
+) -> Ran:
+    """Run a program on a node and keep what it left.
+
+    Raises:
+        Unreachable: the connection broke.
+    """
+    started = time.time()
+    output = session.run(argv, timeout_s=timeout_s, stdin=stdin, as_root=as_root)
+    return kept(what, argv, output, started_epoch_s=started, labels=labels or {})
+
+
+def kept(what: str, argv: Sequence[str], output: Output, *, started_epoch_s: float, labels: Mapping[str, str]) -> Ran:
+    """What an output becomes in evidence: text, bounded."""
+    return Ran(
+        what=what,
+        argv=tuple(argv),
+        stdout=_bounded(output.stdout),
+        stderr=_bounded(output.stderr),
+        exit_code=output.exit_code,
+        timed_out=output.timed_out,
+        truncated=output.truncated or max(len(output.stdout), len(output.stderr)) > MAX_KEPT,
+        stuck=output.stuck,
+        started_epoch_s=started_epoch_s,
+        duration_s=output.duration_s,
+        labels=labels,
+    )
+
+
+def not_run(what: str, why: CannotMeasure, labels: Mapping[str, str] | None = None) -> Ran:
+    """A part of a measurement that could not be had: kept too, so that its absence is never taken for a pass."""
+    return Ran(what=what, labels=labels or {}, cannot=why.reason, next_step=why.next_step)
+
+
+def from_json(value: object) -> Ran:
+    """A Ran from evidence, whatever the file holds.
+
+    Raises:
+        CannotMeasure: it is not of this form.
+    """
+    if not isinstance(value, dict) or not isinstance(value.get("what"), str):
+        raise CannotMeasure("the evidence of a measurement is not in its form", next_step="measure this node again")
+
+    def text(name: str) -> str:
+        found = value.get(name, "")
+        return found if isinstance(found, str) else str(found)[:MAX_KEPT]
+
+    def texts(name: str) -> tuple[str, ...]:
+        found = value.get(name)
+        return tuple(str(each) for each in found) if isinstance(found, list) else ()
+
+    def number(name: str) -> float:
+        found = value.get(name)
+        return float(found) if isinstance(found, (int, float)) and abs(found) < 1e12 else 0.0
+
+    code, labels = value.get("exit_code"), value.get("labels")
+    return Ran(
+        what=text("what"),
+        argv=texts("argv"),
+        stdout=text("stdout"),
+        stderr=text("stderr"),
+        exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        timed_out=value.get("timed_out") is True,
+        truncated=value.get("truncated") is True,
+        stuck=texts("stuck"),
+        started_epoch_s=number("started_epoch_s"),
+        duration_s=number("duration_s"),
+        labels={str(name): str(each) for name, each in labels.items()} if isinstance(labels, dict) else {},
+        cannot=text("cannot"),
+        next_step=text("next_step"),
+    )
+
+
+def _bounded(raw: bytes) -> str:
+    text = raw.decode("utf-8", "replace")
+    if len(text) <= MAX_KEPT:
+        return text
+    head, tail = MAX_KEPT * 2 // 3, MAX_KEPT // 3
+    return text[:head] + _LEFT_OUT.format(count=len(text) - head - tail) + text[-tail:]
