@@ -101,14 +101,14 @@ def _tier(check: str, marks: Iterable[pytest.Mark]) -> str:
     return DEFAULT_TIER
 
 
-def ids_in(file: Path) -> frozenset[str]:
-    """The ids of the checks in a file, which is read and not executed; none where it is no Python."""
+def arguments_in(file: Path) -> dict[str, tuple[str, ...]]:
+    """What each check in a file asks for, by its id. The file is read, not executed; nothing where it is no Python."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
-        return frozenset()
-    names = (each.name for each in tree.body if isinstance(each, ast.FunctionDef))
-    return frozenset(check_id(file.stem, name) for name in names if name.startswith("test_"))
+        return {}
+    functions = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_"))
+    return {check_id(file.stem, each.name): tuple(one.arg for one in each.args.args) for each in functions}
 
 
 def load(folder: Path) -> tuple[Check, ...]:

@@ -6,25 +6,30 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotJudged
 from nodegate.facts import FACTS, NodeFacts
+from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
 from nodegate.probe.document import document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nodegate.judge.baseline import Baseline, Baselines
     from nodegate.judge.fleet import Fleet
+    from nodegate.judge.peers import NodePeers
+    from nodegate.measure.counters import Counters
+    from nodegate.measure.measurement import Measured
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
     from nodegate.run.evidence import Evidence
 
-CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "verdicts")
+CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "peers", "verdicts")
+AT_THE_END = frozenset(("fleet", "peers", *MEASURED))  # what is there only when every node is in
 
 
 def argument_names() -> frozenset[str]:
     """Every name that a check may ask for."""
-    return frozenset((*FACTS, *CONTEXT_NAMES))
+    return frozenset((*FACTS, *MEASURED, *CONTEXT_NAMES))
 
 
 def facts_of(evidence: Evidence) -> NodeFacts:
@@ -46,8 +51,8 @@ def facts_of(evidence: Evidence) -> NodeFacts:
 class Context:
     """Answers for the argument names of checks on one node.
 
-    `facts` is None where the node gave none; `missing` then says why. `fleet` is asked for only by the checks that
-    compare, for it needs every node.
+    `facts` is None where the node gave none; `missing` then says why. `fleet` and `peers` are asked for only by the
+    checks that compare, for they need every node. `measured` brings the evidence of a measurement by its name.
     """
 
     def __init__(
@@ -58,8 +63,17 @@ class Context:
         baselines: Baselines,
         profile: Profile,
         fleet: Callable[[], Fleet],
+        peers: Callable[[], NodePeers] | None = None,
+        measured: Callable[[str], Evidence] | None = None,
     ) -> None:
-        self.node, self._profile, self._baselines, self._fleet = node, profile, baselines, fleet
+        self.node, self._profile, self._baselines, self._evidence = node, profile, baselines, measured
+        self._measured: dict[str, Measured] = {}
+        self._own: Mapping[str, Callable[[], object]] = {
+            "baseline": lambda: self.baseline,
+            "fleet": fleet,
+            "peers": peers or _no_peers,
+            COUNTERS: self._counters,
+        }
         self._baseline: Baseline | None = None
         self.facts: NodeFacts | None = None
         self.missing: CannotMeasure | None = None
@@ -83,17 +97,45 @@ class Context:
             CannotMeasure: the fact could not be had.
             NotJudged: it does not apply here.
         """
-        if name == "node":
-            return self.node
-        if name == "profile":
-            return self._profile
+        if name in ("node", "profile"):
+            return self.node if name == "node" else self._profile
         if self.missing:
             raise self.missing
-        if name == "baseline":
-            return self.baseline
-        if name == "fleet":
-            return self._fleet()
-        return self.known_facts.get(name)
+        if name in self._own:
+            return self._own[name]()
+        return self.measured(name) if name in MEASURED else self.known_facts.get(name)
+
+    def measured(self, name: str) -> Measured:
+        """What a measurement gave on this node.
+
+        Raises:
+            CannotMeasure: it gave nothing.
+            NotJudged: it does not apply to this node.
+        """
+        if name not in self._measured:
+            self._measured[name] = self._read_measured(name)
+        return self._measured[name]
+
+    def _read_measured(self, name: str) -> Measured:
+        wanted = measurement(name)
+        reason = wanted.applies(self.known_facts)
+        if reason:
+            raise NotJudged(f"{name} is not measured: {reason}")
+        evidence = self._evidence_of(name)
+        return wanted.of_document(evidence.document or {})
+
+    def _counters(self) -> Counters:
+        from nodegate.measure.counters import Counters  # noqa: PLC0415 - a bootcheck has none
+
+        return Counters(self.known_facts, facts_of(self._evidence_of(FACTS_AFTER)))
+
+    def _evidence_of(self, name: str) -> Evidence:
+        if self._evidence is None:
+            raise NotJudged(f"{name} is not measured here: this run puts no load on the node")
+        evidence = self._evidence(name)
+        if evidence.error:
+            raise evidence.error
+        return evidence
 
     @property
     def known_facts(self) -> NodeFacts:
@@ -114,6 +156,10 @@ class Context:
             pci: Pci | None = _or_none(self.facts, "pci")  # type: ignore[assignment]
             self._baseline = self._baselines.for_node(self.node, gpus, pci)
         return self._baseline
+
+
+def _no_peers() -> NodePeers:
+    raise NotJudged("not compared with other nodes: this run has none")
 
 
 def _or_none(facts: NodeFacts | None, name: str) -> object:

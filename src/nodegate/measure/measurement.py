@@ -71,6 +71,7 @@ class Measurement:
     `rests_on` are the ids of checks that must not have failed on a node, which else would spoil this measurement for it
     and its neighbours. `measure` runs it over all the sites at once. `again` measures suspects once more, with the help
     of the other sites where it needs partners. `parse` reads what the attempts left on one node, in their order.
+    `takes_s` is how many seconds it takes about, for the progress line.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Measurement:
     measure: Callable[[Sequence[Site], Crew], Runs]
     again: Callable[[Sequence[Site], Crew, frozenset[str]], Runs]
     parse: Callable[[Sequence[Sequence[Ran]]], Measured]
+    takes_s: Callable[[Length], float] | None = None
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
         """What a node's evidence says.

@@ -1,12 +1,46 @@
-"""Every measurement by its name: what a check may ask for besides the passive facts."""
+"""Every measurement by its name: what a check may ask for besides the passive facts.
+
+A measurement's module is imported when it is first needed: a bootcheck asks for none.
+"""
 
 from __future__ import annotations
 
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable
 
     from nodegate.measure.measurement import Measurement
 
-MEASUREMENTS: Mapping[str, Measurement] = {}
+COUNTERS = "counters"  # the facts once more, after the load: not a measurement itself
+FACTS_AFTER = "facts_after"  # the name of their evidence
+
+_WHERE = {
+    "gpu_burn": "nodegate.measure.burn:BURN",
+    "gpu_copies": "nodegate.measure.copies:COPIES",
+    "nccl": "nodegate.measure.nccl:NCCL",
+    "rdma_bandwidth": "nodegate.measure.rdma:RDMA_BANDWIDTH",
+    "nccl_groups": "nodegate.measure.nccl_groups:NCCL_GROUPS",
+}
+MEASURED = frozenset((*_WHERE, COUNTERS))
+
+
+@cache
+def measurement(name: str) -> Measurement:
+    """A measurement by its name; KeyError where there is none."""
+    module, _, attribute = _WHERE[name].partition(":")
+    found: Measurement = getattr(import_module(module), attribute)
+    return found
+
+
+def wanted(asked_for: Iterable[str]) -> tuple[Measurement, ...]:
+    """The measurements among the names that checks ask for, in the order in which they are run."""
+    names = set(asked_for)
+    return tuple(measurement(name) for name in _WHERE if name in names)
+
+
+def is_active(asked_for: Iterable[str]) -> bool:
+    """Whether a check with these arguments needs load on the node."""
+    return not MEASURED.isdisjoint(asked_for)

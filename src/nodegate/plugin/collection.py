@@ -10,6 +10,7 @@ import pytest
 from nodegate import suite
 from nodegate.errors import UsageError
 from nodegate.judge.context import argument_names
+from nodegate.measure.registry import is_active
 from nodegate.paths import CHECKS, suite_folder
 from nodegate.plugin.items import CheckItem
 from nodegate.strict_yaml import did_you_mean
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class CheckCollection:
     """The collecting hooks of a run, in its one process or in each worker of pytest-xdist."""
 
-    def __init__(self, config: pytest.Config, acceptance: Acceptance) -> None:
-        self._acceptance = acceptance
+    def __init__(self, config: pytest.Config, acceptance: Acceptance, *, passive: bool) -> None:
+        self._acceptance, self._passive = acceptance, passive
         self._places: dict[str, Path] = {}
         self._replaced: frozenset[Path] = frozenset()
         config.option.importmode = "importlib"
@@ -40,9 +41,9 @@ class CheckCollection:
         config.args = [str(ours), *map(str, own)]
         config.addinivalue_line("python_files", "test_*.py")  # a site may call its own tests otherwise
 
-    def known_ids(self) -> frozenset[str]:
-        """The ids of all checks that there are here, of any profile."""
-        return frozenset(check for file in self._files for check in suite.ids_in(file))
+    def known(self) -> dict[str, tuple[str, ...]]:
+        """The ids of all checks that there are here, of any profile, and what each asks for."""
+        return {check: names for file in self._files for check, names in suite.arguments_in(file).items()}
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """A check file of ours that the site has a file of the same name for."""
@@ -66,7 +67,7 @@ class CheckCollection:
             raise pytest.Collector.CollectError(f"{collector.path}: {said}") from None
         self._refuse_unknown_facts(check, collector.path)
         self._refuse_twins(check, collector.path)
-        if not self._acceptance.profile.includes(check.tier):
+        if not self._acceptance.profile.includes(check.tier) or (self._passive and is_active(check.asks_for)):
             return []
         return [CheckItem.of(collector, name, check, node) for node in self._acceptance.nodes]
 

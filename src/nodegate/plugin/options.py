@@ -40,6 +40,11 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     )
     option("--replay", default=None, metavar="DIR", help="judge the evidence of an earlier run; contacts no node")
     option("--resume", default=None, metavar="DIR", help="go on with a run: measure only what has no evidence yet")
+    option("--active", action="store_true", help="put load on the nodes in profile bootcheck or troubleshoot too")
+    option("--passive", action="store_true", help="put no load on any node: leave out what must be measured under load")
+    option("--burn", default="", metavar="TIME", help="how long the GPUs are burned: 90s, 10m, 24h (by profile)")
+    option("--pairs", default="few", choices=["few", "all"], help="NIC pairs between nodes: three rounds, or all")
+    option("--tools", default=None, metavar="DIR", help="tools to bring to the nodes for this run")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
     option("--known-hosts", default=None, metavar="FILE", help="host keys of this project, besides the user's own")
@@ -64,6 +69,8 @@ def settings(config: pytest.Config) -> Settings:
     if given("inventory") is None:
         return Settings()
     active = given("inventory") or given("replay") or given("resume")
+    if given("active") and given("passive"):
+        raise pytest.UsageError("--active puts load on the nodes, --passive does not: say one of them")
     idle = [name for name in _NEED_NODES if given(name) and not active]
     if idle:
         raise pytest.UsageError(f"--{idle[0].replace('_', '-')} is for a run over nodes: say --inventory FILE too")
@@ -86,6 +93,10 @@ def settings(config: pytest.Config) -> Settings:
         known_hosts=path("known_hosts"),
         ssh_config=path("openssh_config"),
         nodes_at_once=config.getoption("nodegate_nodes_at_once"),
+        load=True if given("active") else False if given("passive") else None,
+        burn=str(given("burn") or ""),
+        all_pairs=given("pairs") == "all",
+        tools=path("tools"),
     )
 
 

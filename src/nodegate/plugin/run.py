@@ -16,15 +16,15 @@ from nodegate.errors import UsageError
 from nodegate.judge.verdict import NodeVerdict
 from nodegate.plugin.collection import CheckCollection
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
-from nodegate.profile import Profile
 from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Run
 from nodegate.run import conditions, summary
-from nodegate.run.campaign import Campaign, Plan
+from nodegate.run.campaign import Campaign
 from nodegate.run.evidence import RunFolder
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
+from nodegate.run.umpire import Umpire
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -55,10 +55,11 @@ class PytestRun:
         self.results: Results | None = None
         self.checks_of_workers: dict[str, CheckInfo] = {}
         self._trouble = ""
-        collection = CheckCollection(config, self.acceptance)
-        config.pluginmanager.register(collection, "nodegate.collection")
+        self._collection = CheckCollection(config, self.acceptance, passive=self.prepared.settings.passive)
+        config.pluginmanager.register(self._collection, "nodegate.collection")
         waivers = self.acceptance.waivers
-        odd = waivers.check(checks=collection.known_ids(), nodes=self.acceptance.nodes) if waivers.waivers else ()
+        known = frozenset(self._collection.known())
+        odd = waivers.check(checks=known, nodes=self.acceptance.nodes) if waivers.waivers else ()
         self._notes = (*self.prepared.notes, *odd)
 
     def pytest_report_header(self) -> list[str]:
@@ -138,15 +139,11 @@ class PytestRun:
         """
         if self._campaign is None:
             folder, settings = self.open_folder(), self.prepared.settings
-            plan = Plan(
-                nodes=[self.acceptance.nodes[name] for name in self.acceptance.asked],
-                take_lock=self.acceptance.profile in (Profile.DELIVERY, Profile.NIGHTLY),
-                keep=self.prepared.keeps_evidence,
-                nodes_at_once=settings.nodes_at_once,
-            )
             # pytest-xdist writes while the nodes are measured: a live line would wipe its dots away
-            progress = Progress(_own_stderr(), live=not self._config.pluginmanager.hasplugin("dsession"))
-            self._campaign = Campaign(plan, folder, self.prepared.connect, progress)
+            distributed = self._config.pluginmanager.hasplugin("dsession")
+            progress = Progress(_own_stderr(), live=not distributed)
+            plan = self.prepared.plan(self._asked_for(), judged_here=not distributed)
+            self._campaign = Campaign(plan, folder, self.prepared.ways, Umpire(self.acceptance), progress)
             try:
                 self._campaign.start()
             except UsageError as said:
@@ -154,6 +151,12 @@ class PytestRun:
             if settings.run_dir is None and settings.resume is None:
                 folder.point_latest()
         return self._campaign
+
+    def _asked_for(self) -> set[str]:
+        """The names of all facts that the checks of this run ask for. Under pytest-xdist only the workers have them."""
+        known = self._collection.known()
+        checks = {check for asked in self.acceptance.asked.values() for check in asked}
+        return {fact for check in checks for fact in known.get(check, ())}
 
     def _stop(self, trouble: str) -> None:
         """End the run: what it finds can no longer be kept."""

@@ -9,21 +9,24 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotJudged, Unreachable
 from nodegate.judge.busy import busy_reason
-from nodegate.judge.context import Context
+from nodegate.judge.context import AT_THE_END, Context
 from nodegate.judge.fleet import Fleet, characteristics
 from nodegate.judge.run import judge, record_of, refusal
 from nodegate.judge.serials import serials
 from nodegate.judge.verdicts import Verdicts
+from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
 from nodegate.profile import Profile
-from nodegate.run.evidence import Evidence, RunFolder
+from nodegate.run.evidence import FACTS, Evidence, RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from nodegate.facts import NodeFacts
-    from nodegate.judge.baseline import Baselines
+    from nodegate.judge.baseline import Baseline, Baselines
+    from nodegate.judge.peers import Peers
     from nodegate.judge.verdict import Record
     from nodegate.judge.waivers import Waivers
+    from nodegate.measure.metric import Metric
     from nodegate.node import Node
     from nodegate.suite import Check
     from nodegate.unknown import Known
@@ -68,6 +71,7 @@ class Acceptance:
     _unreachable: dict[str, str] = field(default_factory=dict)
     _judged: set[str] = field(default_factory=set)
     _fleet: Fleet | None = None
+    _peers: Peers | None = None
 
     def ask(self, check: Check, node: str) -> None:
         """The node must pass this check."""
@@ -78,14 +82,14 @@ class Acceptance:
         """What a check says of a node. The first question judges all checks of the node: its facts are read once."""
         if (node, check.id) not in self._records:
             self.judge_node(node)
-            self._judge_all(node, [check, *(each for each in self._checks_of(node) if _compares(each))])
+            self._judge_all(node, [check, *(each for each in self._checks_of(node) if _comes_last(each))])
         return self._records[node, check.id]
 
     def judge_node(self, name: str) -> None:
-        """Judge every check of a node that needs no other node; once."""
+        """Judge every check of a node that needs neither load nor another node; once."""
         if name not in self._judged:
             self._judged.add(name)
-            self._judge_all(name, [check for check in self._checks_of(name) if not _compares(check)])
+            self._judge_all(name, [check for check in self._checks_of(name) if not _comes_last(check)])
 
     def _checks_of(self, name: str) -> list[Check]:
         return [self.checks[check] for check in self.asked.get(name, ())]
@@ -125,7 +129,7 @@ class Acceptance:
             record = record_of(check, name, Verdicts(), refusal(NotJudged(reason), subject=name))
         else:
             record = judge(check, context.resolve, name)
-        return self.waivers.cover(with_evidence(record))
+        return self.waivers.cover(with_evidence(record, check))
 
     def _left_alone(self, context: Context) -> str:
         """Why this node is not judged now: at night a node that works for somebody is skipped."""
@@ -145,6 +149,8 @@ class Acceptance:
                 baselines=self.baselines,
                 profile=self.profile,
                 fleet=self.fleet,
+                peers=lambda: self.peers().of_node(name),
+                measured=lambda measurement: self._evidence(name, measurement),
             )
             if known.facts is not None and name not in self._traits:
                 try:
@@ -158,38 +164,75 @@ class Acceptance:
             self._contexts.popitem(last=False)
         return known
 
-    def _evidence(self, name: str) -> Evidence:
-        evidence = wait_for_evidence(self.folder, name) if self.attached else _read(self.folder, name)
+    def baseline(self, name: str) -> Baseline:
+        """What is right for a node."""
+        return self._context(name).baseline
+
+    def peers(self) -> Peers:
+        """Everything that was measured under load on every node of this run, for comparison."""
+        if self._peers is None:
+            from nodegate.judge.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
+
+            asked_for = {fact for check in self.checks.values() for fact in check.asks_for}
+            names = [each.name for each in wanted(asked_for)]
+            self._peers = Peers.of({node: (self.platform(node), self._metrics(node, names)) for node in self.asked})
+        return self._peers
+
+    def platform(self, name: str) -> str:
+        """The platform of a node; empty when it is unknown."""
+        traits = self.traits(name)
+        return traits.platform if traits else ""
+
+    def _metrics(self, name: str, measurements: Sequence[str]) -> tuple[Metric, ...]:
+        """Every number of a node; a measurement that gave none has none to compare."""
+        context = self._context(name)
+        return tuple(metric for each in measurements for metric in _metrics_of(context, each))
+
+    def _evidence(self, name: str, measurement: str = FACTS) -> Evidence:
+        evidence = self._read(name, measurement)
         if evidence is None:
             error = CannotMeasure("this node was not measured before the run ended", next_step=NO_EVIDENCE_STEP)
-            return Evidence(name, "facts", 0.0, 0.0, error=error)
+            return Evidence(name, measurement, 0.0, 0.0, error=error)
         return evidence
+
+    def _read(self, name: str, measurement: str) -> Evidence | None:
+        if self.folder is None:
+            return None
+        if not self.attached:
+            return self.folder.read_evidence(name, measurement)
+        return wait_for_evidence(self.folder, name, measurement)
 
 
 def _traits(known: Context, facts: NodeFacts) -> Traits:
     return Traits(known.baseline.platform, characteristics(facts), serials(facts), busy_reason(facts))
 
 
-def _compares(check: Check) -> bool:
-    """Whether a check asks for the fleet, and so must wait until every node is in."""
-    return "fleet" in check.asks_for
+def _comes_last(check: Check) -> bool:
+    """Whether a check asks for the fleet or for what is measured under load, and so must wait until all is in."""
+    return not AT_THE_END.isdisjoint(check.asks_for)
 
 
-def with_evidence(record: Record) -> Record:
-    """The record with the path of the facts it rests on."""
-    return replace(record, evidence=(f"evidence/{record.node}/facts.json",))
+def with_evidence(record: Record, check: Check) -> Record:
+    """The record with the paths of the evidence it rests on."""
+    measured = [FACTS_AFTER if name == COUNTERS else name for name in check.asks_for if name in MEASURED]
+    return replace(record, evidence=tuple(f"evidence/{record.node}/{name}.json" for name in ("facts", *measured)))
 
 
-def wait_for_evidence(folder: RunFolder | None, name: str) -> Evidence | None:
-    """The evidence that another process brings; None when it has ended without."""
-    while folder is not None:
+def wait_for_evidence(folder: RunFolder, name: str, measurement: str = FACTS) -> Evidence | None:
+    """The evidence that another process brings; None when it has ended without.
+
+    What was measured under load is there when all is: a suspect is measured again.
+    """
+    while True:
         ended = folder.is_measured  # before the look, so that what came last is not missed
-        evidence = folder.read_evidence(name)
+        evidence = folder.read_evidence(name, measurement) if ended or measurement == FACTS else None
         if evidence is not None or ended:
             return evidence
         time.sleep(0.05)
-    return None
 
 
-def _read(folder: RunFolder | None, name: str) -> Evidence | None:
-    return folder.read_evidence(name) if folder else None
+def _metrics_of(context: Context, measurement: str) -> tuple[Metric, ...]:
+    try:
+        return context.measured(measurement).metrics
+    except (CannotMeasure, NotJudged):
+        return ()

@@ -1,4 +1,4 @@
-"""What each node must give, measured over all nodes at once, and kept as evidence."""
+"""What each node must give, measured over all nodes at once, and kept as evidence: facts, load, facts again."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure, UsageError
-from nodegate.run.evidence import FACTS, Evidence, RunFolder, parse_evidence
-from nodegate.transport.replay import ReplaySession
-from nodegate.transport.session import Busy as Held
+from nodegate.errors import CannotMeasure, UsageError
+from nodegate.judge.context import facts_of
+from nodegate.measure.measurement import Site
+from nodegate.measure.registry import FACTS_AFTER
+from nodegate.run import visit
+from nodegate.run.crew import WAIT_SLICE_S, Threads
+from nodegate.run.evidence import FACTS, Evidence
+from nodegate.run.load import Load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from nodegate.measure.length import Length
+    from nodegate.measure.measurement import Measurement
+    from nodegate.measure.toolbox import Toolbox
     from nodegate.node import Node
+    from nodegate.run.evidence import RunFolder
+    from nodegate.run.load import Umpire
     from nodegate.run.progress import Progress
     from nodegate.transport.session import Session
 
-    Connect = Callable[[Node], Session]
-
-FACTS_TIMEOUT_S = 60.0
 NODES_AT_ONCE = 64
-WAIT_SLICE_S = 0.2  # a wait is cut into slices, so that Ctrl-C is heard
+COUNTER_SECTIONS = ("system", "pci", "nvml", "infiniband", "netdev", "kernel_log")
 
 
 @dataclass(frozen=True)
@@ -33,26 +39,49 @@ class Plan:
 
     `take_lock`: hold the node's lock while it is measured, so that two runs never meet on a node.
     `keep`: evidence that the run folder already holds is good enough (a resumed run).
+    `judged_here`: whoever takes `arrivals` judges, and the load waits for that; else the umpire judges alone.
     """
 
     nodes: Sequence[Node]
+    length: Length
+    measurements: tuple[Measurement, ...] = ()
+    facts_after: bool = False
     take_lock: bool = False
     keep: bool = False
+    judged_here: bool = True
     nodes_at_once: int = NODES_AT_ONCE
+
+    @property
+    def under_load(self) -> bool:
+        """Whether more than facts is asked for."""
+        return bool(self.measurements) or self.facts_after
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The evidence that a node must have at the end, facts left out."""
+        return (*(each.name for each in self.measurements), *((FACTS_AFTER,) if self.facts_after else ()))
+
+
+@dataclass(frozen=True)
+class Ways:
+    """How the campaign reaches nodes and finds their tools."""
+
+    connect: Callable[[Node], Session]
+    toolbox: Callable[[Session], Toolbox]
 
 
 class Campaign:
     """The measuring part of a run: threads in the controller, one connection per node, evidence as it comes."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, connect: Connect, progress: Progress) -> None:
-        self._plan, self._folder, self._connect, self._progress = plan, folder, connect, progress
+    def __init__(self, plan: Plan, folder: RunFolder, ways: Ways, umpire: Umpire, progress: Progress) -> None:
+        self._plan, self._folder, self._ways, self._umpire, self._progress = plan, folder, ways, umpire, progress
         self._arrived: queue.SimpleQueue[str | UsageError] = queue.SimpleQueue()
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
         self._sessions: set[Session] = set()
+        self._sites: dict[str, Site] = {}
         self._guard = threading.Lock()
-        self._cancelled = threading.Event()
+        self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
         self._left = len(plan.nodes)
-        self._kept: frozenset[str] = frozenset()
         self.trouble = ""  # why the evidence cannot be kept; empty: it can
 
     def start(self) -> None:
@@ -61,7 +90,7 @@ class Campaign:
         Raises:
             UsageError: the run folder cannot be written.
         """
-        self._kept = self._good_evidence() if self._plan.keep else frozenset()
+        self._drop_what_failed()
         self._folder.measuring()
         self._progress.stage(FACTS, len(self._plan.nodes))
         for node in self._plan.nodes:
@@ -71,7 +100,7 @@ class Campaign:
             threading.Thread(target=self._work, name=f"campaign-{number}", daemon=True).start()
 
     def arrivals(self) -> Iterator[str]:
-        """The names of the nodes in the order in which their evidence comes in; ends when all is in.
+        """The names of the nodes in the order in which their facts come in; ends when all is in, the load as well.
 
         May be interrupted by Ctrl-C at any time.
 
@@ -90,6 +119,11 @@ class Campaign:
                     raise arrived
                 yield arrived
                 break
+        self._facts_judged.set()
+        while self._plan.under_load and not self._loaded.wait(WAIT_SLICE_S) and not self._cancelled.is_set():
+            pass
+        if self.trouble:
+            raise UsageError(self.trouble)
 
     def cancel(self) -> None:
         """End everything that runs on any node, then come back. May be called twice."""
@@ -108,6 +142,23 @@ class Campaign:
         self._folder.measured()
         self._progress.done()
 
+    def _give_up(self, said: UsageError) -> None:
+        """The evidence cannot be kept: the run ends."""
+        self.trouble = str(said)
+        self._cancelled.set()
+        self._arrived.put(said)
+        self._finish()
+
+    def _drop_what_failed(self) -> None:
+        """Of a resumed run: earlier errors go, so that nobody takes them for the new evidence."""
+        for node in self._plan.nodes if self._plan.keep else ():
+            for name in (FACTS, *self._plan.names):
+                evidence = self._folder.read_evidence(node.name, name)
+                if evidence is not None and evidence.error:
+                    self._folder.drop_evidence(node.name, name)
+
+    # Facts ----------------------------------------------------------------------------------------------------------
+
     def _work(self) -> None:
         while not self._cancelled.is_set():
             try:
@@ -115,58 +166,53 @@ class Campaign:
             except queue.Empty:
                 return
             try:
-                failed = self._measure_and_keep(node)
+                failed = self._facts(node)
             except UsageError as said:
-                self.trouble = str(said)
-                self._cancelled.set()
-                self._arrived.put(said)
-                self._finish()
+                self._give_up(said)
                 return
             self._one_done(node, failed=failed)
-
-    def _good_evidence(self) -> frozenset[str]:
-        """The nodes that need not be measured again. Other evidence goes, so that nobody takes it for the new one."""
-        good = set()
-        for node in self._plan.nodes:
-            evidence = self._folder.read_evidence(node.name)
-            if evidence is not None and evidence.error:
-                self._folder.drop_evidence(node.name)
-            elif evidence is not None:
-                good.add(node.name)
-        return frozenset(good)
 
     def _one_done(self, node: Node, *, failed: bool) -> None:
         self._progress.node_done(failed=failed)
         with self._guard:
             self._left -= 1
             left = self._left
-        if left == 0:
+        if left == 0 and self._plan.under_load:
+            threading.Thread(target=self._put_under_load, name="load", daemon=True).start()
+        elif left == 0:
             self._finish()
         self._arrived.put(node.name)
 
-    def _measure_and_keep(self, node: Node) -> bool:
-        """Whether the node could not be measured.
+    def _facts(self, node: Node) -> bool:
+        """Whether the facts of a node could not be had.
 
         Raises:
             UsageError: the evidence cannot be kept.
         """
-        if node.name in self._kept:
+        kept = self._folder.read_evidence(node.name) if self._plan.keep else None
+        if kept is not None and not self._still_to_measure(node):
             return False
-        evidence = self._measure(node)
+        evidence = self._measured(node, kept)
         if self._cancelled.is_set():
             return True
+        if evidence is not kept:
+            self._write(evidence)
+        return evidence.error is not None
+
+    def _still_to_measure(self, node: Node) -> bool:
+        return any(self._folder.read_evidence(node.name, name) is None for name in self._plan.names)
+
+    def _write(self, evidence: Evidence) -> None:
         try:
             self._folder.write_evidence(evidence)
         except (ValueError, RecursionError) as fault:
             error = CannotMeasure(f"what the node sent cannot be kept: {fault}", next_step="see what it sends")
-            evidence = replace(evidence, document=None, error=error)
-            self._folder.write_evidence(evidence)
-        return evidence.error is not None
+            self._folder.write_evidence(replace(evidence, document=None, error=error))
 
-    def _measure(self, node: Node) -> Evidence:
+    def _measured(self, node: Node, kept: Evidence | None) -> Evidence:
         started, clock = time.time(), time.monotonic()
         try:
-            return self._facts(node, started)
+            return visit.recorded(node, FACTS) if _is_recorded(node) else self._visited(node, kept)
         except CannotMeasure as said:
             error = said
         except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
@@ -176,43 +222,88 @@ class Campaign:
             )
         return Evidence(node.name, FACTS, started, time.monotonic() - clock, error=error)
 
-    def _facts(self, node: Node, started: float) -> Evidence:
-        if node.connection.transport == "replay":
-            return _recorded(node)
-        from nodegate.probe.collect import collect  # noqa: PLC0415
-
-        clock = time.monotonic()
-        session = self._connect(node)
+    def _visited(self, node: Node, kept: Evidence | None) -> Evidence:
+        """The facts of a node over a connection, which stays open where more is to be measured."""
+        session = self._ways.connect(node)
+        stays = False
         try:
             with self._guard:
                 self._sessions.add(session)
             if self._cancelled.is_set():  # after it is listed: from here on, cancel() closes it
                 raise CannotMeasure("the run was ended", next_step="go on with --resume")
-            self._lock(session)
-            document = collect(session, timeout_s=FACTS_TIMEOUT_S, as_root=node.connection.become)
+            if self._plan.take_lock:
+                visit.lock(session, f"nodegate run {self._folder.path.name}")
+            evidence = kept or visit.facts(session)
+            if self._plan.under_load:
+                self._sites[node.name] = self._site(session, evidence)
+                stays = True
+            return evidence
         finally:
-            with self._guard:
-                self._sessions.discard(session)
-            session.close()
-        return Evidence(
-            node.name,
-            FACTS,
-            started,
-            time.monotonic() - clock,
-            document.received_epoch_s,
-            document.round_trip_s,
-            document=document.raw,
-        )
+            if not stays:
+                self._close(session)
 
-    def _lock(self, session: Session) -> None:
-        if not self._plan.take_lock:
+    def _close(self, session: Session) -> None:
+        with self._guard:
+            self._sessions.discard(session)
+        session.close()
+
+    def _site(self, session: Session, evidence: Evidence) -> Site:
+        document = dict(evidence.document or {})
+        sections = document.get("sections")
+        if isinstance(sections, dict):  # the largest part by far, which no measurement asks for
+            document["sections"] = {name: each for name, each in sections.items() if name != "kernel_log"}
+        facts = facts_of(replace(evidence, document=document))
+        return Site(session.node, session, facts, self._ways.toolbox(session), self._plan.length)
+
+    # Load -----------------------------------------------------------------------------------------------------------
+
+    def _put_under_load(self) -> None:
+        while self._plan.judged_here and not self._facts_judged.wait(WAIT_SLICE_S):
+            if self._cancelled.is_set():
+                return
+        try:
+            self._copy_recordings()
+            sites = [self._sites[node.name] for node in self._plan.nodes if node.name in self._sites]
+            crew = Threads(self._progress, self._cancelled)
+            load = Load(self._folder, sites, crew, self._umpire)
+            load.run(self._plan.measurements, keep=self._plan.keep)
+            if self._plan.facts_after:
+                self._facts_again([site for site in sites if self._wants_facts_again(site)], crew)
+            crew.stage, crew.expected_s = "leaving the nodes", 0.0
+            crew.at_once({site.node.name: self._leaving(site) for site in sites})
+        except UsageError as said:
+            self._give_up(said)
             return
-        lock = session.hold_lock(session.node.connection.lock, who=f"nodegate run {self._folder.path.name}")
-        if isinstance(lock, Held):
-            reason = f"another run holds the node's lock ({lock.holder})"
-            raise Busy(reason, next_step="wait for it to end, then run again")
+        if not self._cancelled.is_set():
+            self._loaded.set()
+            self._finish()
+
+    def _leaving(self, site: Site) -> Callable[[], None]:
+        return lambda: self._close(site.session)
+
+    def _wants_facts_again(self, site: Site) -> bool:
+        return not (self._plan.keep and self._folder.read_evidence(site.node.name, FACTS_AFTER))
+
+    def _facts_again(self, sites: Sequence[Site], crew: Threads) -> None:
+        """The counters after the load, where there was load or not: a run of nothing but counters is one too."""
+        crew.stage, crew.expected_s = "facts again", 0.0
+        found = crew.at_once({site.node.name: _reading_again(site) for site in sites})
+        for name, evidence in found.items():
+            if self._cancelled.is_set():
+                return
+            if isinstance(evidence, CannotMeasure):
+                evidence = Evidence(name, FACTS_AFTER, time.time(), 0.0, error=evidence)  # noqa: PLW2901
+            self._write(evidence)
+
+    def _copy_recordings(self) -> None:
+        for node in self._plan.nodes:
+            for name in self._plan.names if _is_recorded(node) else ():
+                self._write(visit.recorded(node, name))
 
 
-def _recorded(node: Node) -> Evidence:
-    raw = ReplaySession(node).recording(FACTS)
-    return parse_evidence(raw, node=node.name, measurement=FACTS, file=f"recording of {node.name}")
+def _reading_again(site: Site) -> Callable[[], Evidence]:
+    return lambda: visit.facts(site.session, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS)
+
+
+def _is_recorded(node: Node) -> bool:
+    return node.connection.transport == "replay"

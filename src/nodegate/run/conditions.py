@@ -63,7 +63,12 @@ def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str
     return {
         "schema": SCHEMA,
         **asdict(run),
-        "asked": {"inventory": [_from_anywhere(each) for each in settings.inventory], "nodes": settings.nodes},
+        "asked": {
+            "inventory": [_from_anywhere(each) for each in settings.inventory],
+            "nodes": settings.nodes,
+            "passive": settings.passive,
+            "burn": settings.burn,
+        },
         "nodes": _nodes_to_json(nodes),
     }
 
@@ -90,13 +95,15 @@ def _nodes_to_json(nodes: Iterable[Node]) -> list[dict[str, object]]:
 
 @dataclass(frozen=True)
 class Earlier:
-    """An earlier run as its run.json tells of it. `inventory` and `pattern` are what was asked for then."""
+    """An earlier run as its run.json tells of it; all but `file` and `nodes` is what was asked for then."""
 
     file: str
     profile: Profile
     inventory: tuple[str, ...]
     pattern: str
     nodes: tuple[Node, ...]
+    passive: bool = False
+    burn: str = ""
 
     def select(self, pattern: str) -> tuple[Node, ...]:
         """The nodes of a --nodes pattern; all for an empty one.
@@ -122,9 +129,9 @@ def read_earlier(folder: RunFolder) -> Earlier:
     """
     run, file = folder.read_json(RUN_FILE), str(folder.path / RUN_FILE)
     entries, asked = _typed(run, "nodes", list, file), run.get("asked", {})
-    inventory = asked.get("inventory", []) if isinstance(asked, dict) else []
-    pattern = asked.get("nodes", "") if isinstance(asked, dict) else ""
-    if not isinstance(pattern, str) or not _texts(inventory):
+    asked = asked if isinstance(asked, dict) else {}
+    inventory, pattern, burn = asked.get("inventory", []), asked.get("nodes", ""), asked.get("burn", "")
+    if not isinstance(pattern, str) or not isinstance(burn, str) or not _texts(inventory):
         raise UsageError("`asked` is not what a run of nodegate writes", file=file)
     profile = _typed(run, "profile", str, file)
     if profile not in set(Profile):
@@ -132,7 +139,8 @@ def read_earlier(folder: RunFolder) -> Earlier:
     nodes = {node.name: node for node in (_node(entry, file, folder.path / "evidence") for entry in entries)}
     if len(nodes) < len(entries):
         raise UsageError("names a node twice", file=file)
-    return Earlier(file, Profile(profile), tuple(inventory), pattern, tuple(nodes.values()))
+    passive = asked.get("passive") is True
+    return Earlier(file, Profile(profile), tuple(inventory), pattern, tuple(nodes.values()), passive, burn)
 
 
 def _node(entry: object, file: str, recordings: Path) -> Node:

@@ -11,9 +11,12 @@ from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
+from nodegate.measure.length import length
+from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.profile import Profile
 from nodegate.run import conditions
 from nodegate.run.acceptance import Acceptance
+from nodegate.run.campaign import Plan, Ways
 from nodegate.run.evidence import RunFolder
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
+    from nodegate.measure.carried import Carried
+    from nodegate.measure.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
     from nodegate.run.settings import Settings
@@ -60,10 +65,36 @@ class Prepared:
         asked = self.settings
         return Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.ssh_config)
 
+    def plan(self, asked_for: Iterable[str], *, judged_here: bool) -> Plan:
+        """What is to be measured for checks that ask for these facts. `judged_here`: see `Plan`."""
+        names = set(asked_for)
+        profile = self.acceptance.profile
+        return Plan(
+            nodes=[self.acceptance.nodes[name] for name in self.acceptance.asked],
+            length=length(profile, burn=self.settings.burn, all_pairs=self.settings.all_pairs),
+            measurements=wanted(names),
+            facts_after=COUNTERS in names,
+            take_lock=profile in (Profile.DELIVERY, Profile.NIGHTLY) or not MEASURED.isdisjoint(names),
+            keep=self.settings.resume is not None,
+            judged_here=judged_here,
+            nodes_at_once=self.settings.nodes_at_once,
+        )
+
     @property
-    def keeps_evidence(self) -> bool:
-        """Whether evidence that the folder holds is taken as it is (a resumed run)."""
-        return self.settings.resume is not None
+    def ways(self) -> Ways:
+        """How nodes are reached, and tools found on them."""
+        return Ways(self.connect, self._toolbox)
+
+    def _toolbox(self, session: Session) -> Toolbox:
+        from nodegate.measure.toolbox import NodeToolbox  # noqa: PLC0415
+
+        return NodeToolbox(session, session.node, carried=self._carried)
+
+    @cached_property
+    def _carried(self) -> Carried | None:
+        from nodegate.measure.carried import Carried  # noqa: PLC0415
+
+        return Carried(self.settings.tools) if self.settings.tools else None
 
 
 def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
@@ -72,6 +103,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     Raises:
         UsageError: any of them is not as it should be.
     """
+    length(settings.profile or Profile.DELIVERY, burn=settings.burn)  # a slip is told before anything is contacted
     folder = settings.resume or settings.replay
     earlier = conditions.read_earlier(RunFolder.existing(folder)) if folder else None
     settings = _as_before(settings, earlier)
@@ -106,7 +138,9 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     """The settings, with the earlier run's own word where the command line has none."""
     if earlier is None:
         return settings
-    settings = replace(settings, profile=settings.profile or earlier.profile)
+    load = settings.load if settings.load is not None else not earlier.passive
+    settings = replace(settings, profile=settings.profile or earlier.profile, load=load)
+    settings = replace(settings, burn=settings.burn or earlier.burn)
     if not settings.resume:
         return settings
     if not settings.inventory and (not earlier.inventory or "-" in earlier.inventory):

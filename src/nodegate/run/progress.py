@@ -19,13 +19,15 @@ class Progress:
         self._live = bool(live and stream and stream.isatty())
         self._guard = threading.Lock()
         self._name, self._total, self._done, self._failed = "", 0, 0, 0
+        self._expected_s, self._of = 0.0, "nodes"
         self._started = self._said = time.monotonic()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def stage(self, name: str, total: int) -> None:
-        """A stage begins with so many nodes."""
+    def stage(self, name: str, total: int, *, of: str = "nodes", expected_s: float = 0.0) -> None:
+        """A stage begins with so many nodes, or `of` something else; `expected_s` is how long it takes, where known."""
         with self._guard:
+            self._expected_s, self._of = expected_s, of
             self._name, self._total, self._done, self._failed = name, total, 0, 0
             self._started = self._said = time.monotonic()
         if self._stream and self._thread is None:
@@ -53,12 +55,14 @@ class Progress:
         """Where the stage stands: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""
         with self._guard:
             elapsed = time.monotonic() - self._started
-            parts = [f"{self._name}: {self._done} of {self._total} nodes"]
+            parts = [f"{self._name}: {self._done} of {self._total} {self._of}"]
             if self._failed:
                 parts.append(f"{self._failed} could not be measured")
             parts.append(f"{elapsed:.0f} s")
             if 0 < self._done < self._total:
                 parts.append(f"about {elapsed / self._done * (self._total - self._done):.0f} s left")
+            elif not self._done and elapsed < self._expected_s:
+                parts.append(f"about {self._expected_s - elapsed:.0f} s left")
         return ", ".join(parts)
 
     def _tell(self) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from nodegate.profile import Profile
+
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from nodegate.profile import Profile
 
 HostKeys = Literal["strict", "accept-new", "off"]
 
@@ -29,6 +29,16 @@ class Settings:
     known_hosts: Path | None = None
     ssh_config: Path | None = None
     nodes_at_once: int = 64
+    load: bool | None = None  # --active, --passive; None: as the profile has it
+    burn: str = ""  # --burn: a time; empty: as the profile has it
+    all_pairs: bool = False
+    tools: Path | None = None
+
+    @property
+    def passive(self) -> bool:
+        """Whether the run leaves out what must be measured under load: before a job and after one, unless asked for."""
+        quiet = self.profile in (Profile.BOOTCHECK, Profile.TROUBLESHOOT)
+        return quiet if self.load is None else not self.load
 
     @property
     def active(self) -> bool:

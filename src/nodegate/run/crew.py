@@ -1,0 +1,72 @@
+"""The threads of a run: many jobs at once, each one's failure its own, all of them ended with the run."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.errors import CannotMeasure
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nodegate.run.progress import Progress
+
+    Jobs = queue.SimpleQueue[tuple[str, Callable[[], "T"]]]
+
+T = TypeVar("T")
+MOST_THREADS = 2048
+WAIT_SLICE_S = 0.2  # a wait is cut into slices, so that the end of the run is heard
+
+
+class Threads:
+    """See `measure.measurement.Crew`. `ended` is set when the run ends; `stage` is what progress calls the work."""
+
+    def __init__(self, progress: Progress, ended: threading.Event, *, at_once: int = MOST_THREADS) -> None:
+        self._progress, self._ended, self._at_once = progress, ended, at_once
+        self.stage, self.expected_s = "", 0.0
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was ended: then nothing new is started."""
+        return self._ended.is_set()
+
+    def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
+        """Do all jobs at the same time; comes back when the last has ended, or when the run has."""
+        of = "pairs" if any(" " in name for name in jobs) else "nodes"
+        self._progress.stage(self.stage, len(jobs), of=of, expected_s=self.expected_s)
+        waiting: Jobs[T] = queue.SimpleQueue()
+        for job in jobs.items():
+            waiting.put(job)
+        done: dict[str, T | CannotMeasure] = {}
+        threads = [
+            threading.Thread(target=self._work, args=(waiting, done), name=f"load-{number}", daemon=True)
+            for number in range(min(self._at_once, len(jobs)))
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive() and not self.cancelled:
+                thread.join(WAIT_SLICE_S)
+        ended = CannotMeasure("the run was ended", next_step="go on with --resume")
+        return {name: done.get(name, ended) for name in jobs}
+
+    def _work(self, waiting: Jobs[T], done: dict[str, T | CannotMeasure]) -> None:
+        while not self.cancelled:
+            try:
+                name, job = waiting.get_nowait()
+            except queue.Empty:
+                return
+            done[name] = result = _result(job)
+            self._progress.node_done(failed=isinstance(result, CannotMeasure))
+
+
+def _result(job: Callable[[], T]) -> T | CannotMeasure:
+    try:
+        return job()
+    except CannotMeasure as said:
+        return said
+    except Exception as fault:  # noqa: BLE001 - one job's surprise must not end the fleet's run
+        reason = f"nodegate itself failed on this measurement ({type(fault).__name__}: {fault})"
+        return CannotMeasure(reason, next_step="report this as a fault of nodegate")

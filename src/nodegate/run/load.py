@@ -1,0 +1,134 @@
+"""The stages under load, over all nodes at once: gpu, node, links, fabric, with a barrier between them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.measurement import document
+from nodegate.measure.ran import not_run
+from nodegate.run.evidence import Evidence
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.measure.measurement import Measurement, Runs, Site
+    from nodegate.measure.metric import Metric
+    from nodegate.measure.ran import Ran
+    from nodegate.run.crew import Threads
+    from nodegate.run.evidence import RunFolder
+
+MEASURED_AGAIN = 2  # a suspect is measured twice more, and its best attempt is judged
+AGAIN_BURN_S = 120.0  # enough to tell a slow GPU from a disturbed run
+
+
+class Umpire(Protocol):
+    """What the judging side says while the fleet is measured."""
+
+    def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
+        """Why a node must not take part: what the measurement rests on has failed, or the node works for somebody."""
+        ...
+
+    def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
+        """The nodes whose numbers would not pass, to be measured again."""
+        ...
+
+
+class Load:
+    """One measurement after the other, each over every node that may take part; evidence as it comes."""
+
+    def __init__(self, folder: RunFolder, sites: Sequence[Site], crew: Threads, umpire: Umpire) -> None:
+        self._folder, self._sites, self._crew, self._umpire = folder, sites, crew, umpire
+        self.loaded: set[str] = set()  # the nodes on which something was run
+
+    def run(self, measurements: Sequence[Measurement], *, keep: bool) -> None:
+        """All of them. `keep`: what has good evidence already is not measured again.
+
+        Raises:
+            UsageError: the evidence cannot be kept.
+        """
+        for measurement in measurements:
+            if self._crew.cancelled:
+                return
+            going = [site for site in self._sites if self._takes_part(site, measurement, keep=keep)]
+            if going:
+                self.loaded.update(site.node.name for site in going)
+                self._measure(measurement, going)
+
+    def _takes_part(self, site: Site, measurement: Measurement, *, keep: bool) -> bool:
+        name = site.node.name
+        if keep:
+            earlier = self._folder.read_evidence(name, measurement.name)
+            if earlier is not None and earlier.error is None:
+                return False
+        if _does_not_apply(measurement, site):
+            return False
+        blocked = self._umpire.gate(name, measurement)
+        if blocked is not None:
+            self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=blocked))
+        return blocked is None
+
+    def _measure(self, measurement: Measurement, going: list[Site]) -> None:
+        attempts: dict[str, list[tuple[Ran, ...]]] = {site.node.name: [] for site in going}
+        started = time.time()
+        self._say(measurement, going, "")
+        runs = measurement.measure(going, self._crew)
+        self._keep(measurement, attempts, runs, started)
+        shorter = [_for_another_look(site) for site in going]
+        for _ in range(MEASURED_AGAIN):
+            suspects = self._umpire.suspects(_metrics(measurement, attempts)) & attempts.keys()
+            if not suspects or self._crew.cancelled:
+                return
+            self._say(measurement, shorter, f", {len(suspects)} suspects once more")
+            runs = measurement.again(shorter, self._crew, suspects)
+            self._keep(measurement, attempts, {name: runs[name] for name in suspects if name in runs}, started)
+
+    def _say(self, measurement: Measurement, going: list[Site], more: str) -> None:
+        self._crew.stage = f"{measurement.stage}: {measurement.name}{more}"
+        self._crew.expected_s = measurement.takes_s(going[0].length) if measurement.takes_s else 0.0
+
+    def _keep(
+        self, measurement: Measurement, attempts: dict[str, list[tuple[Ran, ...]]], runs: Runs, started: float
+    ) -> None:
+        """Write what came, so far as the run still goes: what Ctrl-C cut short is measured again by --resume."""
+        if self._crew.cancelled:
+            return
+        missing = not_run("", CannotMeasure("nothing came back", next_step="run again with --resume"))
+        for name, earlier in attempts.items():
+            if name not in runs and earlier:
+                continue
+            earlier.append(runs.get(name, (missing,)))
+            evidence = Evidence(
+                name,
+                measurement.name,
+                started,
+                time.time() - started,
+                document=document(measurement.name, earlier),
+            )
+            self._folder.write_evidence(evidence)
+
+
+def _does_not_apply(measurement: Measurement, site: Site) -> bool:
+    try:
+        return bool(measurement.applies(site.facts))
+    except CannotMeasure:  # the gate's checks and the measurement itself say what is wrong
+        return False
+
+
+def _metrics(
+    measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[Ran]]]
+) -> dict[str, tuple[Metric, ...]]:
+    return {name: _metrics_of(measurement, each) for name, each in attempts.items()}
+
+
+def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[Ran]]) -> tuple[Metric, ...]:
+    try:
+        return measurement.parse(attempts).metrics
+    except CannotMeasure:  # nothing to compare: the check says so
+        return ()
+
+
+def _for_another_look(site: Site) -> Site:
+    return replace(site, length=replace(site.length, burn_s=min(site.length.burn_s, AGAIN_BURN_S)))

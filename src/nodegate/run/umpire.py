@@ -1,0 +1,46 @@
+"""What the judging side says while the fleet is measured: who may take part, and who is to be measured again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate import suite
+from nodegate.errors import Busy, CannotMeasure
+from nodegate.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.measure.measurement import Measurement
+    from nodegate.measure.metric import Metric
+    from nodegate.run.acceptance import Acceptance
+
+
+class Umpire:
+    """Judges by the checks themselves: the same that the report shows."""
+
+    def __init__(self, acceptance: Acceptance) -> None:
+        self._acceptance = acceptance
+
+    def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
+        """Why a node must not take part in a measurement; None when it may."""
+        traits = self._acceptance.traits(node)
+        if traits is None:
+            return CannotMeasure("the node gave no facts", next_step="see what its other checks say")
+        if traits.busy:
+            return Busy(f"the node works: {traits.busy}", next_step="drain it, wait for its end, then run again")
+        for name in measurement.rests_on:
+            record = self._acceptance.record(suite.check(name), node)
+            if record.verdict is Verdict.FAIL:
+                return CannotMeasure(
+                    f"blocked by {name}: {record.message}", next_step="mend that first, then run again"
+                )
+        return None
+
+    def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
+        """The nodes whose numbers would not pass as they are."""
+        from nodegate.judge.suspects import suspects  # noqa: PLC0415 - pandas only where something was measured
+
+        platforms = {name: self._acceptance.platform(name) for name in measured}
+        baselines = {name: self._acceptance.baseline(name) for name in measured}
+        return suspects({name: (platforms[name], metrics) for name, metrics in measured.items()}, baselines)

@@ -1,0 +1,61 @@
+"""The facts of one node: one connection, its lock, one round trip; or its recording."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from nodegate.errors import Busy, CannotMeasure
+from nodegate.run.evidence import FACTS, Evidence, parse_evidence
+from nodegate.transport.replay import ReplaySession
+from nodegate.transport.session import Busy as Held
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.node import Node
+    from nodegate.transport.session import Session
+
+FACTS_TIMEOUT_S = 60.0
+
+
+def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str] | None = None) -> Evidence:
+    """What the node says of itself now; of `sections` alone where they are given.
+
+    Raises:
+        CannotMeasure: it says nothing that can be used.
+    """
+    from nodegate.probe.collect import collect  # noqa: PLC0415
+
+    started, clock, node = time.time(), time.monotonic(), session.node
+    document = collect(session, timeout_s=FACTS_TIMEOUT_S, as_root=node.connection.become, sections=sections)
+    return Evidence(
+        node.name,
+        measurement,
+        started,
+        time.monotonic() - clock,
+        document.received_epoch_s,
+        document.round_trip_s,
+        document=document.raw,
+    )
+
+
+def lock(session: Session, who: str) -> None:
+    """Take the node, so that two runs never meet on it; given back when the session is closed.
+
+    Raises:
+        Busy: another run has it.
+    """
+    taken = session.hold_lock(session.node.connection.lock, who=who)
+    if isinstance(taken, Held):
+        reason = f"another run holds the node's lock ({taken.holder})"
+        raise Busy(reason, next_step="wait for it to end, then run again")
+
+
+def recorded(node: Node, measurement: str) -> Evidence:
+    """What was recorded of a node: evidence of an error where it was not."""
+    try:
+        raw = ReplaySession(node).recording(measurement)
+    except CannotMeasure as said:
+        return Evidence(node.name, measurement, time.time(), 0.0, error=said)
+    return parse_evidence(raw, node=node.name, measurement=measurement, file=f"recording of {node.name}")
