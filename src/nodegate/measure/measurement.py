@@ -95,11 +95,15 @@ class Measurement:
         return self.parse([[from_json(ran) for ran in attempt] for attempt in attempts])
 
 
-def document(name: str, attempts: Sequence[Sequence[Ran]]) -> dict[str, object]:
-    """The document of a measurement for its evidence file: each attempt's programs as they came."""
+def document(name: str, attempts: Sequence[Sequence[Ran]], metrics: Sequence[Metric] = ()) -> dict[str, object]:
+    """The document of a measurement for its evidence file: each attempt's programs as they came.
+
+    `metrics` are for people who read the file; a verdict rests on the programs' own words, read again.
+    """
     return {
         "schema": "nodegate.measured/1",
         "measurement": name,
+        "values": [metric.to_json() for metric in metrics],
         "attempts": [[ran.to_json() for ran in attempt] for attempt in attempts],
     }
 

@@ -43,3 +43,13 @@ class Metric:
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """What two metrics must share to be comparable at all: the name and every condition."""
         return self.name, tuple(sorted(self.conditions.items()))
+
+    def to_json(self) -> dict[str, object]:
+        """The form in which an evidence file shows it."""
+        return {
+            "metric": self.name,
+            "device": self.device,
+            "values": [round(value, 6) for value in self.values],
+            "unit": self.unit,
+            "conditions": dict(self.conditions),
+        }

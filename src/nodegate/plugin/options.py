@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from nodegate.history import DEFAULT
 from nodegate.profile import Profile
 from nodegate.run.settings import Settings
 
@@ -45,6 +46,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--burn", default="", metavar="TIME", help="how long the GPUs are burned: 90s, 10m, 24h (by profile)")
     option("--pairs", default="few", choices=["few", "all"], help="NIC pairs between nodes: three rounds, or all")
     option("--tools", default=None, metavar="DIR", help="tools to bring to the nodes for this run")
+    option("--history", default=None, metavar="FILE", help="what nodes measured earlier (reports/history.sqlite)")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
     option("--known-hosts", default=None, metavar="FILE", help="host keys of this project, besides the user's own")
@@ -97,6 +99,7 @@ def settings(config: pytest.Config) -> Settings:
         burn=str(given("burn") or ""),
         all_pairs=given("pairs") == "all",
         tools=path("tools"),
+        history=path("history") or DEFAULT,
     )
 
 

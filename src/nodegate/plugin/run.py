@@ -226,6 +226,8 @@ class PytestRun:
             terminalreporter.section("nodes")
             for line in summary.lines(self.results.report, self.results.folder.path):
                 terminalreporter.write_line(line)
+            for note in self.results.notes:
+                terminalreporter.write_line(f"note: {note}", yellow=True)
         if self._trouble:
             terminalreporter.write_line(f"ERROR: {self._trouble}", red=True)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotJudged, Unreachable
+from nodegate.history import key_of
 from nodegate.judge.busy import busy_reason
 from nodegate.judge.context import AT_THE_END, Context
 from nodegate.judge.fleet import Fleet, characteristics
@@ -19,9 +21,11 @@ from nodegate.profile import Profile
 from nodegate.run.evidence import FACTS, Evidence, RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from nodegate.facts import NodeFacts
+    from nodegate.history import History
+    from nodegate.judge.assessments import Earlier
     from nodegate.judge.baseline import Baseline, Baselines
     from nodegate.judge.peers import Peers
     from nodegate.judge.verdict import Record
@@ -54,7 +58,7 @@ class Acceptance:
 
     `asked` says by their ids which checks each node must pass, `checks` holds them. The controller of pytest-xdist
     judges nothing and has no checks. With `attached`, another process measures, and this one waits for its evidence
-    (a pytest-xdist worker).
+    (a pytest-xdist worker). `history` is what the nodes measured in runs that began before `before_epoch_s`.
     """
 
     nodes: Mapping[str, Node]
@@ -63,6 +67,8 @@ class Acceptance:
     waivers: Waivers
     folder: RunFolder | None = None
     attached: bool = False
+    history: History | None = None
+    before_epoch_s: float = math.inf
     asked: dict[str, list[str]] = field(default_factory=dict)
     checks: dict[str, Check] = field(default_factory=dict)
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
@@ -149,7 +155,7 @@ class Acceptance:
                 baselines=self.baselines,
                 profile=self.profile,
                 fleet=self.fleet,
-                peers=lambda: self.peers().of_node(name),
+                peers=lambda: self.peers().of_node(name, self._earlier(name)),
                 measured=lambda measurement: self._evidence(name, measurement),
             )
             if known.facts is not None and name not in self._traits:
@@ -173,20 +179,24 @@ class Acceptance:
         if self._peers is None:
             from nodegate.judge.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
 
-            asked_for = {fact for check in self.checks.values() for fact in check.asks_for}
-            names = [each.name for each in wanted(asked_for)]
-            self._peers = Peers.of({node: (self.platform(node), self._metrics(node, names)) for node in self.asked})
+            self._peers = Peers.of({node: (self.platform(node), self.metrics(node)) for node in self.asked})
         return self._peers
+
+    def _earlier(self, name: str) -> Earlier | None:
+        if self.history is None:
+            return None
+        known = self.history.earlier(name, self.before_epoch_s)
+        return lambda metric: known.get(key_of(metric), ())
 
     def platform(self, name: str) -> str:
         """The platform of a node; empty when it is unknown."""
         traits = self.traits(name)
         return traits.platform if traits else ""
 
-    def _metrics(self, name: str, measurements: Sequence[str]) -> tuple[Metric, ...]:
-        """Every number of a node; a measurement that gave none has none to compare."""
+    def metrics(self, name: str) -> tuple[Metric, ...]:
+        """Every number that a node gave under load; a measurement that gave none has none to compare."""
         context = self._context(name)
-        return tuple(metric for each in measurements for metric in _metrics_of(context, each))
+        return tuple(metric for measurement in wanted(MEASURED) for metric in _metrics_of(context, measurement.name))
 
     def _evidence(self, name: str, measurement: str = FACTS) -> Evidence:
         evidence = self._read(name, measurement)

@@ -104,6 +104,7 @@ class Earlier:
     nodes: tuple[Node, ...]
     passive: bool = False
     burn: str = ""
+    started_epoch_s: float = 0.0
 
     def select(self, pattern: str) -> tuple[Node, ...]:
         """The nodes of a --nodes pattern; all for an empty one.
@@ -139,8 +140,8 @@ def read_earlier(folder: RunFolder) -> Earlier:
     nodes = {node.name: node for node in (_node(entry, file, folder.path / "evidence") for entry in entries)}
     if len(nodes) < len(entries):
         raise UsageError("names a node twice", file=file)
-    passive = asked.get("passive") is True
-    return Earlier(file, Profile(profile), tuple(inventory), pattern, tuple(nodes.values()), passive, burn)
+    passive, started = asked.get("passive") is True, float(_typed(run, "started_epoch_s", float, file, 0.0))
+    return Earlier(file, Profile(profile), tuple(inventory), pattern, tuple(nodes.values()), passive, burn, started)
 
 
 def _node(entry: object, file: str, recordings: Path) -> Node:

@@ -105,7 +105,7 @@ class Load:
                 measurement.name,
                 started,
                 time.time() - started,
-                document=document(measurement.name, earlier),
+                document=document(measurement.name, earlier, _metrics_of(measurement, earlier)),
             )
             self._folder.write_evidence(evidence)
 

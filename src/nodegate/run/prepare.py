@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.history import History
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
@@ -112,12 +114,16 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     baselines.check_expected(nodes)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)
+    history = History(settings.history, keeps=not settings.replay)
+    history.check()
     acceptance = Acceptance(
         {node.name: node for node in nodes},
         settings.profile or Profile.DELIVERY,
         baselines,
         waivers,
         RunFolder(settings.resume) if settings.resume else None,
+        history=history,
+        before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
     )
     return Prepared(acceptance, sources, settings, notes)
 

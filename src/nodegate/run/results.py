@@ -33,6 +33,7 @@ class Results:
         self.folder, self.run = folder, run
         self.records: list[Record] = []
         self.report: Report | None = None
+        self.notes: list[str] = []  # what the user should know besides the verdicts
         self._path = file = folder.path / "results.jsonl"
         try:
             file.unlink(missing_ok=True)  # a resumed run judges everything again: its evidence is what it goes on with
@@ -67,11 +68,23 @@ class Results:
         self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted or missing > 0)
         self.report = build(self.run, acceptance, self.records, checks)
         render(self.report, self.folder.path)
+        try:
+            _remember(self.report, acceptance)
+        except UsageError as said:  # the verdicts stand all the same
+            self.notes.append(str(said))
 
     def discard(self) -> None:
         """Take away the folder of a run in which nothing was asked for, as far as it is ours and empty."""
         self._file.close()
         self.folder.discard()
+
+
+def _remember(report: Report, acceptance: Acceptance) -> None:
+    """Keep what accepted nodes measured, for their next runs. A bad node's numbers are no measure."""
+    good = [node.node for node in report.nodes if node.verdict in (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)]
+    if acceptance.history and good:
+        measured = {name: acceptance.metrics(name) for name in good}
+        acceptance.history.keep(report.run.id, report.run.started_epoch_s, measured)
 
 
 def build(run: Run, acceptance: Acceptance, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:

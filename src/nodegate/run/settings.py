@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from nodegate.history import DEFAULT
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Settings:
     burn: str = ""  # --burn: a time; empty: as the profile has it
     all_pairs: bool = False
     tools: Path | None = None
+    history: Path = DEFAULT  # --history
 
     @property
     def passive(self) -> bool:

@@ -1,0 +1,68 @@
+"""What an earlier run measured under load, read again from its evidence."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.judge.baseline import Baselines
+from nodegate.judge.verdict import NodeVerdict
+from nodegate.judge.waivers import Waivers
+from nodegate.report.load import load
+from nodegate.run.acceptance import Acceptance
+from nodegate.run.conditions import read_earlier
+from nodegate.run.evidence import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from nodegate.measure.metric import Metric
+    from nodegate.report.model import Run
+
+GOOD = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED))
+
+
+@dataclass(frozen=True)
+class MeasuredNode:
+    """One node of an earlier run. `good`: it was accepted. `about`: driver, VBIOS, firmware and the like, by name."""
+
+    platform: str
+    good: bool
+    metrics: tuple[Metric, ...]
+    about: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """An earlier run and its nodes by name."""
+
+    run: Run
+    nodes: dict[str, MeasuredNode]
+
+
+def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
+    """Everything that a run measured under load.
+
+    Raises:
+        UsageError: the folder holds no run, or one without a report.
+    """
+    earlier = read_earlier(RunFolder.existing(folder))
+    report = load(folder)
+    today = dt.datetime.now(tz=dt.timezone.utc).date()
+    nodes = {node.name: node for node in earlier.nodes}
+    acceptance = Acceptance(nodes, earlier.profile, Baselines.read(baselines), Waivers((), today), RunFolder(folder))
+    return MeasuredRun(
+        report.run,
+        {
+            node.node: MeasuredNode(
+                acceptance.platform(node.node),
+                node.verdict in GOOD,
+                acceptance.metrics(node.node),
+                node.identity,
+            )
+            for node in report.nodes
+            if node.node in nodes
+        },
+    )

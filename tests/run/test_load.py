@@ -1,0 +1,187 @@
+"""The stages under load over nodes that are this machine: programs really run, suspects are measured again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nodegate.errors import Busy, CannotMeasure
+from nodegate.facts import NodeFacts
+from nodegate.measure.length import Length
+from nodegate.measure.measurement import Crew, Measurement, Runs, Site, on_each_node, suspects_alone
+from nodegate.measure.metric import Metric
+from nodegate.measure.ran import Ran, run
+from nodegate.node import Connection, Node
+from nodegate.probe.document import document_of
+from nodegate.run.crew import Threads
+from nodegate.run.evidence import Evidence, RunFolder
+from nodegate.run.load import Load
+from nodegate.run.progress import Progress
+from nodegate.transport.local import LocalSession
+
+LENGTH = Length(burn_s=600.0, copies_s=1.0, link_s=1.0, collective_s=2.0, group_s=2.0)
+
+
+@dataclass(frozen=True)
+class Speed:
+    metrics: tuple[Metric, ...]
+
+
+def parse_speed(attempts: Sequence[Sequence[Ran]]) -> Speed:
+    found = [float(ran.stdout) for attempt in attempts for ran in attempt if ran.stdout.strip()]
+    if not found:
+        raise CannotMeasure("no speed", next_step="measure again")
+    return Speed((Metric("test.speed_gbps", tuple(found), "Gb/s"),))
+
+
+class NoTools:
+    def find(self, *names: str) -> object:
+        raise CannotMeasure(f"no {names[0]}", next_step="install it")
+
+
+@dataclass
+class Judge:
+    """An umpire of few words. `gates`: who must not take part. A value below `least` is suspect."""
+
+    least: float = 0.0
+    gates: Mapping[str, CannotMeasure] = field(default_factory=dict)
+
+    def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
+        return self.gates.get(node)
+
+    def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
+        return frozenset(
+            name for name, metrics in measured.items() if not metrics or any(each.best < self.least for each in metrics)
+        )
+
+
+def site(name: str) -> Site:
+    node = Node(name, Connection(transport="local"))
+    facts = NodeFacts(document_of({"schema": "nodegate.probe/1", "sections": {}, "uid": 0}))
+    return Site(node, LocalSession(node), facts, NoTools(), LENGTH)  # type: ignore[arg-type]
+
+
+def measurement(
+    speeds: Mapping[str, Sequence[str]],
+    *,
+    applies: Callable[[NodeFacts], str] = lambda _facts: "",
+    seen: list[tuple[str, float]] | None = None,
+) -> Measurement:
+    """Each node's speeds, one a time that it is asked; printed by a real program."""
+    left = {name: list(values) for name, values in speeds.items()}
+
+    def ask(at: Site) -> list[Ran]:
+        if seen is not None:
+            seen.append((at.node.name, at.length.burn_s))
+        return [run(at.session, "speed", ["echo", left[at.node.name].pop(0)], timeout_s=10)]
+
+    measure = on_each_node(ask)
+    return Measurement("speed", "gpu", applies, (), measure, suspects_alone(measure), parse_speed)
+
+
+def put_under_load(
+    tmp_path: Path, what: Measurement, judge: Judge, nodes: Sequence[str], *, keep: bool = False
+) -> Load:
+    (tmp_path / "evidence").mkdir(exist_ok=True)
+    load = Load(RunFolder(tmp_path), [site(name) for name in nodes], Threads(Progress(None), threading.Event()), judge)
+    load.run([what], keep=keep)
+    return load
+
+
+def evidence(tmp_path: Path, node: str) -> Evidence:
+    found = RunFolder(tmp_path).read_evidence(node, "speed")
+    assert found is not None
+    return found
+
+
+def attempts(tmp_path: Path, node: str) -> list[str]:
+    document = evidence(tmp_path, node).document
+    assert document is not None
+    return [ran["stdout"].strip() for attempt in document["attempts"] for ran in attempt]  # type: ignore[attr-defined]
+
+
+def test_every_node_is_measured_and_its_evidence_is_what_its_program_said(tmp_path: Path) -> None:
+    put_under_load(tmp_path, measurement({"a": ["400"], "b": ["390"]}), Judge(), ["a", "b"])
+    assert attempts(tmp_path, "a") == ["400"]
+    assert attempts(tmp_path, "b") == ["390"]
+    assert evidence(tmp_path, "a").document["values"] == [  # type: ignore[index]
+        {"metric": "test.speed_gbps", "device": "", "values": [400.0], "unit": "Gb/s", "conditions": {}}
+    ]
+
+
+def test_a_suspect_is_measured_twice_more_and_the_others_are_left_alone(tmp_path: Path) -> None:
+    what = measurement({"a": ["400"], "b": ["100", "101", "102"]})
+    put_under_load(tmp_path, what, Judge(least=390), ["a", "b"])
+    assert attempts(tmp_path, "a") == ["400"]
+    assert attempts(tmp_path, "b") == ["100", "101", "102"]
+
+
+def test_a_suspect_that_was_only_disturbed_is_not_measured_a_third_time(tmp_path: Path) -> None:
+    put_under_load(tmp_path, measurement({"a": ["100", "400"]}), Judge(least=390), ["a"])
+    assert attempts(tmp_path, "a") == ["100", "400"]
+
+
+def test_the_second_look_at_a_burn_is_short(tmp_path: Path) -> None:
+    seen: list[tuple[str, float]] = []
+    put_under_load(tmp_path, measurement({"a": ["1", "1", "1"]}, seen=seen), Judge(least=2), ["a"])
+    assert seen == [("a", 600.0), ("a", 120.0), ("a", 120.0)]
+
+
+def test_a_node_that_must_not_take_part_has_the_reason_as_its_evidence(tmp_path: Path) -> None:
+    blocked = CannotMeasure("blocked by gpu.present: GPU 3 is lost", next_step="mend that first")
+    busy = Busy("the node works: Slurm job 7 runs here", next_step="drain it")
+    judge = Judge(gates={"a": blocked, "b": busy})
+    load = put_under_load(tmp_path, measurement({"c": ["400"]}), judge, ["a", "b", "c"])
+    assert str(evidence(tmp_path, "a").error) == str(blocked)
+    assert isinstance(evidence(tmp_path, "b").error, Busy)
+    assert load.loaded == {"c"}
+
+
+def test_what_does_not_apply_to_a_node_is_not_run_there(tmp_path: Path) -> None:
+    put_under_load(tmp_path, measurement({}, applies=lambda _facts: "no RDMA adapters"), Judge(), ["a"])
+    assert RunFolder(tmp_path).read_evidence("a", "speed") is None
+
+
+def test_a_resumed_run_measures_only_what_has_no_good_evidence(tmp_path: Path) -> None:
+    put_under_load(tmp_path, measurement({"a": ["400"]}), Judge(), ["a"])
+    put_under_load(tmp_path, measurement({"a": ["7"], "b": ["390"]}), Judge(), ["a", "b"], keep=True)
+    assert attempts(tmp_path, "a") == ["400"]
+    assert attempts(tmp_path, "b") == ["390"]
+
+
+def test_one_node_that_fails_costs_the_others_nothing_and_is_no_pass(tmp_path: Path) -> None:
+    put_under_load(tmp_path, measurement({"a": ["400"], "b": []}), Judge(), ["a", "b"])
+    assert attempts(tmp_path, "a") == ["400"]
+    document = evidence(tmp_path, "b").document
+    assert document is not None
+    assert "nodegate itself failed" in document["attempts"][0][0]["cannot"]  # type: ignore[index]
+
+
+def test_a_run_that_was_ended_keeps_no_half_measurement(tmp_path: Path) -> None:
+    ended = threading.Event()
+    (tmp_path / "evidence").mkdir()
+
+    def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+        ended.set()
+        return {each.node.name: (Ran("speed", stdout="1"),) for each in sites}
+
+    what = Measurement("speed", "gpu", lambda _facts: "", (), measure, suspects_alone(measure), parse_speed)
+    Load(RunFolder(tmp_path), [site("a")], Threads(Progress(None), ended), Judge()).run([what], keep=False)
+    assert RunFolder(tmp_path).read_evidence("a", "speed") is None
+
+
+def test_jobs_end_with_the_run_and_say_so() -> None:
+    ended = threading.Event()
+    crew = Threads(Progress(None), ended)
+    never = threading.Event()
+
+    def end() -> str:
+        ended.set()
+        return "ended it"
+
+    results = crew.at_once({"waits": never.wait, "ends": end})
+    assert isinstance(results["waits"], CannotMeasure)
+    assert "the run was ended" in results["waits"].reason
+    never.set()
