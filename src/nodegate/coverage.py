@@ -6,12 +6,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate import strict_yaml
+from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.profile import Profile
 from nodegate.suite import Check, checks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 HEAD = """# Coverage: failure mode -> check -> profile
 
@@ -23,15 +23,6 @@ least thorough profile that runs the check; `troubleshoot` runs what `nightly` r
 """
 
 
-def failure_modes() -> Mapping[str, Mapping[str, str]]:
-    """Failure mode id -> its `name` and, where something is not found yet, `open`."""
-    file = Path(__file__).parent / "knowledge" / "failure_modes.yaml"
-    value = strict_yaml.load_file(file).value
-    if not isinstance(value, dict):
-        raise TypeError(f"{file} is no mapping")
-    return value
-
-
 def page(suite: Iterable[Check]) -> str:
     """The page as Markdown."""
     found = list(suite)
@@ -39,7 +30,7 @@ def page(suite: Iterable[Check]) -> str:
     for mode, about in failure_modes().items():
         mine = [check for check in found if mode in check.failure_modes]
         shown = "<br>".join(f"`{check.id}` ({check.tier}): {check.title}" for check in mine) or "none"
-        rows.append(f"| **{mode}** {about['name']} | {shown} | {about.get('open', '')} |")
+        rows.append(f"| **{mode}** {about.name} | {shown} | {about.open} |")
     others = [check for check in found if not check.failure_modes]
     rest = "".join(f"* `{check.id}` ({check.tier}): {check.title}\n" for check in others)
     counts = ", ".join(

@@ -63,7 +63,7 @@ def test_the_page_has_a_row_for_each_failure_mode_and_names_each_check() -> None
 
 def test_a_failure_mode_that_no_check_finds_says_what_is_open() -> None:
     found = {mode for check in CHECKS for mode in check.failure_modes}
-    silent = [mode for mode, about in coverage.failure_modes().items() if mode not in found and not about.get("open")]
+    silent = [mode for mode, about in coverage.failure_modes().items() if mode not in found and not about.open]
     assert silent == []
 
 

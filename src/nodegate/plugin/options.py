@@ -47,6 +47,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--pairs", default="few", choices=["few", "all"], help="NIC pairs between nodes: three rounds, or all")
     option("--tools", default=None, metavar="DIR", help="tools to bring to the nodes for this run")
     option("--history", default=None, metavar="FILE", help="what nodes measured earlier (reports/history.sqlite)")
+    option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
     option("--known-hosts", default=None, metavar="FILE", help="host keys of this project, besides the user's own")
@@ -73,6 +74,8 @@ def settings(config: pytest.Config) -> Settings:
     active = given("inventory") or given("replay") or given("resume")
     if given("active") and given("passive"):
         raise pytest.UsageError("--active puts load on the nodes, --passive does not: say one of them")
+    if given("job_log") and given("profile") not in (None, Profile.TROUBLESHOOT.value):
+        raise pytest.UsageError("--job-log is for --profile troubleshoot")
     idle = [name for name in _NEED_NODES if given(name) and not active]
     if idle:
         raise pytest.UsageError(f"--{idle[0].replace('_', '-')} is for a run over nodes: say --inventory FILE too")
@@ -99,6 +102,7 @@ def settings(config: pytest.Config) -> Settings:
         burn=str(given("burn") or ""),
         all_pairs=given("pairs") == "all",
         tools=path("tools"),
+        job_logs=tuple(config.getoption("nodegate_job_log")),
         history=path("history") or DEFAULT,
     )
 

@@ -16,8 +16,9 @@ from nodegate.errors import UsageError
 from nodegate.judge.verdict import NodeVerdict
 from nodegate.plugin.collection import CheckCollection
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
+from nodegate.profile import Profile
 from nodegate.report.jsonl import from_json
-from nodegate.report.model import CheckInfo, Run
+from nodegate.report.model import CheckInfo, Report, Run
 from nodegate.run import conditions, summary
 from nodegate.run.campaign import Campaign
 from nodegate.run.evidence import RunFolder
@@ -111,7 +112,18 @@ class PytestRun:
         run = self._conditions(folder)
         kept = conditions.run_to_json(run, self.acceptance.nodes.values(), self.prepared.settings)
         folder.write_json(conditions.RUN_FILE, kept)
-        return Results(folder, run)
+        return Results(folder, run, self._conclusion if self.acceptance.profile is Profile.TROUBLESHOOT else None)
+
+    def _conclusion(self, report: Report) -> str:
+        """The answer after a failed job; its logs are read beside the kernel logs of this run."""
+        from nodegate.run.conclusion import conclude  # noqa: PLC0415 - with the tables of every log message
+
+        logs = self.prepared.settings.job_logs
+        if not logs or self.results is None:
+            return conclude(report)
+        from nodegate.triage.command import triage  # noqa: PLC0415
+
+        return conclude(report, triage([*logs, str(self.results.folder.path)]))
 
     def _conditions(self, folder: RunFolder) -> Run:
         option = self._config.option

@@ -83,6 +83,7 @@ def _run(run: Run) -> dict[str, object]:
         "baselines": _sources(run.baselines),
         "interrupted": run.interrupted,
         "selection": run.selection,
+        "answer": run.answer,
         "versions": dict(run.versions),
     }
 

@@ -74,6 +74,7 @@ def _run(entry: dict[str, object]) -> Run:
         interrupted=_get(entry, "interrupted", bool),
         selection=_text(entry, "selection"),
         versions=_text_map(entry, "versions"),
+        answer=_text(entry, "answer") if "answer" in entry else "",
     )
 
 

@@ -20,7 +20,7 @@ class Run:
     """The conditions of a run: who, when, with what. Times are seconds since the epoch by the controller's clock.
 
     `selection` says in words which part of the checks or nodes was asked for; empty means all of the profile.
-    `versions` are python and the libraries on the controller.
+    `versions` are python and the libraries on the controller. `answer` is the sentence of profile troubleshoot.
     """
 
     id: str
@@ -36,6 +36,7 @@ class Run:
     interrupted: bool = False
     selection: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
+    answer: str = ""
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ class _Redaction:
             user=GONE if run.user else "",
             command=self.text(run.command),
             selection=self.text(run.selection),
+            answer=self.text(run.answer),
             inventory=self.sources(run.inventory),
             baselines=self.sources(run.baselines),
         )

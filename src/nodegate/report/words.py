@@ -100,6 +100,8 @@ def sentences(report: Report) -> list[str]:
     waived = counts[NodeVerdict.WAIVED]
     if waived:
         found.append(f"{count(waived)} of the accepted {'holds' if waived == 1 else 'hold'} waivers.")
+    if run.answer:
+        found.insert(0, f"{run.answer[0].upper()}{run.answer[1:]}.")
     if run.interrupted:
         found.append("The run was interrupted: what it did not reach was not judged.")
     if run.selection:

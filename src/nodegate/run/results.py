@@ -16,7 +16,7 @@ from nodegate.report.render import render
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from nodegate.run.acceptance import Acceptance
     from nodegate.run.evidence import RunFolder
@@ -28,9 +28,9 @@ ACCEPTING = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.NOT
 class Results:
     """Keeps each record on disk at once (results.jsonl), and in memory for the report."""
 
-    def __init__(self, folder: RunFolder, run: Run) -> None:
-        """Raises UsageError where the folder cannot be written."""
-        self.folder, self.run = folder, run
+    def __init__(self, folder: RunFolder, run: Run, conclude: Callable[[Report], str] | None = None) -> None:
+        """`conclude` gives the answer of profile troubleshoot. Raises UsageError where nothing can be written."""
+        self.folder, self.run, self._conclude = folder, run, conclude
         self.records: list[Record] = []
         self.report: Report | None = None
         self.notes: list[str] = []  # what the user should know besides the verdicts
@@ -66,12 +66,22 @@ class Results:
             raise FileNotFoundError(errno.ENOENT, "the run folder has gone", str(self.folder.path))
         missing = sum(map(len, acceptance.asked.values())) - len(self.records)
         self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted or missing > 0)
-        self.report = build(self.run, acceptance, self.records, checks)
+        self.report = self._concluded(build(self.run, acceptance, self.records, checks))
         render(self.report, self.folder.path)
         try:
             _remember(self.report, acceptance)
         except UsageError as said:  # the verdicts stand all the same
             self.notes.append(str(said))
+
+    def _concluded(self, report: Report) -> Report:
+        if self._conclude is None:
+            return report
+        try:
+            answer = self._conclude(report)
+        except UsageError as said:  # a log that cannot be read: the verdicts stand all the same
+            self.notes.append(str(said))
+            return report
+        return replace(report, run=replace(report.run, answer=answer))
 
     def discard(self) -> None:
         """Take away the folder of a run in which nothing was asked for, as far as it is ours and empty."""

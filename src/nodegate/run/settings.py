@@ -34,6 +34,7 @@ class Settings:
     burn: str = ""  # --burn: a time; empty: as the profile has it
     all_pairs: bool = False
     tools: Path | None = None
+    job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
     history: Path = DEFAULT  # --history
 
     @property

@@ -38,6 +38,8 @@ def lines(report: Report, folder: Path) -> Iterator[str]:
         yield from _folded(told, verdict.value)
     warned = [record for node in report.nodes for record in node.records if record.verdict is Verdict.WARN]
     yield from _folded(warned, "warn")
+    if report.run.answer:
+        yield f"answer: {report.run.answer}"
     if (folder / "report.html").exists():
         yield f"report: {folder / 'report.html'}"
 
