@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules import fabric_log
 from nodegate.rules.fabric import UNIT, demand_fabric, members
 from nodegate.rules.fabric_health import FABRIC_STATES, FABRIC_SUMMARIES, FABRIC_SUMMARY_VERDICTS, decode
 from nodegate.rules.gpus import YES_NO, answering, lacks, named
+from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -17,8 +19,10 @@ if TYPE_CHECKING:
     from nodegate.judge.baseline import Baseline
     from nodegate.probe.driver import Driver
     from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
     from nodegate.probe.services import Services
+    from nodegate.profile import Profile
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -89,6 +93,26 @@ def test_version(pci: Pci, services: Services, driver: Driver, baseline: Baselin
         source="the driver's version",
         remedy="install both from one release and hold the packages (apt-mark hold, dnf versionlock)",
     )
+
+
+def test_manager_log(  # noqa: PLR0917 - arguments are facts
+    pci: Pci, services: Services, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """The fabric manager's log holds no error since the service was started. (F12, F13)
+
+    NVSwitch errors, a topology that does not match, NVLinks that did not train and NVLS groups that could not be set up
+    stand here, some of them nowhere else. What came before the service's present start, or before this boot, is told as
+    settled; a fatal NVSwitch error is not settled by a restart alone. The log has no time zone, so an error of the
+    last 12 h before the boot counts unless the log shows the start. Source: messages as gpud's log matcher has them.
+    """
+    demand_fabric(pci, baseline, verdicts)
+    log = services.fabric_manager_log
+    if isinstance(log, Unknown):
+        remedy = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"
+        verdicts.unknown(subject=UNIT, what="its log", reason=log, remedy=remedy)
+        return
+    boot_s = host.uptime_s if isinstance(host.uptime_s, Unknown) else host.clock_epoch_s - host.uptime_s
+    fabric_log.tell(fabric_manager.parse_log(log), boot_s, profile, verdicts)
 
 
 def test_state(gpus: Gpus, verdicts: Verdicts) -> None:

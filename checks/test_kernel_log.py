@@ -1,4 +1,4 @@
-"""Kernel log: nothing in it says that the GPUs, switches, NICs, disks or the host itself are bad."""
+"""Kernel log: nothing in it says that the GPUs, switches, NICs or file servers are bad, or that memory ran out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from nodegate.judge.verdict import Limit, Verdict
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
 from nodegate.rules import bandwidth_lines, flaps, gpu_faults, line_faults, switch_faults
-from nodegate.rules.log_time import Moment, shown, times
+from nodegate.rules.log_time import Moment, shown
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -138,18 +138,8 @@ def test_nic_flaps(kernel_log: KernelLog, host: Host, baseline: Baseline, profil
     window, limit = baseline.limit("kernel.nic_flap_window_h"), baseline.limit("kernel.nic_flap_max")
     grace_s = float(str(baseline.limit("kernel.nic_flap_boot_grace_s").value))
     moment = Moment.of(kernel_log, host.clock_epoch_s, window, profile)
-    for device, downs in flaps.link_downs(kernel_log, moment, grace_s).items():
-        when = times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)
-        many = len(downs) > float(str(limit.value))
-        verdicts.found(
-            Verdict.FAIL if many else Verdict.WARN,
-            subject=f"NIC {device}",
-            message=f"link down {when}, at most {limit.value} in {window.value} h may be chance ({limit.source})",
-            remedy="clean or replace the cable or transceiver; look at the switch port",
-            metric="link-downs",
-            value=len(downs),
-            limit=limit,
-        )
+    downs = flaps.link_downs(kernel_log, moment, grace_s)
+    flaps.tell(downs, verdicts, window=window, limit=limit)
     if not verdicts.findings:
         verdicts.passed(subject="kernel log", message=f"no link-down in {window.value} h, as far as it reaches")
 
@@ -169,16 +159,18 @@ def test_nic_errors(
 def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """The kernel killed no process for want of memory in the window. (F17)
 
-    A worker that was killed takes its job along with exit code 137 and no message of its own.
+    A worker that was killed takes its job along with exit code 137 and no message of its own. The finding quotes the
+    kernel's line: the process, and whether the whole node or only its job or container was out of memory.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
     line_faults.tell(kernel_log, "memory", moment, verdicts)
 
 
 def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
-    """No disk, file system or file server failed in the window. (F31)
+    """No disk, array or file server failed in the window. (F31)
 
-    They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts.
+    They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts. NVMe
+    disks and local file systems have checks of their own (host_log).
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
     line_faults.tell(kernel_log, "storage", moment, verdicts)
@@ -187,9 +179,10 @@ def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
 def test_host_faults(
     kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
 ) -> None:
-    """No CPU, memory module or kernel fault was logged: lock-ups, machine checks, exhausted tables. (F09, F24)
+    """The kernel met no bug of its own, ran out of no table, and slowed no CPU because of heat. (F08, F09, F24)
 
-    They slow or stop one node, and with it every job that spans it.
+    They slow or stop one node, and with it every job that spans it. Crashes of a program inside NCCL warn: its job, the
+    NCCL version or the fabric manager can be the cause.
     """
     moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
     line_faults.tell(kernel_log, "host", moment, verdicts)

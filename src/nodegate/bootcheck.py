@@ -18,6 +18,7 @@ from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import Context
 from nodegate.judge.run import judge
 from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
+from nodegate.measure.registry import is_active
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.report.text import visible
@@ -70,6 +71,7 @@ def bootcheck(
     baselines: Sequence[Path] = (),
     expected: Mapping[str, object] | None = None,
     measure: Callable[[Node], Evidence] | None = None,
+    active: bool = False,
 ) -> Outcome:
     """Judge this node now. Never raises: what goes wrong with us is exit code 2.
 
@@ -77,15 +79,22 @@ def bootcheck(
         baselines: more baseline files.
         expected: what an inventory would say of this node (`platform`, `gpus`, ...).
         measure: brings the evidence; by default the probe on this machine.
+        active: put load on the GPUs too, for about a minute.
     """
     node = Node(socket.gethostname(), Connection(transport="local"), expected=expected or {})
     try:
         rules = Baselines.read(baselines)
         rules.check_expected([node])
         checks = [check for check in suite.checks() if Profile.BOOTCHECK.includes(check.tier)]
-        evidence = (measure or measure_here)(node)
-        context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
-        records = tuple(judge(check, context.resolve, node.name) for check in checks)
+        if active:
+            from nodegate.run.here import judge_here  # noqa: PLC0415 - with the statistics, which take their time
+
+            records = judge_here(node, checks, rules, Profile.BOOTCHECK)
+        else:
+            checks = [check for check in checks if not is_active(check.asks_for)]
+            evidence = (measure or measure_here)(node)
+            context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
+            records = tuple(judge(check, context.resolve, node.name) for check in checks)
     except Busy as said:
         return Outcome(Exit.BUSY, _line(f"busy: {said.reason}"))
     except (UsageError, CannotMeasure) as said:

@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"nodegate {suite_version()}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_baseline(commands)
     _add_bootcheck(commands)
     _add_doctor(commands)
     _add_demo(commands)
@@ -63,12 +64,21 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from nodegate.baseline_command import add_arguments, run  # noqa: PLC0415
+
+    command = commands.add_parser("baseline", help="learn a baseline from a run, show what holds, compare two files")
+    add_arguments(command)
+    command.set_defaults(command=run)
+
+
 def _add_bootcheck(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "bootcheck",
         help="may this node take a job now? One line; exit 0 fit, 1 unfit, 2 could not tell, 75 busy",
     )
     command.add_argument("--json", action="store_true", help="the answer as one JSON object, every record included")
+    command.add_argument("--active", action="store_true", help="put load on the GPUs too: about a minute more")
     command.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
     command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of finding it")
     command.set_defaults(command=_bootcheck)
@@ -78,7 +88,7 @@ def _bootcheck(asked: argparse.Namespace) -> int:
     from nodegate.bootcheck import bootcheck  # noqa: PLC0415
 
     expected = {"platform": asked.platform} if asked.platform else {}
-    outcome = bootcheck(baselines=asked.baseline, expected=expected)
+    outcome = bootcheck(baselines=asked.baseline, expected=expected, active=asked.active)
     try:
         print(outcome.to_json() if asked.json else outcome.line, flush=True)
     except BrokenPipeError:  # the exit code says it too

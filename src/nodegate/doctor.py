@@ -9,17 +9,29 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
+from nodegate.measure.tool_list import how_to_get
+from nodegate.measure.tool_settings import tool_settings
+from nodegate.measure.toolbox import Lacking, NodeToolbox
 from nodegate.report.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from nodegate.measure.carried import Carried
+    from nodegate.measure.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.transport import Options
 
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
 TIMEOUT_S = 30.0
-WANTED_TOOLS = ("nvidia-smi", "gpu_burn", "all_reduce_perf", "ib_write_bw", "nvbandwidth")
+# What the measurements use: what is installed together stands together, and of alternatives one is enough.
+WANTED_TOOLS = (
+    (("gpu_burn",),),
+    (("nvbandwidth",),),
+    (("ib_write_bw",), ("ib_read_bw",), ("ib_write_lat",), ("ib_read_lat",)),
+    tuple((f"{name}_perf",) for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv")),
+    (("mpirun", "srun"),),
+)
 
 
 @dataclass(frozen=True)
@@ -32,36 +44,54 @@ class Complaint:
     blocks: bool
 
 
-def examine(nodes: Sequence[Node], options: Options, *, at_once: int = 64) -> list[Complaint]:
-    """Ask every node, all at once. Contacts them, changes nothing."""
+def examine(
+    nodes: Sequence[Node], options: Options, *, at_once: int = 64, carried: Carried | None = None
+) -> list[Complaint]:
+    """Ask every node, all at once. Contacts them, changes nothing; `carried` is brought and taken away again.
+
+    Raises:
+        UsageError: what the inventory says of a node's tools is not of its form.
+    """
+    for node in nodes:
+        tool_settings(node)
     with ThreadPoolExecutor(max(1, min(at_once, len(nodes)))) as threads:
-        found = threads.map(lambda node: list(_complaints(node, options)), nodes)
+        found = threads.map(lambda node: list(_complaints(node, options, carried)), nodes)
         return [complaint for complaints in found for complaint in complaints]
 
 
-def _complaints(node: Node, options: Options) -> Iterator[Complaint]:
+def _complaints(node: Node, options: Options, carried: Carried | None) -> Iterator[Complaint]:
     try:
-        facts = _ask(node, options)
+        facts, about_tools = _ask(node, options, carried)
     except CannotMeasure as said:
         kind = said.kind if isinstance(said, Unreachable) else "not measured"
-        yield Complaint(node.name, f"{kind}: {said.reason.removeprefix(f'{node.name}: ')}", said.next_step, blocks=True)
+        yield Complaint(node.name, f"{kind}: {_reason(said, node.name)}", said.next_step, blocks=True)
         return
     except Exception as fault:  # noqa: BLE001 - one node's surprise must not hide what the others say
         what = f"nodegate itself failed ({type(fault).__name__}: {fault})"
         yield Complaint(node.name, what, "report this as a fault of nodegate", blocks=True)
         return
     yield from complaints_about(node.name, facts)
+    yield from about_tools
 
 
-def _ask(node: Node, options: Options) -> NodeFacts:
+def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFacts, list[Complaint]]:
     from nodegate.probe.collect import collect  # noqa: PLC0415
     from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
 
     session = connect(node, options)
     try:
-        return NodeFacts(collect(session, timeout_s=TIMEOUT_S, as_root=node.connection.become, sections=SECTIONS))
+        facts = NodeFacts(collect(session, timeout_s=TIMEOUT_S, as_root=node.connection.become, sections=SECTIONS))
+        tools = NodeToolbox(session, node, carried=carried)
+        try:
+            return facts, list(complaints_about_tools(node.name, tools))
+        finally:
+            tools.close()
     finally:
         session.close()
+
+
+def _reason(said: CannotMeasure, name: str) -> str:
+    return said.reason.removeprefix(f"{name}: ")
 
 
 def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
@@ -74,14 +104,31 @@ def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
         if not facts.driver.loaded:
             yield Complaint(name, "has no NVIDIA driver loaded", "install and load the driver", blocks=False)
         facts.kernel_log  # noqa: B018 - read for its refusal
-        for tool in _missing_tools(facts):
-            yield Complaint(name, f"lacks {tool}", f"install {tool} or put it on PATH", blocks=False)
+        if not facts.software.tools.get("nvidia-smi"):
+            yield Complaint(name, "lacks nvidia-smi", "install nvidia-smi or put it on PATH", blocks=False)
     except CannotMeasure as said:
         yield Complaint(name, said.reason, said.next_step, blocks=False)
 
 
-def _missing_tools(facts: NodeFacts) -> list[str]:
-    return [tool for tool in WANTED_TOOLS if not facts.software.tools.get(tool)]
+def complaints_about_tools(name: str, tools: Toolbox) -> Iterator[Complaint]:
+    """The tools that a node lacks, in one line where they come together; one that is there and cannot start, alone."""
+    told = set()
+    for together in WANTED_TOOLS:
+        lacking = []
+        for alternatives in together:
+            try:
+                tools.find(*alternatives)
+            except Lacking:  # noqa: PERF203
+                lacking.append(alternatives)
+            except Unreachable:
+                raise
+            except CannotMeasure as said:
+                told.add((_reason(said, name), said.next_step))
+        if lacking:
+            what = ", ".join(" or ".join(alternatives) for alternatives in lacking)
+            told.add((f"lacks {what}", how_to_get(lacking[0])))
+    for what, next_step in sorted(told):
+        yield Complaint(name, what, next_step, blocks=False)
 
 
 def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:

@@ -22,6 +22,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_sep("-", f"real recordings: {judged} judged, {len(missed)} findings missed or false")
     for row in missed:
         terminalreporter.write_line(row)
+    for row in sorted(said.get("corpus table", ())):
+        terminalreporter.write_line(f"  {row}")
     unjudged = sorted(said.get("corpus not judged", ()))
     if unjudged:
         terminalreporter.write_line(f"{len(unjudged)} that no check speaks to:")

@@ -16,20 +16,22 @@ if TYPE_CHECKING:
     from nodegate.judge.verdict import Record
 
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
-CHECKS = tuple(
-    f"kernel_log.{name}"
-    for name in (
-        "xid",
-        "sxid",
-        "gpu_driver",
-        "pcie_errors",
-        "pcie_bandwidth",
-        "nic_flaps",
-        "nic_errors",
-        "memory",
-        "storage",
-        "host_faults",
-    )
+CHECKS = (
+    "kernel_log.xid",
+    "kernel_log.sxid",
+    "kernel_log.gpu_driver",
+    "kernel_log.pcie_errors",
+    "kernel_log.pcie_bandwidth",
+    "kernel_log.nic_flaps",
+    "kernel_log.nic_errors",
+    "kernel_log.memory",
+    "kernel_log.storage",
+    "kernel_log.host_faults",
+    "host_log.hardware_errors",
+    "host_log.lockups",
+    "host_log.hung_tasks",
+    "host_log.nvme",
+    "host_log.file_systems",
 )
 AFTER_THEM_ALL_S = 1_740_400_000.0  # 2025-02-24: later than the newest of these lines
 UPTIME_S = 200 * 86400.0
@@ -180,15 +182,18 @@ def test_nic_faults_and_a_stuck_cpu_of_one_journal() -> None:
         ("NIC eth0", "nic_queue_timeout"),
     }
     assert not any("unplugged" in finding.message for finding in nics.findings)
-    assert said(judged("kernel_log.host_faults", "kernel/nvsentinel_mlx5_lines.txt")) == [
-        ("fail", "CPU 94", "soft_lockup")
-    ]
+    assert said(judged("host_log.lockups", "kernel/nvsentinel_mlx5_lines.txt")) == [("fail", "CPU 94", "soft_lockup")]
 
 
 def test_stuck_cpus_and_hung_tasks() -> None:
-    record = judged("kernel_log.host_faults", "kernel/gpud_cpu_lockup_lines.txt")
-    assert {("fail", "CPU 0", "soft_lockup"), ("fail", "CPU 18", "soft_lockup")} <= set(said(record))
-    assert ("warn", "process jfsmount:136986", "hung_task") in said(record)
+    file = "kernel/gpud_cpu_lockup_lines.txt"
+    stuck = said(judged("host_log.lockups", file))
+    assert stuck == [("fail", "CPU 0", "soft_lockup"), ("fail", "CPU 18", "soft_lockup")]
+    hung = said(judged("host_log.hung_tasks", file))
+    assert set(hung) == {
+        ("warn", "process jfsmount:136986", "hung_task"),
+        ("warn", "process kcompactd1:1177", "hung_task"),
+    }
 
 
 def test_exhausted_open_files_and_a_crash_inside_nccl() -> None:

@@ -36,8 +36,6 @@ NO_CHECK = {
     "rdma/netdata_ethtool_m_nofiber.txt": "as above: a dark port is found as a port that is down (rdma.port_state)",
     "rdma/ocidr_show_gids.txt": "no check on the GID table: which index is right depends on the site's RoCE set-up",
     "rdma/superb_ibstat_topo.txt": "names and GUIDs of hosts for a topology: no health in it",
-    "fabricmanager/gpud_fabricmanager.log": "no check reads it: the same SXid is in the kernel log (kernel_log.sxid)",
-    "fabricmanager/gpud_log_matcher_lines.txt": "as above",
 }
 # Recordings that a test in another file judges.
 ELSEWHERE = {
@@ -45,6 +43,7 @@ ELSEWHERE = {
     "rdma/gpud_sysfs_h100_*": "tests/checks/test_links_and_rails_corpus.py",
     "rdma/azhpc_ibstatus.txt": "tests/checks/test_links_and_rails_corpus.py",
     "rdma/gcm_link_flaps_syslog.txt": "tests/checks/test_kernel_log_corpus.py",
+    "fabricmanager/gpud_*": "tests/checks/test_fabric_log_cases.py",
 }
 KINDS = ("nvidia-smi", "nvidia-smi-xml", "lspci", "rdma", "fabricmanager")
 LINK_CHECKS = ("pcie.link_width", "pcie.bridge_width", "pcie.link_speed", "pcie.devices_answer")

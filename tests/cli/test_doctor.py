@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from support.sshd import Fleet
@@ -14,6 +16,8 @@ from support.sshd import Fleet
 from nodegate import doctor
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.doctor import Complaint
+from nodegate.errors import CannotMeasure
+from nodegate.measure.carried import Carried
 from nodegate.node import Node
 from nodegate.transport import Options
 
@@ -34,7 +38,8 @@ def test_reachable_nodes_are_counted_and_missing_tools_folded(fleet: Fleet, tmp_
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[0] == "3 of 3 nodes can be asked"
-    assert "note: node[1-3]: lacks gpu_burn" in done.stdout
+    assert "note: node[1-3]: lacks gpu_burn - build github.com/wilicc/gpu-burn into /opt/gpu-burn, or " in done.stdout
+    assert "note: node[1-3]: lacks all_reduce_perf, all_gather_perf, reduce_scatter_perf, " in done.stdout
 
 
 def test_an_unreachable_node_is_a_stop_with_its_kind(fleet: Fleet, tmp_path: Path) -> None:
@@ -94,7 +99,7 @@ def test_what_a_node_says_cannot_steer_the_terminal() -> None:
 
 
 def test_a_fault_of_ours_on_one_node_hides_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(node: Node, options: Options) -> object:
+    def ask(node: Node, *_: object) -> object:
         raise RuntimeError(f"a bug on {node.name}")
 
     monkeypatch.setattr(doctor, "_ask", ask)
@@ -111,3 +116,66 @@ def test_what_is_odd_about_the_inventory_is_noted(tmp_path: Path) -> None:
     done = run("--inventory", str(tmp_path / "hosts.ini"))
     assert done.stdout.startswith("note: ")
     assert "a1 is a host and a group" in done.stdout
+
+
+def program(path: Path, *, mode: int = 0o755) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(mode)
+    return path
+
+
+def test_a_tool_where_the_inventory_says_it_is_is_not_missing(fleet: Fleet, tmp_path: Path) -> None:
+    burn = program(tmp_path / "own" / "gpu_burn")
+    program(tmp_path / "perftest" / "ib_write_bw")
+    variables = f"    nodegate_tools: {{gpu_burn: {burn}}}\n    nodegate_tool_paths: [{tmp_path}/perftest]\n"
+    (tmp_path / "hosts.yaml").write_text(fleet.inventory().replace("  vars:\n", f"  vars:\n{variables}"))
+    done = run("--inventory", str(tmp_path / "hosts.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "gpu_burn" not in done.stdout
+    assert "note: node[1-3]: lacks ib_read_bw, ib_write_lat, ib_read_lat - install the package perftest" in done.stdout
+
+
+def test_a_tool_that_is_there_and_cannot_start_is_told_so(fleet: Fleet, tmp_path: Path) -> None:
+    burn = program(tmp_path / "gpu_burn", mode=0o644)
+    node = replace(fleet.nodes[0], expected={"tool_paths": [str(burn.parent)]})
+    found = {complaint.what: complaint for complaint in doctor.examine([node], Options())}
+    what = next(what for what in found if what.startswith(f"gpu_burn at {burn} "))
+    assert "(nodegate_tool_paths) may not be run by uid" in what
+    assert not found[what].blocks
+
+
+def test_brought_tools_are_not_missing_and_are_taken_away_again(fleet: Fleet, tmp_path: Path) -> None:
+    program(tmp_path / "tools" / "gpu_burn")
+    program(tmp_path / "tools" / "nvbandwidth")
+    before = set(Path("/dev/shm").glob("nodegate-tools-*"))
+    complaints = doctor.examine(fleet.nodes[:1], Options(), carried=Carried(tmp_path / "tools"))
+    assert not [complaint.what for complaint in complaints if "gpu_burn" in complaint.what]
+    assert not [complaint.what for complaint in complaints if "nvbandwidth" in complaint.what]
+    assert set(Path("/dev/shm").glob("nodegate-tools-*")) <= before
+
+
+def test_one_reason_for_many_tools_is_told_once() -> None:
+    class Hanging:
+        def find(self, *names: str) -> NoReturn:
+            raise CannotMeasure("a1: its tools were not found within 40 s", next_step="look for a file system")
+
+    complaints = list(doctor.complaints_about_tools("a1", Hanging()))  # type: ignore[arg-type]
+    assert [complaint.what for complaint in complaints] == ["its tools were not found within 40 s"]
+
+
+def test_a_slip_in_what_the_inventory_says_of_tools_is_one_line(fleet: Fleet, tmp_path: Path) -> None:
+    inventory = fleet.inventory().replace("  vars:\n", "  vars:\n    nodegate_image: nvcr.io/nvidia/pytorch\n")
+    (tmp_path / "hosts.yaml").write_text(inventory)
+    done = run("--inventory", str(tmp_path / "hosts.yaml"))
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "names no container runtime - write docker://" in done.stderr
+
+
+def test_a_slip_in_the_name_of_such_a_variable_is_told(fleet: Fleet, tmp_path: Path) -> None:
+    inventory = fleet.inventory().replace("  vars:\n", "  vars:\n    nodegate_tool_path: /opt/tools\n")
+    (tmp_path / "hosts.yaml").write_text(inventory)
+    done = run("--inventory", str(tmp_path / "hosts.yaml"))
+    assert done.returncode == 2
+    assert "did you mean nodegate_tool_paths?" in done.stderr

@@ -13,7 +13,10 @@ from nodegate.probe.payload.kernel_log import INTEREST
 from nodegate.rules.line_faults import device_of, rule_of
 
 EVERY_CODE = range(1, 177)
-SUBJECTS = {"gpu_driver", "pcie", "nic", "memory", "storage", "host"}
+SUBJECTS = {
+    *("gpu_driver", "pcie", "nic", "memory", "storage", "host", "hung_task", "lockup"),
+    *("hardware_error", "nvme", "file_system"),
+}
 TOLD_BY_TRIAGE_ONLY = "context"
 
 

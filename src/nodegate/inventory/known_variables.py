@@ -28,8 +28,11 @@ USED = (
     "ansible_ssh_user",
     "ansible_user",
     "nodegate_host_keys",
+    "nodegate_image",
     "nodegate_lock",
     "nodegate_recordings",
+    "nodegate_tool_paths",
+    "nodegate_tools",
 )
 
 # Ansible's own names that are near to one of those above and mean nothing here.

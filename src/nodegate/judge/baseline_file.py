@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate import strict_yaml
-from nodegate.judge.verdict import Limit
-from nodegate.strict_yaml import did_you_mean
+from nodegate.judge.entry import DIRECTIONS, SWITCHES, UNITS_BY_SUFFIX, Entry, kind, unit_for
+from nodegate.judge.parameters import AT_LEAST, shown
+from nodegate.strict_yaml import did_you_mean, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,69 +19,18 @@ if TYPE_CHECKING:
     from nodegate.errors import UsageError
     from nodegate.strict_yaml import Loaded
 
+__all__ = ["SWITCHES", "UNITS_BY_SUFFIX", "Entry", "kind", "unit_for"]  # of entry, for the readers of files
+
 EVERYWHERE = "*"
-SWITCHES = frozenset({"gpu.ecc", "gpu.gsp", "gpu.mig"})  # "on" or "off": YAML reads the bare words as true and false
-DIRECTIONS = ("at least", "at most", "equal")
-UNITS_BY_SUFFIX = {  # the first that fits: _gb_per_s stands before _s
-    "_gb_per_s": ("GB/s",),
-    "_tflops": ("TFLOPS",),
-    "_us": ("µs",),
-    "_mhz": ("MHz",),
-    "_w": ("W",),
-    "_c": ("°C",),
-    "_gbps": ("Gb/s",),
-    "_mbps": ("MB/s", "Mb/s"),
-    "_bytes": ("bytes",),
-    "_mib": ("MiB",),
-    "_gib": ("GiB",),
-    "_s": ("s",),
-    "_h": ("h",),
-    "_percent": ("%",),
-}
 _FILE_WORDS = ("platform", "title", "match", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
-_ENTRY_WORDS = ("value", "unit", "source", "direction", "tolerance", "floor", "peak", "parameters", "note")
+_VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "parameters", "note")
+_ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
+_SHARED_WORDS = ("unit", "direction", "peak", "note", "variants")  # of an entry with variants
+_LEAST_OF_PEAK = 0.2  # no good device gives less of what physics allows: such a value is in another unit
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 _PLATFORM = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One limit as a baseline file gives it. `file` and `line` say where.
-
-    `tolerance` is relative to the value (0.05 = 5 %) and needs a `direction`; `floor` is the value that an "at least"
-    limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
-    `parameters` say what a measured value was measured with.
-    """
-
-    key: str
-    value: object  # bool, int, float, text or a tuple of those
-    unit: str
-    source: str
-    direction: str = ""
-    tolerance: float = 0.0
-    floor: float | None = None
-    peak: float | None = None
-    parameters: Mapping[str, object] = field(default_factory=dict)
-    note: str = ""
-    file: str = ""
-    line: int = 0
-
-    @property
-    def limit(self) -> Limit:
-        """What a check judges by: the value less (or plus) its tolerance, with file, key and source."""
-        name = self.file.rpartition("/")[2]
-        part = f"{self.tolerance:.0%} from {self.value} {self.unit}, " if self.tolerance else ""
-        return Limit(self._judged(), self.unit, f"{part}{name} {self.key}: {self.source}")
-
-    def _judged(self) -> object:
-        if not isinstance(self.value, (int, float)) or not self.tolerance:
-            return self.value
-        if self.direction == "at most":
-            return self.value * (1 + self.tolerance)
-        lowest = self.value * (1 - self.tolerance)
-        return lowest if self.floor is None else max(lowest, self.floor)
 
 
 @dataclass(frozen=True)
@@ -137,27 +87,13 @@ def parse(loaded: Loaded) -> BaselineFile:
     )
 
 
-def unit_for(key: str) -> tuple[str, ...]:
-    """The units that the ending of a key allows; empty when the ending says nothing."""
-    return next((units for suffix, units in UNITS_BY_SUFFIX.items() if key.endswith(suffix)), ())
-
-
-def kind(value: object) -> str:
-    """What sort of value it is, in words. "unlimited" is a number here."""
-    if isinstance(value, bool):
-        return "true or false"
-    if isinstance(value, (int, float)) or value == "unlimited":
-        return "a number"
-    return "text" if isinstance(value, str) else "a list"
-
-
 class _Reader:
     """The strict reader of one file: every complaint has its line."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
 
-    def wrong(self, path: tuple[str, ...], message: str, advice: str = "") -> UsageError:
+    def wrong(self, path: tuple[object, ...], message: str, advice: str = "") -> UsageError:
         return self.loaded.wrong(message, path, advice)
 
     def mapping(self, path: tuple[str, ...], what: str) -> dict[str, object]:
@@ -168,19 +104,19 @@ class _Reader:
             raise self.wrong(path, f"{what} must be a mapping of names", "see docs/baselines.md")
         return found
 
-    def only(self, found: Mapping[str, object], words: tuple[str, ...], path: tuple[str, ...]) -> None:
+    def only(self, found: Mapping[str, object], words: tuple[str, ...], path: tuple[object, ...]) -> None:
         for word in found:
             if word not in words:
                 raise self.loaded.unknown_key((*path, word), words)
 
-    def text(self, found: Mapping[str, object], word: str, path: tuple[str, ...], *, empty: bool = False) -> str:
+    def text(self, found: Mapping[str, object], word: str, path: tuple[object, ...], *, empty: bool = False) -> str:
         value = found.get(word)
         if not isinstance(value, str) or not (value or empty):
             where = (*path, word) if word in found else path
-            raise self.wrong(where, f"{'.'.join(path) or 'the file'} needs {word}: some text", "see docs/baselines.md")
+            raise self.wrong(where, f"{dotted(path) or 'the file'} needs {word}: some text", "see docs/baselines.md")
         return value
 
-    def number(self, found: Mapping[str, object], word: str, path: tuple[str, ...]) -> float:
+    def number(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> float:
         value = found[word]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
             raise self.wrong((*path, word), f"{word} must be a number, not {value!r}")
@@ -208,9 +144,13 @@ class _Reader:
             raise self.wrong(path, f"{key!r} is no limit key", "a key is subject.what_unit, such as gpu.power_limit_w")
         found = self.mapping(path, key)
         self.only(found, _ENTRY_WORDS, path)
+        if "variants" not in found:
+            return self._one(key, found, path)
+        return self._several(key, found, path)
+
+    def _one(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> Entry:
         if "value" not in found:
             raise self.wrong(path, f"{key} has no value")
-        parameters = self.mapping((*path, "parameters"), "parameters") if "parameters" in found else {}
         entry = Entry(
             key=key,
             value=self._value(key, found["value"], path),
@@ -220,7 +160,7 @@ class _Reader:
             tolerance=self.number(found, "tolerance", path) if "tolerance" in found else 0.0,
             floor=self.number(found, "floor", path) if "floor" in found else None,
             peak=self.number(found, "peak", path) if "peak" in found else None,
-            parameters=parameters,
+            parameters=self._parameters(found, path),
             note=self.text(found, "note", path) if "note" in found else "",
             file=self.loaded.name,
             line=self.loaded.line(path),
@@ -228,7 +168,46 @@ class _Reader:
         self._consistent(entry, path)
         return entry
 
-    def _value(self, key: str, value: object, path: tuple[str, ...]) -> object:
+    def _several(self, key: str, found: Mapping[str, object], path: tuple[str, ...]) -> Entry:
+        """An entry whose values hold under parameters of their own; unit, direction and peak are common to them."""
+        for word in found:
+            if word not in _SHARED_WORDS:
+                raise self.wrong((*path, word), f"{key}: {word} belongs to each of the variants, not beside them")
+        listed = found["variants"]
+        if not isinstance(listed, list) or not listed:
+            raise self.wrong((*path, "variants"), f"{key}: variants must be a list", "see docs/baselines.md")
+        shared = {word: found[word] for word in _SHARED_WORDS if word in found and word != "variants"}
+        variants = [self._variant(key, each, shared, (*path, "variants", at)) for at, each in enumerate(listed)]
+        for at, variant in enumerate(variants):
+            if any(variant.parameters == earlier.parameters for earlier in variants[:at]):
+                where = (*path, "variants", at)
+                raise self.wrong(where, f"{key}: two variants for {shown(variant.parameters)}", "keep one of them")
+        return replace(variants[0], line=self.loaded.line(path), variants=tuple(variants))
+
+    def _variant(self, key: str, each: object, shared: Mapping[str, object], path: tuple[object, ...]) -> Entry:
+        if not isinstance(each, dict):
+            raise self.wrong(path, f"{key}: a variant must be a mapping of names", "see docs/baselines.md")
+        self.only(each, _VALUE_WORDS, path)
+        if not each.get("parameters"):
+            raise self.wrong(path, f"{key}: a variant needs parameters: they tell it from the others")
+        return self._one(key, {**shared, **each}, path)
+
+    def _parameters(self, found: Mapping[str, object], path: tuple[object, ...]) -> Mapping[str, object]:
+        given = found.get("parameters", {})
+        path = (*path, "parameters")
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise self.wrong(path, "parameters must be a mapping of names", "see docs/baselines.md")
+        for name, value in given.items():
+            items = value if isinstance(value, list) and value else [value]
+            if not all(isinstance(item, (bool, int, float, str)) for item in items):
+                raise self.wrong(
+                    (*path, name), f"{name}: {value!r} is no number, text, true or false, nor a list of those"
+                )
+            if name.endswith(AT_LEAST) and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise self.wrong((*path, name), f"{name} must be a number, not {value!r}")
+        return given
+
+    def _value(self, key: str, value: object, path: tuple[object, ...]) -> object:
         if key in SWITCHES:
             value = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
             if value not in ("on", "off"):
@@ -240,7 +219,7 @@ class _Reader:
                 raise self.wrong((*path, "value"), f"{key}: {item!r} is no number, text, true or false")
         return tuple(value) if isinstance(value, list) else value
 
-    def _unit(self, key: str, found: Mapping[str, object], path: tuple[str, ...]) -> str:
+    def _unit(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> str:
         if "unit" not in found:
             raise self.wrong(path, f"{key} has no unit", 'write unit: "" for a word or a version')
         unit = self.text(found, "unit", path, empty=True)
@@ -249,7 +228,7 @@ class _Reader:
             raise self.wrong((*path, "unit"), f"{key} is in {' or '.join(allowed)} by its name, not in {unit!r}")
         return unit
 
-    def _direction(self, found: Mapping[str, object], path: tuple[str, ...]) -> str:
+    def _direction(self, found: Mapping[str, object], path: tuple[object, ...]) -> str:
         direction = found.get("direction", "")
         if direction and direction not in DIRECTIONS:
             raise self.wrong(
@@ -257,7 +236,7 @@ class _Reader:
             )
         return str(direction)
 
-    def _consistent(self, entry: Entry, path: tuple[str, ...]) -> None:
+    def _consistent(self, entry: Entry, path: tuple[object, ...]) -> None:
         numeric = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
         if entry.tolerance and not (numeric and entry.direction in DIRECTIONS[:2]):
             raise self.wrong(path, f"{entry.key}: a tolerance needs a number and direction: at least or at most")
@@ -267,3 +246,9 @@ class _Reader:
             raise self.wrong((*path, "floor"), f"{entry.key}: a floor needs a number and direction: at least")
         if entry.peak is not None and not (numeric and entry.peak >= entry.value):  # type: ignore[operator]
             raise self.wrong((*path, "peak"), f"{entry.key}: the peak is what nothing can exceed, this value either")
+        if entry.peak is not None and entry.direction != "at most" and entry.value < entry.peak * _LEAST_OF_PEAK:  # type: ignore[operator]
+            raise self.wrong(
+                (*path, "value"),
+                f"{entry.key}: {entry.value} {entry.unit} is less than a fifth of its peak of {entry.peak}",
+                "is it in another unit?",
+            )

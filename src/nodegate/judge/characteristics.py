@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.judge.log_traits import LogTraits, log_traits
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from nodegate.facts import NodeFacts
     from nodegate.probe.driver import Driver
@@ -24,7 +26,23 @@ _GIB = 1 << 30
 _NONE = "none"  # known to be absent: a value like any other
 
 
-def characteristics(facts: NodeFacts) -> Mapping[str, Known[str]]:
+class Characteristics(Mapping[str, Known[str]]):
+    """The characteristics of one node by name, and `log`: what of its kernel log only the fleet can judge."""
+
+    def __init__(self, values: Mapping[str, Known[str]], log: LogTraits) -> None:
+        self._values, self.log = values, log
+
+    def __getitem__(self, name: str) -> Known[str]:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def characteristics(facts: NodeFacts) -> Characteristics:
     """The node's characteristics by name; what could not be read is Unknown and counts as no value.
 
     Values that differ between the devices of one node are joined: "96.00.61.00.01 + 96.00.74.00.11".
@@ -36,7 +54,8 @@ def characteristics(facts: NodeFacts) -> Mapping[str, Known[str]]:
     found.update(_of(lambda: _host(facts.host)))
     found.update(_of(lambda: _rdma(facts.rdma)))
     found.update(_of(lambda: _software(facts.software)))
-    return {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
+    cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
+    return Characteristics(cut, log_traits(facts))
 
 
 def _of(read: Callable[[], Mapping[str, Known[str]]]) -> Mapping[str, Known[str]]:

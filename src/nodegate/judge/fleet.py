@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotJudged
-from nodegate.judge.characteristics import characteristics
+from nodegate.judge.characteristics import Characteristics, characteristics
+from nodegate.judge.fleet_log import MIN_NODES, FleetLog
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Difference", "DriftRow", "Fleet", "characteristics"]
 
-MIN_NODES = 3  # of two nodes that differ, nobody can say which one is odd
 MAX_SHOWN = 4
 
 
@@ -75,7 +75,7 @@ class _Tally:
 
 
 class Fleet:
-    """The characteristics of all nodes of a run, by platform.
+    """The characteristics of all nodes of a run, by platform; `log` compares their kernel logs.
 
     Args:
         nodes: for each node its platform ("" when unknown) and its characteristics.
@@ -90,6 +90,13 @@ class Fleet:
                 if not isinstance(value, Unknown):
                     counts[platform, name][value] += 1
         self._tallies = {key: _Tally(counter) for key, counter in counts.items()}
+        self.log = FleetLog(
+            {
+                node: (platform, values.log)
+                for node, (platform, values) in nodes.items()
+                if isinstance(values, Characteristics)
+            }
+        )
 
     def compare(self, node: str) -> tuple[Difference, ...]:
         """In what this node differs from the majority of its platform; values that nobody could read count for nothing.

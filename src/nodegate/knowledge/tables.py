@@ -24,6 +24,7 @@ class Lasts(str, Enum):
     COLD = "cold"  # until its power was off: a reboot in the log does not prove that
     GOOD = "good"  # for good: only a new part ends it
     WINDOW = "window"  # an occurrence, not a state: for some hours
+    START = "start"  # until the service that wrote it is started again
 
 
 class XidKind(str, Enum):
@@ -65,9 +66,13 @@ class Rule:
 
 @dataclass(frozen=True)
 class XidRule(Rule):
-    """One Xid. `mnemonic` is the driver's own name for it, `note` says what differs between generations."""
+    """One Xid. `mnemonic` is the driver's own name for it, `note` says what differs between generations.
+
+    `under_test` is the verdict when it was raised while our own tests ran: whose programs those are is known.
+    """
 
     code: int
+    under_test: Verdict
     kind: XidKind
     mnemonic: str
     failure_modes: tuple[str, ...]
@@ -76,12 +81,13 @@ class XidRule(Rule):
 
 @dataclass(frozen=True)
 class LineRule(Rule):
-    """One sort of kernel line that is no Xid. The pattern's group `device` (or `netdev`) names what it is about.
+    """One sort of line that is no Xid, of the kernel or the fabric manager.
 
-    A line that the pattern fits holds one of the literal strings `holds`: looking for them is cheap.
+    The pattern's group `device` (or `netdev`) names what it is about. A line that the pattern fits holds one of the
+    literal strings `holds`: looking for them is cheap.
     """
 
-    subject: str  # which check judges it: gpu_driver, pcie, nic, memory, storage, host; "context": none, only triage
+    subject: str  # which check judges it, such as "nic" or "lockup"; "context": none, only triage
     part: str  # what the device is: "NIC", "disk"
     role: Role
     failure_modes: tuple[str, ...]
@@ -111,6 +117,7 @@ def xids() -> Mapping[int, XidRule]:
     return {
         int(row["code"]): XidRule(
             code=int(row["code"]),
+            under_test=Verdict(row["under_test"]),
             kind=XidKind(row["kind"]),
             mnemonic=row["mnemonic"],
             failure_modes=tuple(row["failure_modes"].split()),
@@ -124,6 +131,16 @@ def xids() -> Mapping[int, XidRule]:
 @cache
 def lines() -> tuple[LineRule, ...]:
     """The other kernel lines, in file order: the first rule that matches a line has it (kernel_lines.csv)."""
+    return _line_rules("kernel_lines.csv")
+
+
+@cache
+def fabric_lines() -> tuple[LineRule, ...]:
+    """Errors in the fabric manager's log, in file order; NVSwitch errors are known by their SXid (fabric_lines.csv)."""
+    return _line_rules("fabric_lines.csv")
+
+
+def _line_rules(file: str) -> tuple[LineRule, ...]:
     return tuple(
         LineRule(
             subject=row["subject"],
@@ -135,7 +152,7 @@ def lines() -> tuple[LineRule, ...]:
             example=row["example"],
             **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]
         )
-        for row in rows("kernel_lines.csv")
+        for row in rows(file)
     )
 
 
@@ -170,6 +187,7 @@ def unknown_xid(code: int) -> XidRule:
         failure_modes=(),
         note="",
         code=code,
+        under_test=Verdict.WARN,
         kind=XidKind.UNKNOWN,
     )
 

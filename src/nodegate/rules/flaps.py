@@ -6,9 +6,16 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from nodegate.judge.verdict import Verdict
+from nodegate.rules.log_time import times
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from nodegate.judge.fleet_log import Together
+    from nodegate.judge.verdict import Limit
+    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.rules.log_time import Moment
 
@@ -24,6 +31,8 @@ _CHANGES = (
     re.compile(r"systemd-networkd\[\d{1,10}\]: (?P<device>[\w.-]{1,32}): (?P<to>Lost|Gained) carrier\b"),
 )
 _DOWN = frozenset({"down", "lost"})
+_CLEAN = "clean or replace the cable or transceiver; look at the switch port"
+_SWITCH = "look at the switch that these nodes share and at its log: this node's cable is not to blame"
 
 
 def link_downs(log: KernelLog, moment: Moment, grace_s: float) -> dict[str, list[KernelLine]]:
@@ -33,13 +42,8 @@ def link_downs(log: KernelLog, moment: Moment, grace_s: float) -> dict[str, list
     """
     open_downs: dict[str, KernelLine] = {}
     found: defaultdict[str, list[KernelLine]] = defaultdict(list)
-    for line in log.lines:
-        match = next((match for match in (form.search(line.text) for form in _CHANGES) if match), None)
-        if match is None:
-            continue
-        groups = match.groupdict()
-        device = f"{groups['device']} {groups.get('name') or ''}".strip()
-        if groups["to"].lower() in _DOWN:
+    for device, is_down, line in changes(log.lines):
+        if is_down:
             open_downs[device] = line
             continue
         down = open_downs.pop(device, None)
@@ -50,6 +54,61 @@ def link_downs(log: KernelLog, moment: Moment, grace_s: float) -> dict[str, list
             found[device].append(down)
     counted = {device: [down for down in downs if _counts(down, moment, grace_s)] for device, downs in found.items()}
     return {device: downs for device, downs in counted.items() if downs}
+
+
+def changes(lines: Sequence[KernelLine]) -> Iterator[tuple[str, bool, KernelLine]]:
+    """Every link change: the device as its line names it, whether the link went down, and the line."""
+    for line in lines:
+        match = next((match for match in (form.search(line.text) for form in _CHANGES) if match), None)
+        if match is not None:
+            groups = match.groupdict()
+            yield f"{groups['device']} {groups.get('name') or ''}".strip(), groups["to"].lower() in _DOWN, line
+
+
+def tell(
+    downs_by_device: dict[str, list[KernelLine]],
+    verdicts: Verdicts,
+    *,
+    window: Limit,
+    limit: Limit,
+    together: Callable[[str, float], Together | None] = lambda device, epoch_s: None,  # noqa: ARG005 - a node alone
+) -> None:
+    """A finding for each NIC whose link went down. More than `limit` in `window` fail.
+
+    `together` says which other nodes lost a link at the same moment: such a link-down is the switch's doing, and does
+    not count against this node.
+    """
+    for device, downs in downs_by_device.items():
+        events = [
+            event
+            for down in downs
+            if not isinstance(down.epoch_s, Unknown) and (event := together(device, down.epoch_s))
+        ]
+        own = len(downs) - len(events)
+        many = own > float(str(limit.value))
+        said = [times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)]
+        said += [_told(events, len(downs))] if events else []
+        said += [f"at most {limit.value} in {window.value} h may be chance ({limit.source})"] if own else []
+        verdicts.found(
+            Verdict.FAIL if many else Verdict.WARN,
+            subject=f"NIC {device}",
+            message=f"link down {', '.join(said)}",
+            remedy=_CLEAN if own else _SWITCH,
+            metric="link-downs",
+            value=len(downs),
+            limit=limit,
+        )
+
+
+def _told(events: Sequence[Together], count: int) -> str:
+    """Who else lost a link: 4 of them with 31 other nodes within 1 s: one switch event (rail mlx5_2)."""
+    largest = max(events, key=lambda event: event.others)
+    rails = {event.rail for event in events}
+    rail = f" (rail {largest.rail})" if largest.rail and len(rails) == 1 else ""
+    which = "" if len(events) == count else f"{len(events)} of them "
+    more = "up to " if len({event.others for event in events}) > 1 else ""
+    what = "one switch event" if len(events) == 1 else f"{len(events)} switch events"
+    return f"{which}with {more}{largest.others} other nodes within {largest.within_s:g} s: {what}{rail}"
 
 
 def _counts(down: KernelLine, moment: Moment, grace_s: float) -> bool:

@@ -67,6 +67,13 @@ def device_of(rule: LineRule, text: str) -> str:
 
 
 def tell(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts) -> None:
+    """A finding for each incident, and a pass where there is none."""
+    tell_incidents(log, subject, moment, verdicts)
+    if not verdicts.findings:
+        verdicts.passed(subject="kernel log", message=f"no such line since {shown(log.since_epoch_s)}")
+
+
+def tell_incidents(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts) -> None:
     """A finding for each incident."""
     for incident in incidents(log, subject, moment):
         verdict, remark = moment.weigh(incident.rule, incident.last_s)
@@ -79,5 +86,3 @@ def tell(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts) -> No
             value=len(incident.lines),
             unit="lines",
         )
-    if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no such line since {shown(log.since_epoch_s)}")

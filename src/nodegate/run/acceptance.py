@@ -112,6 +112,12 @@ class Acceptance:
             self._context(name)
         return self._unreachable.get(name, "")
 
+    def refuse_if_busy(self, name: str) -> None:
+        """Raises Busy where another run holds the node, so that nothing could be measured."""
+        missing = self._context(name).missing
+        if isinstance(missing, Busy):
+            raise missing
+
     def traits(self, name: str) -> Traits | None:
         """What a node is; None when it gave no facts."""
         if name not in self._traits:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from nodegate.measure.metric import Metric
     from nodegate.report.model import Run
 
-GOOD = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED))
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
         UsageError: the folder holds no run, or one without a report.
     """
     earlier = read_earlier(RunFolder.existing(folder))
-    report = load(folder)
+    report = load(folder / "report.json")
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     nodes = {node.name: node for node in earlier.nodes}
     acceptance = Acceptance(nodes, earlier.profile, Baselines.read(baselines), Waivers((), today), RunFolder(folder))
@@ -58,7 +57,7 @@ def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
         {
             node.node: MeasuredNode(
                 acceptance.platform(node.node),
-                node.verdict in GOOD,
+                node.verdict is NodeVerdict.ACCEPTED,
                 acceptance.metrics(node.node),
                 node.identity,
             )

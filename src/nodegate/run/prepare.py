@@ -107,9 +107,9 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     """
     length(settings.profile or Profile.DELIVERY, burn=settings.burn)  # a slip is told before anything is contacted
     if settings.job_logs:
-        from nodegate.triage import sources  # noqa: PLC0415 - with the tables of every log message
+        from nodegate.triage.sources import find  # noqa: PLC0415 - with the tables of every log message
 
-        sources.find(settings.job_logs, ())
+        find(settings.job_logs, ())
     folder = settings.resume or settings.replay
     earlier = conditions.read_earlier(RunFolder.existing(folder)) if folder else None
     settings = _as_before(settings, earlier)

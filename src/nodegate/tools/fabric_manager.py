@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import datetime, timezone
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe.readings import address_in, shown
-from nodegate.unknown import Unknown
+from nodegate.unknown import Known, Unknown, Why
 
 MAX_TEXT = 1 << 20
 MAX_MESSAGE = 1000
 _ENTRY = re.compile(
     r"\[(\w{3} [ 0-9]?[0-9] [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2})\] \[(\w{4,10})\] (?:\[tid [0-9]{1,10}\] )?(.*)"
 )
+_STARTED = re.compile(r"Fabric Manager version \S{1,40} is running with")
 _SWITCH_ERROR = re.compile(
     r"detected NVSwitch (fatal|non-fatal) error ([0-9]{1,8}) on fid [0-9]{1,6} "
     r"on NVSwitch pci bus id ([0-9A-Fa-f:.]{7,20}) physical id [0-9]{1,4} port ([0-9]{1,4})"
@@ -57,6 +59,19 @@ def parse_log(written: str) -> tuple[Entry, ...]:
         what = f"holds no entry: {shown(first, 120)}" if first else "is empty"
         raise CannotMeasure(f"the fabric manager's log {what}", next_step="read /var/log/fabricmanager.log on the node")
     return tuple(found)
+
+
+def started(entry: Entry) -> bool:
+    """Whether the service wrote this entry when it started."""
+    return _STARTED.match(entry.message) is not None
+
+
+def local_s(entry: Entry) -> Known[float]:
+    """When the entry was written, in seconds of the node's local time: its zone does not stand in the log."""
+    try:
+        return datetime.strptime(f"{entry.when} +0000", "%b %d %Y %H:%M:%S %z").astimezone(timezone.utc).timestamp()
+    except (ValueError, OverflowError):
+        return Unknown(Why.FAILED, f"no date: {entry.when}")
 
 
 def switch_error(entry: Entry) -> SwitchError | None:

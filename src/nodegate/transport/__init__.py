@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from nodegate.transport.connect import connect
 from nodegate.transport.options import Options
-from nodegate.transport.session import Busy, NodeLock, Output, Session
+from nodegate.transport.session import Busy, NodeLock, Output, Running, Session
 
-__all__ = ["Busy", "NodeLock", "Options", "Output", "Session", "connect"]
+__all__ = ["Busy", "NodeLock", "Options", "Output", "Running", "Session", "connect"]

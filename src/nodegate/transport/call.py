@@ -156,13 +156,24 @@ class Call:
             raise self._why_it_broke()
         return bytes(self._kept[b"O"]).partition(b"\n")[0].decode("utf-8", "replace")
 
-    def _advance(self) -> bool:
-        """Take what comes next; False at the end of the stream."""
+    def ended(self, within_s: float) -> bool:
+        """Whether the program ends within so many seconds."""
+        until_s = time.monotonic() + within_s
+        while self._end is None:
+            left_s = until_s - time.monotonic()
+            if not self._advance(max(0.0, left_s)) and self._end is None:
+                raise self._why_it_broke()
+            if left_s <= 0:
+                break
+        return self._end is not None
+
+    def _advance(self, most_s: float = POLL_S) -> bool:
+        """Take what comes next, waiting for it `most_s` at most; False at the end of the stream."""
         left_s = self._started_s + self.request.timeout_s + END_S - time.monotonic()
         if left_s <= 0:
             raise self._silent(f"did not answer within {self.request.timeout_s + END_S:.0f} s")
         try:
-            data = self.channel.receive(min(left_s, POLL_S))
+            data = self.channel.receive(min(left_s, POLL_S, most_s))
             for kind, piece in self._frames.feed(data or b""):
                 self._take(kind, piece)
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""What all sessions with a guard on the node share: run, lock, close."""
+"""What all sessions with a guard on the node share: run, start, lock, close."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from nodegate.transport.call import Call, Request, node_source, printable
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from nodegate.node import Node
     from nodegate.transport.channel import Channel
+    from nodegate.transport.session import Running
 
 CLOSE_S = 8.0  # a guard needs up to 5 s to end what it started
 
@@ -56,6 +57,19 @@ class GuardedSession(ABC):
             return call.output()
         finally:
             self._finish(call)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        stdin: bytes = b"",
+        as_root: bool = False,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> Running:
+        """See `Session.start`."""
+        call = self._start(Request(argv, timeout_s, stdin, as_root, max_output_bytes))
+        return RunningCall(call, lambda: self._finish(call))
 
     def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
         """See `Session.hold_lock`."""
@@ -117,6 +131,32 @@ class GuardedSession(ABC):
         with contextlib.suppress(Unreachable):
             call.output()
         call.channel.close()
+
+
+class RunningCall:
+    """A guard at work on a program that nobody waits for; see `Running`."""
+
+    def __init__(self, call: Call, finish: Callable[[], None]) -> None:
+        self._call, self._finish = call, finish
+        self._output: Output | None = None
+
+    def line(self) -> str:
+        """See `Running.line`."""
+        return self._call.line()
+
+    def ended(self, within_s: float) -> bool:
+        """See `Running.ended`."""
+        return self._call.ended(within_s)
+
+    def stop(self) -> Output:
+        """See `Running.stop`."""
+        if self._output is None:
+            self._call.channel.end_input()
+            try:
+                self._output = self._call.output()
+            finally:
+                self._finish()
+        return self._output
 
 
 def this_run() -> str:

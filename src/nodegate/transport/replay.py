@@ -62,6 +62,22 @@ class ReplaySession:
         """
         raise self._cannot(f"a recorded node runs nothing ({argv[0]})", "measure it on the node itself")
 
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,  # noqa: ARG002 - the Protocol's
+        stdin: bytes = b"",  # noqa: ARG002
+        as_root: bool = False,  # noqa: ARG002
+        max_output_bytes: int = MAX_OUTPUT_BYTES,  # noqa: ARG002
+    ) -> NoReturn:
+        """Nothing runs on a recording.
+
+        Raises:
+            CannotMeasure: always.
+        """
+        raise self._cannot(f"a recorded node runs nothing ({argv[0]})", "measure it on the node itself")
+
     def hold_lock(
         self,
         path: str = LOCK_PATH,

@@ -64,6 +64,37 @@ class NodeLock:
         self.release()
 
 
+class Running(Protocol):
+    """A program that was started on a node and not waited for: a server, which runs until we have had our use of it.
+
+    For one thread at a time. What was started must be ended with `stop`, whatever happens in between.
+    """
+
+    def line(self) -> str:
+        """The first line of its standard output, as soon as it is whole; empty when it ended without one.
+
+        Raises:
+            Unreachable: the connection broke.
+        """
+        ...
+
+    def ended(self, within_s: float) -> bool:
+        """Whether it ends by itself within so many seconds; comes back as soon as it has.
+
+        Raises:
+            Unreachable: the connection broke.
+        """
+        ...
+
+    def stop(self) -> Output:
+        """End it and all its children, if it still runs, and say what it left. May be called twice.
+
+        Raises:
+            Unreachable: the connection broke.
+        """
+        ...
+
+
 class Session(Protocol):
     """An open session with one node. One connection per node for the whole run; safe to use from several threads."""
 
@@ -85,6 +116,25 @@ class Session(Protocol):
 
         Raises:
             Unreachable: the connection broke, or there is no sudo, or no python3 on the node.
+        """
+        ...
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        timeout_s: float,
+        stdin: bytes = b"",
+        as_root: bool = False,
+        max_output_bytes: int = MAX_OUTPUT_BYTES,
+    ) -> Running:
+        """Start a program on the node and come back at once: for a server, whose client runs elsewhere meanwhile.
+
+        It holds one of the node's SSH channels (sshd's MaxSessions) until `Running.stop`. The same limits hold for it
+        as for `run`.
+
+        Raises:
+            Unreachable: as for `run`.
         """
         ...
 

@@ -1,0 +1,228 @@
+"""Counters: no device counts errors under load, and none comes or goes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.verdict import Verdict
+from nodegate.measure.counters import Growth, growth, port_growth
+from nodegate.rules.growth import is_too_many, judged, none_told, nothing_told, of_link, part, replays_allowed, untold
+from nodegate.rules.rails import rails
+from nodegate.rules.rates import allowed, none_allowed
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.measure.counters import Counters, PortPair
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+_RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
+_RESEAT = "reseat the board or riser; replace it when the count grows again"
+_CABLE = "clean and reseat the cable or transceiver, then replace it; look at the switch port"
+_NVLINK = "drain the node and reset the GPUs; if it comes back, run field diagnostics"
+_NETWORK = "look at the switch port, its buffers and congestion control"
+
+# Counter of a port, its limit, what is worse than the limit, and what to do. Source: NVSentinel, nic-health-monitor.
+_PORT_COUNTERS = (
+    ("link_downed", "counters.link_downed_per_h", Verdict.FAIL, _CABLE),
+    ("symbol_error", "counters.symbol_error_per_h", Verdict.FAIL, _CABLE),
+    ("local_link_integrity_errors", "counters.local_link_integrity_per_h", Verdict.FAIL, _CABLE),
+    ("excessive_buffer_overrun_errors", "counters.excessive_buffer_overrun_per_h", Verdict.FAIL, _NETWORK),
+    ("rnr_nak_retry_err", "counters.rnr_nak_retry_per_h", Verdict.FAIL, _NETWORK),
+    ("link_error_recovery", "counters.link_error_recovery_per_h", Verdict.WARN, _CABLE),
+    ("port_rcv_errors", "counters.port_rcv_errors_per_h", Verdict.WARN, _CABLE),
+    ("port_xmit_discards", "counters.port_xmit_discards_per_h", Verdict.WARN, _NETWORK),
+    ("out_of_sequence", "counters.out_of_sequence_per_h", Verdict.WARN, _NETWORK),
+    ("local_ack_timeout_err", "counters.local_ack_timeout_per_h", Verdict.WARN, _NETWORK),
+    ("roce_slow_restart", "counters.roce_slow_restart_per_h", Verdict.WARN, _NETWORK),
+)
+
+
+def test_devices(counters: Counters, verdicts: Verdicts) -> None:
+    """Every GPU, NVSwitch, NIC and bridge that was there before the load is there after it. (F02, F07)
+
+    A device that leaves under load will leave under a job. One that comes was not there when the node was judged.
+    """
+    devices = counters.devices
+    for name in devices["vanished"]:
+        remedy = "look at the kernel log; reseat or replace the device"
+        verdicts.found(Verdict.FAIL, subject=name, message="is gone after the load", remedy=remedy, metric="presence")
+    for name in devices["appeared"]:
+        message = "appeared under load: it was not there before"
+        verdicts.found(Verdict.WARN, subject=name, message=message, remedy="measure this node again", metric="presence")
+    if not (devices["vanished"] or devices["appeared"]) and devices["stayed"]:
+        verdicts.passed(subject="devices", message=f"all {len(devices['stayed'])} are still there")
+
+
+def test_ecc(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
+    """No GPU adds memory errors under load that it cannot correct, and few that it can. (F03)
+
+    An uncorrectable error ends the job that meets it. The counts by location say whether the memory or the chip is to
+    blame. Corrected errors are the work of ECC; at a high rate they warn.
+    """
+    fatal = allowed(baseline.limit("counters.ecc_uncorrected_per_h"), counters.seconds)
+    corrected = allowed(baseline.limit("counters.ecc_corrected_per_h"), counters.seconds)
+    for pair in counters.gpus:
+        before, after, name = pair.before.ecc, pair.after.ecc, pair.subject
+        grown = {
+            "uncorrected memory errors": growth(
+                name, "volatile", before.volatile_uncorrected, after.volatile_uncorrected
+            ),
+            "uncorrected errors in SRAM": growth(
+                name, "sram", before.aggregate_sram_uncorrected, after.aggregate_sram_uncorrected
+            ),
+            "uncorrected errors in DRAM": growth(
+                name, "dram", before.aggregate_dram_uncorrected, after.aggregate_dram_uncorrected
+            ),
+        }
+        for what, each in grown.items():
+            judged(each, fatal, verdicts, what=what, remedy=_RESET)
+        lasting = growth(name, "corrected", before.volatile_corrected, after.volatile_corrected)
+        what = "corrected memory errors"
+        judged(lasting, corrected, verdicts, what=what, remedy=_RESET, otherwise=Verdict.WARN)
+        none_told((*grown.values(), lasting), pair, "it counts no memory errors", verdicts)
+    _no_gpu(counters, verdicts)
+
+
+def test_remapped_rows(counters: Counters, verdicts: Verdicts) -> None:
+    """No GPU replaces a row of its memory under load, or fails to. (F03)
+
+    A row replaced for an uncorrectable error waits for a reset and may be hit again until then. One replaced for
+    corrected errors works; it warns, for a sound board needs none within a test.
+    """
+    for pair in counters.gpus:
+        rows = [
+            (Verdict.FAIL, "row remap failures", part(pair.before, "failed"), part(pair.after, "failed")),
+            (Verdict.FAIL, "pending row remaps", part(pair.before, "pending"), part(pair.after, "pending")),
+            (
+                Verdict.FAIL,
+                "rows replaced for uncorrectable errors",
+                part(pair.before, "uncorrectable"),
+                part(pair.after, "uncorrectable"),
+            ),
+            (
+                Verdict.WARN,
+                "rows replaced for corrected errors",
+                part(pair.before, "correctable"),
+                part(pair.after, "correctable"),
+            ),
+        ]
+        grown = [(growth(pair.subject, what, first, last), verdict) for verdict, what, first, last in rows]
+        for each, verdict in grown:
+            limit = none_allowed("none on a healthy GPU")
+            judged(each, limit, verdicts, what=each.counter, remedy=_RESET, otherwise=verdict)
+        none_told([each for each, _ in grown], pair, "it replaces no rows", verdicts)
+    _no_gpu(counters, verdicts)
+
+
+def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
+    """No NVLink had to be recovered or sent data again under load, and few of its packets were damaged. (F13)
+
+    One replay or recovery within the test fails; CRC errors are corrected on the way and matter from 100 a second on.
+    Source: DCGM health checks.
+    """
+    limits = {
+        "replay": allowed(baseline.limit("counters.nvlink_replay_per_h"), counters.seconds),
+        "recovery": allowed(baseline.limit("counters.nvlink_recovery_per_h"), counters.seconds),
+        "CRC": allowed(baseline.limit("counters.nvlink_crc_per_h"), counters.seconds),
+    }
+    for pair in counters.gpus:
+        links = counters.nvlinks(pair)
+        if isinstance(links, Unknown):
+            untold(pair, "its NVLinks", links, verdicts)
+            continue
+        told = [each for link in links for each in of_link(link) if each.is_told]
+        bad = [each for each in told if is_too_many(each, limits[each.counter])]
+        for each in bad:
+            of_gpu = Growth(pair.subject, each.counter, each.before, each.after, each.full)
+            what = f"{each.counter} errors of {each.subject}"
+            judged(of_gpu, limits[each.counter], verdicts, what=what, remedy=_NVLINK)
+        if told and not bad:
+            message = f"{len(links)} NVLinks without a replay, a recovery or too many CRC errors under load"
+            verdicts.passed(subject=pair.subject, message=message)
+        elif not told:
+            message = "no NVLink error counters here"
+            verdicts.found(Verdict.SKIP, subject=pair.subject, message=message)
+    _no_gpu(counters, verdicts)
+
+
+def test_pcie_replays(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
+    """PCIe packets of every GPU that had to be sent again stay within what the bit error rate allows. (F05)
+
+    The limit is for each lane and minute, by PCIe generation, as DCGM has it (a bit error rate of 1e-12).
+    """
+    per_lane = baseline.limit("counters.pcie_replays_per_lane_per_min")
+    for pair in counters.gpus:
+        grown = growth(pair.subject, "replays", pair.before.pcie_replays, pair.after.pcie_replays)
+        lanes, generation = pair.before.link_width, pair.before.link_gen_max
+        if not grown.is_told:
+            verdicts.found(Verdict.SKIP, subject=pair.subject, message="PCIe replays are not told here")
+            continue
+        limit = replays_allowed(per_lane, lanes, generation, counters.seconds)
+        if isinstance(limit, Unknown):
+            verdicts.unknown(subject=pair.subject, what="its PCIe generation and lanes", reason=limit)
+            continue
+        judged(grown, limit, verdicts, what="PCIe replays", remedy=_RESEAT)
+    _no_gpu(counters, verdicts)
+
+
+def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
+    """No GPU, NIC, NVSwitch or bridge above them counts PCIe errors under load. (F05)
+
+    A fatal or non-fatal error lost data. A correctable one was repaired by sending again: it warns. Source: kernel,
+    sysfs aer_dev_*; OCI alerts at any increase.
+    """
+    hard = allowed(baseline.limit("counters.pcie_aer_uncorrectable_per_h"), counters.seconds)
+    soft = allowed(baseline.limit("counters.pcie_aer_correctable_per_h"), counters.seconds)
+    for pair in counters.pci:
+        before, after = pair.before.aer, pair.after.aer
+        for what, first, last, limit, verdict in (
+            ("fatal PCIe errors", before.fatal, after.fatal, hard, Verdict.FAIL),
+            ("non-fatal PCIe errors", before.nonfatal, after.nonfatal, hard, Verdict.FAIL),
+            ("correctable PCIe errors", before.correctable, after.correctable, soft, Verdict.WARN),
+        ):
+            grown = growth(pair.subject, what, first, last)
+            judged(grown, limit, verdicts, what=what, remedy=_RESEAT, otherwise=verdict)
+    if not verdicts.findings:
+        verdicts.skip("the firmware keeps the PCIe error counters for itself")
+
+
+def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The port of each rail counts no more errors under load than its limits allow. (F06, F07)
+
+    Bad cables and ports show here first, while the bandwidth still looks good. Absolute values prove nothing: a healthy
+    port may have link_downed at its full scale. Source: NVSentinel nic-health-monitor; IBTA (symbol errors).
+    """
+    rate, layer = baseline.find("rdma.rate_gbps"), baseline.find("rdma.link_layer")
+    wanted = {port.subject for port in rails(counters.before.rdma, rate=rate, layer=layer)}
+    pairs = [pair for pair in counters.ports if pair.subject in wanted]
+    for pair in pairs:
+        for counter, key, verdict, remedy in _PORT_COUNTERS:
+            per_hour = baseline.find(key)
+            limit = allowed(per_hour, counters.seconds) if per_hour else None
+            judged(port_growth(pair, counter), limit, verdicts, what=counter, remedy=remedy, otherwise=verdict)
+        _carrier(counters, pair, baseline, verdicts)
+        if nothing_told(port_growth(pair, counter) for counter, *_ in _PORT_COUNTERS):
+            verdicts.unknown(subject=pair.subject, what="its error counters", reason="the port tells none of them")
+    if not pairs:
+        verdicts.skip("no RDMA rail")
+
+
+def _carrier(counters: Counters, pair: PortPair, baseline: Baseline, verdicts: Verdicts) -> None:
+    """The flaps of the rail's network device: RoCE ports have no link_downed."""
+    both = counters.netdev(pair.after.netdev) if pair.after.netdev else None
+    per_hour = baseline.find("counters.carrier_changes_per_h")
+    if both is None or per_hour is None:
+        return
+    grown = growth(pair.subject, "carrier", both[0].carrier_changes, both[1].carrier_changes)
+    what = f"carrier changes of {pair.after.netdev}"
+    judged(grown, allowed(per_hour, counters.seconds), verdicts, what=what, remedy=_CABLE)
+
+
+def _no_gpu(counters: Counters, verdicts: Verdicts) -> None:
+    if not counters.gpus:
+        verdicts.cannot("no GPU answered both before and after the load", next_step="see counters.devices")

@@ -1,0 +1,131 @@
+"""Kernel log while our own tests ran: the load brought no fault to light."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.knowledge.xid_lines import gpu_events
+from nodegate.rules import flaps, gpu_faults, line_faults, switch_faults
+from nodegate.rules.log_time import shown, times
+from nodegate.rules.new_lines import new_lines, under_test
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.measure.counters import Counters
+    from nodegate.profile import Profile
+    from nodegate.rules.new_lines import NewLines
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+_WHOLE = "keep a persistent journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len), and run again"
+_SUBJECTS = (
+    "gpu_driver",
+    "pcie",
+    "nic",
+    "memory",
+    "storage",
+    "nvme",
+    "file_system",
+    "host",
+    "lockup",
+    "hardware_error",
+)
+
+
+def test_reaches_back(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
+    """The node did not reboot while our tests ran, and its kernel log is whole over that time. (F02, F10)
+
+    A node that restarts under load has a fault of its power supply, firmware or kernel, unless somebody restarted it.
+    A log with a gap proves nothing about the time in it.
+    """
+    new = new_lines(counters, profile)
+    subject = f"kernel log ({new.log.source})"
+    if isinstance(new.rebooted, Unknown):
+        verdicts.unknown(subject="node", what="whether it rebooted during our tests", reason=new.rebooted)
+    elif new.rebooted:
+        message = f"rebooted at {shown(new.log.boot_epoch_s)}, while our tests ran"
+        remedy = "find out who or what did (BMC log, last -x); if nobody, look at power supplies, CPU and memory"
+        verdicts.found(Verdict.FAIL, subject="node", message=message, remedy=remedy)
+    if new.gap:
+        verdicts.found(Verdict.ERROR, subject=subject, message=new.gap, remedy=_WHOLE)
+    if not verdicts.findings:
+        verdicts.passed(subject=subject, message=f"whole since {shown(new.since_s)}, in one boot")
+
+
+def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
+    """No GPU raised an Xid while our tests ran. (F01, F02, F03, F04)
+
+    Codes that are usually a program's own fault (13, 31, 43 ...) fail here: the programs are ours and known to be good.
+    45 alone only warns: ending one of our own programs can raise it. Source: NVIDIA Xid catalogue as
+    docs/knowledge.md tells, column under_test.
+    """
+    new = new_lines(counters, profile)
+    for fault in gpu_faults.gpu_faults(new.log, new.moment):
+        verdicts.found(
+            under_test(fault, new.moment),
+            subject=fault.subject,
+            message=f"{fault.message} (while our own tests ran)",
+            remedy=fault.action,
+            metric=f"Xid {fault.rule.code}",
+            value=fault.count,
+            unit="lines",
+        )
+    gpu_faults.tell_unparsed(gpu_events(new.log.lines), "Xid", verdicts)
+    _nothing(new, "Xid", verdicts)
+
+
+def test_sxid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
+    """No NVSwitch raised an SXid while our tests ran. (F13)
+
+    As kernel_log.sxid, over the time of our tests alone: load brings out links that are at their limit.
+    """
+    new = new_lines(counters, profile)
+    switch_faults.tell_switches(new.log, new.moment, verdicts)
+    _nothing(new, "SXid", verdicts)
+
+
+def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
+    """No NIC lost its link while our tests ran. (F06)
+
+    One link-down in the time of a test is already one that would have broken a job.
+    """
+    new = new_lines(counters, profile)
+    limit = Limit(0, "link-downs", "while our own tests ran")
+    for device, downs in flaps.link_downs(new.log, new.moment, grace_s=0.0).items():
+        verdicts.found(
+            Verdict.FAIL,
+            subject=f"NIC {device}",
+            message=f"link down {times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)}, while our own tests ran",
+            remedy="clean or replace the cable or transceiver; look at the switch port",
+            metric="link-downs",
+            value=len(downs),
+            limit=limit,
+        )
+    _nothing(new, "link-down", verdicts)
+
+
+def test_faults(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
+    """The kernel reported no fault of a device or of the host while our tests ran. (F04, F05, F07, F09, F31)
+
+    As the checks of kernel_log and host_log, over the time of our tests alone: an old fault that was settled before is
+    not told again, a new one stands out. Tasks that hung are told by host_log.hung_tasks.
+    """
+    new = new_lines(counters, profile)
+    for subject in _SUBJECTS:
+        line_faults.tell_incidents(new.log, subject, new.moment, verdicts)
+    _nothing(new, "fault", verdicts)
+
+
+def _nothing(new: NewLines, what: str, verdicts: Verdicts) -> None:
+    """Where nothing was found: a pass, if the log is whole."""
+    if verdicts.findings:
+        return
+    if new.gap:
+        verdicts.found(Verdict.ERROR, subject="kernel log", message=f"no {what} in it, but {new.gap}", remedy=_WHOLE)
+    else:
+        message = f"no {what} since {shown(new.since_s)}, when our tests began"
+        verdicts.passed(subject="kernel log", message=message)

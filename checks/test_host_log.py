@@ -1,0 +1,81 @@
+"""Kernel log, the host itself: its CPUs, memory modules and disks work, and nothing in it is stuck."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.rules import hardware_errors, hung_tasks, line_faults
+from nodegate.rules.log_time import Moment, shown
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.probe.host import Host
+    from nodegate.probe.kernel_log import KernelLog
+    from nodegate.profile import Profile
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+
+def test_hardware_errors(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """No CPU or memory module lost data, and none had to correct errors. (F09)
+
+    An uncorrected error (EDAC UE, a machine check with bit UC of its status, firmware severity fatal or recoverable)
+    kills programs or the node: it fails. A corrected one costs time and often comes before: it warns at delivery with
+    its count, and tells the module or CPU. Sources: kernel documentation, EDAC; Intel SDM volume 3, IA32_MCi_STATUS.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    hardware_errors.tell(kernel_log, moment, verdicts)
+    if not verdicts.findings:
+        verdicts.passed(subject="kernel log", message=f"no such line since {shown(kernel_log.since_epoch_s)}")
+
+
+def test_lockups(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """No CPU was stuck: no soft or hard lock-up, and no RCU stall. (F09)
+
+    A hard lock-up (a core that takes no interrupts) is hardware or firmware and fails; a soft one, or a stall, can be a
+    driver's: it fails at delivery and warns before a job. Source: kernel documentation, lockup-watchdogs.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "lockup", moment, verdicts)
+
+
+def test_hung_tasks(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """No task was blocked for minutes. (F21, F31)
+
+    The task is seldom at fault: what it waits for is, mostly storage, at times the GPU or NIC driver. The finding names
+    both: the place from the stack in the log, or from where the task waits now. It warns: a job that died of it is told
+    by its own log. Source: kernel documentation, hung_task_timeout_secs (120 s).
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    hung_tasks.tell(kernel_log, host, moment, verdicts)
+    if not verdicts.findings:
+        verdicts.passed(subject="kernel log", message=f"no such line since {shown(kernel_log.since_epoch_s)}")
+
+
+def test_nvme(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+    """No NVMe disk timed out, went down or failed to read or write. (F31)
+
+    Local disks hold images, caches and checkpoints; one that resets its controller stalls every rank of the node. It
+    warns: whether the path is needed is judged at the mounts. Source: messages of the kernel's nvme driver.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "nvme", moment, verdicts)
+
+
+def test_file_systems(
+    kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts
+) -> None:
+    """No file system was found damaged, shut down or remounted read-only. (F31)
+
+    After such an error every write fails, and the node goes on as if nothing were: jobs die at their first checkpoint.
+    It warns: whether the path is needed is judged at the mounts. Source: messages of ext4 and XFS.
+    """
+    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    line_faults.tell(kernel_log, "file_system", moment, verdicts)

@@ -1,0 +1,256 @@
+"""RDMA bandwidth: each rail writes and reads to other nodes at its rate, all rails of all nodes at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.blame import Fault
+from nodegate.judge.verdict import Verdict
+from nodegate.rules import measured, rdma_links
+from nodegate.rules.rails import is_active, rails
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.judge.blame import Blame
+    from nodegate.judge.peers import NodePeers
+    from nodegate.measure.rdma_result import LinkRun, RdmaBandwidth
+    from nodegate.probe.rdma import Rdma
+
+pytestmark = pytest.mark.tier("nightly")
+
+BETWEEN = ("rdma.write_gbps", "rdma.read_gbps")
+SLOW = (
+    "look at the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
+    "cables with a good rail"
+)
+FAR = "look at the switch that this rail hangs on, and for other traffic; CPU idle states slow it down too"
+ENDS = "look at this NIC's cable, port counters and kernel log, and at PFC and MTU of its switch port"
+PATH = "look at the links between the two switches, and at the routing of this rail"
+ALONE = "this node had no other node to be measured with: see rdma_bandwidth.inside"
+
+
+def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Each rail in service has a measured bandwidth. (F07)
+
+    A rail that nobody measured may be as slow as it likes. Rails that are down are judged by rdma.port_state. A node
+    without a partner is measured NIC to NIC inside.
+    """
+    wanted = BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
+    have = {(metric.name, metric.device) for metric in rdma_bandwidth.metrics}
+    ports = rails(rdma, rate=baseline.find("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
+    active = [rdma_links.device_of(port) for port in ports if is_active(port)]
+    for device in sorted({*active, *rdma_bandwidth.planned}):
+        missing = [name for name in wanted if (name, device) not in have]
+        if not missing:
+            verdicts.passed(subject=device, message="measured", metric="measured", value=True)
+        elif any(run.trouble and run.trouble.kind == "link" for run in rdma_bandwidth.runs if run.device == device):
+            verdicts.found(Verdict.SKIP, subject=device, message="no number: see rdma_bandwidth.errors")
+        else:
+            reason, step = _why_not(rdma_bandwidth, device)
+            what = " and ".join(measured.label(name) for name in missing)
+            verdicts.unknown(subject=device, what=what, reason=reason, remedy=step)
+
+
+def _why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
+    """Why a device has no number, and what to do."""
+    if device in found.missing:
+        return found.missing[device].reason, found.missing[device].next_step
+    for run in found.runs:
+        if run.device == device and run.trouble is not None:
+            return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
+    if found.failed:
+        return found.failed[-1].reason, found.failed[-1].next_step
+    if device not in found.planned:
+        return "not chosen to be measured", "name the rails of this node in the inventory (nodegate_nics: a list)"
+    return "no other node could be measured with it", "see what the other nodes say, then run again"
+
+
+def test_write(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """Each rail writes as fast to other nodes as its platform and its peers do. (F05, F07, F14)
+
+    One slow rail slows every collective of every job on this node. All pairs of nodes and all rails are loaded at
+    once, as a job does; the best of several partners counts, so that a bad partner is not held against this node.
+    """
+    if not rdma_bandwidth.partners:
+        verdicts.skip(ALONE)
+    metrics = rdma_bandwidth.named("rdma.write_gbps")
+    measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+
+
+def test_read(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """Each rail reads as fast from other nodes as its platform and its peers do. (F05, F07, F14)
+
+    Data flows the other way than when writing: a NIC or a path may be slow in one direction only.
+    """
+    if not rdma_bandwidth.partners:
+        verdicts.skip(ALONE)
+    metrics = rdma_bandwidth.named("rdma.read_gbps")
+    measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+
+
+def test_latency(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """Each rail answers other nodes as quickly as its platform and its peers do. (F07, F14)
+
+    Measured on an idle fabric: a detour through another switch, or a NIC that corrects errors all the time, shows here
+    before it shows in bandwidth.
+    """
+    if not rdma_bandwidth.partners:
+        verdicts.skip(ALONE)
+    metrics = rdma_bandwidth.named("rdma.write_latency_us", "rdma.read_latency_us")
+    measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=FAR)
+
+
+def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Each rail carries most of what its own link's rate allows, in both directions. (F05, F07)
+
+    The device's own word: it holds on a platform without a baseline, and where the whole fleet is slow alike. A NIC in
+    a PCIe slot that is too narrow for it, or with congestion control set wrongly, stays far below.
+    """
+    if not rdma_bandwidth.partners:
+        verdicts.skip(ALONE)
+    baseline.limit(rdma_links.SHARE)
+    metrics = rdma_bandwidth.named(*BETWEEN)
+    for metric in metrics:
+        verdicts.at_least(
+            subject=metric.device,
+            what=measured.label(metric.name),
+            observed=round(metric.best, 2),
+            limit=rdma_links.share_of_rate(rdma, metric.device, baseline),
+            remedy=SLOW,
+        )
+    if not metrics:
+        verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
+
+
+def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
+    """No transfer of any rail hangs or ends with a completion error. (F06, F07, F14)
+
+    A flapping link, lost frames (PFC), an MTU or a GID that does not fit: a job dies of it with an NCCL time-out. What
+    happened with one partner, while all others were well, is not held against this node.
+    """
+    runs = [run for run in rdma_bandwidth.runs if run.trouble is None or run.trouble.kind == "link"]
+    for device in sorted({run.device for run in runs}):
+        mine = [run for run in runs if run.device == device]
+        bad = [run for run in mine if run.trouble is not None]
+        if not bad:
+            verdicts.passed(subject=device, message="transfers without an error", metric="errors", value=0)
+            continue
+        worst = [rdma_links.blamed(rdma_bandwidth, name, device, None) for name in sorted({run.name for run in bad})]
+        for blame in sorted(worst, key=lambda each: _ORDER.index(each.fault))[:1]:
+            _say_errors(verdicts, device, bad, blame)
+    if not runs:
+        reason, step = _why_not(rdma_bandwidth, "")
+        verdicts.cannot(f"no transfer was tried: {reason}", next_step=step)
+
+
+_ORDER = (
+    Fault.HERE,
+    Fault.EITHER,
+    Fault.UNPROVEN,
+    Fault.PATH,
+    Fault.PATH_OR_PARTNER,
+    Fault.PARTNER,
+    Fault.NONE,
+    Fault.UNTRIED,
+)
+
+
+def _say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Blame) -> None:
+    first = next((run for run in bad if run.partner in blame.bad_with), bad[0])
+    said = first.trouble.said if first.trouble else ""
+    what = f"{measured.label(first.name)} with {first.partner}: {said}"
+    if blame.fault in {Fault.HERE, Fault.EITHER}:
+        whom = ", and with nobody without" if blame.fault is Fault.HERE else ", its only partner: this end or that one"
+        verdicts.found(Verdict.FAIL, subject=device, message=what + whom, remedy=ENDS, metric="errors")
+    elif blame.fault is Fault.UNPROVEN:
+        step = "measure this node again with good ones"
+        verdicts.unknown(subject=device, what="transfers", reason=f"{what}, which is bad with others too", remedy=step)
+    elif blame.fault is Fault.PATH:
+        verdicts.found(
+            Verdict.WARN, subject=device, message=f"{what}; both are well with others", remedy=PATH, metric="errors"
+        )
+    else:
+        verdicts.passed(subject=device, message=f"well with {', '.join(blame.good_with)}; {what}", metric="errors")
+
+
+def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """No rail is slow with one partner while both of them are fast with others. (F07, F14)
+
+    Then it is neither NIC but the path: an uplink that lost a lane, a hash that puts two flows on one link. The nodes
+    may work, and their jobs are slow when they meet. A partner that is slow with everybody is judged on its own node.
+    """
+    if not rdma_bandwidth.partners:
+        verdicts.skip(ALONE)
+    judged = False
+    for metric in rdma_bandwidth.named(*BETWEEN):
+        limit = rdma_links.least(rdma, metric.name, metric.device, baseline)
+        if limit is None:
+            continue
+        judged = True
+        blame = rdma_links.blamed(rdma_bandwidth, metric.name, metric.device, limit)
+        what = measured.label(metric.name)
+        if blame.fault is Fault.PATH:
+            slow = [run for run in rdma_bandwidth.of(metric.name, metric.device) if run.partner in blame.bad_with]
+            pairs = ", ".join(f"{run.value:g} Gb/s with {run.partner}" for run in slow if run.value is not None)
+            message = f"{what} {pairs or 'failed'}, {metric.best:g} Gb/s with others; both ends are good with others"
+            verdicts.found(Verdict.WARN, subject=metric.device, message=message, remedy=PATH, metric=metric.name)
+        elif blame.fault in {Fault.PARTNER, Fault.PATH_OR_PARTNER}:
+            message = f"{what} slow with {', '.join(blame.bad_with)} only, {metric.best:g} Gb/s with others"
+            verdicts.passed(subject=metric.device, message=message, metric=metric.name, value="one partner")
+        else:
+            verdicts.passed(subject=metric.device, message=f"{what} alike with all", metric=metric.name, value="alike")
+    if not judged:
+        verdicts.skip(f"not judged: no limit rdma.write_gbps, rdma.read_gbps or {rdma_links.SHARE}, or no number")
+
+
+@pytest.mark.tier("delivery")
+def test_inside(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """NIC to NIC inside the node, each rail is as fast as its platform and its peers. (F05, F07)
+
+    Tells a NIC or its PCIe slot from the fabric between nodes, and needs no partner. On some RoCE networks the two NICs
+    of one node do not reach each other: where rails are well between nodes, what fails inside only warns.
+    """
+    metrics = rdma_bandwidth.named("rdma.inside_gbps")
+    between = {metric.device for metric in rdma_bandwidth.named(*BETWEEN)}
+    failed = [run for run in rdma_bandwidth.of("rdma.inside_gbps") if run.trouble is not None]
+    if not metrics and not failed:
+        verdicts.skip("NIC to NIC inside the node was not asked for")
+    measured_inside = {metric.device for metric in metrics}
+    for run in failed:
+        if run.trouble is None or run.device in measured_inside:
+            continue
+        verdict = Verdict.WARN if run.device in between else Verdict.ERROR
+        if verdict is Verdict.ERROR and run.trouble.kind == "link":
+            verdict = Verdict.FAIL
+        message = f"with {run.peer_device}: {run.trouble.said}"
+        verdicts.found(verdict, subject=run.device, message=message, remedy=run.trouble.next_step, metric="inside")
+    if metrics:
+        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+
+
+def test_gpu_memory(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """From GPU memory each rail writes as fast as its platform and its peers do. (F32)
+
+    This is the way that NCCL takes. Without peer memory or dma-buf, or with ACS in the way, data takes the detour
+    through host memory. Measured where perftest is built for CUDA on both ends.
+    """
+    runs = rdma_bandwidth.of("rdma.gpu_write_gbps")
+    if not runs:
+        verdicts.skip("perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)")
+    have = {metric.device for metric in rdma_bandwidth.named("rdma.gpu_write_gbps")}
+    for device in sorted({run.device for run in runs} - have):
+        reason, step = _why_not_gpu(runs, device)
+        verdicts.unknown(subject=device, what="writing from GPU memory", reason=reason, remedy=step)
+    if have:
+        metrics = rdma_bandwidth.named("rdma.gpu_write_gbps")
+        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+
+
+def _why_not_gpu(runs: tuple[LinkRun, ...], device: str) -> tuple[str, str]:
+    for run in runs:
+        if run.device == device and run.trouble is not None:
+            return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
+    return "no run", "measure this node again"

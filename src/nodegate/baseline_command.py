@@ -1,0 +1,145 @@
+"""`nodegate baseline`: learn a baseline from a run, show what holds, and compare two files."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import NotJudged, UsageError
+from nodegate.judge import baseline_file
+from nodegate.judge.baseline import Baseline, Baselines
+from nodegate.judge.baseline_diff import diff
+from nodegate.judge.baseline_file import EVERYWHERE
+from nodegate.judge.parameters import shown as conditions_shown
+from nodegate.judge.told import shown
+from nodegate.strict_yaml import did_you_mean
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from nodegate.judge.baseline_file import Entry
+    from nodegate.judge.learn import Learned
+    from nodegate.judge.margins import Margins
+
+    Answer = tuple[list[str], int]  # the lines to print, the exit code
+
+SAME, DIFFERENT, NOT_COMPARED = 0, 1, 2  # as diff(1)
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    commands = command.add_subparsers(required=True, metavar="learn|show|diff")
+    learning = commands.add_parser("learn", help="a baseline file from a run's accepted nodes, to be reviewed")
+    learning.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    learning.add_argument("--out", type=Path, default=None, metavar="FILE", help="default: <platform>-<run>.yaml here")
+    learning.set_defaults(part=_learn)
+    showing = commands.add_parser("show", help="the limits of a platform, with their sources")
+    showing.add_argument("platform", nargs="?", default="", metavar="PLATFORM", help="default: list the platforms")
+    showing.set_defaults(part=_show)
+    for each in (learning, showing):
+        each.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
+    comparing = commands.add_parser("diff", help="two baseline files, key by key; exit 0 same, 1 different, 2 cannot")
+    comparing.add_argument("one", type=Path, metavar="A")
+    comparing.add_argument("other", type=Path, metavar="B")
+    comparing.set_defaults(part=_diff)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Run the command; returns its exit code.
+
+    Raises:
+        UsageError: a file or run that cannot be read, or nothing to learn from.
+    """
+    lines, code = asked.part(asked)
+    sys.stdout.writelines(f"{line}\n" for line in lines)
+    return int(code)
+
+
+def _learn(asked: argparse.Namespace) -> Answer:
+    lines = []
+    for learned, file in learn_from(asked.run, asked.out, asked.baseline):
+        lines.append(f"{file}: {len(learned.entries)} limits of {learned.platform}")
+        lines += [f"  {remark}" for remark in learned.remarks]
+    return [*lines, "review it, then use it: pytest --inventory hosts.yaml --baseline FILE"], 0
+
+
+def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tuple[Learned, Path]]:
+    """Learn from a run, and write a file for each platform.
+
+    Raises:
+        UsageError: the run cannot be read or teaches nothing, or a file is in the way.
+    """
+    from nodegate.judge.learn import LearnedFrom, learn  # noqa: PLC0415 - numpy
+    from nodegate.run.measured import read  # noqa: PLC0415
+
+    measured, baselines = read(folder, more), Baselines.read(more)
+    good = {
+        name: LearnedFrom(node.platform, node.metrics, dict(node.about))
+        for name, node in measured.nodes.items()
+        if node.good
+    }
+    known = {name: {**baselines.common, **platform.limits} for name, platform in baselines.platforms.items()}
+    day = dt.datetime.fromtimestamp(measured.run.started_epoch_s, tz=dt.timezone.utc).date().isoformat()
+    found = learn(good, _margins(known), run=measured.run.id, date=day, known=known)
+    if out is not None and len(found) > 1:
+        names = ", ".join(learned.platform for learned in found)
+        raise UsageError(f"this run has several platforms ({names}): one file cannot hold them", hint="leave out --out")
+    files = [out or Path(f"{learned.platform}-{measured.run.id}.yaml") for learned in found]
+    for learned, file in zip(found, files, strict=True):
+        _write(file, learned.text)
+    return list(zip(found, files, strict=True))
+
+
+def _margins(known: Mapping[str, Mapping[str, Entry]]) -> dict[str, Margins]:
+    from nodegate.judge.margins import Margins  # noqa: PLC0415
+
+    try:
+        return {name: Margins.of(Baseline(name, "", "", "", "", entries)) for name, entries in known.items()}
+    except NotJudged as said:
+        raise UsageError(f"cannot learn: {said}") from None
+
+
+def _write(file: Path, text: str) -> None:
+    """Never over a file that is there: somebody may have reviewed it."""
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError:
+        hint = "name another with --out, then compare them: nodegate baseline diff A B"
+        raise UsageError("this file is already there", file=str(file), hint=hint) from None
+    except OSError as broken:
+        raise UsageError(f"cannot be written: {broken.strerror}", file=str(file)) from None
+
+
+def _show(asked: argparse.Namespace) -> Answer:
+    baselines = Baselines.read(asked.baseline)
+    if not asked.platform:
+        rows = [(name, platform.limits, platform.title) for name, platform in sorted(baselines.platforms.items())]
+        rows.append((EVERYWHERE, baselines.common, "holds everywhere"))
+        return [f"{name:<20} {len(limits):>4} limits  {title}" for name, limits, title in rows], 0
+    found = baselines.platforms.get(asked.platform)
+    if found is None and asked.platform != EVERYWHERE:
+        hint = did_you_mean(asked.platform, [*baselines.platforms, EVERYWHERE])
+        raise UsageError(f"no baseline for {asked.platform!r}", hint=hint)
+    entries = {**baselines.common, **(found.limits if found else {})}
+    return list(_lines(entries[key] for key in sorted(entries))), 0
+
+
+def _lines(entries: Iterable[Entry]) -> Iterator[str]:
+    for entry in entries:
+        for each in entry.variants or (entry,):
+            conditions = f" for {conditions_shown(each.parameters)}" if each.parameters else ""
+            tolerance = f", tolerance {100 * each.tolerance:g} %" if each.tolerance else ""
+            peak = f", peak {shown(each.peak, each.unit)}" if each.peak is not None else ""
+            word = f"{each.direction} " if each.direction else ""
+            yield f"{each.key}: {word}{shown(each.value, each.unit)}{tolerance}{peak}{conditions}"
+            yield f"    {each.file}:{each.line}: {each.source}"
+
+
+def _diff(asked: argparse.Namespace) -> Answer:
+    lines = diff(baseline_file.read(asked.one), baseline_file.read(asked.other))
+    refused = any(line.refused for line in lines)
+    return [str(line) for line in lines], NOT_COMPARED if refused else DIFFERENT if lines else SAME

@@ -1,0 +1,62 @@
+"""Whether the nodes of a run measured one thing under the same conditions: else one baseline would mean two things."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nodegate.measure.metric import Metric
+
+    Conditions = tuple[tuple[str, str], ...]
+
+_NAMED = 3  # nodes of each kind that the message names
+
+
+def alike(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[dict[str, str]]:
+    """The conditions under which a metric was measured, one set for each variant that a node measures by design.
+
+    A node that measures several (data types, paths) has several sets; one that lacks some of them is no contradiction.
+
+    Raises:
+        UsageError: two nodes measured it differently, with the difference named.
+    """
+    of_node: defaultdict[str, set[Conditions]] = defaultdict(set)
+    for node, metric in metrics:
+        of_node[node].add(metric.key[1])
+    most = max(of_node.values(), key=len)
+    for conditions in of_node.values():
+        if not conditions <= most:
+            raise UsageError(
+                f"{name} was not measured alike: {_difference(of_node)}",
+                hint="measure all nodes with the same software, or learn from a run of one kind of node",
+            )
+    return [dict(each) for each in sorted(most)]
+
+
+def _difference(of_node: dict[str, set[Conditions]]) -> str:
+    """The conditions whose values differ between nodes, each value with some of its nodes."""
+    held: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for node, several in of_node.items():
+        for conditions in several:
+            for condition, value in conditions:
+                held[condition][value].add(node)
+    said = []
+    for condition, values in sorted(held.items()):
+        if len({frozenset(nodes) for nodes in values.values()}) > 1 or _missing(values, of_node):
+            said.append(f"{condition} " + " and ".join(_with_nodes(value, nodes) for value, nodes in values.items()))
+    return "; ".join(said)
+
+
+def _missing(values: dict[str, set[str]], of_node: dict[str, set[Conditions]]) -> bool:
+    return set().union(*values.values()) != of_node.keys()
+
+
+def _with_nodes(value: str, nodes: Iterable[str]) -> str:
+    listed = sorted(nodes)
+    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
+    return f"{value} on {', '.join(listed[:_NAMED])}{more}"

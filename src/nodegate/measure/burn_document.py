@@ -1,0 +1,317 @@
+"""The burn document as types: what each GPU computed, and what NVML said of it meanwhile. docs/burn-document.md."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.probe.gpu import event_reason_names
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCHEMA = "nodegate.burn/1"
+WIRE = f"{SCHEMA}+zlib:"
+MAX_DOCUMENT_BYTES = 8 << 20
+SETTLED_S = 30.0  # clocks and temperatures are at home after this time, or after the first fifth of a shorter burn
+QUANTITIES = (
+    "sm_clock_mhz",
+    "memory_clock_mhz",
+    "power_w",
+    "temperature_c",
+    "memory_temperature_c",
+    "utilization_percent",
+    "link_gen",
+    "link_width",
+    "ecc_corrected",
+    "ecc_uncorrected",
+)
+VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
+_MAX_PHASES = 16
+_LARGEST = float(1 << 64)
+_REFUSED_STEP = "put that right (a job on the GPUs, MIG, no driver), then burn this node again"
+_STEP = "run the burn on this node again, or see the evidence file for what it sent"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One type of numbers on one GPU. `tflops` is 1e12 operations a second, after the warm-up.
+
+    `mismatches` counts the 32-bit words of results that differ from the GPU's own first result, `first_mismatch` says
+    where the first was. `checksum` is that of the first result. `reference_errors` counts the elements of it that are
+    not what the arithmetic of another processor gives.
+    """
+
+    dtype: str
+    matrix: int
+    iterations: Known[int]
+    seconds: Known[float]
+    tflops: Known[float]
+    mismatches: Known[int]
+    first_mismatch: str
+    checksum: str
+    reference_errors: Known[int]
+
+
+@dataclass(frozen=True)
+class Window:
+    """What NVML said within a second or so: [lowest, median, highest] by quantity, and samples by event reason bit.
+
+    `start_s` is since the start of the load; `load` of the `count` samples were taken while the GPU computed.
+    """
+
+    start_s: float
+    count: int
+    load: int
+    values: Mapping[str, tuple[float, float, float]]
+    reasons: Mapping[int, int]
+
+
+@dataclass(frozen=True)
+class GpuLoad:
+    """One GPU in one burn. `error` is what went wrong on it, `started_s` None where it never started."""
+
+    index: int
+    address: Known[str]
+    name: Known[str]
+    multiprocessors: int
+    path: str
+    error: str
+    started_s: float | None
+    phases: tuple[Phase, ...]
+    windows: tuple[Window, ...]
+    unread: Mapping[str, Unknown]
+    sampling_error: str
+    violations_s: Mapping[str, Known[float]]
+
+    @property
+    def device(self) -> str:
+        """The part of the node: the same word on every node."""
+        return f"GPU {self.index}"
+
+    @property
+    def subject(self) -> str:
+        """How a finding names it."""
+        return self.device if isinstance(self.address, Unknown) else f"{self.device} ({self.address})"
+
+    @property
+    def model(self) -> tuple[str, int]:
+        """What GPUs must share to be alike: the name, and the number of multiprocessors."""
+        return str(self.name), self.multiprocessors
+
+    @property
+    def under_load(self) -> tuple[Window, ...]:
+        """The windows in which it computed."""
+        return tuple(each for each in self.windows if each.start_s >= 0 and each.load > 0)
+
+    @property
+    def settled(self) -> tuple[Window, ...]:
+        """The windows in which it computed for most of the time, once clocks and temperatures have come to rest."""
+        windows = self.under_load
+        end_s = max((each.start_s for each in windows), default=0.0)
+        first_s = min(SETTLED_S, end_s / 5)
+        return tuple(each for each in windows if each.start_s >= first_s and 2 * each.load >= each.count)
+
+    @property
+    def watched_s(self) -> float:
+        """From the first window to the last, in seconds."""
+        return self.windows[-1].start_s - self.windows[0].start_s if self.windows else 0.0
+
+    def middle(self, quantity: str) -> Known[float]:
+        """The median of a quantity under settled load: half of the time it was above."""
+        found = sorted((each.values[quantity][1], each.load) for each in self.settled if quantity in each.values)
+        half = sum(count for _, count in found) / 2
+        for value, count in found:
+            half -= count
+            if half <= 0:
+                return value
+        return self._absent(quantity)
+
+    def lowest(self, quantity: str) -> Known[float]:
+        """The lowest sample of a quantity under settled load."""
+        found = [each.values[quantity][0] for each in self.settled if quantity in each.values]
+        return min(found) if found else self._absent(quantity)
+
+    def highest(self, quantity: str) -> Known[float]:
+        """The highest sample of a quantity under load."""
+        found = [each.values[quantity][2] for each in self.under_load if quantity in each.values]
+        return max(found) if found else self._absent(quantity)
+
+    def growth(self, counter: str) -> Known[float]:
+        """By how much a counter grew from the first sample to the last; unknown where it went back."""
+        found = [each.values[counter] for each in self.windows if counter in each.values]
+        if not found:
+            return self._absent(counter)
+        if any(later[0] < earlier[2] for earlier, later in itertools.pairwise(found)):
+            return Unknown(Why.FAILED, "the counter went back during the burn: it was set to zero")
+        return found[-1][2] - found[0][0]
+
+    @property
+    def reasons(self) -> Mapping[str, float]:
+        """What held the clock down under load, each with its share of the samples (0 to 1)."""
+        windows = self.under_load
+        count = sum(each.count for each in windows)
+        seen: dict[str, int] = {}
+        for window in windows:
+            for bit, samples in window.reasons.items():
+                for name in event_reason_names(bit):
+                    seen[name] = seen.get(name, 0) + min(samples, window.count)
+        return {name: samples / count for name, samples in sorted(seen.items()) if samples}
+
+    def _absent(self, quantity: str) -> Unknown:
+        if quantity in self.unread:
+            return self.unread[quantity]
+        return Unknown(Why.FAILED, self.sampling_error or f"no sample of {quantity} under load")
+
+
+@dataclass(frozen=True)
+class BurnDocument:
+    """One burn of all GPUs of a node. `path` is cublas (with the version of the library) or ptx (our own kernels)."""
+
+    path: str
+    library: str
+    library_version: Known[int]
+    driver: Known[str]
+    cuda: Known[int]
+    dtypes: tuple[str, ...]
+    gpus: tuple[GpuLoad, ...]
+
+
+def decode(written: str) -> BurnDocument:
+    """The document in what the program printed, or in plain JSON.
+
+    Raises:
+        CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
+    """
+    data = read.record(_json(_plain(written)))
+    if isinstance(data, Unknown) or data.get("schema") != SCHEMA:
+        seen = data if isinstance(data, Unknown) else read.shown(data.get("schema"))
+        raise CannotMeasure(f"the burn's document is {seen}, expected {SCHEMA}", next_step=_STEP)
+    refused = value_or(read.text(data, "refused"), "")
+    if refused:
+        raise CannotMeasure(f"nothing was burnt: {refused}", next_step=_REFUSED_STEP)
+    gpus, phases = read.records(data, "gpus"), read.records(data, "phases")
+    if isinstance(gpus, Unknown) or isinstance(phases, Unknown) or not gpus or not phases:
+        raise CannotMeasure("the burn's document has no GPU or no phase in it", next_step=_STEP)
+    return BurnDocument(
+        path=value_or(read.text(data, "path"), ""),
+        library=value_or(read.text(data, "library"), ""),
+        library_version=read.integer(data, "library_version"),
+        driver=read.text(data, "driver"),
+        cuda=read.integer(data, "cuda_driver_version"),
+        dtypes=tuple(value_or(read.text(each, "dtype"), "?") for each in phases[:_MAX_PHASES]),
+        gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus)),
+    )
+
+
+def _plain(written: str) -> str:
+    _, marker, sent = written.rpartition(WIRE)
+    if not marker:
+        return written.strip()
+    inflate = zlib.decompressobj()
+    try:
+        plain = inflate.decompress(base64.b64decode(sent.split("\n")[0].strip(), validate=True), MAX_DOCUMENT_BYTES + 1)
+    except (ValueError, zlib.error) as error:
+        raise CannotMeasure(f"the burn's answer is damaged: {error}", next_step=_STEP) from None
+    if len(plain) > MAX_DOCUMENT_BYTES or not inflate.eof:
+        raise CannotMeasure("the burn's answer is cut off or too large", next_step=_STEP)
+    return plain.decode("utf-8", "replace")
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        said = f"no JSON document: {read.shown(text[-200:], 160)}" if text else "nothing"
+        raise CannotMeasure(f"the burn sent {said}", next_step=_STEP) from None
+
+
+def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
+    index = read.integer(data, "index")
+    samples = value_or(read.mapping(data, "samples"), {})
+    windows = value_or(read.records(samples, "windows"), ())
+    violations = value_or(read.mapping(samples, "violations_ns"), {})
+    unread = value_or(read.mapping(samples, "unread"), {})
+    phases = value_or(read.records(data, "phases"), ())
+    started = read.number(data, "started_s")
+    return GpuLoad(
+        index=position if isinstance(index, Unknown) or not 0 <= index < read.MAX_ITEMS else index,
+        address=read.mapped(read.text(data, "pci"), read.address_in),
+        name=read.text(data, "name"),
+        multiprocessors=value_or(read.integer(data, "multiprocessors"), 0),
+        path=value_or(read.text(data, "path"), ""),
+        error=value_or(read.text(data, "error"), ""),
+        started_s=None if isinstance(started, Unknown) else started,
+        phases=tuple(_phase(each) for each in phases[:_MAX_PHASES]),
+        windows=tuple(_window(each) for each in windows),
+        unread={name: why for name in unread if (why := read.why_not(unread[name])) is not None},
+        sampling_error=value_or(read.text(samples, "error"), ""),
+        violations_s={name: read.scaled(read.number(violations, name), 1e-9) for name in VIOLATIONS},
+    )
+
+
+def _phase(data: Mapping[str, object]) -> Phase:
+    first = value_or(read.mapping(data, "first_mismatch"), {})
+    tflops = read.number(data, "tflops")
+    return Phase(
+        dtype=value_or(read.text(data, "dtype"), "?"),
+        matrix=value_or(read.integer(data, "matrix"), 0),
+        iterations=read.integer(data, "iterations"),
+        seconds=read.number(data, "seconds"),
+        tflops=Unknown(Why.MISSING, "no rate was measured") if data.get("tflops") is None else _positive(tflops),
+        mismatches=read.integer(data, "mismatches"),
+        first_mismatch=_place(first),
+        checksum=value_or(read.text(data, "checksum"), ""),
+        reference_errors=read.integer(data, "reference_errors"),
+    )
+
+
+def _positive(rate: Known[float]) -> Known[float]:
+    return rate if isinstance(rate, Unknown) or 0 < rate < 1e6 else read.wrong("a rate in TFLOPS", rate)
+
+
+def _place(first: Mapping[str, object]) -> str:
+    if not first:
+        return ""
+    product, at_s = read.integer(first, "iteration"), read.number(first, "at_s")
+    row, column = read.integer(first, "row"), read.integer(first, "column")
+    after = "" if isinstance(at_s, Unknown) else f" after {at_s:.0f} s"
+    return f"first in product {product}{after} at row {row}, column {column}"
+
+
+def _window(data: Mapping[str, object]) -> Window:
+    count = max(value_or(read.integer(data, "count"), 0), 0)
+    return Window(
+        start_s=value_or(read.number(data, "start_s"), -1.0),
+        count=count,
+        load=min(max(value_or(read.integer(data, "load"), 0), 0), count),
+        values={quantity: three for quantity in QUANTITIES if (three := _three(data.get(quantity))) is not None},
+        reasons=_reasons(value_or(read.mapping(data, "reason_samples"), {})),
+    )
+
+
+def _three(value: object) -> tuple[float, float, float] | None:
+    """Lowest, median and highest; a burn has thousands of them."""
+    if not isinstance(value, list) or len(value) != 3:
+        return None
+    lowest, middle, highest = value
+    try:
+        return (lowest, middle, highest) if -_LARGEST < lowest <= middle <= highest < _LARGEST else None
+    except TypeError:
+        return None
+
+
+def _reasons(data: Mapping[str, object]) -> Mapping[int, int]:
+    found: dict[int, int] = {}
+    for written in data:
+        bit, samples = read.integer_in(written), read.integer(data, written)
+        if not isinstance(bit, Unknown) and not isinstance(samples, Unknown) and bit > 0 < samples:
+            found[bit] = samples
+    return found

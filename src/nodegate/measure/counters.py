@@ -1,0 +1,215 @@
+"""Error counters before and after the load: by how much each has grown, which alone means anything.
+
+Healthy nodes have counters that are not zero, some of them at their full scale for years: what counts is what the load
+added. A counter that went back was set to zero meanwhile, and one at its full scale cannot show any more; neither is
+taken for "no errors".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.errors import CannotMeasure
+from nodegate.rules import links
+from nodegate.rules.gpus import lost_reason
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nodegate.facts import NodeFacts
+    from nodegate.probe.gpu import Gpu, NvLink
+    from nodegate.probe.pci import PciDevice
+    from nodegate.probe.rdma import NetDevice, RdmaPort
+
+T = TypeVar("T")
+# InfiniBand PortCounters (IBTA, volume 1, 16.1.3.5): these stop at their full scale. Others have 32 or 64 bits.
+FULL_SCALES = {
+    "link_error_recovery": (1 << 8) - 1,
+    "link_downed": (1 << 8) - 1,
+    "port_xmit_constraint_errors": (1 << 8) - 1,
+    "port_rcv_constraint_errors": (1 << 8) - 1,
+    "local_link_integrity_errors": (1 << 4) - 1,
+    "excessive_buffer_overrun_errors": (1 << 4) - 1,
+    "symbol_error": (1 << 16) - 1,
+    "port_rcv_errors": (1 << 16) - 1,
+    "port_rcv_remote_physical_errors": (1 << 16) - 1,
+    "port_rcv_switch_relay_errors": (1 << 16) - 1,
+    "port_xmit_discards": (1 << 16) - 1,
+    "VL15_dropped": (1 << 16) - 1,
+}
+FULL_32_BITS = (1 << 32) - 1
+_RESTARTED = "look at the kernel log and the power supply: a node that restarts under load is not fit for work"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """One counter of one device over the load.
+
+    `by` is what was added; unknown where either reading is, or where the counter went back. `full` tells that it stood
+    at its full scale already: then it cannot show anything, whatever `by` is.
+    """
+
+    subject: str
+    counter: str
+    before: Known[int]
+    after: Known[int]
+    full: bool = False
+
+    @property
+    def by(self) -> Known[int]:
+        """How many were added."""
+        if isinstance(self.after, Unknown):
+            return self.after
+        if isinstance(self.before, Unknown):
+            return self.before
+        if self.after < self.before:
+            return Unknown(Why.FAILED, f"it went back from {self.before} to {self.after}: it was set to zero meanwhile")
+        return self.after - self.before
+
+    @property
+    def is_told(self) -> bool:
+        """Whether this device has the counter at all: absent both times means that it does not."""
+        absent = (Why.MISSING, Why.NOT_SUPPORTED)
+        both = (self.before, self.after)
+        return not all(isinstance(each, Unknown) and each.why in absent for each in both)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One device as it was before the load and after it."""
+
+    subject: str
+
+
+@dataclass(frozen=True)
+class GpuPair(Pair):
+    """A GPU before and after."""
+
+    before: Gpu
+    after: Gpu
+
+
+@dataclass(frozen=True)
+class LinkPair(Pair):
+    """An NVLink before and after."""
+
+    before: NvLink
+    after: NvLink
+
+
+@dataclass(frozen=True)
+class PciPair(Pair):
+    """A PCIe device before and after."""
+
+    before: PciDevice
+    after: PciDevice
+
+
+@dataclass(frozen=True)
+class PortPair(Pair):
+    """An RDMA port before and after."""
+
+    before: RdmaPort
+    after: RdmaPort
+
+
+@dataclass(frozen=True)
+class Counters:
+    """The facts of one node before the load and after it; asked for what either lacks, it raises CannotMeasure."""
+
+    before: NodeFacts
+    after: NodeFacts
+
+    @cached_property
+    def seconds(self) -> float:
+        """The time between both readings, by the node's clock.
+
+        Raises:
+            CannotMeasure: the node was restarted in between, or its clock went back.
+        """
+        first, second = self.before.host.boot_id, self.after.host.boot_id
+        if not isinstance(first, Unknown) and not isinstance(second, Unknown) and first != second:
+            raise CannotMeasure("the node was restarted between both readings", next_step=_RESTARTED)
+        passed_s = self.after.document.epoch_s - self.before.document.epoch_s
+        if passed_s <= 0:
+            step = "synchronise the node's clock, then measure it again"
+            raise CannotMeasure("the node's clock went back between both readings", next_step=step)
+        return passed_s
+
+    @cached_property
+    def gpus(self) -> tuple[GpuPair, ...]:
+        """The GPUs that answered both times, by UUID."""
+        before = {gpu.uuid: gpu for gpu in self.before.gpus.devices if lost_reason(gpu) is None}
+        after = [gpu for gpu in self.after.gpus.devices if lost_reason(gpu) is None]
+        return tuple(GpuPair(gpu.subject, before[gpu.uuid], gpu) for gpu in after if gpu.uuid in before)
+
+    @cached_property
+    def pci(self) -> tuple[PciPair, ...]:
+        """GPUs, RDMA NICs, NVSwitches and the bridges above them that were there both times."""
+        before = {device.address: device for device in links.on_the_way(self.before.pci)}
+        after = [device for device in links.on_the_way(self.after.pci) if device.address in before]
+        return tuple(PciPair(links.subject(device), before[device.address], device) for device in after)
+
+    @cached_property
+    def ports(self) -> tuple[PortPair, ...]:
+        """The RDMA ports that were there both times."""
+        before = {port.subject: port for port in self.before.rdma.ports}
+        after = [port for port in self.after.rdma.ports if port.subject in before]
+        return tuple(PortPair(port.subject, before[port.subject], port) for port in after)
+
+    def nvlinks(self, pair: GpuPair) -> Known[tuple[LinkPair, ...]]:
+        """The NVLinks of a GPU that were told both times; unknown where either reading is."""
+        before, after = pair.before.nvlinks, pair.after.nvlinks
+        if isinstance(before, Unknown):
+            return before
+        if isinstance(after, Unknown):
+            return after
+        known = {link.link: link for link in before}
+        return tuple(LinkPair(f"NVLink {link.link}", known[link.link], link) for link in after if link.link in known)
+
+    def netdev(self, name: str) -> tuple[NetDevice, NetDevice] | None:
+        """A network device before and after; None where it is not known both times."""
+        before, after = self.before.netdevs.get(name), self.after.netdevs.get(name)
+        return None if before is None or after is None else (before, after)
+
+    @cached_property
+    def devices(self) -> Mapping[str, tuple[str, ...]]:
+        """What is there, by what happened to it: "stayed", "vanished" or "appeared"."""
+        before, after = set(_seen(self.before)), set(_seen(self.after))
+        return {
+            "stayed": tuple(sorted(before & after)),
+            "vanished": tuple(sorted(before - after)),
+            "appeared": tuple(sorted(after - before)),
+        }
+
+
+def growth(subject: str, counter: str, before: Known[int], after: Known[int]) -> Growth:
+    """One counter that NVML or the kernel keeps in 64 bits, or in 32."""
+    return Growth(subject, counter, before, after, full=before == FULL_32_BITS and after == FULL_32_BITS)
+
+
+def port_growth(pair: PortPair, counter: str) -> Growth:
+    """One counter of an RDMA port, from `counters` or `hw_counters`."""
+    full = FULL_SCALES.get(counter, FULL_32_BITS)
+    before, after = _counter(pair.before, counter), _counter(pair.after, counter)
+    return Growth(pair.subject, counter, before, after, full=before == full and after == full)
+
+
+def _counter(port: RdmaPort, name: str) -> Known[int]:
+    nothing = Unknown(Why.MISSING, f"the node has no {name}")
+    return port.counters.get(name, port.hw_counters.get(name, nothing))
+
+
+def _seen(facts: NodeFacts) -> Iterable[str]:
+    """GPUs that answer, RDMA ports, and the PCIe devices on the way to both, by the names that findings use."""
+    for gpu in facts.gpus.devices:
+        if lost_reason(gpu) is None:
+            yield f"GPU {gpu.address} (NVML)"
+    for device in links.on_the_way(facts.pci):
+        if device.answers is not False:
+            yield links.subject(device)
+    for port in facts.rdma.ports:
+        yield port.subject

@@ -1,0 +1,82 @@
+"""What was found of one tool on a node, and the programs of ours that look there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.transport.call import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STRICT = "nodegate_tools"  # the inventory names this very path: no other is tried
+_MOST = 16
+_NEXT_STEP = "see what stands between us and the node's python3: what came back is not in our form"
+
+
+@dataclass(frozen=True)
+class Found:
+    """One program that bears a tool's name.
+
+    `argv` starts it; `origin` is where it was found. `wrong` says why it cannot be run, `missing` are the libraries (or
+    versions of libc) that the node lacks; both are empty where nothing stands in its way. `mpi`: it is built with MPI.
+    """
+
+    path: str
+    argv: tuple[str, ...]
+    origin: str
+    wrong: str = ""
+    missing: tuple[str, ...] = ()
+    mpi: bool = False
+
+    @property
+    def why_not(self) -> str:
+        """Why it cannot be used; empty when it can."""
+        return self.wrong or (f"cannot start: {', '.join(self.missing)} not found" if self.missing else "")
+
+    @property
+    def final(self) -> bool:
+        """Whether nothing else may take its place."""
+        return self.origin == STRICT
+
+
+@cache
+def source(name: str) -> str:
+    """The source of one of our programs for nodes (payload_tools/)."""
+    return resources.files("nodegate.measure.payload_tools").joinpath(f"{name}.py").read_text("utf-8")
+
+
+def parse_found(answer: bytes, *, node: str, said: str = "") -> tuple[str, dict[str, tuple[Found, ...]]]:
+    """The PATH of whoever looked, and what was found of each tool.
+
+    Raises:
+        CannotMeasure: the answer is not in look.py's form.
+    """
+    try:
+        document = json.loads(answer)
+        found = {
+            str(name): tuple(_found(one) for one in several[:_MOST]) for name, several in document["found"].items()
+        }
+        return str(document["path"])[:65536], found
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        shown = said or printable(answer, 100) or type(error).__name__
+        raise CannotMeasure(f"{node}: the search for tools failed: {shown}", next_step=_NEXT_STEP) from None
+
+
+def _found(one: Mapping[str, object]) -> Found:
+    path, missing = one["path"], one["missing"]
+    if not isinstance(path, str) or not path.startswith("/") or not path.isprintable() or not isinstance(missing, list):
+        raise ValueError("no path")
+    return Found(
+        path=path,
+        argv=(path,),
+        origin=printable(str(one["origin"]).encode(), 100),
+        wrong=printable(str(one["wrong"]).encode(), 200),
+        missing=tuple(printable(str(name).encode(), 80) for name in missing[:_MOST]),
+        mpi=one["mpi"] is True,
+    )

@@ -1,0 +1,50 @@
+"""Which launches of nccl-tests are made inside a node, and what we set for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RING_SETTINGS: Mapping[str, str] = {"NCCL_ALGO": "Ring", "NCCL_NVLS_ENABLE": "0"}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One launch: `what` names it in messages and evidence, `metric` is the limit key of its bandwidth."""
+
+    what: str
+    collective: str
+    ring: bool = False
+
+    @property
+    def metric(self) -> str:
+        """The limit key of its bus bandwidth, in GB/s."""
+        return f"nccl.{self.what.replace(' ', '_')}_gb_per_s"
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """What we set in its environment.
+
+        WARN has NCCL tell its version and what goes wrong. For the first launch INFO on its start: whether NVLS is
+        there. More would fill the evidence.
+        """
+        if self.ring:
+            return {"NCCL_DEBUG": "WARN", **RING_SETTINGS}
+        if self.what == ALL_REDUCE:
+            return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NVLS"}
+        return {"NCCL_DEBUG": "WARN"}
+
+
+ALL_REDUCE, RING = "all_reduce", "all_reduce ring"
+LAUNCHES = (
+    Launch(ALL_REDUCE, "all_reduce"),
+    Launch(RING, "all_reduce", ring=True),
+    Launch("all_gather", "all_gather"),
+    Launch("reduce_scatter", "reduce_scatter"),
+    Launch("alltoall", "alltoall"),
+    Launch("sendrecv", "sendrecv"),
+)
+BY_WHAT: Mapping[str, Launch] = {launch.what: launch for launch in LAUNCHES}

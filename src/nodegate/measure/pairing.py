@@ -1,0 +1,98 @@
+"""Who is measured with whom: rounds of node pairs in which nobody is twice, and NIC pairs of a node pair by rail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Pair = tuple[str, str]
+Round = tuple[Pair, ...]
+
+
+def rounds(names: Sequence[str], count: int | None = 3) -> tuple[Round, ...]:
+    """Rounds of pairs: in a round each name is at most once, and no two names meet twice; fewer than two names: none.
+
+    The rounds are of one 1-factorization (the circle method), as far apart as they can be. With an odd number of names
+    one sits out in each round: the last rounds make up for that, so that each name has `count` partners, or every
+    other one where there are no more. `count` None: every name with every other.
+    """
+    whole = _circle(names)
+    wanted = len(whole) if count is None else min(count, len(whole))
+    chosen = [whole[place * len(whole) // wanted] for place in range(wanted)] if wanted else []
+    return (*chosen, *_made_up(names, chosen, min(wanted, len(names) - 1)))
+
+
+def with_good_ones(suspects: Sequence[str], good: Sequence[str], count: int) -> tuple[Round, ...]:
+    """Rounds in which each suspect meets `count` good ones, or all there are: never another suspect.
+
+    Where there are more suspects than good ones, they take turns.
+    """
+    found: list[Round] = []
+    for turn in range(min(count, len(good))):
+        for first in range(0, len(suspects), len(good)):
+            some = suspects[first : first + len(good)]
+            found.append(tuple((suspect, good[(place + turn) % len(good)]) for place, suspect in enumerate(some)))
+    return tuple(found)
+
+
+def nic_pairs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Round, ...]:
+    """The NIC pairs of two nodes, in steps: all pairs of a step are measured at once, and in a step no NIC is twice.
+
+    NICs of one name are of one rail; the others are paired in their order. Where one node has more, its last ones are
+    measured in further steps.
+    """
+    same = [name for name in ours if name in theirs]
+    left = [name for name in ours if name not in same]
+    right = [name for name in theirs if name not in same]
+    first = (*((name, name) for name in same), *zip(left, right, strict=False))
+    steps = [first] if first else []
+    for extra, others, turned in ((left[len(right) :], theirs, False), (right[len(left) :], ours, True)):
+        for start in range(0, len(extra) if others else 0, len(others) or 1):
+            step = zip(extra[start : start + len(others)], others, strict=False)
+            steps.append(tuple((other, one) if turned else (one, other) for one, other in step))
+    return tuple(steps)
+
+
+def inside(names: Sequence[str]) -> tuple[Round, ...]:
+    """The NIC pairs within one node, in steps as `nic_pairs`: neighbours; the odd one once more with the first."""
+    pairs = tuple(zip(names[::2], names[1::2], strict=False))
+    odd = ((names[-1], names[0]),) if len(names) % 2 and len(names) > 1 else ()
+    return tuple(step for step in (pairs, odd) if step)
+
+
+def _circle(names: Sequence[str]) -> list[Round]:
+    """Every name with every other: one stands still, the others move round it."""
+    seats: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
+    found: list[Round] = []
+    for turn in range(len(seats) - 1 if len(names) > 1 else 0):
+        moved = seats[1 + turn :] + seats[1 : 1 + turn]
+        around = [seats[0], *moved]
+        facing = zip(around[: len(around) // 2], reversed(around), strict=False)
+        found.append(tuple((one, other) for one, other in facing if one is not None and other is not None))
+    return found
+
+
+def _made_up(names: Sequence[str], chosen: Iterable[Round], wanted: int) -> list[Round]:
+    """Rounds for those who sat out, until each has its number of partners."""
+    met: dict[str, set[str]] = {name: set() for name in names}
+    for one, other in (pair for pairs in chosen for pair in pairs):
+        met[one].add(other)
+        met[other].add(one)
+    more: list[Round] = []
+    while short := [name for name in names if len(met[name]) < wanted]:
+        busy: set[str] = set()
+        pairs: list[Pair] = []
+        for name in short:
+            partner = next(
+                (each for each in (*short, *names) if each not in (busy | met[name] | {name}) and name not in busy),
+                None,
+            )
+            if partner is not None:
+                busy |= {name, partner}
+                pairs.append((name, partner))
+                met[name].add(partner)
+                met[partner].add(name)
+        more.append(tuple(pairs))
+    return more

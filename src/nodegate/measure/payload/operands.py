@@ -1,0 +1,86 @@
+"""What the matrices hold, and what elements of their product must be: by the same arithmetic as the fill kernel.
+
+A word is hash & and | or: the sign, the two lowest bits of the exponent and every bit of the fraction are random
+(magnitudes from 1/8 to 2, mean 0), so that as many bits toggle as can, and nothing overflows. tf32 takes ten bits of
+the fraction and is given no more.
+"""
+
+import math
+import struct
+from typing import Dict, List, NamedTuple, Tuple
+
+_32 = 0xFFFFFFFF
+SEED_LEFT, SEED_RIGHT = 0x0B5EED01, 0x0B5EED02
+
+
+class Masks(NamedTuple):
+    """What of a hashed word stays and what is set, for even and for odd words."""
+
+    and0: int
+    or0: int
+    and1: int
+    or1: int
+
+
+MASKS: Dict[str, Masks] = {
+    "bf16": Masks(0x81FF81FF, 0x3E003E00, 0x81FF81FF, 0x3E003E00),
+    "fp16": Masks(0x8FFF8FFF, 0x30003000, 0x8FFF8FFF, 0x30003000),
+    "tf32": Masks(0x81FFE000, 0x3E000000, 0x81FFE000, 0x3E000000),
+    "fp32": Masks(0x81FFFFFF, 0x3E000000, 0x81FFFFFF, 0x3E000000),
+    "fp64": Masks(0xFFFFFFFF, 0x00000000, 0x803FFFFF, 0x3FC00000),
+}
+
+# (rounding of the result relative to itself, of one addition relative to the partial sum). Tensor cores cut sums where
+# fp32 additions would round, and always downwards: they are given 2**-21 (assumed; NVIDIA publishes no figure).
+_ROUNDING: Dict[str, Tuple[float, float]] = {
+    "bf16": (2.0**-8, 2.0**-21),
+    "fp16": (2.0**-11, 2.0**-21),
+    "tf32": (2.0**-24, 2.0**-21),
+    "fp32": (2.0**-24, 2.0**-23),
+    "fp64": (2.0**-53, 2.0**-52),
+}
+
+
+def word(position: int, seed: int) -> int:
+    """The hashed word at a position: murmur3's finalizer (Austin Appleby, public domain)."""
+    h = (position * 0x9E3779B1 + seed) & _32
+    h = ((h ^ (h >> 16)) * 0x85EBCA6B) & _32
+    h = ((h ^ (h >> 13)) * 0xC2B2AE35) & _32
+    return h ^ (h >> 16)
+
+
+def row(dtype: str, number: int, n: int, seed: int) -> "List[float]":
+    """One row of an n x n matrix."""
+    size = {"bf16": 2, "fp16": 2, "fp64": 8}.get(dtype, 4)
+    masks = MASKS[dtype]
+    words = []
+    for position in range(number * n * size // 4, (number + 1) * n * size // 4):
+        hashed = word(position, seed)
+        words.append(hashed & masks.and1 | masks.or1 if position % 2 else hashed & masks.and0 | masks.or0)
+    return values(dtype, struct.pack(f"<{len(words)}I", *words))
+
+
+def values(dtype: str, data: bytes) -> "List[float]":
+    """Elements in memory as numbers."""
+    if dtype == "bf16":
+        halves = struct.unpack(f"<{len(data) // 2}H", data)
+        return list(
+            struct.unpack(f"<{len(halves)}f", struct.pack(f"<{len(halves)}I", *[half << 16 for half in halves]))
+        )
+    size, code = {"fp16": (2, "e"), "fp64": (8, "d")}.get(dtype, (4, "f"))
+    return list(struct.unpack(f"<{len(data) // size}{code}", data))
+
+
+def deviation(dtype: str, left: "List[float]", right: "List[float]", found: float) -> float:
+    """How far an element is from the product of its row and column, in units of what rounding may make of it.
+
+    Errors of many additions grow with the root of their number (they are random), to which a factor of eight is given.
+    """
+    products = [one * other for one, other in zip(left, right)]
+    exact = math.fsum(products)
+    rounding, adding = _ROUNDING[dtype]
+    magnitude = math.sqrt(math.fsum(each * each for each in products))
+    # Partial sums are about `magnitude` large; each of their additions rounds by `adding` of that.
+    tolerance = rounding * abs(exact) + 8 * adding * magnitude * math.sqrt(len(products))
+    off = abs(found - exact) / tolerance if tolerance else float("inf")
+    return off if math.isfinite(off) else 1e9

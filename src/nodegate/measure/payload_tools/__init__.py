@@ -1,0 +1,1 @@
+"""Node side of finding and bringing tools: Python 3.6+, standard library only, each file a program of its own."""

@@ -1,0 +1,94 @@
+"""Node side: run a tool in a container, so that it ends with us, however we end.
+
+Started as `python3 -c SOURCE runtime image tool arguments...`. A container of docker is no child of ours: the daemon
+runs it, and SIGKILL of `docker run` leaves it running. So the tool is started inside by a small shell script that
+watches its standard input, of which this program holds the other end and into which nobody ever writes. When this
+program ends, by SIGKILL too, the input ends: docker closes a container's input when its client has gone (StdinOnce),
+podman's conmon does so as well, and for enroot and apptainer it is our own pipe. The script then ends the tool.
+"""
+
+# ruff: noqa: PTH112, PTH120 - pathlib costs each start 5 ms
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+PASSED_ON = ("NCCL_", "CUDA_", "UCX_", "OMPI_MCA_")  # settings of a measurement, which a container would not see
+
+# $1: the tool's folder; then the tool and its arguments. SIGTERM, then a second to end by itself, as the guard gives 2.
+WATCH = """\
+cd "$1" || exit 126
+shift
+own=; command -v setsid >/dev/null 2>&1 && own=setsid
+exec 3<&0
+$own "$@" </dev/null 3<&- &
+tool=$!
+tell() { kill "-$1" "-$tool" 2>/dev/null || kill "-$1" "$tool" 2>/dev/null; }
+trap 'tell TERM' TERM INT HUP
+{ while read -r line; do :; done; tell TERM; sleep 1; tell KILL; } <&3 >/dev/null 2>&1 &
+watch=$!
+exec 3<&-
+wait "$tool"; code=$?
+while kill -0 "$tool" 2>/dev/null; do wait "$tool"; code=$?; done
+kill "$watch" 2>/dev/null
+exit "$code"
+"""
+
+
+def settings() -> "list[str]":
+    """The names of our own variables that the tool is to see."""
+    return sorted(name for name in os.environ if name.startswith(PASSED_ON))
+
+
+def engine(runtime: str, image: str) -> "list[str]":
+    """`docker run` or `podman run` with GPUs, RDMA devices and the node's own network, up to the command."""
+    argv = [runtime, "run", "--rm", "-i", "--pull=never", "--name", "nodegate-" + secrets.token_hex(8)]
+    argv += ["--init", "--gpus", "all"] if runtime == "docker" else ["--device", "nvidia.com/gpu=all"]
+    argv += ["--network", "host", "--ipc", "host", "--ulimit", "memlock=-1", "--cap-add", "IPC_LOCK"]
+    argv += ["--device", "/dev/infiniband"] if os.path.isdir("/dev/infiniband") else []
+    for name in settings():
+        argv += ["--env", name]
+    return [*argv, "--entrypoint", "sh", image]
+
+
+def command(runtime: str, image: str) -> "list[str]":
+    """What starts a shell in the image."""
+    if runtime in ("docker", "podman"):
+        return engine(runtime, image)
+    if runtime == "enroot":
+        argv = ["enroot", "start"]
+        for name in ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_DRIVER_CAPABILITIES=compute,utility", *settings()):
+            argv += ["--env", name]
+        return [*argv, "--env", "MELLANOX_VISIBLE_DEVICES=all", image, "sh"]
+    return [runtime, "exec", "--nv", image, "sh"]
+
+
+def main(runtime: str, image: str, *tool: str) -> None:
+    """Run the tool, end with its exit code."""
+    argv = [*command(runtime, image), "-c", WATCH, "nodegate", os.path.dirname(tool[0]) or "/", *tool]
+    theirs, ours = os.pipe()
+    try:
+        process = subprocess.Popen(argv, stdin=theirs)
+    except OSError as error:
+        sys.stderr.write(f"{runtime}: {error.strerror}\n")
+        raise SystemExit(127) from None
+    os.close(theirs)
+
+    def end(number: int, _: "FrameType | None") -> None:
+        os.dup2(os.open(os.devnull, os.O_RDONLY), ours)  # its last writer has gone: the container's input ends
+        process.send_signal(number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, end)
+    code = process.wait()
+    raise SystemExit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

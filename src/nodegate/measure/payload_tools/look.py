@@ -1,0 +1,140 @@
+"""Node side: where this node's tools are, and whether they could start. Runs none of them.
+
+Started as `python3 -c SOURCE`; the request comes on standard input as JSON, the answer leaves as one line of it. A
+program that is found is looked at without being run: its file's head says for which machine it is built, and the
+dynamic loader (as `ldd` uses it) which of its libraries are not there.
+"""
+
+# ruff: noqa: PTH110, PTH113, PTH118, PTH119, PTH123, PTH207 - pathlib costs each start 5 ms
+
+import glob
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+LOADER_S = 5.0
+MOST_LINES = 12
+MOST_FOUND = 4  # of one tool: those that cannot start, before one that can
+HEAD_BYTES = 4096
+MACHINES = {"x86_64": 62, "aarch64": 183, "ppc64le": 21}  # ELF's e_machine
+PROGRAM_INTERPRETER = 3
+LOADER = re.compile(r"/(?:usr/)?lib[0-9a-z]*/(?:[\w-]+/)?ld-linux[\w.-]*|/lib64/ld64\.so\.[0-9]")
+MISSING = re.compile(r"^\s*(\S{1,200}) => not found", re.MULTILINE)
+TOO_NEW = re.compile(r"version `([\w.]{1,80})' not found")
+
+
+def elf(path: str) -> "tuple[int, str] | None":
+    """The machine and the loader of a 64-bit little-endian ELF program; None for anything else, such as a script."""
+    with open(path, "rb") as file:
+        head = file.read(HEAD_BYTES)
+    if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
+        return None
+    machine = struct.unpack_from("<H", head, 18)[0]
+    start, size, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+    for at in range(start, min(start + size * count, len(head) - 40), max(size, 56)):
+        kind, offset, length = struct.unpack_from("<I", head, at)[0], *struct.unpack_from("<Q16xQ", head, at + 8)
+        if kind == PROGRAM_INTERPRETER and offset + length <= len(head):
+            return machine, head[offset : offset + length].split(b"\0")[0].decode("utf-8", "replace")
+    return machine, ""
+
+
+def said_by_loader(loader: str, path: str, libraries: str) -> str:
+    """What the dynamic loader says of a program's libraries; empty when it could not be asked."""
+    environment = dict(os.environ, LD_TRACE_LOADED_OBJECTS="1", LC_ALL="C")
+    if libraries:
+        environment["LD_LIBRARY_PATH"] = libraries
+    pipe = subprocess.PIPE
+    try:
+        done = subprocess.run(  # noqa: PLW1510 - it fails where something is missing, which is what we ask
+            [loader, path], env=environment, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, timeout=LOADER_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return (done.stdout + b"\n" + done.stderr)[: 256 << 10].decode("utf-8", "replace")
+
+
+def examine(path: str, origin: str, libraries: str = "") -> "dict[str, Any]":
+    """What there is to say of one program: `wrong` and `missing` stay empty when nothing stands in its way."""
+    found: dict[str, Any] = {"path": path, "origin": origin, "wrong": "", "missing": [], "mpi": False}
+    if not os.path.isfile(path):
+        return dict(found, wrong="is not there" if not os.path.exists(path) else "is no file")
+    if not os.access(path, os.X_OK):
+        return dict(found, wrong=f"may not be run by uid {os.getuid()} (its mode, or a file system mounted noexec)")
+    try:
+        program = elf(path)
+    except OSError as error:
+        return dict(found, wrong=f"cannot be read: {error.strerror}") if os.getuid() == 0 else found
+    if program is None:
+        return found
+    here = os.uname().machine
+    if here in MACHINES and program[0] != MACHINES[here]:
+        built_for = next((name for name, number in MACHINES.items() if number == program[0]), f"ELF {program[0]}")
+        return dict(found, wrong=f"is built for {built_for}, this node is {here}")
+    if LOADER.fullmatch(program[1]):
+        said = said_by_loader(program[1], path, libraries)
+        missing = [os.path.basename(name) for name in MISSING.findall(said)] + TOO_NEW.findall(said)
+        found["missing"] = list(dict.fromkeys(missing))[:MOST_LINES]
+        found["mpi"] = "libmpi" in said
+    return found
+
+
+def in_folders(name: str, folders: "list[str]") -> "Iterator[str]":
+    """The paths under which these folders hold a program; a folder may be a pattern."""
+    for folder in folders:
+        for path in sorted(glob.glob(os.path.join(folder, name))) if "*" in folder else [os.path.join(folder, name)]:
+            if os.path.isfile(path):
+                yield path
+
+
+def candidates(name: str, request: "dict[str, Any]") -> "Iterator[tuple[str, str]]":
+    """Where a tool may be, in order: (origin, path). One that the inventory names is looked for nowhere else."""
+    if name in request["given"]:
+        yield "nodegate_tools", request["given"][name]
+        return
+    for origin, folders in (
+        ("nodegate_tool_paths", request["folders"]),
+        ("PATH", own_path(request["path"])),
+        ("the usual folders", request["usual"]),
+    ):
+        for path in in_folders(name, folders):
+            yield origin, path
+
+
+def own_path(more: str) -> "list[str]":
+    """The absolute folders of PATH, then of another PATH (the login's, when root looks)."""
+    both = os.environ.get("PATH", "").split(":") + more.split(":")
+    return list(dict.fromkeys(folder for folder in both if folder.startswith("/")))
+
+
+def look_for(name: str, request: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """The first program of that name that could start, behind those that could not."""
+    found, seen = [], set()
+    for origin, path in candidates(name, request):
+        real = os.path.realpath(path)
+        if real in seen:
+            continue
+        seen.add(real)
+        found.append(examine(path, origin, request["libraries"]))
+        if len(found) >= MOST_FOUND or not (found[-1]["wrong"] or found[-1]["missing"]):
+            break
+    return found
+
+
+def main() -> None:
+    """Answer the request."""
+    request = json.loads(sys.stdin.read())
+    found = {name: look_for(name, request) for name in request["names"]}
+    answer = {"uid": os.getuid(), "path": os.environ.get("PATH", ""), "found": found}
+    print(json.dumps(answer))  # noqa: T201 - this is the answer
+
+
+if __name__ == "__main__":
+    main()

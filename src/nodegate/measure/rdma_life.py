@@ -1,0 +1,182 @@
+"""The life of perftest servers and clients: all links of two nodes at the same time, and nothing left behind.
+
+A server waits for ever and a client does not try again: the servers are started first, their ports are seen to listen
+without connecting to them, then the clients run within their time, then what is left of the servers is ended. On each
+node all programs run under one guard (several.py), so that they start together, and a node of many rails needs one SSH
+channel for its servers and one for its clients.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.ran import MAX_KEPT, Ran, not_run
+from nodegate.transport.call import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.measure.measurement import Site
+    from nodegate.transport.session import Output
+
+LISTEN_S = 10.0  # a server listens within a second; a loaded node takes longer
+SERVER_END_S = 3.0  # a server ends by itself just after its client
+END_S = 15.0  # what several.py needs beyond its programs' time: to end them, and to say so
+
+
+@dataclass(frozen=True)
+class Words:
+    """One link's two programs, the TCP port by which they find each other, and the name of the link for messages."""
+
+    link: str
+    server: tuple[str, ...]
+    client: tuple[str, ...]
+    port: int
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What the two programs of a link left. A client that was not started says why in `cannot`."""
+
+    server: Ran
+    client: Ran
+
+
+def run_at_once(
+    site: Site,
+    what: str,
+    programs: Sequence[Sequence[str]],
+    *,
+    timeout_s: float,
+    labels: Mapping[str, str] | None = None,
+) -> tuple[Ran, ...]:
+    """Run programs on one node at the same time, each within `timeout_s`.
+
+    Raises:
+        Unreachable: the connection broke.
+    """
+    stdin = _request(programs, timeout_s)
+    output = site.session.run(
+        _argv(site), timeout_s=timeout_s + END_S, stdin=stdin, as_root=site.node.connection.become
+    )
+    return _rans(output, what, programs, labels or {})
+
+
+def pair(server: Site, client: Site, what: str, links: Sequence[Words], *, timeout_s: float) -> tuple[Ended, ...]:
+    """Measure all links between two nodes, or within one, at the same time; each client within `timeout_s`.
+
+    Raises:
+        Unreachable: the connection to one of the nodes broke. The servers are ended all the same.
+    """
+    programs = [link.server for link in links]
+    limit_s = LISTEN_S + timeout_s + END_S
+    ports = [link.port for link in links]
+    running = server.session.start(
+        _argv(server),
+        timeout_s=limit_s + END_S,
+        stdin=_request(programs, limit_s, ports=ports),
+        as_root=server.node.connection.become,
+    )
+    clients: dict[int, Ran] = {}
+    try:
+        heard = _heard(running.line())
+        ready = [place for place, link in enumerate(links) if link.port in heard]
+        if ready:
+            started = [links[place].client for place in ready]
+            clients = dict(zip(ready, run_at_once(client, what, started, timeout_s=timeout_s), strict=True))
+        running.ended(SERVER_END_S if ready else 0.0)
+    except BaseException:
+        with suppress(Unreachable):
+            running.stop()
+        raise
+    servers = _rans(running.stop(), what, programs, {})
+    return tuple(
+        Ended(servers[place], clients.get(place) or not_run(what, _silent(link, server, servers[place])))
+        for place, link in enumerate(links)
+    )
+
+
+def _silent(link: Words, site: Site, server: Ran) -> CannotMeasure:
+    """Why a client was not started: its server did not listen."""
+    said = printable((server.stderr or server.stdout or server.cannot).encode(), 160)
+    reason = f"{link.link}: the server on {site.node.name} does not listen on port {link.port}"
+    step = "see what listens on this port of the node, and whether perftest starts there"
+    return CannotMeasure(f"{reason}: {said}" if said else reason, next_step=server.next_step or step)
+
+
+@cache
+def _source() -> str:
+    return resources.files("nodegate.measure").joinpath("several.py").read_text("utf-8") + "\nmain()\n"
+
+
+def _argv(site: Site) -> list[str]:
+    return [site.node.connection.python, "-I", "-S", "-c", _source()]
+
+
+def _request(programs: Sequence[Sequence[str]], timeout_s: float, ports: Sequence[int] = ()) -> bytes:
+    request = {
+        "programs": [{"argv": list(argv), "timeout_s": timeout_s} for argv in programs],
+        "ports": list(ports),
+        "listen_s": LISTEN_S,
+        "max_bytes": MAX_KEPT // 2,
+    }
+    return json.dumps(request).encode()
+
+
+def _heard(line: str) -> frozenset[int]:
+    """The ports that listen, whatever the line is; one that was taken before is none of ours."""
+    with suppress(ValueError, TypeError, LookupError, RecursionError):
+        said = json.loads(line)
+        return frozenset(said["listening"]) - frozenset(said["taken"])
+    return frozenset()
+
+
+def _rans(output: Output, what: str, programs: Sequence[Sequence[str]], labels: Mapping[str, str]) -> tuple[Ran, ...]:
+    """What each program left, in their order; one without its line could not be run, or was not ended in time."""
+    found = dict(_line(line) for line in output.stdout.decode("utf-8", "replace").splitlines())
+    said = printable(output.stderr, 160)
+    why = "it was ended with its node's programs" if output.timed_out or output.exit_code is None else said
+    missing = CannotMeasure(f"nothing came back of {what}{': ' + why if why else ''}", next_step="run again")
+    return tuple(
+        _ran(what, argv, found[place], output, labels) if place in found else not_run(what, missing, labels)
+        for place, argv in enumerate(programs)
+    )
+
+
+def _line(line: str) -> tuple[int, Mapping[str, object]]:
+    """A program's line with its place; place -1 for any other line."""
+    with suppress(ValueError, TypeError, LookupError, RecursionError):
+        said = json.loads(line)
+        if isinstance(said["place"], int):
+            return said["place"], said
+    return -1, {}
+
+
+def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Output, labels: Mapping[str, str]) -> Ran:
+    code, stuck = line.get("exit"), line.get("stuck")
+    return Ran(
+        what=what,
+        argv=tuple(argv),
+        stdout=str(line.get("stdout", ""))[:MAX_KEPT],
+        stderr=str(line.get("stderr", ""))[:MAX_KEPT],
+        exit_code=code if isinstance(code, int) and not isinstance(code, bool) else None,
+        timed_out=line.get("timed_out") is True,
+        truncated=line.get("truncated") is True or output.truncated,
+        stuck=tuple(str(each)[:100] for each in stuck[:20]) if isinstance(stuck, list) else output.stuck,
+        started_epoch_s=time.time() - output.duration_s,
+        duration_s=_seconds(line.get("duration_s")),
+        labels=labels,
+    )
+
+
+def _seconds(value: object) -> float:
+    found = float(value) if isinstance(value, (int, float)) else 0.0
+    return found if math.isfinite(found) and 0 <= found < 1e9 else 0.0

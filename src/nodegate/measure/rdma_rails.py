@@ -1,0 +1,145 @@
+"""The RDMA ports of a node that are measured, and the GID by which each is reached: from the facts alone."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.judge.expected import overrides
+from nodegate.rules.rails import is_active, rails
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.facts import NodeFacts
+    from nodegate.node import Node
+    from nodegate.probe.rdma import RdmaPort
+
+ROCE, ROCE_V2 = "Ethernet", "RoCE v2"
+# Every GID in use and its type, as "mlx5_0/ports/1/gids/3:0000:...": empty rows of the type table answer EINVAL.
+READ_GIDS = "cd /sys/class/infiniband && grep -H '[1-9a-f]' */ports/*/gids/* */ports/*/gid_attrs/types/* 2>/dev/null"
+_GID_LINE = re.compile(
+    r"(?P<device>[\w.-]{1,60})/ports/(?P<port>[0-9]{1,3})/(?P<kind>gids|gid_attrs/types)/(?P<index>[0-9]{1,4}):(?P<text>.+)"
+)
+_IPV4_MAPPED = re.compile(r"(?:0{4}:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}")
+_SETUP = "see rdma.rails and rdma.port_state"
+
+Gids = dict[int, tuple[str, str]]  # index -> (gid, type)
+
+
+@dataclass(frozen=True)
+class Rail:
+    """A port that is measured. `gid_index` is None on InfiniBand, and where none was found on RoCE yet.
+
+    `gpu` is the GPU that is nearest on PCIe, as its place among the node's GPUs and its address; None where unknown.
+    """
+
+    device: str
+    port: int
+    layer: str
+    rate_gbps: float | None
+    address: str
+    gid_index: int | None = None
+    gpu: tuple[int, str] | None = None
+
+    @property
+    def name(self) -> str:
+        """The device of its metrics: "mlx5_0", the same word on every node."""
+        return self.device if self.port == 1 else f"{self.device}:{self.port}"
+
+
+def rails_in_service(node: Node, facts: NodeFacts) -> tuple[Rail, ...]:
+    """The ports that carry jobs and are ACTIVE.
+
+    The inventory may name them (nodegate_nics: a list of devices), or say rate and link layer (nodegate_limits);
+    without that they are the largest group of adapters alike.
+
+    Raises:
+        CannotMeasure: there is none.
+    """
+    known = {device.name: device.address for device in facts.rdma.devices}
+    active = [port for port in _chosen(node, facts) if is_active(port)]
+    if not active:
+        raise CannotMeasure("no RDMA port that carries jobs is in service", next_step=_SETUP)
+    return tuple(_rail(port, known[port.device]) for port in active)
+
+
+def fabric(found: Sequence[Rail]) -> str:
+    """What two nodes must have in common to be paired: link layer and rate of most of their rails."""
+    layer, rate = Counter((rail.layer, rail.rate_gbps) for rail in found).most_common(1)[0][0]
+    return f"{rate:g} Gb/s {layer}" if rate else layer
+
+
+def gid_index(gids: Mapping[int, tuple[str, str]]) -> int | None:
+    """The first GID that is RoCE v2 with an IPv4 address; perftest takes 0 by itself, which is none of these."""
+    fitting = (index for index in sorted(gids) if gids[index][1] == ROCE_V2 and _IPV4_MAPPED.fullmatch(gids[index][0]))
+    return next(fitting, None)
+
+
+def parse_gids(written: str) -> Mapping[tuple[str, int], Gids]:
+    """What `READ_GIDS` printed, by device and port."""
+    texts: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
+    for line in written.splitlines():
+        if match := _GID_LINE.fullmatch(line.strip()):
+            port = match["device"], int(match["port"])
+            texts.setdefault(port, {})[match["kind"], int(match["index"])] = match["text"].strip()
+    return {
+        port: {
+            index: (gid, table.get(("gid_attrs/types", index), ""))
+            for (kind, index), gid in table.items()
+            if kind == "gids"
+        }
+        for port, table in texts.items()
+    }
+
+
+def nearest_gpus(facts: NodeFacts, found: Sequence[Rail]) -> Mapping[str, tuple[int, str]]:
+    """For each rail the GPU that shares most PCIe bridges with it, then its NUMA node; another one for each rail."""
+    try:
+        pci = facts.pci
+    except CannotMeasure:
+        return {}
+    above = {device.address: {bridge.address for bridge in pci.path(device)} for device in pci.devices}
+    numa = {device.address: device.numa_node for device in pci.devices}
+    used: Counter[str] = Counter()
+    nearest: dict[str, tuple[int, str]] = {}
+    for rail in found:
+        if rail.address not in above or not pci.gpus:
+            continue
+        ranked = [
+            (
+                len(above[gpu.address] & above[rail.address]),
+                gpu.numa_node == numa[rail.address],
+                -used[gpu.address],
+                -place,
+            )
+            for place, gpu in enumerate(pci.gpus)
+        ]
+        place = -max(ranked)[3]
+        used[pci.gpus[place].address] += 1
+        nearest[rail.name] = place, pci.gpus[place].address
+    return nearest
+
+
+def _chosen(node: Node, facts: NodeFacts) -> Sequence[RdmaPort]:
+    for name in ("nics", "rails"):
+        named = node.expected.get(name)
+        if isinstance(named, (list, tuple)):
+            return [port for port in facts.rdma.ports if port.device in named]
+    limits = overrides(node, {})
+    return rails(facts.rdma, rate=limits.get("rdma.rate_gbps"), layer=limits.get("rdma.link_layer"))
+
+
+def _rail(port: RdmaPort, address: str) -> Rail:
+    return Rail(
+        device=port.device,
+        port=port.port,
+        layer=str(port.link_layer),
+        rate_gbps=None if isinstance(port.rate_gbps, Unknown) else port.rate_gbps,
+        address=address,
+        gid_index=gid_index(port.gids) if port.link_layer == ROCE else None,
+    )

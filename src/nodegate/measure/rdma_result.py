@@ -1,0 +1,272 @@
+"""What the RDMA measurements say of one node: each run of each rail, its number or its trouble, and with whom."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.metric import Metric
+from nodegate.tools import perftest
+from nodegate.tools.perftest import Trouble
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.measure.ran import Ran
+    from nodegate.tools.perftest import Report
+
+PLAN = "plan"  # the Ran that says which rails were to be measured and how many partners there are
+CLIENT = (
+    "client"  # label `program` of the Ran whose number counts; the server's is kept only where something went wrong
+)
+NONE = "none"  # label `peer_best` of a partner that was tried with others, and gave no number
+_NAMES = {
+    ("ib_write_bw", "host", "between"): "rdma.write_gbps",
+    ("ib_read_bw", "host", "between"): "rdma.read_gbps",
+    ("ib_write_lat", "host", "between"): "rdma.write_latency_us",
+    ("ib_read_lat", "host", "between"): "rdma.read_latency_us",
+    ("ib_write_bw", "gpu", "between"): "rdma.gpu_write_gbps",
+    ("ib_write_bw", "host", "inside"): "rdma.inside_gbps",
+}
+_HUNG_STEP = "look at both ends: cable, port counters and kernel log, PFC on the switch"
+
+_TCP_STEP = "let TCP through between the nodes, or give nodegate_fabric_address in the inventory"
+
+
+@dataclass(frozen=True)
+class LinkRun:
+    """One program of perftest over one link, as this node's `device` had it.
+
+    `value` is Gb/s or µs, None where the run gave none: then `trouble` says why, of kind `link` (hung, or ended by
+    completion errors: this end, the other or the path) or `setup` (it could not be run, which says nothing of either).
+    """
+
+    name: str  # the metric: "rdma.write_gbps"
+    attempt: int
+    round: str
+    device: str
+    role: str
+    peer: str
+    peer_device: str
+    value: float | None
+    peer_best: float | None = None  # what the other end reached with others
+    peer_failed: bool = False  # the other end was tried with others, and gave no number
+    peer_passed: bool = False  # the other end had passed before
+    trouble: Trouble | None = None
+    conditions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def partner(self) -> str:
+        """The other end, for a message."""
+        return f"{self.peer} {self.peer_device}"
+
+
+@dataclass(frozen=True)
+class RdmaBandwidth:
+    """All runs of a node. `planned` are the rails that were to be measured; `partners` how many nodes it could meet.
+
+    `missing` are rails in service that could not be measured, with the reason; `failed` says why an attempt as a whole
+    gave nothing.
+    """
+
+    runs: tuple[LinkRun, ...]
+    planned: frozenset[str]
+    partners: int
+    missing: Mapping[str, CannotMeasure]
+    failed: tuple[CannotMeasure, ...]
+
+    def of(self, name: str, device: str = "") -> tuple[LinkRun, ...]:
+        """The runs of one metric, of one device or of all."""
+        return tuple(run for run in self.runs if run.name == name and device in ("", run.device))
+
+    def named(self, *names: str) -> tuple[Metric, ...]:
+        """The metrics of these names."""
+        return tuple(metric for metric in self.metrics if metric.name in names)
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Of each device the best of its rounds, once for each attempt.
+
+        The best, because both ends of a pair are slow when one is: a good rail that met a bad one does well elsewhere.
+        """
+        best: defaultdict[tuple[str, str], dict[int, LinkRun]] = defaultdict(dict)
+        for run in self.runs:
+            rounds = best[run.name, run.device]
+            if run.value is not None and (run.attempt not in rounds or better(run, rounds[run.attempt])):
+                rounds[run.attempt] = run
+        return tuple(_metric(name, device, rounds) for (name, device), rounds in best.items() if rounds)
+
+
+def better(run: LinkRun, other: LinkRun) -> bool:
+    """Whether a run's number is better than another's: more Gb/s, or less µs."""
+    if run.value is None or other.value is None:
+        return other.value is None and run.value is not None
+    return run.value < other.value if is_latency(run.name) else run.value > other.value
+
+
+def is_latency(name: str) -> bool:
+    """Whether less of it is better."""
+    return name.endswith("_us")
+
+
+def parse(attempts: Sequence[Sequence[Ran]]) -> RdmaBandwidth:
+    """What the attempts left on one node.
+
+    Raises:
+        CannotMeasure: not one link was tried; the last reason.
+    """
+    failed = tuple(_why(ran) for attempt in attempts for ran in attempt if ran.cannot and "device" not in ran.labels)
+    plans = [ran for attempt in attempts for ran in attempt if ran.what == PLAN and "rails" in ran.labels]
+    if not plans:
+        nothing = CannotMeasure("no RDMA link was measured", next_step="measure this node again")
+        raise failed[-1] if failed else nothing
+    return RdmaBandwidth(
+        runs=tuple(_runs(attempts)),
+        planned=frozenset(plans[0].labels["rails"].split()),
+        partners=max(_count(plan.labels.get("partners", "")) for plan in plans),
+        missing={ran.labels["device"]: _why(ran) for attempt in attempts for ran in attempt if _is_left_out(ran)},
+        failed=failed,
+    )
+
+
+def number(ran: Ran) -> float | None:
+    """What a client measured, Gb/s or µs; None where it gave no number that can be read."""
+    try:
+        return _value(perftest.parse(ran.stdout))
+    except CannotMeasure:
+        return None
+
+
+def _runs(attempts: Sequence[Sequence[Ran]]) -> Iterable[LinkRun]:
+    for place, attempt in enumerate(attempts):
+        servers = {_link(ran): ran for ran in attempt if ran.labels.get("program") == "server"}
+        for ran in attempt:
+            name = _NAMES.get((ran.what, ran.labels.get("memory", ""), ran.labels.get("path", "")))
+            if name and ran.labels.get("program") == CLIENT and ran.labels.get("device"):
+                yield _run(name, place, ran, servers.get(_link(ran)))
+
+
+def _link(ran: Ran) -> tuple[str, ...]:
+    names = ("device", "role", "peer", "peer_device", "round", "memory", "path")
+    return (ran.what, *(ran.labels.get(name, "") for name in names))
+
+
+def _run(name: str, attempt: int, ran: Ran, server: Ran | None) -> LinkRun:
+    report, label = _report(ran), ran.labels.get
+    trouble = _trouble(ran, server, report)
+    value = None if trouble or isinstance(report, CannotMeasure) else _value(report)
+    if value is None and trouble is None:
+        trouble = Trouble("setup", "a result without a number", "run it between the two nodes by hand")
+    return LinkRun(
+        name=name,
+        attempt=attempt,
+        round=label("round", ""),
+        device=label("device", ""),
+        role=label("role", ""),
+        peer=label("peer", ""),
+        peer_device=label("peer_device", ""),
+        value=value,
+        peer_best=_amount(label("peer_best", "")),
+        peer_failed=label("peer_best") == NONE,
+        peer_passed=label("peer_passed") == "yes",
+        trouble=trouble,
+        conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, report),
+    )
+
+
+def _trouble(ran: Ran, server: Ran | None, report: Report | CannotMeasure) -> Trouble | None:
+    """What went wrong with a run; None where it gave a number."""
+    if ran.cannot:
+        return Trouble("setup", ran.cannot, ran.next_step)
+    said = _worst(perftest.trouble(each.stdout, each.stderr) for each in (ran, server) if each)
+    if isinstance(report, CannotMeasure):
+        return said or _silence(ran, server, report)
+    if report.stalled:
+        return Trouble("link", "stalled: 0 iterations, it lost its peer", _HUNG_STEP)
+    return said if said and said.kind == "link" else None
+
+
+def _silence(ran: Ran, server: Ran | None, why: CannotMeasure) -> Trouble:
+    """What is made of a program without a result that does not say why."""
+    if not ran.timed_out:
+        return Trouble("setup", why.reason, why.next_step)
+    # Both ends say what they are set to once they have met by TCP, and not before.
+    if any("Link type" in each.stdout for each in (ran, server) if each):
+        return Trouble("link", f"hung: no result within {ran.duration_s:.0f} s", _HUNG_STEP)
+    return Trouble("setup", f"the two programs did not meet by TCP within {ran.duration_s:.0f} s", _TCP_STEP)
+
+
+def _worst(troubles: Iterable[Trouble | None]) -> Trouble | None:
+    """Of what two ends say: the fabric's trouble before the one of a program."""
+    said = [each for each in troubles if each is not None]
+    return next((each for each in said if each.kind == "link"), said[0] if said else None)
+
+
+def _report(ran: Ran) -> Report | CannotMeasure:
+    try:
+        return perftest.parse(ran.stdout)
+    except CannotMeasure as why:
+        return why
+
+
+def _value(report: Report) -> float | None:
+    """The average of the largest size; the median latency."""
+    if report.stalled:
+        return None
+    if report.bandwidth:
+        found = max(report.bandwidth, key=lambda row: row.size_bytes).average_gbps
+    elif report.latency:
+        row = report.latency[0]
+        found = row.typical_us or row.average_us or 0.0
+    else:
+        return None
+    return found if math.isfinite(found) and found > 0 else None
+
+
+def _conditions(ran: Ran, report: Report) -> tuple[tuple[str, str], ...]:
+    sizes = [row.size_bytes for row in report.bandwidth] + [row.size_bytes for row in report.latency]
+    found = {
+        "tool": ran.what,
+        "tool_version": ran.labels.get("version", ""),
+        "size_bytes": str(max(sizes)),
+        "qps": report.settings.get("Number of qps", ""),
+        "memory": ran.labels.get("memory", ""),
+        "path": ran.labels.get("path", ""),
+    }
+    return tuple((name, value) for name, value in found.items() if value)
+
+
+def _metric(name: str, device: str, rounds: Mapping[int, LinkRun]) -> Metric:
+    latency = is_latency(name)
+    return Metric(
+        name=name,
+        values=tuple(run.value for _, run in sorted(rounds.items()) if run.value is not None),
+        unit="µs" if latency else "Gb/s",
+        device=device,
+        better="lower" if latency else "higher",
+        conditions=dict(rounds[min(rounds)].conditions),
+    )
+
+
+def _is_left_out(ran: Ran) -> bool:
+    return bool(ran.cannot) and "device" in ran.labels and "peer" not in ran.labels
+
+
+def _why(ran: Ran) -> CannotMeasure:
+    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
+
+
+def _count(written: str) -> int:
+    return int(written) if written.isascii() and written.isdigit() and len(written) < 7 else 0
+
+
+def _amount(written: str) -> float | None:
+    try:
+        found = float(written)
+    except ValueError:
+        return None
+    return found if math.isfinite(found) else None

@@ -1,0 +1,114 @@
+"""The tools that measurements use: their names, the folders in which they usually lie, and how to get one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MPI = "_mpi"  # the ending of a collective that is built with MPI=1 (nccl-tests: NAME_SUFFIX=_mpi)
+COLLECTIVES = tuple(
+    f"{name}_perf"
+    for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce")
+)
+OTHERWISE = "or bring it with --tools DIR, or name an image with nodegate_image (docs/tools.md)"
+
+
+@dataclass(frozen=True)
+class Package:
+    """Tools that come together. `get` is one line on how to get them; `needs` says what cannot be measured without."""
+
+    names: tuple[str, ...]
+    get: str
+    needs: str
+
+
+PACKAGES = (
+    Package(
+        ("gpu_burn",),
+        f"build github.com/wilicc/gpu-burn into /opt/gpu-burn, {OTHERWISE}",
+        "compute under load",
+    ),
+    Package(
+        ("nvbandwidth",),
+        f"build github.com/NVIDIA/nvbandwidth into /opt/nvbandwidth, {OTHERWISE}",
+        "GPU copies",
+    ),
+    Package(
+        ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat"),
+        f"install the package perftest (apt or dnf), {OTHERWISE}",
+        "RDMA links",
+    ),
+    Package(
+        (*COLLECTIVES, *(name + MPI for name in COLLECTIVES)),
+        f"build github.com/NVIDIA/nccl-tests (MPI=1 for several nodes) into /opt/nccl-tests/build, {OTHERWISE}",
+        "NCCL collectives",
+    ),
+    Package(("mpirun",), "install openmpi-bin (apt), openmpi (dnf) or HPC-X in /opt/hpcx", "collectives over nodes"),
+    Package(
+        ("srun",), "install slurm-client (apt) or slurm (dnf) and the cluster's slurm.conf", "collectives by Slurm"
+    ),
+    Package(("dcgmi",), "install datacenter-gpu-manager-4-cuda12, or the one of your CUDA", "DCGM diagnostics"),
+)
+NAMES = tuple(name for package in PACKAGES for name in package.names)
+
+# Besides PATH. Where the build instructions of the tools, HPC-X, MLNX_OFED and cloud images put them.
+USUAL_FOLDERS = (
+    "/usr/local/bin",
+    "/usr/bin",
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/opt/nccl-tests/build",
+    "/opt/nccl_tests/build",
+    "/opt/nccl-tests",
+    "/usr/local/nccl-tests",
+    "/usr/local/nccl-tests/build",
+    "/opt/gpu-burn",
+    "/opt/gpu_burn",
+    "/usr/local/gpu-burn",
+    "/opt/nvbandwidth",
+    "/opt/nvbandwidth/build",
+    "/usr/local/nvbandwidth",
+    "/opt/perftest",
+    "/opt/perftest/bin",
+    "/opt/hpcx/ompi/bin",
+    "/opt/hpcx-*/ompi/bin",
+    "/usr/mpi/gcc/openmpi*/bin",
+    "/opt/amazon/openmpi/bin",
+    "/usr/lib64/openmpi/bin",
+    "/usr/lib/*-linux-gnu/openmpi/bin",
+    "/opt/slurm/bin",
+    "/usr/local/slurm/bin",
+    "/usr/local/cuda/bin",
+    "/usr/local/cuda/extras/*",
+)
+
+# What to do about a library that is not there, by how its name starts.
+_LIBRARIES = (
+    (("libcudart", "libcublas", "libcurand", "libnvrtc"), "install that version of the CUDA runtime"),
+    (("libcuda.", "libnvidia-"), "install the NVIDIA driver"),
+    (("libnccl",), "install libnccl2"),
+    (("libmpi", "libopen-", "liboshmem", "libucp", "libucs"), "install the MPI that it was built with"),
+    (("libibverbs", "libibumad", "librdmacm", "libmlx5"), "install rdma-core (libibverbs1, librdmacm1, libibumad3)"),
+    (("GLIBC", "CXXABI", "libstdc++"), "build it on this distribution, or use nodegate_image"),
+)
+
+
+def how_to_get(names: Iterable[str]) -> str:
+    """One line on how to get the first of these tools."""
+    wanted = frozenset(names)
+    for package in PACKAGES:
+        if wanted.intersection(package.names):
+            return package.get
+    return f"install it, {OTHERWISE}"
+
+
+def how_to_start(missing: Iterable[str]) -> str:
+    """One line on what to do about libraries that a tool needs and the node lacks."""
+    names = list(missing)
+    for starts, step in _LIBRARIES:
+        if any(name.startswith(starts) for name in names):
+            return f"{step}, or add the folder that has it to /etc/ld.so.conf.d and run ldconfig"
+    return "install the package that has it, or add its folder to /etc/ld.so.conf.d and run ldconfig"

@@ -1,0 +1,122 @@
+"""A program that is sent to a node: modules of ours and pynvml, packed into one Python source for stdin.
+
+Nothing is written to the node's disk: the modules are imported from memory, under their own names.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import importlib.util
+import json
+import zlib
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# -I: no module of the login's own folders or PYTHON* variables can take the place of the standard library; -S: faster.
+PYTHON_OPTIONS = ("-I", "-S")
+
+# Read by whatever Python the node has: the first lines must be good Python 2 as well.
+_PROGRAM = """\
+# nodegate: {purpose}
+import sys
+if sys.version_info < (3, 6):
+    sys.exit("nodegate needs Python 3.6 or newer on the node, this is " + sys.version.split()[0])
+import base64, importlib.machinery, json, zlib
+SOURCES = json.loads(zlib.decompress(base64.b64decode(b"{sources}")).decode("utf-8"))
+
+
+class FromMemory:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in SOURCES:
+            is_package = any(other.startswith(name + ".") for other in SOURCES)
+            return importlib.machinery.ModuleSpec(name, FromMemory, origin="(sent)", is_package=is_package)
+
+    @staticmethod
+    def create_module(spec):
+        return None
+
+    @staticmethod
+    def exec_module(module):
+        name = module.__name__
+        exec(compile(SOURCES[name], "(sent) " + name, "exec"), module.__dict__)
+
+
+sys.meta_path.insert(0, FromMemory)
+from {main} import main
+main(**json.loads({options!r}))
+"""
+
+
+def pack(*, main: str, packages: Sequence[str], options: Mapping[str, object], purpose: str) -> bytes:
+    """The source to give to `python3 -I -S -` on a node.
+
+    Args:
+        main: the module whose `main(**options)` is called.
+        packages: what is sent: a package stands for all its modules, a module for itself alone.
+        options: what JSON can hold.
+        purpose: what the program does on the node, in one line: its first, for whoever finds it there.
+
+    Raises:
+        UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
+    """
+    text = _PROGRAM.format(sources=_packed(tuple(packages)), main=main, options=json.dumps(options), purpose=purpose)
+    return text.encode("ascii")
+
+
+def modules_of(package: str) -> dict[str, str]:
+    """The source of each module of a package, by its name without the package."""
+    files = [file for file in resources.files(package).iterdir() if file.name.endswith(".py")]
+    return {file.name.removesuffix(".py"): file.read_text("utf-8") for file in sorted(files, key=lambda one: one.name)}
+
+
+def pynvml_source() -> str:
+    """The source of the installed pynvml.
+
+    Raises:
+        UsageError: it is not installed, or the retired package `pynvml` stands in its place.
+    """
+    spec = importlib.util.find_spec("pynvml")
+    if spec is None or spec.loader is None:
+        raise UsageError("the Python module pynvml is not installed here", hint="pip install nvidia-ml-py")
+    if not (spec.origin or "").endswith("pynvml.py"):
+        raise UsageError(
+            f"pynvml comes from {spec.origin}, the retired package `pynvml`, and not from nvidia-ml-py",
+            hint="pip uninstall pynvml && pip install --force-reinstall nvidia-ml-py",
+        )
+    get_source = getattr(spec.loader, "get_source", None)
+    source = get_source("pynvml") if get_source else None
+    if not isinstance(source, str):
+        raise UsageError(
+            f"the source of {spec.origin} cannot be read", hint="pip install --force-reinstall nvidia-ml-py"
+        )
+    return source
+
+
+@functools.lru_cache(maxsize=8)
+def _packed(packages: tuple[str, ...]) -> str:
+    sources: dict[str, str] = {}
+    for package in packages:
+        sources |= _sources_of(package)
+    sources |= {parent: sources.get(parent, "") for name in list(sources) for parent in _parents(name)}
+    sources["pynvml"] = pynvml_source()
+    return base64.b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode("ascii")
+
+
+def _sources_of(name: str) -> dict[str, str]:
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.submodule_search_locations is None:
+        package, _, module = name.rpartition(".")
+        return {name: modules_of(package)[module]}
+    return {f"{name}.{module}".removesuffix(".__init__"): text for module, text in modules_of(name).items()}
+
+
+def _parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts))]

@@ -1,0 +1,171 @@
+"""The findings that the burn checks leave: who took part, whose results are wrong, what held a clock down."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.rules import burn
+from nodegate.rules.gpus import NORMAL_ABSENCE
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.judge.verdicts import Verdicts
+    from nodegate.measure.burn_document import BurnDocument, GpuLoad, Phase
+    from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
+
+AGAIN = "burn this node again; see the evidence file for what the GPU said"
+WRONG = "take the node out: this GPU computes wrong; run field diagnostics and replace the board (RMA)"
+POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
+REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
+RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
+
+
+def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None:
+    """Whether a GPU worked from start to end, in every type of numbers, and was watched meanwhile."""
+    done = {phase.dtype: phase for phase in load.phases}
+    missing = [dtype for dtype in document.dtypes if dtype not in done or isinstance(done[dtype].tflops, Unknown)]
+    if load.error and load.started_s is not None:
+        message = f"stopped working under load: {load.error}"
+        verdicts.found(Verdict.FAIL, subject=load.subject, message=message, remedy=REPLACE, metric="burn", value=False)
+    elif load.error or missing:
+        reason = load.error or f"{', '.join(missing)} was not measured"
+        verdicts.unknown(subject=load.subject, what="its part in the burn", reason=reason, remedy=AGAIN)
+    elif load.sampling_error or not load.settled:
+        reason = load.sampling_error or "no sample under load"
+        verdicts.unknown(subject=load.subject, what="its state under load", reason=reason, remedy=AGAIN)
+    else:
+        verdicts.passed(subject=load.subject, message=f"worked to the end in {', '.join(document.dtypes)}")
+
+
+def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ: bool) -> None:
+    """Whether any result of a GPU was wrong; `differ`: it is told already that its first result is odd."""
+    bad = differ
+    for phase in load.phases:
+        if isinstance(phase.mismatches, Unknown) or isinstance(phase.reference_errors, Unknown):
+            reason = phase.mismatches if isinstance(phase.mismatches, Unknown) else phase.reference_errors
+            verdicts.unknown(
+                subject=load.subject,
+                what=f"whether its {phase.dtype} results are right",
+                reason=str(reason),
+                remedy=AGAIN,
+            )
+            bad = True
+            continue
+        if phase.mismatches > 0:
+            message = f"wrong words in its {phase.dtype} results: {phase.mismatches}, {phase.first_mismatch}"
+            wrong(load, message.rstrip(", "), "wrong words", phase.mismatches, verdicts)
+            bad = True
+        if phase.reference_errors > 0:
+            message = f"{phase.reference_errors} of 32 elements of its first {phase.dtype} result are wrong"
+            wrong(load, message, "wrong elements", phase.reference_errors, verdicts)
+            bad = True
+    compared = [phase for phase in load.phases if phase.checksum]
+    if not _products(compared):
+        verdicts.unknown(subject=load.subject, what="whether its results are right", reason=why((load,)), remedy=AGAIN)
+    elif not bad:
+        others = burn.compared_with(document, load)
+        alike = f", the first equal on {others} GPUs like it" if others else ", no GPU like it to compare with"
+        verdicts.passed(subject=load.subject, message=f"{_products(compared)} products without a wrong word{alike}")
+
+
+def wrong(load: GpuLoad, message: str, metric: str, count: int, verdicts: Verdicts) -> None:
+    """A GPU that computed something wrong."""
+    verdicts.found(Verdict.FAIL, subject=load.subject, message=message, remedy=WRONG, metric=metric, value=count)
+
+
+def has_rate(load: GpuLoad, dtype: str) -> bool:
+    """Whether a GPU has a rate in a type of numbers."""
+    return any(phase.dtype == dtype and not isinstance(phase.tflops, Unknown) for phase in load.phases)
+
+
+def why(loads: Sequence[GpuLoad]) -> str:
+    """Why a GPU lacks something, as far as it said."""
+    said = [load.error or load.sampling_error for load in loads]
+    return next((each for each in said if each), "it did not come so far")
+
+
+def held_down(
+    subject: str, reasons: Mapping[str, float], names: Mapping[str, str], verdict: Verdict, verdicts: Verdicts
+) -> None:
+    """What held a clock down, if anything among `names` did, with its share of the time."""
+    held = burn.shares(reasons, names)
+    if held:
+        share = max(reasons[name] for name in names if name in reasons)
+        verdicts.found(
+            verdict,
+            subject=subject,
+            message=f"clock held down under load by {held}",
+            remedy=POWER,
+            metric="event reasons under load",
+            value=round(100 * share, 2),
+            unit="%",
+        )
+
+
+def lacks(subject: str, what: str, reading: object, verdicts: Verdicts) -> None:
+    """A quantity without a value: a device that does not have it by design is skipped, anything else is `error`."""
+    if isinstance(reading, Unknown) and reading.why in NORMAL_ABSENCE:
+        verdicts.found(Verdict.SKIP, subject=subject, message=f"{what} is not told here ({reading})")
+    else:
+        verdicts.unknown(subject=subject, what=what, reason=str(reading), remedy=AGAIN)
+
+
+def most(loads: Sequence[GpuLoad], quantity: str) -> Known[float]:
+    """The highest sample of a quantity in any of the burns."""
+    found = [load.highest(quantity) for load in loads]
+    known = [each for each in found if not isinstance(each, Unknown)]
+    return max(known) if known else found[-1]
+
+
+def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Verdicts) -> None:
+    """Whether a PCIe link under load has at least its `own` generation or lanes."""
+    seen = load.middle(quantity)
+    if isinstance(seen, Unknown) or isinstance(own, Unknown):
+        lacks(load.subject, what, seen if isinstance(seen, Unknown) else own, verdicts)
+        return
+    of = "what the GPU and its slot have" if quantity == "link_gen" else "before the burn"
+    verdicts.at_least(subject=load.subject, what=what, observed=int(seen), limit=Limit(own, "", of), remedy=RESEAT)
+
+
+def second_opinion(subject: str, gpu: BurntGpu, run: GpuBurnRun, verdicts: Verdicts) -> None:
+    """What gpu_burn shows of one GPU, whatever it says at its end."""
+    wrong = gpu.errors > 0 or (gpu.verdict == "FAULTY" and not gpu.died)
+    if wrong:
+        message = f"{gpu.errors or 'some'} elements of its results are wrong"
+        verdicts.found(Verdict.FAIL, subject=subject, message=message, remedy=WRONG, metric="errors", value=gpu.errors)
+    elif gpu.died and gpu.processed > 0:
+        said = f": {run.told[0]}" if run.told else ""
+        message = f"its process died under load{said}"
+        verdicts.found(Verdict.FAIL, subject=subject, message=message, remedy=REPLACE, metric="died", value=True)
+    elif gpu.processed == 0:
+        reason = run.told[0] if run.told else "no report shows work, whatever the list at the end says"
+        verdicts.unknown(subject=subject, what="its part", reason=reason, remedy=AGAIN)
+    elif gpu.verdict != "OK":
+        verdicts.unknown(subject=subject, what="its end", reason=str(gpu.verdict), remedy=AGAIN)
+    else:
+        verdicts.passed(subject=subject, message=f"{gpu.processed} products without an error")
+
+
+def slowed(subject: str, loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
+    """What NVML's own clocks say, which miss nothing between two samples."""
+    for name, words in (("thermal", "heat"), ("board_limit", "its board's limit")):
+        known = [each for load in loads if not isinstance(each := load.violations_s.get(name, 0.0), Unknown)]
+        longest = max(known, default=0.0)
+        if longest > 0:
+            message = f"slowed for {words} for {longest:.1f} s of the burn"
+            verdicts.found(
+                Verdict.WARN,
+                subject=subject,
+                message=message,
+                remedy=POWER,
+                metric=f"time slowed for {words}",
+                value=longest,
+                unit="s",
+            )
+
+
+def _products(phases: Sequence[Phase]) -> int:
+    return sum(phase.iterations for phase in phases if not isinstance(phase.iterations, Unknown))

@@ -1,0 +1,51 @@
+"""Machine checks and memory errors: the part that the kernel names, how many errors it counted, and of what sort."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from nodegate.rules.line_faults import MAX_QUOTED, incidents
+from nodegate.rules.log_time import times
+
+if TYPE_CHECKING:
+    from nodegate.judge.verdicts import Verdicts
+    from nodegate.probe.kernel_log import KernelLog
+    from nodegate.rules.line_faults import Incident
+    from nodegate.rules.log_time import Moment
+
+_FIRMWARE = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: ")
+# "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0", or "not present. DMI handle: 0x0023"
+_LOCATION = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: {1,8}DIMM location: (?P<place>[\w .,#:-]{1,80})")
+
+
+def tell(log: KernelLog, moment: Moment, verdicts: Verdicts) -> None:
+    """A finding for each part and sort of error."""
+    places = {match["record"]: match["place"].strip() for match in map(_location, log.lines) if match}
+    for incident in incidents(log, "hardware_error", moment):
+        verdict, remark = moment.weigh(incident.rule, incident.last_s)
+        count = errors(incident)
+        when = times(len(incident.lines), incident.lines[0].epoch_s, incident.last_s)
+        said = f"{count} errors, told {when}" if count != len(incident.lines) else when
+        record = _FIRMWARE.search(incident.lines[0].text)
+        part = places.get(record["record"], "") if record else ""
+        verdicts.found(
+            verdict,
+            subject=f"{incident.rule.part} {incident.device}".rstrip() + (f" (memory module {part})" if part else ""),
+            message=f'{incident.rule.meaning}, {said}: "{incident.lines[0].text[:MAX_QUOTED]}"'
+            + (f" ({remark})" if remark else ""),
+            remedy=incident.rule.action,
+            metric=incident.rule.name,
+            value=count,
+            unit="errors",
+        )
+
+
+def errors(incident: Incident) -> int:
+    """How many errors the lines tell of: EDAC writes a number of its own, "EDAC MC0: 12 CE ..."."""
+    matches = [incident.rule.pattern.search(line.text) for line in incident.lines]
+    return sum(int((match.groupdict().get("count") if match else None) or 1) for match in matches)
+
+
+def _location(line: object) -> re.Match[str] | None:
+    return _LOCATION.search(getattr(line, "text", ""))

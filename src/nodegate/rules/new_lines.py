@@ -1,0 +1,119 @@
+"""Kernel lines that came while our own tests ran: those of the later log that the earlier one does not hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Limit, Verdict, worst
+from nodegate.knowledge.tables import XidKind
+from nodegate.rules.log_time import Moment
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from nodegate.facts import NodeFacts
+    from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.profile import Profile
+    from nodegate.rules.gpu_faults import Fault
+
+# Two probes of one boot may reckon the time of the same line a little differently (dmesg counts from the boot).
+_SAME_S = 2.0
+_REBOOT_S = 60.0
+
+
+class BeforeAndAfter(Protocol):
+    """The facts of one node before and after our tests."""
+
+    @property
+    def before(self) -> NodeFacts:
+        """Read before the first test."""
+
+    @property
+    def after(self) -> NodeFacts:
+        """Read after the last one."""
+
+
+@dataclass(frozen=True)
+class NewLines:
+    """The kernel log of the time in which our tests ran, and the frame to judge it in.
+
+    `gap` says why the log is not whole over that time; "" when it is. `rebooted` is true when the node was started
+    anew meanwhile, unknown where its boots cannot be told apart.
+    """
+
+    log: KernelLog
+    moment: Moment
+    since_s: float
+    gap: str
+    rebooted: Known[bool]
+
+
+def new_lines(counters: BeforeAndAfter, profile: Profile) -> NewLines:
+    """What the kernel said between the two readings.
+
+    Raises:
+        CannotMeasure: one of the two logs could not be read, or the node's clock went back.
+    """
+    before, after = counters.before.kernel_log, counters.after.kernel_log
+    began_s, now_s = counters.before.document.epoch_s, counters.after.document.epoch_s
+    if now_s <= began_s:
+        step = "synchronise the node's clock, then measure it again"
+        raise CannotMeasure("the node's clock went back between both readings", next_step=step)
+    log = replace(after, lines=_new(before, after, began_s))
+    moment = Moment.of(log, now_s, Limit((now_s - began_s) / 3600 + 1, "h", ""), profile)
+    return NewLines(log, moment, began_s, _gap(after, began_s), _rebooted(counters))
+
+
+def under_test(fault: Fault, moment: Moment) -> Verdict:
+    """The verdict on an Xid that was raised while known-good programs of our own ran.
+
+    Codes that are usually a program's fault (13, 31, 43 ...) fail: no other program was there to blame. Where the line
+    itself says how bad it is (144 to 150) it decides.
+    """
+    weighed, _ = fault.verdict(moment)
+    if fault.rule.kind is XidKind.SEVERITY:
+        return weighed
+    return worst((weighed, fault.rule.under_test))
+
+
+def _new(before: KernelLog, after: KernelLog, began_s: float) -> tuple[KernelLine, ...]:
+    """A line with a time is new when it is later than the first reading began, and not in it; one without by count."""
+    timeless = Counter(line.text for line in before.lines if isinstance(line.epoch_s, Unknown))
+    known = {(line.text, line.epoch_s // _SAME_S) for line in before.lines if not isinstance(line.epoch_s, Unknown)}
+    found = []
+    for line in after.lines:
+        if isinstance(line.epoch_s, Unknown):
+            timeless[line.text] -= 1
+            if timeless[line.text] < 0:
+                found.append(line)
+        elif line.epoch_s >= began_s and not _held(line.text, line.epoch_s, known):
+            found.append(line)
+    return tuple(found)
+
+
+def _held(text: str, epoch_s: float, known: set[tuple[str, float]]) -> bool:
+    step = epoch_s // _SAME_S
+    return not known.isdisjoint({(text, step - 1), (text, step), (text, step + 1)})
+
+
+def _gap(after: KernelLog, began_s: float) -> str:
+    if isinstance(after.since_epoch_s, Unknown):
+        return f"how far back the log reaches is unknown ({after.since_epoch_s})"
+    if after.since_epoch_s > began_s:
+        return "the log no longer reaches back to the start of our tests"
+    oldest = after.lines[0].epoch_s if after.lines else began_s
+    if after.dropped and (isinstance(oldest, Unknown) or oldest > began_s):
+        return f"{after.dropped} lines were left out: more was said during our tests than fits"
+    return ""
+
+
+def _rebooted(counters: BeforeAndAfter) -> Known[bool]:
+    before, after = counters.before.host.boot_id, counters.after.host.boot_id
+    if not isinstance(before, Unknown) and not isinstance(after, Unknown):
+        return before != after
+    earlier, later = counters.before.kernel_log.boot_epoch_s, counters.after.kernel_log.boot_epoch_s
+    if isinstance(earlier, Unknown) or isinstance(later, Unknown):
+        return Unknown(Why.MISSING, "neither the boot's id nor the uptime is known")
+    return later > earlier + _REBOOT_S

@@ -1,0 +1,75 @@
+"""RDMA measurements between nodes: when a run is a good one, and where the fault of a bad one is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.judge.blame import Blame, Trial, blame
+from nodegate.judge.verdict import Limit
+from nodegate.measure.rdma_result import is_latency
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from nodegate.judge.baseline import Baseline
+    from nodegate.measure.rdma_result import LinkRun, RdmaBandwidth
+    from nodegate.probe.rdma import Rdma, RdmaPort
+
+SHARE = "rdma.share_of_rate_percent"
+
+
+def port_of(rdma: Rdma, device: str) -> RdmaPort | None:
+    """The port that a measured device stands for: "mlx5_0" is its port 1, "mlx5_0:2" its port 2."""
+    name, _, number = device.partition(":")
+    ports = (port for port in rdma.ports if port.device == name)
+    return next((port for port in ports if str(port.port) == (number or "1")), None)
+
+
+def device_of(port: RdmaPort) -> str:
+    """The word under which a port is measured."""
+    return port.device if port.port == 1 else f"{port.device}:{port.port}"
+
+
+def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> Limit | Unknown | None:
+    """The least bandwidth of a device by its own link's rate, in Gb/s; None without a limit for the share."""
+    share, port = baseline.find(SHARE), port_of(rdma, device)
+    if share is None or port is None or not isinstance(share.value, (int, float)):
+        return None
+    if isinstance(port.rate_gbps, Unknown):
+        return port.rate_gbps
+    source = f"{share.value:g} % of the link's {port.rate_gbps:g} Gb/s, {share.source}"
+    return Limit(port.rate_gbps * share.value / 100, "Gb/s", source)
+
+
+def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> Limit | None:
+    """What one run must reach to be a good one: the platform's limit for this metric, else the share of the rate."""
+    limit = baseline.find(name)
+    if limit is None and not is_latency(name):
+        share = share_of_rate(rdma, device, baseline)
+        limit = None if isinstance(share, Unknown) else share
+    return limit if limit is not None and isinstance(limit.value, (int, float)) else None
+
+
+def blamed(measured: RdmaBandwidth, name: str, device: str, limit: Limit | None) -> Blame:
+    """Where the fault is in the runs of one metric of one device; without a limit only failed runs are bad ones."""
+    runs = [run for run in measured.of(name, device) if not _says_nothing(run)]
+    return blame([Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)) for run in runs])
+
+
+def _says_nothing(run: LinkRun) -> bool:
+    """A program that could not work says nothing of the link."""
+    return run.trouble is not None and run.trouble.kind == "setup"
+
+
+def _good(value: float | None, run: LinkRun, limit: Limit | None) -> bool:
+    if value is None:
+        return False
+    right = limit.value if limit else None
+    if not isinstance(right, (int, float)):
+        return True
+    return value <= right if is_latency(run.name) else value >= right
+
+
+def _partner_good(run: LinkRun, limit: Limit | None) -> bool | None:
+    if run.peer_passed or run.peer_failed:
+        return run.peer_passed
+    return None if run.peer_best is None else _good(run.peer_best, run, limit)

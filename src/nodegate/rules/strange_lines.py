@@ -1,0 +1,102 @@
+"""Kernel lines that sound like an error and that no signature knows, with all that changes from time to time put aside.
+
+Only the fleet can judge them: what most nodes of a platform print is that platform's habit.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.roots import SLACK_S
+from nodegate.knowledge.signatures import Side, find
+from nodegate.knowledge.words import Role
+from nodegate.rules import flaps
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.probe.kernel_log import KernelLine
+
+MOST_SHAPES = 100  # of one node; a healthy one has a handful
+_SHAPE_LENGTH = 120
+_LOOKED_AT = 400  # characters: an error is said at the start of its line
+_ERROR = re.compile(
+    r"\b(?:errors?|fail(?:ed|s|ure|ing)?|fault|fatal|tim(?:ed |e)-?out|corrupt(?:ed|ion)?|panic|bug|oops"
+    r"|abort(?:ed|ing)?|invalid|cannot|can't|unable|not responding|critical|alert|lost|uncorrect\w{0,8}|unexpected"
+    r"|broken|dead|degraded)\b",
+    re.IGNORECASE,
+)
+# "0 errors", "error: 0", "no error", "without errors"; correctable PCIe errors are counted in sysfs
+_NO_ERROR = re.compile(
+    r"\b(?:no|0|without|zero) (?:\w{1,20} )?(?:errors?|faults?|failures?)\b|\berrors?[:=] ?0\b"
+    r"|\btime-?outs? (?:set|is|value|of \d)|\bfault[- ]tolerant"
+    r"|\berror (?:handling|reporting|recovery|injection|log|containment)\b",
+    re.IGNORECASE,
+)
+_VOLATILE = (
+    (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
+    (re.compile(r"\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE), "<pci>"),
+    (re.compile(r"\b[0-9a-f]{2}(?::[0-9a-f]{2}){5}\b", re.IGNORECASE), "<mac>"),
+    (re.compile(r"\b0x[0-9a-f]{1,64}\b", re.IGNORECASE), "#"),
+    (re.compile(r"\b(?=[0-9a-f]{0,16}\d)[0-9a-f]{8,64}\b", re.IGNORECASE), "#"),
+    (re.compile(r"\d{1,40}"), "#"),
+    (re.compile(r"#(?:[.:,]#)+"), "#"),
+)
+
+
+def shape(text: str) -> str:
+    """The line with its numbers, addresses and identifiers put aside: equal for the same message of any node."""
+    made = text[:_LOOKED_AT]
+    for pattern, word in _VOLATILE:
+        made = pattern.sub(word, made)
+    return made[:_SHAPE_LENGTH]
+
+
+def strange_lines(lines: Sequence[KernelLine]) -> dict[str, list[KernelLine]]:
+    """The lines of each shape, in the order in which the shapes began; at most `MOST_SHAPES` shapes.
+
+    Left out are lines close to a known fault: they are its details (register dumps, stacks, what followed).
+    """
+    known, unknown = _sorted(lines)
+    found: dict[str, list[KernelLine]] = {}
+    for line in unknown:
+        step = _step(line)
+        if step is not None and known & {step - 1, step, step + 1}:
+            continue
+        key = shape(line.text)
+        if key in found or len(found) < MOST_SHAPES:
+            found.setdefault(key, []).append(line)
+    return found
+
+
+def _sorted(lines: Sequence[KernelLine]) -> tuple[set[int], list[KernelLine]]:
+    """The seconds (in steps of the slack) in which a known fault was told, and the lines that nobody knows."""
+    known: set[int] = set()
+    unknown: list[KernelLine] = []
+    changed = {id(line) for _, _, line in flaps.changes(lines)}
+    for line in lines:
+        hit = find(line.text, Side.KERNEL)
+        if hit is not None:
+            step = _step(line)
+            if hit.signature.role is Role.PRIMARY and step is not None:
+                known.add(step)
+        elif id(line) not in changed and _sounds_bad(line.text):
+            unknown.append(line)
+    return known, unknown
+
+
+def _sounds_bad(text: str) -> bool:
+    if "Xid" in text or text.startswith("audit"):
+        return False  # told by kernel_log.xid and kernel_log.sxid in every form; what a program was asked to do
+    looked_at = text[:_LOOKED_AT]
+    return _ERROR.search(looked_at) is not None and _ERROR.search(_NO_ERROR.sub("", looked_at)) is not None
+
+
+def _step(line: KernelLine) -> int | None:
+    """When the line was written, in steps of the slack; None where nobody knows."""
+    if isinstance(line.epoch_s, Unknown) or not math.isfinite(line.epoch_s):
+        return None
+    return int(line.epoch_s // SLACK_S)

@@ -1,0 +1,61 @@
+"""A bootcheck with load: this node alone, measured and judged as in a run, with nothing kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.judge.waivers import Waivers
+from nodegate.measure.length import length
+from nodegate.measure.registry import COUNTERS, MEASURED, wanted
+from nodegate.measure.toolbox import NodeToolbox
+from nodegate.run.acceptance import Acceptance
+from nodegate.run.campaign import Campaign, Plan, Ways
+from nodegate.run.evidence import RunFolder
+from nodegate.run.progress import Progress
+from nodegate.run.umpire import Umpire
+from nodegate.transport.local import LocalSession
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.judge.baseline import Baselines
+    from nodegate.judge.verdict import Record
+    from nodegate.node import Node
+    from nodegate.profile import Profile
+    from nodegate.suite import Check
+
+
+def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profile: Profile) -> tuple[Record, ...]:
+    """What the checks say of this machine, the measurements under load that they ask for included.
+
+    Raises:
+        UsageError: no temporary folder can be written.
+        Busy: another run holds the node's lock, or the node works for somebody.
+    """
+    today = dt.datetime.now(tz=dt.timezone.utc).date()
+    asked_for = {name for check in checks for name in check.asks_for}
+    with tempfile.TemporaryDirectory(prefix="nodegate-bootcheck-") as kept:
+        folder = RunFolder.create(Path(kept) / "run", profile=profile.value, started_epoch_s=0.0)
+        acceptance = Acceptance({node.name: node}, profile, baselines, Waivers((), today), folder)
+        for check in checks:
+            acceptance.ask(check, node.name)
+        plan = Plan(
+            nodes=[node],
+            length=length(profile),
+            measurements=wanted(asked_for & MEASURED),
+            facts_after=COUNTERS in asked_for,
+            take_lock=True,
+        )
+        ways = Ways(LocalSession, lambda session: NodeToolbox(session, session.node))
+        campaign = Campaign(plan, folder, ways, Umpire(acceptance), Progress(None))
+        campaign.start()
+        try:
+            for name in campaign.arrivals():
+                acceptance.judge_node(name)
+        finally:
+            campaign.cancel()
+        acceptance.refuse_if_busy(node.name)
+        return tuple(acceptance.record(check, node.name) for check in checks)

@@ -1,0 +1,253 @@
+"""gpu_burn (wilicc/gpu-burn): what it prints while it burns, and the list of GPUs at its end.
+
+Its exit code is 0 whatever it found, and a GPU that never ran is listed OK: only the reports say who worked.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe.readings import shown
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_TEXT = 4 << 20
+MAX_GPUS = 64
+_REPORTS_KEPT = 120
+_FIRST_KEPT = 8
+_ESCAPE = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
+_BREAK = re.compile(r"[\r\n]+")
+_LISTED = re.compile(r"GPU ([0-9]{1,3}): (.{1,120}?) \(UUID: (GPU-[0-9a-fA-F-]{8,60})\)")
+_BEGUN = re.compile(
+    r"Initialized device ([0-9]{1,3}) with .{1,120}, using (FLOATS|DOUBLES)(?:,? ?(?:using )?(Tensor Cores))?"
+)
+_PERCENT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,2})?)%\s{1,8}proc'd:")
+_WORK = re.compile(r"(-?[0-9]{1,12}) \((-?(?:[0-9]{1,12}|nan|inf)) Gflop/s\)")
+_ERRORS = re.compile(r"(-?[0-9]{1,12})\s{0,4}(?:\((WARNING|DIED)!\))?")
+_HEAT = re.compile(r"([0-9]{1,3}) C\b|--")
+_ENDED = re.compile(r"\s{0,16}GPU ([0-9]{1,3}): (OK|FAULTY)")
+_TOLD = re.compile(
+    r"Couldn't init|Failure during compute|No CUDA devices|No clients are alive|Syntax error|cuInit returned [1-9]"
+)
+
+
+@dataclass(frozen=True)
+class BurntGpu:
+    """One GPU of a run. `index` is CUDA's.
+
+    `gflops` are the rates of its reports in their order (Gflop/s), each report once; the first one contains the start.
+    `processed` are the products that it has done, `errors` the wrong elements over all reports. `died` tells that its
+    process ended early. `verdict` is gpu_burn's own word at the end: OK says nothing where `processed` is 0.
+    """
+
+    index: int
+    name: Known[str]
+    uuid: Known[str]
+    gflops: tuple[float, ...]
+    processed: int
+    errors: int
+    died: bool
+    hottest_c: Known[int]
+    verdict: Known[str]
+
+    @property
+    def rate_gflops(self) -> Known[float]:
+        """The median of the reports without the first; unknown with fewer than two."""
+        if len(self.gflops) < 2:
+            return Unknown(Why.MISSING, f"{len(self.gflops)} reports: the run was too short for two")
+        return median(self.gflops[1:])
+
+
+@dataclass(frozen=True)
+class GpuBurnRun:
+    """One run. `precision` is gpu_burn's own word; `percent` how far it came; `told` its messages of failure.
+
+    `listed` is the number of GPUs that nvidia-smi showed it: with fewer in `gpus` some did not take part.
+    """
+
+    gpus: tuple[BurntGpu, ...]
+    listed: int
+    precision: Known[str]  # FLOATS | DOUBLES
+    tensor_cores: Known[bool]
+    percent: float
+    told: tuple[str, ...]
+
+
+@dataclass
+class _Tally:
+    """What the reports of one column add up to."""
+
+    processed: int = 0
+    counted: int = 0  # errors of the finished summaries
+    errors: int = 0  # errors of the present one
+    died: bool = False
+    hottest_c: int = 0
+    gflops: list[float] = field(default_factory=list)
+
+    def report(self, work: tuple[int, float], errors: tuple[int, bool], heat: int) -> None:
+        processed, rate = work
+        if processed > self.processed:
+            self.processed = processed
+            self.gflops += [rate] if rate > 0 else []
+        self.died = self.died or processed < 0 or errors[1]
+        if not self.died:  # what it adds for a dead process was never counted by anyone
+            self.errors = max(self.errors, errors[0])
+        self.hottest_c = max(self.hottest_c, heat)
+
+    def summary(self) -> None:
+        """gpu_burn sets its error counts to zero after each summary."""
+        self.counted, self.errors = self.counted + self.errors, 0
+
+
+def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
+    """What a run printed, cut off in its middle or at its end as it may be.
+
+    Raises:
+        CannotMeasure: it holds neither a report nor a list at its end, or a report cannot be read.
+    """
+    lines = list(_lines(stdout))
+    told = tuple(shown(line, 200) for line in dict.fromkeys((*_lines(stderr), *lines)) if _TOLD.search(line))[:16]
+    tallies, percent = _reports(lines)
+    ended = {int(match[1]): match[2] for line in lines if (match := _ENDED.fullmatch(line.rstrip()))}
+    if not tallies and not ended:
+        raise _nothing(lines, stderr, told)
+    columns = min(max(len(tallies), len(ended)), MAX_GPUS)
+    listed = {int(match[1]): (match[2], match[3]) for line in lines if (match := _LISTED.match(line))}
+    begun = {int(match[1]): match for line in lines if (match := _BEGUN.match(line))}
+    first = next(iter(begun.values()), None)
+    unsaid = Unknown(Why.MISSING, "no line says which device was initialized")
+    return GpuBurnRun(
+        gpus=tuple(
+            _gpu(column, _index(column, columns, tuple(begun)), tallies, listed, ended) for column in range(columns)
+        ),
+        listed=len(listed),
+        precision=first[2] if first else unsaid,
+        tensor_cores=first[3] is not None if first else unsaid,
+        percent=percent,
+        told=told,
+    )
+
+
+def condensed(stdout: str) -> str:
+    """The same output with at most some 150 reports, so that a long run can be kept.
+
+    Kept are the last report of each state, every one before a change of the error counts or a summary, the first
+    eight, and the rest evenly thinned. All other lines stay.
+    """
+    lines = list(_lines(stdout))
+    states = [_state(line) for line in lines]
+    lasting = [
+        number
+        for number, state in enumerate(states)
+        if state is not None and (number + 1 == len(states) or states[number + 1] != state)
+    ]
+    step = max(len(lasting) // _REPORTS_KEPT, 1)
+    chosen = {number for place, number in enumerate(lasting) if place < _FIRST_KEPT or place % step == 0}
+    chosen |= {number for number in lasting if _matters(states, number)}
+    return "".join(f"{line}\n" for number, line in enumerate(lines) if states[number] is None or number in chosen)
+
+
+def _state(line: str) -> tuple[str, str] | None:
+    """Work and errors of a report; None for any other line."""
+    if "proc'd:" not in line or "errors:" not in line:
+        return None
+    work, _, rest = line.partition("proc'd:")[2].partition("errors:")
+    return work, rest.partition("temps:")[0]
+
+
+def _matters(states: list[tuple[str, str] | None], number: int) -> bool:
+    """Whether the next line is no report, or one with other error counts."""
+    following = states[number + 1] if number + 1 < len(states) else None
+    present = states[number]
+    return following is None or (present is not None and following[1] != present[1])
+
+
+def _lines(written: str) -> Iterator[str]:
+    """Progress is rewritten in place by carriage returns: each state is a line."""
+    for line in _BREAK.split(_ESCAPE.sub("", written[:MAX_TEXT])):
+        if line.strip():
+            yield line
+
+
+def _reports(lines: list[str]) -> tuple[dict[int, _Tally], float]:
+    tallies: dict[int, _Tally] = {}
+    percent = 0.0
+    for line in lines:
+        if "Summary at:" in line:
+            for tally in tallies.values():
+                tally.summary()
+        found = _PERCENT.match(line.strip())
+        if found is None or "errors:" not in line or "temps:" not in line:
+            continue  # no report, or one that was cut off
+        percent = max(percent, float(found[1]))
+        for column, (work, errors, heat) in enumerate(_columns(line)):
+            tallies.setdefault(column, _Tally()).report(work, errors, heat)
+    return tallies, percent
+
+
+def _columns(line: str) -> list[tuple[tuple[int, float], tuple[int, bool], int]]:
+    """The GPUs of one report. A temperature that is cut off counts as none."""
+    work, _, rest = line.partition("proc'd:")[2].partition("errors:")
+    counts, _, heats = rest.partition("temps:")
+    works = [_WORK.fullmatch(each.strip()) for each in work.split("- ")[:MAX_GPUS]]
+    errors = [_ERRORS.fullmatch(each.strip()) for each in counts.split("- ")[:MAX_GPUS]]
+    degrees = list(_HEAT.finditer(heats))
+    found = []
+    for column, (done, wrong) in enumerate(zip(works, errors, strict=False)):
+        if done is None or wrong is None:
+            break
+        heat = degrees[column] if column < len(degrees) else None
+        rate = float(done[2])
+        found.append(
+            (
+                (int(done[1]), rate if 0.0 < rate < 1e9 else 0.0),
+                (abs(int(wrong[1])), wrong[2] == "DIED"),
+                int(heat[1]) if heat and heat[1] else 0,
+            )
+        )
+    if not found or not len(found) == len(works) == len(errors):
+        raise CannotMeasure(
+            f"a report of gpu_burn cannot be read: {shown(line.strip(), 160)}",
+            next_step="run gpu_burn on the node by hand",
+        )
+    return found
+
+
+def _index(column: int, columns: int, begun: tuple[int, ...]) -> int:
+    """The GPU of a column. With -i N there is one column, called GPU 0, and only the start names the device."""
+    return begun[0] if columns == 1 and len(begun) == 1 else column
+
+
+def _gpu(
+    column: int,
+    index: int,
+    tallies: dict[int, _Tally],
+    listed: dict[int, tuple[str, str]],
+    ended: dict[int, str],
+) -> BurntGpu:
+    tally = tallies.get(column, _Tally())
+    unlisted = Unknown(Why.MISSING, "nvidia-smi -L did not list it")
+    name, uuid = listed.get(index, (unlisted, unlisted))
+    return BurntGpu(
+        index=index,
+        name=name,
+        uuid=uuid,
+        gflops=tuple(tally.gflops),
+        processed=tally.processed,
+        errors=tally.counted + tally.errors,
+        died=tally.died,
+        hottest_c=tally.hottest_c or Unknown(Why.MISSING, "gpu_burn showed no temperature"),
+        verdict=ended.get(column, Unknown(Why.MISSING, "gpu_burn did not come to its list of GPUs")),
+    )
+
+
+def _nothing(lines: list[str], stderr: str, told: tuple[str, ...]) -> CannotMeasure:
+    last = next(iter([*told, *reversed(list(_lines(stderr))), *reversed(lines)]), "")
+    what = f"printed no report: {shown(last.strip(), 160)}" if last else "printed nothing"
+    return CannotMeasure(f"gpu_burn {what}", next_step="run gpu_burn on the node by hand, in its own folder")

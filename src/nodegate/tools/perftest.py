@@ -1,0 +1,272 @@
+"""perftest: ib_write_bw, ib_read_bw, ib_write_lat, ib_read_lat. The text rows, which all versions have alike.
+
+Units are in the head of the table and nowhere else: "MB/sec" (4.5) and "MiB/sec" are both 2^20 bytes, "Gb/sec" is 1e9
+bits. The exit code is 0 or 1 and says no more. Their --out_json is no JSON before 2024 and has no units: a cross-check.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe.readings import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MAX_TEXT = 1 << 20
+_GBPS = {"MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9, "Gb/sec": 1.0}  # of one of them
+_ROUNDING = 0.01  # the JSON has fewer digits than the text
+_ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
+_COLUMN = re.compile(
+    r"#bytes|#sl|#iterations|BW peak\[[\w/]{1,12}\]|BW average\[[\w/]{1,12}\]|MsgRate\[\w{1,8}\]"
+    r"|(?:BW|MsgRate) Port[12]\[[\w/]{1,12}\]|CPU_Util\[%{1,2}\]"
+    r"|t_[a-z]{1,12}\[usec\]|99(?:\.9)?% percentile\[usec\]|tps average"
+)
+_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,3})?")
+_ROW = re.compile(r"[0-9]{1,20}(?:\s+(?:-?[0-9.]{1,40}|-?nan|-?inf)){2,12}")
+_FIELD = re.compile(
+    r"\b(Device|Number of qps|Transport type|Connection type|Link type|Mtu|GID index|TX depth)\s*: (\S{1,40})"
+)
+_TITLE = re.compile(r"\w{2,20} (?:BW|Latency|Bidirectional BW|BW Post List) Test(?: .*)?")
+_STATUS = re.compile(r"Failed status ([0-9]{1,3})")
+_COMPLETIONS = {5: "flushed", 9: "remote invalid request", 10: "remote access error", 11: "remote operation error"}
+_COMPLETIONS |= {12: "transport retry counter exceeded", 13: "receiver not ready, retries exceeded"}
+
+
+@dataclass(frozen=True)
+class Bandwidth:
+    """One row of ib_write_bw or ib_read_bw. `peak_gbps` is None where it was not measured (-D prints 0.00)."""
+
+    size_bytes: int
+    iterations: int
+    peak_gbps: float | None
+    average_gbps: float
+    message_rate_mpps: float | None
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One row of ib_write_lat or ib_read_lat in µs. `typical_us` is the median; None where a version prints it not."""
+
+    size_bytes: int
+    iterations: int
+    min_us: float | None
+    max_us: float | None
+    typical_us: float | None
+    average_us: float | None
+    p99_us: float | None
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one program printed. `stalled`: it has a row of 0 iterations, as after the loss of its peer in mid-run.
+
+    `settings` are lines above the table ("Device", "Mtu", "Link type", "GID index", "Number of qps"). There is one row
+    for each size: the worse one where client and server wrote into one file.
+    """
+
+    test: str
+    settings: dict[str, str]
+    bandwidth: tuple[Bandwidth, ...]
+    latency: tuple[Latency, ...]
+    stalled: bool = False
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """Why a program gave no result, in its own words.
+
+    `link`: both ends ran, and what is between them did not work. `setup`: the program could not work at all, which says
+    nothing of the fabric.
+    """
+
+    kind: Literal["link", "setup"]
+    said: str
+    next_step: str
+
+
+_PEERS = "look at both ends: cable, port counters, GID and MTU, PFC on the switch"
+_GIDS = "look at the GID tables of both ends (show_gids): RoCE v2 with an IPv4 address at the index that was used"
+_DEVICE = "look at ibv_devinfo on the node"
+Kind = Literal["link", "setup"]
+_SIGNS: tuple[tuple[str, Kind, str], ...] = (
+    (r"Completion with error at (?:client|server)|Failed status [0-9]", "link", _PEERS),
+    (r"Failed to modify QP|Unable to Connect the HCA's through the link", "link", _GIDS),
+    (r"Found Incompatibility issue with GID types", "link", _GIDS),
+    (r"Couldn't listen to port", "setup", "end what listens on this port of the node, then run again"),
+    (
+        r"Couldn't connect to|Couldn't resolve|[Nn]ame or service not known",
+        "setup",
+        "let TCP through between the nodes, or give nodegate_fabric_address in the inventory",
+    ),
+    (r"IB device \S{1,60} not found|Unable to find the Infiniband/RoCE device", "setup", _DEVICE),
+    (r"Did not detect devices|Failed to get IB devices list|Unable to query port", "setup", _DEVICE),
+    (
+        r"Couldn't allocate MR|ibv_reg_mr|[Ff]ailed to create MR|Couldn't create MR|Cannot allocate memory",
+        "setup",
+        "raise the locked memory limit (ulimit -l unlimited); for GPU memory load nvidia_peermem",
+    ),
+    (r"unrecognized option|invalid option|Unsupported memory type", "setup", "install a newer perftest"),
+    (r"initialization failure|cuInit|CUDA (?:driver|error)", "setup", "see whether CUDA works on the node"),
+    (r": not found$", "setup", "install perftest on the node"),
+    (r"Couldn't |Unable to |Failed to |[Ee]rror\b", "setup", "run it on the node by hand"),
+)
+_TROUBLES = tuple((re.compile(pattern), kind, next_step) for pattern, kind, next_step in _SIGNS)
+
+
+def parse(written: str) -> Report:
+    """The text of one program.
+
+    Raises:
+        CannotMeasure: it has no table, no row in it, or a row or a unit that cannot be read.
+    """
+    columns: list[str] = []
+    rows: list[dict[str, float]] = []
+    settings: dict[str, str] = {}
+    test = last = ""
+    for line in lines(written):
+        last = line
+        if "#bytes" in line:
+            columns = _COLUMN.findall(line)
+        elif columns and _ROW.fullmatch(line):
+            rows.append(_row(columns, line))
+        elif not columns and _TITLE.fullmatch(line):
+            test = line.removesuffix(" Test")
+        elif not columns:
+            for name, value in _FIELD.findall(line):
+                settings.setdefault(name, value)
+    if not rows:
+        what = f"has no result row, it ends at: {shown(last, 120)}" if last else "is empty"
+        raise CannotMeasure(f"the output of perftest {what}", next_step="run it between the two nodes by hand")
+    moved = [row for row in rows if row["#iterations"] > 0]
+    return Report(
+        test=test,
+        settings=settings,
+        bandwidth=_worst_of_each_size([_bandwidth(row) for row in moved if _average(row) is not None]),
+        latency=tuple({row["#bytes"]: _latency(row) for row in moved if _average(row) is None}.values()),
+        stalled=len(moved) < len(rows),
+    )
+
+
+def trouble(stdout: str, stderr: str) -> Trouble | None:
+    """The first sign of a failure in what a program printed; None where there is none."""
+    said = [line for line in (*lines(stderr), *lines(stdout)) if not line.startswith("Conflicting CPU frequency")]
+    for pattern, kind, next_step in _TROUBLES:
+        for place, line in enumerate(said):
+            if pattern.search(line):
+                return Trouble(kind, shown(_with_status(said, place), 160), next_step)
+    return None
+
+
+def parse_json(written: str) -> tuple[int, float]:
+    """Size in bytes and average of --out_json, a number without its unit: see `agrees`.
+
+    Raises:
+        CannotMeasure: it is no JSON, as before 2024, or holds no result.
+    """
+    try:
+        results = json.loads(written[:MAX_TEXT])["results"]
+        size, average = int(results["MsgSize"]), float(results["BW_average"])
+    except (ValueError, TypeError, KeyError, LookupError, RecursionError, OverflowError):
+        line = next(iter(lines(written)), "")
+        what = f"cannot be read at: {shown(line, 80)}" if line else "is empty"
+        raise CannotMeasure(f"the JSON of perftest {what}", next_step="go by the text rows") from None
+    return size, average
+
+
+def agrees(report: Report, size: int, average: float) -> bool:
+    """Whether a number of --out_json is what the text says of that size, in one of the units."""
+    rows = [row for row in report.bandwidth if row.size_bytes == size]
+    found = [average * unit for unit in _GBPS.values()]
+    return any(abs(each - row.average_gbps) <= _ROUNDING * row.average_gbps for row in rows for each in found)
+
+
+def parse_version(written: str) -> str:
+    """The version that --version prints ("Version: 6.06", with exit code 1); empty where it says none."""
+    match = re.search(r"Version: ([\w.+-]{1,20})", written[:MAX_TEXT])
+    return match[1] if match else ""
+
+
+def options_in(help_text: str) -> frozenset[str]:
+    """The long options that --help names: which a build has differs (--use_cuda)."""
+    return frozenset(re.findall(r"--([a-z][a-z0-9_-]{1,40})", help_text[:MAX_TEXT]))
+
+
+def lines(written: str) -> list[str]:
+    """The lines that hold something, without terminal codes and rulers."""
+    plain = _ANSI.sub("", written[:MAX_TEXT]).replace("\r", "\n")
+    return [line.strip() for line in plain.split("\n") if line.strip().strip("-*")]
+
+
+def _row(columns: Sequence[str], line: str) -> dict[str, float]:
+    words = line.split()
+    if len(words) != len(columns) or not all(_NUMBER.fullmatch(word) for word in words):
+        raise _bad(line)
+    return {name: float(word) for name, word in zip(columns, words, strict=True)}
+
+
+def _average(row: dict[str, float]) -> float | None:
+    """The average in Gb/s; None in a row of latencies."""
+    for name, value in row.items():
+        if name.startswith("BW average["):
+            return value * _unit(name)
+    return None
+
+
+def _unit(name: str) -> float:
+    unit = name.partition("[")[2].rstrip("]")
+    if unit not in _GBPS:
+        raise _bad(name)
+    return _GBPS[unit]
+
+
+def _bandwidth(row: dict[str, float]) -> Bandwidth:
+    peak = next((value * _unit(name) for name, value in row.items() if name.startswith("BW peak[")), 0.0)
+    return Bandwidth(
+        size_bytes=int(row["#bytes"]),
+        iterations=int(row["#iterations"]),
+        peak_gbps=peak or None,
+        average_gbps=_average(row) or 0.0,
+        message_rate_mpps=row.get("MsgRate[Mpps]"),
+    )
+
+
+def _latency(row: dict[str, float]) -> Latency:
+    if "t_typical[usec]" not in row and "t_avg[usec]" not in row:
+        raise _bad(" ".join(row))
+    return Latency(
+        size_bytes=int(row["#bytes"]),
+        iterations=int(row["#iterations"]),
+        min_us=row.get("t_min[usec]"),
+        max_us=row.get("t_max[usec]"),
+        typical_us=row.get("t_typical[usec]"),
+        average_us=row.get("t_avg[usec]"),
+        p99_us=row.get("99% percentile[usec]"),
+    )
+
+
+def _worst_of_each_size(rows: list[Bandwidth]) -> tuple[Bandwidth, ...]:
+    found: dict[int, Bandwidth] = {}
+    for row in rows:
+        before = found.get(row.size_bytes)
+        if before is None or row.average_gbps < before.average_gbps:
+            found[row.size_bytes] = row
+    return tuple(found.values())
+
+
+def _with_status(said: list[str], place: int) -> str:
+    """A completion error with its status in words, which stands on the next line."""
+    for line in said[place : place + 2]:
+        if match := _STATUS.search(line):
+            meaning = _COMPLETIONS.get(int(match[1]))
+            return f"completion with error, status {match[1]}" + (f" ({meaning})" if meaning else "")
+    return said[place]
+
+
+def _bad(line: str) -> CannotMeasure:
+    reason = f"the output of perftest cannot be read at: {shown(line, 120)}"
+    return CannotMeasure(reason, next_step="run it between the two nodes by hand")

@@ -1,0 +1,659 @@
+"""What the burn checks say of one burn with one fault, word for word, and of the burns that only look faulty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.burning import BurnCase, checks, every_window, judged, ran_by_others, refused
+
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Verdict
+from nodegate.measure.ran import not_run
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.burning import Document
+
+    from nodegate.demo.machine import Machine
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+AGAIN = "burn this node again; see the evidence file for what the GPU said"
+RMA = "take the node out: this GPU computes wrong; run field diagnostics and replace the board (RMA)"
+POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
+RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
+REFUSED = "put that right (a job on the GPUs, MIG, no driver), then burn this node again"
+SLOW = "compare clock, power and heat with a good GPU; reseat or replace the board"
+GPU3 = "GPU 3 (0000:3d:00.0)"
+
+
+def gpu(index: int, **values: object) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][index].update(values)
+
+
+def phase(index: int, number: int, **values: object) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][index]["phases"][number].update(values)
+
+
+def load(index: int, **values: object) -> Callable[[Document], object]:
+    return lambda found: every_window(found, index, **values)
+
+
+def moment(index: int, second: int, **values: object) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][index]["samples"]["windows"][second + 1].update(values)
+
+
+def every_gpu(**values: object) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        for index in range(8):
+            every_window(found, index, **values)
+
+    return change
+
+
+def stopped(found: Document) -> None:
+    gpu(3, error="no answer within 60 s, at cuStreamSynchronize")(found)
+    found["gpus"][3]["phases"] = found["gpus"][3]["phases"][:1]
+
+
+def never_started(found: Document) -> None:
+    error = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED"
+    gpu(3, error=error, started_s=None, phases=[], samples={"windows": [], "error": error})(found)
+
+
+def without(index: int) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        found["gpus"] = [each for each in found["gpus"] if each["index"] != index]
+
+    return change
+
+
+def without_quantity(index: int, quantity: str, why: str) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        samples = found["gpus"][index]["samples"]
+        samples["unread"] = {quantity: {"why": why, "detail": "NVML"}}
+        for window in samples["windows"]:
+            window.pop(quantity, None)
+
+    return change
+
+
+def slow(part: float) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        for each in found["gpus"][3]["phases"]:
+            each["tflops"] *= part
+
+    return change
+
+
+def growing(counter: str, by: int) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        windows = found["gpus"][3]["samples"]["windows"]
+        for number, window in enumerate(windows):
+            count = by if number > 40 else 0
+            window[counter] = [count, count, count]
+
+    return change
+
+
+def two_models(found: Document) -> None:
+    for index in range(6):
+        gpu(index, name="NVIDIA A100-SXM4-80GB", multiprocessors=108)(found)
+        phase(index, 0, checksum="aaaaaaaa")(found)
+
+
+def disagreeing_pair(found: Document) -> None:
+    two_models(found)
+    phase(7, 0, checksum="bbbbbbbb")(found)
+
+
+def no_slowdown(machine: Machine) -> None:
+    for key in ("temperature_margin_c", "temperature_slowdown_c"):
+        machine.set_gpu(3, key, {"why": "not supported", "detail": "NVML 3"})
+
+
+def gen4_slot(machine: Machine) -> None:
+    for index in range(8):
+        machine.set_gpu(index, "link_gen_max", 4)
+
+
+BROKE = not_run("burn", CannotMeasure("gpu01: the connection broke", next_step="look at the node"))
+
+COMPLETE = (
+    BurnCase(
+        "healthy", "burn.complete", PASS, "GPU 0 (0000:19:00.0): worked to the end in bf16, fp32, fp64 (and 7 more)"
+    ),
+    BurnCase(
+        "a GPU that hangs under load",
+        "burn.complete",
+        FAIL,
+        f"{GPU3}: stopped working under load: no answer within 60 s, at cuStreamSynchronize - {RESET}",
+        stopped,
+    ),
+    BurnCase(
+        "a GPU that never starts",
+        "burn.complete",
+        ERROR,
+        f"{GPU3}: its part in the burn is unknown (cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED) - {AGAIN}",
+        never_started,
+    ),
+    BurnCase(
+        "a GPU that is left out",
+        "burn.complete",
+        ERROR,
+        f"GPU 3 (0000:3d:00.0, serial 1650001000003): its part in the burn is unknown (it took none) - {AGAIN}",
+        without(3),
+    ),
+    BurnCase(
+        "a phase that was not reached",
+        "burn.complete",
+        ERROR,
+        f"{GPU3}: its part in the burn is unknown (fp64 was not measured) - {AGAIN}",
+        phase(3, 2, tflops=None),
+    ),
+    BurnCase(
+        "a GPU that nobody watched",
+        "burn.complete",
+        ERROR,
+        f"{GPU3}: its state under load is unknown (NVML 999) - {AGAIN}",
+        gpu(3, samples={"error": "NVML 999"}),
+    ),
+    BurnCase(
+        "GPUs in use",
+        "burn.complete",
+        ERROR,
+        f"gpu01: nothing was burnt: GPU 2 is in use by pid 4711 (python) - {REFUSED}",
+        refused,
+    ),
+)
+RESULTS = (
+    BurnCase(
+        "healthy",
+        "burn.results",
+        PASS,
+        "GPU 0 (0000:19:00.0): 60000 products without a wrong word, the first equal on 7 GPUs like it (and 7 more)",
+    ),
+    BurnCase(
+        "a word that changes",
+        "burn.results",
+        FAIL,
+        (
+            f"{GPU3}: wrong words in its bf16 results: 12, first in product 4711 after 31 s at row "
+            f"17, column 4096 - {RMA}"
+        ),
+        phase(
+            3,
+            0,
+            mismatches=12,
+            first_mismatch={"iteration": 4711, "at_s": 31.2, "row": 17, "column": 4096, "words": 12},
+        ),
+    ),
+    BurnCase(
+        "a GPU that is always wrong",
+        "burn.results",
+        FAIL,
+        (
+            f"{GPU3}: its fp32 result deadbeef differs from that of GPU 0, GPU 1, GPU 2, GPU 4, GPU "
+            f"5, GPU 6, GPU 7 - {RMA}"
+        ),
+        phase(3, 1, checksum="deadbeef"),
+    ),
+    BurnCase(
+        "a first result that is wrong",
+        "burn.results",
+        FAIL,
+        f"{GPU3}: 3 of 32 elements of its first fp32 result are wrong - {RMA}",
+        phase(3, 1, reference_errors=3),
+    ),
+    BurnCase(
+        "two models compared with their own kind",
+        "burn.results",
+        PASS,
+        "GPU 0 (0000:19:00.0): 60000 products without a wrong word, the first equal on 5 GPUs like it (and 7 more)",
+        two_models,
+    ),
+    BurnCase(
+        "two GPUs that differ",
+        "burn.results",
+        FAIL,
+        (
+            "GPU 6 (0000:bb:00.0): its bf16 result 5d41402a differs from that of GPU 7, and nobody "
+            f"can say which is right - {RMA} (and 1 more)"
+        ),
+        disagreeing_pair,
+    ),
+    BurnCase(
+        "wrong in the first burn, right in the second",
+        "burn.results",
+        FAIL,
+        f"{GPU3}: wrong words in its bf16 results: 1 - {RMA}",
+        phase(3, 0, mismatches=1),
+        again=[lambda found: None],
+    ),
+    BurnCase(
+        "a GPU without a result",
+        "burn.results",
+        ERROR,
+        (
+            f"{GPU3}: whether its results are right is unknown (cuInit: 802 "
+            f"CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED) - {AGAIN}"
+        ),
+        never_started,
+    ),
+    BurnCase(
+        "a count that is not told",
+        "burn.results",
+        ERROR,
+        f"{GPU3}: whether its bf16 results are right is unknown (failed) - {AGAIN}",
+        phase(3, 0, mismatches={"why": "failed"}),
+    ),
+)
+THROUGHPUT = (
+    BurnCase(
+        "healthy, in a fleet",
+        "burn.throughput",
+        PASS,
+        "GPU 0: bf16 700 TFLOPS, expected at least 640 TFLOPS; 8 other nodes have 700 in the middle (and 23 more)",
+        nodes=9,
+    ),
+    BurnCase(
+        "a slow GPU in a fleet",
+        "burn.throughput",
+        FAIL,
+        (
+            "GPU 3: bf16 631.9 TFLOPS, expected at least 640 TFLOPS (h100.yaml burn.bf16_tflops: "
+            f"test); 10.0 % below the median 702.1 TFLOPS of 8 other nodes, GPU 3 of each - {SLOW} "
+            "(and 2 more)"
+        ),
+        slow(0.9),
+        nodes=9,
+    ),
+    BurnCase(
+        "slow only once",
+        "burn.throughput",
+        PASS,
+        "GPU 0: bf16 700 TFLOPS, expected at least 640 TFLOPS (and 7 more)",
+        slow(0.9),
+        again=[slow(1.0), slow(1.0)],
+    ),
+    BurnCase(
+        "no rate from one GPU",
+        "burn.throughput",
+        ERROR,
+        f"GPU 3: rate in bf16, fp32, fp64 is unknown (cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED) - {AGAIN}",
+        never_started,
+        nodes=9,
+    ),
+)
+SPREAD = (
+    BurnCase("healthy", "burn.node_spread", PASS, "GPU 0: bf16 700 TFLOPS (and 23 more)"),
+    BurnCase(
+        "a GPU 6 % below its node",
+        "burn.node_spread",
+        WARN,
+        (
+            "GPU 3: bf16 659.974 TFLOPS, expected at least 666.995 TFLOPS (95 % of 702.1, the median "
+            f"of 8 GPUs of this node; h100.yaml burn.node_spread_percent: test) - {SLOW} (and 2 more)"
+        ),
+        slow(0.94),
+    ),
+    BurnCase("a GPU 4 % below its node", "burn.node_spread", PASS, "GPU 0: bf16 700 TFLOPS (and 23 more)", slow(0.96)),
+    BurnCase(
+        "nothing measured",
+        "burn.node_spread",
+        ERROR,
+        f"gpu01: nothing was burnt: GPU 2 is in use by pid 4711 (python) - {REFUSED}",
+        refused,
+    ),
+    BurnCase(
+        "no limit",
+        "burn.node_spread",
+        SKIP,
+        "not judged: no limit burn.node_spread_percent for platform hgx-h100-8",
+        limits={"burn.node_spread_percent": None},
+    ),
+)
+REASONS = (
+    BurnCase(
+        "the power cap is normal",
+        "burn.clock_reasons",
+        PASS,
+        "GPU 0 (0000:19:00.0): clock held by software power cap 100 % of the time (and 7 more)",
+    ),
+    BurnCase(
+        "a power brake in one sample",
+        "burn.clock_reasons",
+        FAIL,
+        (
+            f"{GPU3}: clock held down under load by hardware slowdown less than 1 % of the time, "
+            f"power brake (power supply) less than 1 % of the time - {POWER}"
+        ),
+        moment(3, 30, reason_samples={"4": 5, "8": 1, "128": 1}),
+    ),
+    BurnCase(
+        "heat",
+        "burn.clock_reasons",
+        FAIL,
+        (
+            f"{GPU3}: clock held down under load by hardware thermal slowdown 40 % of the time, "
+            f"hardware slowdown 40 % of the time - {POWER}"
+        ),
+        load(3, reason_samples={"64": 2, "8": 2}),
+    ),
+    BurnCase(
+        "heat by the driver, at delivery",
+        "burn.clock_reasons",
+        FAIL,
+        f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {POWER}",
+        load(3, reason_samples={"32": 5}),
+    ),
+    BurnCase(
+        "heat by the driver, at night",
+        "burn.clock_reasons",
+        WARN,
+        f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {POWER}",
+        load(3, reason_samples={"32": 5}),
+        profile=Profile.NIGHTLY,
+    ),
+    BurnCase(
+        "a bit without a name",
+        "burn.clock_reasons",
+        WARN,
+        f"{GPU3}: clock held down under load by bit_0x200 2 % of the time - {POWER}",
+        moment(3, 30, reason_samples={"512": 5}),
+    ),
+    BurnCase(
+        "slowed between two samples",
+        "burn.clock_reasons",
+        WARN,
+        f"{GPU3}: slowed for heat for 2.4 s of the burn - {POWER}",
+        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
+    ),
+    BurnCase(
+        "a fault before the load",
+        "burn.clock_reasons",
+        PASS,
+        "GPU 0 (0000:19:00.0): clock held by software power cap 100 % of the time (and 7 more)",
+        moment(3, -1, reason_samples={"8": 5}),
+    ),
+    BurnCase(
+        "not watched",
+        "burn.clock_reasons",
+        ERROR,
+        f"{GPU3}: what holds the clock is unknown (NVML 999) - {AGAIN}",
+        gpu(3, samples={"error": "NVML 999"}),
+    ),
+)
+CLOCK = (
+    BurnCase("healthy, alone", "burn.clock", PASS, "GPU 0 (0000:19:00.0): SM clock under load 1755 MHz (and 7 more)"),
+    BurnCase(
+        "a GPU at 500 MHz",
+        "burn.clock",
+        FAIL,
+        (
+            f"{GPU3}: SM clock under load 500 MHz, expected at least 1579.5 MHz (90 % of 1755, the "
+            "median of 8 GPUs of this node; h100.yaml burn.clock_share_percent: test) - held by "
+            "hardware slowdown 100 % of the time, power brake (power supply) 100 % of the time; "
+            f"{POWER}"
+        ),
+        load(3, sm_clock_mhz=[480, 500, 510], reason_samples={"128": 5, "8": 5}),
+    ),
+    BurnCase(
+        "a GPU 9 % below its node",
+        "burn.clock",
+        PASS,
+        "GPU 0 (0000:19:00.0): SM clock under load 1755 MHz (and 7 more)",
+        load(3, sm_clock_mhz=[1500, 1600, 1700]),
+    ),
+    BurnCase(
+        "a whole node that is short of power, in a fleet",
+        "burn.clock",
+        FAIL,
+        (
+            "GPU 0 (0000:19:00.0): SM clock under load 1200 MHz, expected at least 1579.5 MHz (90 % "
+            "of 1755, the median of 8 other nodes; h100.yaml burn.clock_share_percent: test) - held "
+            f"by software power cap 100 % of the time; {POWER} (and 7 more)"
+        ),
+        every_gpu(sm_clock_mhz=[1100, 1200, 1300]),
+        nodes=9,
+    ),
+    BurnCase(
+        "no clock",
+        "burn.clock",
+        ERROR,
+        f"{GPU3}: SM clock under load is unknown (failed: NVML) - {AGAIN}",
+        without_quantity(3, "sm_clock_mhz", "failed"),
+    ),
+    BurnCase(
+        "no clock by design",
+        "burn.clock",
+        PASS,
+        "GPU 0 (0000:19:00.0): SM clock under load 1755 MHz (and 6 more)",
+        without_quantity(3, "sm_clock_mhz", "not supported"),
+    ),
+)
+HEAT = (
+    BurnCase(
+        "healthy",
+        "burn.temperature",
+        PASS,
+        "GPU 0 (0000:19:00.0): at 64 °C under load its margin to the slowdown 22 °C (and 7 more)",
+    ),
+    BurnCase(
+        "2 °C from its slowdown",
+        "burn.temperature",
+        FAIL,
+        (
+            f"{GPU3}: at 84 °C under load its margin to the slowdown 2 °C, expected at least 3 °C "
+            "(h100.yaml burn.temperature_margin_c: test) - check fans, air flow, heat sink and inlet "
+            "temperature"
+        ),
+        load(3, temperature_c=[80, 83, 84]),
+    ),
+    BurnCase(
+        "the same at night",
+        "burn.temperature",
+        WARN,
+        (
+            f"{GPU3}: at 84 °C under load its margin to the slowdown 2 °C, expected at least 3 °C "
+            "(h100.yaml burn.temperature_margin_c: test) - check fans, air flow, heat sink and inlet "
+            "temperature"
+        ),
+        load(3, temperature_c=[80, 83, 84]),
+        profile=Profile.NIGHTLY,
+    ),
+    BurnCase(
+        "a GPU without threshold",
+        "burn.temperature",
+        PASS,
+        "GPU 0 (0000:19:00.0): at 64 °C under load its margin to the slowdown 22 °C (and 6 more)",
+        machine=no_slowdown,
+    ),
+    BurnCase(
+        "no temperature",
+        "burn.temperature",
+        ERROR,
+        f"{GPU3}: margin to its slowdown temperature is unknown (failed: NVML) - {AGAIN}",
+        without_quantity(3, "temperature_c", "failed"),
+    ),
+)
+ECC = (
+    BurnCase(
+        "healthy", "burn.ecc", PASS, "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 15 more)"
+    ),
+    BurnCase(
+        "uncorrected",
+        "burn.ecc",
+        FAIL,
+        f"{GPU3}: uncorrected memory errors during the burn 1, expected at most 0 (none on a healthy GPU) - {RESET}",
+        growing("ecc_uncorrected", 1),
+    ),
+    BurnCase(
+        "very many corrected",
+        "burn.ecc",
+        WARN,
+        (
+            f"{GPU3}: corrected memory errors during the burn 400, expected at most 17 (1000 an hour "
+            f"over 60 s; h100.yaml counters.ecc_corrected_per_h: test) - {RESET}"
+        ),
+        growing("ecc_corrected", 400),
+    ),
+    BurnCase(
+        "a few corrected",
+        "burn.ecc",
+        PASS,
+        "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 15 more)",
+        growing("ecc_corrected", 9),
+    ),
+    BurnCase(
+        "errors from before",
+        "burn.ecc",
+        PASS,
+        "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 15 more)",
+        lambda found: [window.update(ecc_uncorrected=[3, 3, 3]) for window in found["gpus"][3]["samples"]["windows"]],
+    ),
+    BurnCase(
+        "counter reset",
+        "burn.ecc",
+        ERROR,
+        (
+            f"{GPU3}: uncorrected memory errors during the burn is unknown (failed: the counter went "
+            f"back during the burn: it was set to zero) - {AGAIN}"
+        ),
+        moment(3, 30, ecc_uncorrected=[5, 5, 5]),
+    ),
+    BurnCase(
+        "a GPU without ECC",
+        "burn.ecc",
+        PASS,
+        "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 14 more)",
+        without_quantity(3, "ecc_corrected", "not supported"),
+    ),
+)
+LINK = (
+    BurnCase("healthy", "burn.link", PASS, "GPU 0 (0000:19:00.0): PCIe generation under load 5 (and 15 more)"),
+    BurnCase(
+        "Gen1 under load",
+        "burn.link",
+        FAIL,
+        (
+            f"{GPU3}: PCIe generation under load 1, expected at least 5 (what the GPU and its slot "
+            "have) - power-cycle the node; if it stays, reseat the board or riser"
+        ),
+        load(3, link_gen=[1, 1, 5]),
+    ),
+    BurnCase(
+        "lanes lost under load",
+        "burn.link",
+        FAIL,
+        (
+            f"{GPU3}: PCIe lanes under load 8, expected at least 16 (before the burn) - power-cycle "
+            "the node; if it stays, reseat the board or riser"
+        ),
+        load(3, link_width=[8, 8, 16]),
+    ),
+    BurnCase(
+        "a slot of Gen4",
+        "burn.link",
+        PASS,
+        "GPU 0 (0000:19:00.0): PCIe generation under load 4 (and 15 more)",
+        every_gpu(link_gen=[4, 4, 4]),
+        machine=gen4_slot,
+    ),
+    BurnCase(
+        "Gen1 before the load",
+        "burn.link",
+        PASS,
+        "GPU 0 (0000:19:00.0): PCIe generation under load 5 (and 15 more)",
+        moment(3, -1, link_gen=[1, 1, 1]),
+    ),
+    BurnCase(
+        "not told",
+        "burn.link",
+        ERROR,
+        f"{GPU3}: PCIe generation under load is unknown (failed: NVML) - {AGAIN}",
+        without_quantity(3, "link_gen", "failed"),
+    ),
+)
+OTHER = (
+    BurnCase(
+        "not installed",
+        "burn.gpu_burn",
+        SKIP,
+        "gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min",
+    ),
+    BurnCase(
+        "healthy",
+        "burn.gpu_burn",
+        PASS,
+        "GPU 0 in gpu_burn, fp32: 1120 products without an error (and 1 more)",
+        others=(ran_by_others("healthy.txt"),),
+    ),
+    BurnCase(
+        "wrong results, and a dead GPU",
+        "burn.gpu_burn",
+        FAIL,
+        f"GPU 1 in gpu_burn, fp32: 7 elements of its results are wrong - {RMA} (and 1 more)",
+        others=(ran_by_others("faulty.txt"),),
+    ),
+    BurnCase(
+        "GPUs that never ran",
+        "burn.gpu_burn",
+        ERROR,
+        (
+            "GPU 0 in gpu_burn, fp32: its part is unknown (no report shows work, whatever the list "
+            f"at the end says) - {AGAIN} (and 1 more)"
+        ),
+        others=(ran_by_others("no-report.txt"),),
+    ),
+    BurnCase(
+        "ended before its list",
+        "burn.gpu_burn",
+        ERROR,
+        (
+            "GPU 0 in gpu_burn, fp32: its end is unknown (missing: gpu_burn did not come to its list "
+            f"of GPUs) - {AGAIN} (and 1 more)"
+        ),
+        others=(ran_by_others("truncated.txt"),),
+    ),
+    BurnCase(
+        "no CUDA",
+        "burn.gpu_burn",
+        ERROR,
+        (
+            "gpu_burn, fp32: its result is unknown (gpu_burn printed no report: cuInit returned 802 "
+            "(system not yet initialized)) - run gpu_burn on the node by hand, in its own folder"
+        ),
+        others=(
+            ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices"),
+        ),
+    ),
+    BurnCase(
+        "an older list, one device",
+        "burn.gpu_burn",
+        PASS,
+        "GPU 3 in gpu_burn, fp32: 840 products without an error",
+        others=(ran_by_others("one-device.txt"),),
+    ),
+)
+TABLES = (COMPLETE, RESULTS, THROUGHPUT, SPREAD, REASONS, CLOCK, HEAT, ECC, LINK, OTHER)
+
+
+@pytest.mark.parametrize("case", [case for table in TABLES for case in table], ids=str)
+def test_case(case: BurnCase) -> None:
+    record = judged(case)
+    assert record.message == case.message
+    assert record.verdict is case.verdict
+    for finding in record.findings:
+        if finding.verdict in (WARN, FAIL, ERROR):
+            assert finding.message.endswith(f" - {finding.action}")
+            assert finding.action
+
+
+def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged() -> None:
+    for check in checks():
+        tried = {case.verdict for table in TABLES for case in table if case.check == check}
+        assert {PASS, ERROR} <= tried, check
+        assert tried & {WARN, FAIL}, check

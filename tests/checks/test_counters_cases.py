@@ -1,0 +1,529 @@
+"""What the counter checks say when a load adds errors, word for word, and of counters that only look bad."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.counting import CounterCase, checks, judged
+
+from nodegate.demo.machine import Machine
+from nodegate.judge.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+L40S = Machine.pcie_l40s
+GPU2 = "GPU 2 (0000:3b:00.0, serial 1650001000002)"
+RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
+RESEAT = "reseat the board or riser; replace it when the count grows again"
+CABLE = "clean and reseat the cable or transceiver, then replace it; look at the switch port"
+NETWORK = "look at the switch port, its buffers and congestion control"
+NVLINK = "drain the node and reset the GPUs; if it comes back, run field diagnostics"
+SEE = "see the evidence file for what the node answered"
+FAILED = {"why": "failed", "detail": "NVML 999"}
+ABSENT = {"why": "not supported", "detail": "NVML 3"}
+
+
+def gpu(path: str, value: object) -> Callable[[Machine], object]:
+    return lambda machine: machine.set_gpu(2, path, value)
+
+
+def every_gpu(path: str, value: object) -> Callable[[Machine], object]:
+    def change(machine: Machine) -> None:
+        for index in range(8):
+            machine.set_gpu(index, path, value)
+
+    return change
+
+
+def link(key: str, value: object) -> Callable[[Machine], object]:
+    return lambda machine: machine.set_nvlink(2, 7, key, value)
+
+
+def port(counter: str, value: str, folder: str = "counters") -> Callable[[Machine], object]:
+    return lambda machine: machine.set_port("mlx5_1", 1, f"{folder}.{counter}", value)
+
+
+def no_port_counters(machine: Machine) -> None:
+    for folder in ("counters", "hw_counters"):
+        machine.sections["infiniband"]["mlx5_1"]["ports"]["1"][folder] = {}
+
+
+def aer(kind: str, count: int) -> Callable[[Machine], object]:
+    total = {"correctable": "COR", "nonfatal": "NONFATAL", "fatal": "FATAL"}[kind]
+    return lambda machine: machine.set_pci(machine.gpu_address(2), f"aer_dev_{kind}", f"TOTAL_ERR_{total} {count}")
+
+
+def firmware_keeps_aer(machine: Machine) -> None:
+    for device in machine.sections["pci"]:
+        for kind in ("correctable", "nonfatal", "fatal"):
+            device[f"aer_dev_{kind}"] = {"why": "missing", "detail": "no such file"}
+
+
+def flap(machine: Machine) -> None:
+    name = machine.sections["infiniband"]["mlx5_1"]["ports"]["1"]["netdev"]
+    before = int(machine.sections["netdev"][name]["carrier_changes"])
+    machine.set_netdev(name, "carrier_changes", str(before + 2))
+
+
+def restarted(machine: Machine) -> None:
+    machine.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")
+
+
+DEVICES = (
+    CounterCase("nothing changes", "counters.devices", PASS, "devices: all 70 are still there"),
+    CounterCase(
+        "a GPU falls off the bus",
+        "counters.devices",
+        FAIL,
+        (
+            "GPU 0000:3b:00.0: is gone after the load - look at the kernel log; reseat or replace "
+            "the device (and 1 more)"
+        ),
+        lambda machine: machine.lose_gpu(2),
+    ),
+    CounterCase(
+        "an adapter is gone",
+        "counters.devices",
+        FAIL,
+        "mlx5_1 port 1: is gone after the load - look at the kernel log; reseat or replace the device",
+        lambda machine: machine.sections["infiniband"].pop("mlx5_1"),
+    ),
+    CounterCase(
+        "a GPU comes back",
+        "counters.devices",
+        WARN,
+        "GPU 0000:bd:00.0: appeared under load: it was not there before - measure this node again (and 2 more)",
+        before=lambda machine: machine.remove_gpu(7) if machine.epoch_s < 1_795_249_000 else None,
+    ),
+    CounterCase(
+        "the probe could not look",
+        "counters.devices",
+        ERROR,
+        (
+            "gpu01: pci could not be read: timeout: 10 s - the node answers slowly: look at its load "
+            "and kernel log, then run again"
+        ),
+        lambda machine: machine.section_fails("pci", "timeout", "10 s"),
+    ),
+)
+MEMORY = (
+    CounterCase(
+        "nothing is added",
+        "counters.ecc",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): uncorrected memory errors under load 0 (and 31 more)",
+    ),
+    CounterCase(
+        "old errors",
+        "counters.ecc",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): uncorrected memory errors under load 0 (and 31 more)",
+        before=gpu("ecc.volatile_uncorrected", 4),
+    ),
+    CounterCase(
+        "uncorrected",
+        "counters.ecc",
+        FAIL,
+        (
+            f"{GPU2}: uncorrected memory errors under load 2, expected at most 0 (0 an hour over 10 "
+            "min; common.yaml counters.ecc_uncorrected_per_h: an uncorrected error ends the job, "
+            f"whatever the count) - {RESET}"
+        ),
+        gpu("ecc.volatile_uncorrected", 2),
+    ),
+    CounterCase(
+        "uncorrected in SRAM",
+        "counters.ecc",
+        FAIL,
+        (
+            f"{GPU2}: uncorrected errors in SRAM under load 1, expected at most 0 (0 an hour over 10 "
+            "min; common.yaml counters.ecc_uncorrected_per_h: an uncorrected error ends the job, "
+            f"whatever the count) - {RESET}"
+        ),
+        gpu("ecc.aggregate_sram_uncorrected", 1),
+    ),
+    CounterCase(
+        "very many corrected",
+        "counters.ecc",
+        WARN,
+        (
+            f"{GPU2}: corrected memory errors under load 5000, expected at most 167 (1000 an hour "
+            "over 10 min; common.yaml counters.ecc_corrected_per_h: choice: OCI replaces a board at "
+            "1000 corrected SRAM errors over its life (oci-dr-hpc-v2), Azure NHC at 10000; this is "
+            f"an hour's) - {RESET}"
+        ),
+        gpu("ecc.volatile_corrected", 5000),
+    ),
+    CounterCase(
+        "a few corrected",
+        "counters.ecc",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): uncorrected memory errors under load 0 (and 31 more)",
+        gpu("ecc.volatile_corrected", 40),
+    ),
+    CounterCase(
+        "set to zero meanwhile",
+        "counters.ecc",
+        ERROR,
+        (
+            f"{GPU2}: corrected memory errors under load is unknown (failed: it went back from 70 to "
+            f"1: it was set to zero meanwhile) - {SEE}"
+        ),
+        gpu("ecc.volatile_corrected", 1),
+        before=gpu("ecc.volatile_corrected", 70),
+    ),
+    CounterCase(
+        "not told after",
+        "counters.ecc",
+        ERROR,
+        f"{GPU2}: uncorrected memory errors under load is unknown (failed: NVML 999) - {SEE}",
+        gpu("ecc.volatile_uncorrected", FAILED),
+    ),
+    CounterCase(
+        "no ECC at all",
+        "counters.ecc",
+        SKIP,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): it counts no memory errors (and 7 more)",
+        before=every_gpu("ecc", ABSENT),
+    ),
+    CounterCase(
+        "a restart",
+        "counters.ecc",
+        ERROR,
+        (
+            "gpu01: the node was restarted between both readings - look at the kernel log and the "
+            "power supply: a node that restarts under load is not fit for work"
+        ),
+        restarted,
+    ),
+    CounterCase(
+        "nothing is replaced",
+        "counters.remapped_rows",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): row remap failures under load 0 (and 31 more)",
+    ),
+    CounterCase(
+        "old rows",
+        "counters.remapped_rows",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): row remap failures under load 0 (and 31 more)",
+        before=gpu("remapped_rows", [1, 2, 0, 0]),
+    ),
+    CounterCase(
+        "a row waits for a reset",
+        "counters.remapped_rows",
+        FAIL,
+        f"{GPU2}: pending row remaps under load 1, expected at most 0 (none on a healthy GPU) - {RESET} (and 1 more)",
+        gpu("remapped_rows", [0, 1, 1, 0]),
+    ),
+    CounterCase(
+        "a replacement fails",
+        "counters.remapped_rows",
+        FAIL,
+        f"{GPU2}: row remap failures under load 1, expected at most 0 (none on a healthy GPU) - {RESET}",
+        gpu("remapped_rows", [0, 0, 0, 1]),
+    ),
+    CounterCase(
+        "replaced early",
+        "counters.remapped_rows",
+        WARN,
+        (
+            f"{GPU2}: rows replaced for corrected errors under load 1, expected at most 0 (none on a "
+            f"healthy GPU) - {RESET}"
+        ),
+        gpu("remapped_rows", [1, 0, 0, 0]),
+    ),
+    CounterCase(
+        "not told",
+        "counters.remapped_rows",
+        ERROR,
+        f"{GPU2}: row remap failures under load is unknown (failed: NVML 999) - {SEE} (and 3 more)",
+        gpu("remapped_rows", FAILED),
+    ),
+)
+LINKS = (
+    CounterCase(
+        "nothing is added",
+        "counters.nvlink",
+        PASS,
+        (
+            "GPU 0 (0000:19:00.0, serial 1650001000000): 18 NVLinks without a replay, a recovery or "
+            "too many CRC errors under load (and 7 more)"
+        ),
+    ),
+    CounterCase(
+        "old errors",
+        "counters.nvlink",
+        PASS,
+        (
+            "GPU 0 (0000:19:00.0, serial 1650001000000): 18 NVLinks without a replay, a recovery or "
+            "too many CRC errors under load (and 7 more)"
+        ),
+        before=link("replay", 3),
+    ),
+    CounterCase(
+        "a replay",
+        "counters.nvlink",
+        FAIL,
+        (
+            f"{GPU2}: replay errors of NVLink 7 under load 1, expected at most 0 (0 an hour over 10 "
+            "min; common.yaml counters.nvlink_replay_per_h: NVIDIA/DCGM DcgmHealthWatch.cpp: one "
+            f"replay in the window fails; facebookresearch/gcm allows 0) - {NVLINK}"
+        ),
+        link("replay", 1),
+    ),
+    CounterCase(
+        "CRC errors that are corrected",
+        "counters.nvlink",
+        PASS,
+        (
+            "GPU 0 (0000:19:00.0, serial 1650001000000): 18 NVLinks without a replay, a recovery or "
+            "too many CRC errors under load (and 7 more)"
+        ),
+        link("crc", 900),
+    ),
+    CounterCase(
+        "a storm of CRC errors",
+        "counters.nvlink",
+        FAIL,
+        (
+            f"{GPU2}: CRC errors of NVLink 7 under load 90000, expected at most 60000 (360000 an hour "
+            "over 10 min; common.yaml counters.nvlink_crc_per_h: NVIDIA/DCGM DcgmHealthWatch.cpp: "
+            f"CRC errors count from 100 a second on) - {NVLINK}"
+        ),
+        link("crc", 90_000),
+    ),
+    CounterCase(
+        "not told after",
+        "counters.nvlink",
+        ERROR,
+        f"{GPU2}: recovery errors of NVLink 7 under load is unknown (failed: NVML 999) - {SEE}",
+        link("recovery", FAILED),
+    ),
+    CounterCase(
+        "a platform without",
+        "counters.nvlink",
+        SKIP,
+        "GPU 0 (0000:18:00.0, serial 1320001000000): no NVLink error counters here (and 7 more)",
+        machine=L40S,
+    ),
+    CounterCase(
+        "no replays",
+        "counters.pcie_replays",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): PCIe replays under load 0 (and 7 more)",
+    ),
+    CounterCase(
+        "old replays",
+        "counters.pcie_replays",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): PCIe replays under load 0 (and 7 more)",
+        before=gpu("pcie_replays", 70),
+    ),
+    CounterCase(
+        "as many as the bit error rate allows",
+        "counters.pcie_replays",
+        PASS,
+        "GPU 0 (0000:19:00.0, serial 1650001000000): PCIe replays under load 0 (and 7 more)",
+        gpu("pcie_replays", 310),
+    ),
+    CounterCase(
+        "more",
+        "counters.pcie_replays",
+        FAIL,
+        (
+            f"{GPU2}: PCIe replays under load 400, expected at most 310 (Gen5 x16 over 600 s; "
+            "common.yaml counters.pcie_replays_per_lane_per_min: NVIDIA/DCGM DcgmHealthWatch.cpp: a "
+            "lane of PCIe Gen1, Gen2 and so on (a bit error rate of 1e-12); at most this times the "
+            f"lanes, rounded up) - {RESEAT}"
+        ),
+        gpu("pcie_replays", 400),
+    ),
+    CounterCase(
+        "not told after",
+        "counters.pcie_replays",
+        ERROR,
+        f"{GPU2}: PCIe replays under load is unknown (failed: NVML 999) - {SEE}",
+        gpu("pcie_replays", FAILED),
+    ),
+    CounterCase(
+        "no PCIe errors",
+        "counters.pcie_errors",
+        PASS,
+        "GPU 0000:19:00.0: fatal PCIe errors under load 0 (and 158 more)",
+    ),
+    CounterCase(
+        "old PCIe errors",
+        "counters.pcie_errors",
+        PASS,
+        "GPU 0000:19:00.0: fatal PCIe errors under load 0 (and 158 more)",
+        before=aer("nonfatal", 3),
+    ),
+    CounterCase(
+        "corrected ones",
+        "counters.pcie_errors",
+        WARN,
+        (
+            "GPU 0000:3b:00.0: correctable PCIe errors under load 2, expected at most 0 (0 an hour "
+            "over 10 min; common.yaml counters.pcie_aer_correctable_per_h: OCI health checks: any "
+            f"increase alerts) - {RESEAT}"
+        ),
+        aer("correctable", 2),
+    ),
+    CounterCase(
+        "a fatal one",
+        "counters.pcie_errors",
+        FAIL,
+        (
+            "GPU 0000:3b:00.0: fatal PCIe errors under load 1, expected at most 0 (0 an hour over 10 "
+            "min; common.yaml counters.pcie_aer_uncorrectable_per_h: PCI Express: an uncorrectable "
+            f"error loses data) - {RESEAT}"
+        ),
+        aer("fatal", 1),
+    ),
+    CounterCase(
+        "the firmware keeps them",
+        "counters.pcie_errors",
+        SKIP,
+        "the firmware keeps the PCIe error counters for itself",
+        before=firmware_keeps_aer,
+    ),
+    CounterCase(
+        "not told after",
+        "counters.pcie_errors",
+        ERROR,
+        f"GPU 0000:3b:00.0: fatal PCIe errors under load is unknown (timeout: 2 s) - {SEE}",
+        lambda machine: machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", {"why": "timeout", "detail": "2 s"}),
+    ),
+)
+NIC = (
+    CounterCase(
+        "healthy, with old errors", "counters.nic", PASS, "mlx5_0 port 1: link_downed under load 0 (and 86 more)"
+    ),
+    CounterCase(
+        "a link that went down",
+        "counters.nic",
+        FAIL,
+        (
+            "mlx5_1 port 1: link_downed under load 3, expected at most 0 (0 an hour over 10 min; "
+            "common.yaml counters.link_downed_per_h: NVIDIA/NVSentinel link-counter-detection.md: "
+            f"any increase is fatal) - {CABLE}"
+        ),
+        port("link_downed", "253"),
+        before=port("link_downed", "250"),
+    ),
+    CounterCase(
+        "at full scale it cannot show a change",
+        "counters.nic",
+        PASS,
+        "mlx5_0 port 1: link_downed under load 0 (and 86 more)",
+        port("link_downed", "255"),
+        before=port("link_downed", "255"),
+    ),
+    CounterCase(
+        "symbol errors above the bit error rate",
+        "counters.nic",
+        FAIL,
+        (
+            "mlx5_1 port 1: symbol_error under load 21, expected at most 20 (120 an hour over 10 "
+            "min; common.yaml counters.symbol_error_per_h: NVIDIA/NVSentinel "
+            "link-counter-detection.md: more than 120 an hour is fatal (IBTA: a bit error rate of "
+            f"1e-12)) - {CABLE}"
+        ),
+        port("symbol_error", "21"),
+    ),
+    CounterCase(
+        "symbol errors within it",
+        "counters.nic",
+        PASS,
+        "mlx5_0 port 1: link_downed under load 0 (and 86 more)",
+        port("symbol_error", "20"),
+    ),
+    CounterCase(
+        "many receive errors",
+        "counters.nic",
+        WARN,
+        (
+            "mlx5_1 port 1: port_rcv_errors under load 59986, expected at most 6000 (36000 an hour "
+            "over 10 min; common.yaml counters.port_rcv_errors_per_h: NVIDIA/NVSentinel "
+            f"link-counter-detection.md: more than 10 a second is degraded) - {CABLE}"
+        ),
+        port("port_rcv_errors", "60000"),
+    ),
+    CounterCase(
+        "RoCE slow restarts",
+        "counters.nic",
+        WARN,
+        (
+            "mlx5_1 port 1: roce_slow_restart under load 89869, expected at most 6000 (36000 an hour "
+            "over 10 min; common.yaml counters.roce_slow_restart_per_h: NVIDIA/NVSentinel "
+            f"link-counter-detection.md: more than 10 a second is degraded) - {NETWORK}"
+        ),
+        port("roce_slow_restart", "90000", "hw_counters"),
+        before=port("roce_slow_restart", "131", "hw_counters"),
+        machine=L40S,
+    ),
+    CounterCase(
+        "a flap of a RoCE port",
+        "counters.nic",
+        FAIL,
+        (
+            "mlx5_1 port 1: carrier changes of ens2np0 under load 2, expected at most 1 (2 an hour "
+            "over 10 min; common.yaml counters.carrier_changes_per_h: NVIDIA/NVSentinel "
+            f"link-counter-detection.md: more than 2 an interval is degraded) - {CABLE}"
+        ),
+        flap,
+        machine=L40S,
+    ),
+    CounterCase(
+        "set to zero meanwhile",
+        "counters.nic",
+        ERROR,
+        (
+            "mlx5_1 port 1: symbol_error under load is unknown (failed: it went back from 9 to 0: it "
+            f"was set to zero meanwhile) - {SEE}"
+        ),
+        port("symbol_error", "0"),
+        before=port("symbol_error", "9"),
+    ),
+    CounterCase(
+        "no counters at all",
+        "counters.nic",
+        ERROR,
+        f"mlx5_1 port 1: its error counters is unknown (the port tells none of them) - {SEE}",
+        before=no_port_counters,
+    ),
+)
+TABLES = (DEVICES, MEMORY, LINKS, NIC)
+
+
+@pytest.mark.parametrize("case", [case for table in TABLES for case in table], ids=str)
+def test_case(case: CounterCase) -> None:
+    record = judged(case)
+    assert record.message == case.message
+    assert record.verdict is case.verdict
+    for finding in record.findings:
+        if finding.verdict in (WARN, FAIL, ERROR):
+            assert finding.message.endswith(f" - {finding.action}")
+            assert finding.action
+
+
+def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_be_judged() -> None:
+    for check in checks():
+        tried = {case.verdict for table in TABLES for case in table if case.check == check}
+        assert {PASS, ERROR} <= tried, check
+        assert tried & {WARN, FAIL}, check
+
+
+def test_a_full_counter_is_said_beside_the_counters_that_pass() -> None:
+    (case,) = [case for case in NIC if "full scale" in case.name]
+    said = [
+        finding.message for finding in judged(case).findings if finding.verdict is SKIP and "mlx5_1" in finding.subject
+    ]
+    assert any(
+        message.startswith("mlx5_1 port 1: link_downed is not judged: it stands at its full scale 255")
+        for message in said
+    )

@@ -1,0 +1,198 @@
+"""What the fleet says of one node's kernel log: an error that only it has, and a switch event that many nodes saw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.judging import Case, fleet_of, judge_one
+
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.judge.verdicts import Verdicts
+from nodegate.profile import Profile
+from nodegate.rules import flaps
+from nodegate.rules.log_time import Moment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nodegate.demo.machine import Machine as OneMachine
+    from nodegate.judge.verdict import Finding
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+CHECK = "fleet_log.unknown_errors"
+LOOK = "read what stands around it on the node, and look the line up"
+ODD = "nvidia-modeset: ERROR: GPU:3: Idling display engine timed out: 0x0000c67d:0:0:417"
+DAY_S = 86400.0
+NODES = 8
+
+
+def says(line: str, ago_s: float = 600.0) -> Callable[[OneMachine], None]:
+    return lambda machine: machine.kernel(line, ago_s=ago_s)
+
+
+def most_say(machine: OneMachine, number: int) -> None:
+    """Five of the eight say the same, of another GPU and address."""
+    if number <= 4:
+        machine.kernel(ODD.replace("GPU:3", f"GPU:{number}").replace("c67d", f"c6{number}0"), ago_s=900)
+
+
+def quiet(machine: OneMachine, number: int) -> None:
+    """This node says nothing unusual."""
+
+
+def one_more_says(machine: OneMachine, number: int) -> None:
+    if number == 1:
+        machine.kernel(ODD, ago_s=900)
+
+
+CASES = (
+    Case("nothing unusual", CHECK, PASS, "kernel log: no unknown error of its own among 8 nodes"),
+    Case(
+        "an error that only this node has",
+        CHECK,
+        WARN,
+        f'kernel log: an error that 1 of 8 nodes have, once at 2026-11-21 08:05:00Z: "{ODD}" - {LOOK}',
+        says(ODD),
+    ),
+    Case(
+        "an error that two nodes have",
+        CHECK,
+        WARN,
+        f'kernel log: an error that 2 of 8 nodes have, once at 2026-11-21 08:05:00Z: "{ODD}" - {LOOK}',
+        says(ODD),
+    ),
+    Case(
+        "healthy: an error that most nodes have is the platform's habit",
+        CHECK,
+        PASS,
+        "kernel log: no unknown error of its own among 8 nodes, 1 sorts that most nodes have",
+        says(ODD),
+    ),
+    Case(
+        "healthy: what a known fault brings with it is its detail",
+        CHECK,
+        PASS,
+        "kernel log: no unknown error of its own among 8 nodes",
+        lambda machine: (
+            machine.kernel("NVRM: Xid (PCI:0000:3d:00): 119, pid=1, name=x, Timeout after 6s of waiting", ago_s=600),
+            machine.kernel("NVRM: GPU0 GSP RPC buffer contains error 0x17 in entry 4", ago_s=599),
+        ),
+    ),
+    Case(
+        "healthy: an error of an earlier boot",
+        CHECK,
+        PASS,
+        "kernel log: no unknown error of its own among 8 nodes",
+        says(ODD, ago_s=20 * DAY_S),
+    ),
+    Case(
+        "healthy: lines that say that there was no error",
+        CHECK,
+        PASS,
+        "kernel log: no unknown error of its own among 8 nodes",
+        lambda machine: (
+            machine.kernel("nvidia-uvm: Loaded the UVM driver, 0 errors", ago_s=600),
+            machine.kernel("pcieport 0000:64:01.0: AER: error handling enabled", ago_s=600),
+            machine.kernel("EDAC MC0: Giving out device to module skx_edac", ago_s=600),
+            machine.kernel("nvme nvme0: Shutdown timeout set to 10 seconds", ago_s=600),
+        ),
+    ),
+    Case(
+        "the log cannot be read",
+        CHECK,
+        ERROR,
+        (
+            "gpu01: kernel_log could not be read: denied: no - run as root, or set ansible_become for this node, or "
+            "let the login read the journal (group systemd-journal)"
+        ),
+        lambda machine: machine.section_fails("kernel_log", "denied", "no"),
+    ),
+)
+
+
+# What the seven other nodes of a case say; in the cases that are not here they say nothing.
+OTHERS = {
+    "an error that two nodes have": one_more_says,
+    "healthy: an error that most nodes have is the platform's habit": most_say,
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_check_says(case: Case) -> None:
+    machines = {f"gpu{number + 1:02}": Machine.hgx_h100(f"gpu{number + 1:02}", number + 1) for number in range(NODES)}
+    case.change(machines["gpu01"])
+    for number, name in enumerate(list(machines)[1:], 1):
+        OTHERS.get(case.name, quiet)(machines[name], number)
+    record = judge_one(case.check, machines["gpu01"], profile=case.profile, fleet=fleet_of(machines))
+    assert record.message == case.message
+    assert record.verdict is case.verdict
+
+
+def test_two_nodes_cannot_judge_each_other() -> None:
+    machine = Machine.hgx_h100()
+    says(ODD)(machine)
+    record = judge_one(CHECK, machine, fleet=fleet_of({"gpu01": machine, "gpu02": Machine.hgx_h100("gpu02", 2)}))
+    assert record.verdict is SKIP
+    assert "2 kernel logs of platform hgx-h100-8 in this run, 3 are needed" in record.message
+
+
+# Links that fall together
+
+
+def flapping(count: int, alone: int = 0) -> list[Finding]:
+    """What is said of gpu01, whose rail fell 3 times with that of all `count` nodes, and `alone` times by itself."""
+    machines = {f"gpu{number:02}": Machine.hgx_h100(f"gpu{number:02}", number) for number in range(1, count + 1)}
+    for number, machine in enumerate(machines.values()):
+        for time in range(3):
+            down(machine, 7200.0 - 600 * time - number / 100)
+    for time in range(alone):
+        down(machines["gpu01"], 3600.0 - 300 * time)
+    fleet, facts = fleet_of(machines), facts_of(machines["gpu01"])
+    window, limit = Limit(24, "h", "gpud"), Limit(2, "link-downs", "gpud")
+    moment = Moment.of(facts.kernel_log, facts.host.clock_epoch_s, window, Profile.DELIVERY)
+    verdicts = Verdicts()
+    flaps.tell(
+        flaps.link_downs(facts.kernel_log, moment, 300.0),
+        verdicts,
+        window=window,
+        limit=limit,
+        together=lambda device, epoch_s: fleet.log.together("gpu01", device, epoch_s),
+    )
+    return verdicts.findings
+
+
+def down(machine: OneMachine, ago_s: float) -> None:
+    machine.kernel(f"mlx5_core {machine.nic_address(2)} ibp58s0: Link down", ago_s=ago_s)
+    machine.kernel(f"mlx5_core {machine.nic_address(2)} ibp58s0: Link up", ago_s=ago_s - 2)
+
+
+def test_links_that_fall_with_those_of_31_other_nodes_are_the_switchs_doing() -> None:
+    (finding,) = flapping(32)
+    assert finding.verdict is WARN
+    assert finding.message == (
+        "NIC 0000:3a:00.0 ibp58s0: link down 3 times from 2026-11-21 06:15:00Z to 2026-11-21 06:35:00Z, with 31 other "
+        "nodes within 1 s: 3 switch events (rail mlx5_2) - look at the switch that these nodes share and at its log: "
+        "this node's cable is not to blame"
+    )
+
+
+def test_what_the_switch_did_does_not_count_against_the_node() -> None:
+    (finding,) = flapping(32, alone=2)
+    assert finding.verdict is WARN
+    assert (
+        "3 of them with 31 other nodes within 1 s: 3 switch events (rail mlx5_2), at most 2 in 24 h" in finding.message
+    )
+
+
+def test_a_bad_cable_is_not_excused_by_a_switch_event() -> None:
+    (finding,) = flapping(32, alone=3)
+    assert finding.verdict is FAIL
+    assert finding.action == "clean or replace the cable or transceiver; look at the switch port"
+
+
+def test_two_nodes_excuse_nobody() -> None:
+    (finding,) = flapping(2)
+    assert finding.verdict is FAIL
+    assert "other node" not in finding.message

@@ -1,0 +1,332 @@
+"""What the RDMA bandwidth checks say of links with one fault, and of those that only look faulty."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.rdma_links import PARTNERS, RAILS, LinkCase, attempt, checks, judged, link
+
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Verdict
+from nodegate.measure.ran import not_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from support.rdma_links import Links
+
+    from nodegate.demo.machine import Machine
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+WRITE, READ = "ib_write_bw", "ib_read_bw"
+ALONE = "this node had no other node to be measured with: see rdma_bandwidth.inside"
+LOST = {"text": "peer-lost.txt", "timed_out": True}
+NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install perftest")
+
+
+def slow(
+    gbps: float, *partners: str, tool: str = WRITE, device: str = "mlx5_3", **labels: str
+) -> Callable[[Links], None]:
+    """The device is slow with these partners, with all where none is named."""
+
+    def change(links: Links) -> None:
+        for peer in partners or PARTNERS:
+            known = {"peer_best": "391.5"} | labels
+            links[tool, device, peer] = link(tool, device, peer, gbps, **known)
+
+    return change
+
+
+def broken(*partners: str, tool: str = WRITE, device: str = "mlx5_3", **how: object) -> Callable[[Links], None]:
+    """The transfers of a device with these partners, with all where none is named, go wrong in this way."""
+
+    def change(links: Links) -> None:
+        for peer in partners or PARTNERS:
+            links[tool, device, peer] = link(tool, device, peer, **{"peer_best": "391.5", **how})  # type: ignore[arg-type]
+
+    return change
+
+
+def without(tool: str = WRITE, device: str = "mlx5_3") -> Callable[[Links], None]:
+    def change(links: Links) -> None:
+        for peer in PARTNERS:
+            links.pop((tool, device, peer), None)
+
+    return change
+
+
+def alone(links: Links) -> list[list[object]]:
+    inside = {key: link(WRITE, key, "gpu01", 391.5, path="inside") for key in RAILS}
+    return [attempt({}, partners=0, more=tuple(inside.values()))]
+
+
+def with_inside(**how: object) -> Callable[[Links], list[list[object]]]:
+    """Rails as usual, and inside the node mlx5_3 like this."""
+
+    def attempts(links: Links) -> list[list[object]]:
+        values = {device: {"value": 391.5} for device in RAILS} | {"mlx5_3": how}
+        runs = [link(WRITE, key, "gpu01", path="inside", peer_device="mlx5_2", **each) for key, each in values.items()]
+        return [attempt(links, more=runs)]
+
+    return attempts
+
+
+def with_gpu(**how: object) -> Callable[[Links], list[list[object]]]:
+    def attempts(links: Links) -> list[list[object]]:
+        values = {device: {"value": 380.5} for device in RAILS} | {"mlx5_3": how}
+        runs = [link(WRITE, device, "gpu02", memory="gpu", **each) for device, each in values.items()]
+        return [attempt(links, more=runs)]
+
+    return attempts
+
+
+def hurt(links: Links) -> Links:
+    """A copy in which mlx5_3 is slow with everybody."""
+    found = dict(links)
+    slow(212.5)(found)
+    return found
+
+
+def down(machine: Machine) -> None:
+    machine.set_port("mlx5_3", 1, "state", "1: DOWN")
+    machine.set_port("mlx5_3", 1, "phys_state", "2: Polling")
+
+
+def left_out(links: Links) -> list[list[object]]:
+    why = CannotMeasure("mlx5_3: no RoCE v2 GID with an IPv4 address", next_step="give it an address")
+    some = {key: run for key, run in links.items() if key[1] != "mlx5_3"}
+    rails = [device for device in RAILS if device != "mlx5_3"]
+    return [attempt(some, rails=rails, more=[not_run("", why, {"device": "mlx5_3"})])]
+
+
+CASES = (
+    # complete
+    LinkCase("every rail", "complete", PASS, "mlx5_0: measured (and 7 more)"),
+    LinkCase(
+        "a rail without a number",
+        "complete",
+        ERROR,
+        "mlx5_3: write is unknown (no other node could be measured with it) - see what the other nodes say, "
+        "then run again",
+        change=without(),
+    ),
+    LinkCase(
+        "a rail without a GID",
+        "complete",
+        ERROR,
+        "mlx5_3: write and read is unknown (mlx5_3: no RoCE v2 GID with an IPv4 address) - give it an address",
+        attempts=left_out,
+    ),
+    LinkCase(
+        "every partner of a rail lacks something",
+        "complete",
+        ERROR,
+        "mlx5_3: write is unknown (with gpu02 mlx5_3: gpu02: the connection broke) - look at the other node",
+        change=broken(cannot="gpu02: the connection broke"),
+    ),
+    LinkCase(
+        "healthy: one partner of three was lost",
+        "complete",
+        PASS,
+        "mlx5_0: measured (and 7 more)",
+        change=broken("gpu02", cannot="gpu02: the connection broke"),
+    ),
+    LinkCase("healthy: a rail that is down", "complete", PASS, "mlx5_0: measured (and 6 more)", machine=down,
+             attempts=lambda links: [attempt({k: v for k, v in links.items() if k[1] != "mlx5_3"},
+                                             rails=[device for device in RAILS if device != "mlx5_3"])]),
+    LinkCase("a node alone", "complete", PASS, "mlx5_0: measured (and 7 more)", attempts=alone),
+    LinkCase("no perftest", "complete", ERROR, "gpu01: no ib_write_bw on the node - apt install perftest",
+             attempts=lambda links: [[not_run("", NO_TOOL)]]),
+    # write and read
+    LinkCase("a slow rail", "write", FAIL, "", change=slow(212.5)),
+    LinkCase("healthy: slow with one bad partner", "write", PASS, "", change=slow(212.5, "gpu02", peer_best="212.5")),
+    LinkCase("healthy: disturbed at first, well twice more", "write", PASS, "",
+             attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)]),
+    LinkCase("no number of any rail", "write", ERROR, "",
+             attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != WRITE})]),
+    LinkCase("a node alone", "write", SKIP, ALONE, attempts=alone),
+    LinkCase("slow to read", "read", FAIL, "", change=slow(150.25, tool=READ)),
+    LinkCase("healthy: slow to read is fast to write", "write", PASS, "", change=slow(150.25, tool=READ)),
+    LinkCase("healthy", "read", PASS, ""),
+    LinkCase("no number of any rail", "read", ERROR, "",
+             attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != READ})]),
+    # latency
+    LinkCase("healthy", "latency", PASS, ""),
+    LinkCase("a detour", "latency", FAIL, "", change=slow(6.75, "gpu02", tool="ib_write_lat")),
+    LinkCase("not measured", "latency", ERROR, "",
+             attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})]),
+    LinkCase("a node alone", "latency", SKIP, ALONE, attempts=alone),
+    # the share of the link's own rate
+    LinkCase("healthy", "share_of_rate", PASS, "mlx5_0: write 391.5 Gb/s (and 15 more)"),
+    LinkCase(
+        "far below its own rate",
+        "share_of_rate",
+        FAIL,
+        "mlx5_3: write 212.5 Gb/s, expected at least 360 Gb/s (90 % of the link's 400 Gb/s, h100.yaml "
+        "rdma.share_of_rate_percent: test) - look at the NIC's PCIe width and speed, its cable and port counters, PFC "
+        "and ECN on its switch port; then swap cables with a good rail",
+        change=slow(212.5),
+    ),
+    LinkCase(
+        "the rate was not read",
+        "share_of_rate",
+        ERROR,
+        "mlx5_3: the limit for write is unknown (failed: EIO) - see the evidence file for what the node "
+        "answered (and 1 "
+        "more)",
+        machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", {"why": "failed", "detail": "EIO"}),
+    ),
+    LinkCase(
+        "healthy: a link that trained slower carries what it can",
+        "share_of_rate",
+        PASS,
+        "mlx5_0: write 391.5 Gb/s (and 15 more)",
+        change=lambda links: (slow(195.5)(links), slow(194.5, tool=READ)(links)),
+        machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
+    ),
+    LinkCase("a site without the share", "share_of_rate", SKIP,
+             "not judged: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
+             limits={"rdma.share_of_rate_percent": None}),
+    # errors
+    LinkCase("healthy", "errors", PASS, "mlx5_0: transfers without an error (and 7 more)"),
+    LinkCase(
+        "a rail that loses its peers",
+        "errors",
+        FAIL,
+        "mlx5_3: write with gpu02 mlx5_3: stalled: 0 iterations, it lost its peer, and with nobody without - "
+        "look at this "
+        "NIC's cable, port counters and kernel log, and at PFC and MTU of its switch port",
+        change=broken(**LOST),
+    ),
+    LinkCase(
+        "completion errors",
+        "errors",
+        FAIL,
+        "mlx5_3: write with gpu02 mlx5_3: completion with error, status 12 (transport retry counter "
+        "exceeded), and with "
+        "nobody without - look at this NIC's cable, port counters and kernel log, and at PFC and MTU of its "
+        "switch port",
+        change=broken(text="completion-error.txt"),
+    ),
+    LinkCase(
+        "a path that hangs",
+        "errors",
+        WARN,
+        "mlx5_3: write with gpu03 mlx5_3: hung: no result within 25 s; both are well with others - look at the links "
+        "between the two switches, and at the routing of this rail",
+        change=broken("gpu03", text="truncated.txt", timed_out=True),
+    ),
+    LinkCase(
+        "healthy: one partner hangs, nothing is known of it",
+        "errors",
+        PASS,
+        "mlx5_0: transfers without an error (and 7 more)",
+        change=broken("gpu03", peer_best="", **LOST),
+    ),
+    LinkCase(
+        "only partners that are bad themselves",
+        "errors",
+        ERROR,
+        "mlx5_3: transfers is unknown (write with gpu02 mlx5_3: stalled: 0 iterations, it lost its peer, "
+        "which is bad with "
+        "others too) - measure this node again with good ones",
+        change=broken(peer_best="none", **LOST),
+    ),
+    LinkCase(
+        "healthy: the partner had no perftest",
+        "errors",
+        PASS,
+        "mlx5_0: transfers without an error (and 7 more)",
+        change=broken("gpu02", cannot="gpu02: no ib_write_bw"),
+    ),
+    LinkCase(
+        "nothing was tried",
+        "errors",
+        ERROR,
+        "gpu01: no transfer was tried: not chosen to be measured - name the rails of this node in the inventory "
+        "(nodegate_nics: a list)",
+        attempts=lambda links: [attempt({})],
+    ),
+    # path
+    LinkCase("healthy", "path", PASS, "mlx5_0: write alike with all (and 15 more)"),
+    LinkCase(
+        "a slow path",
+        "path",
+        WARN,
+        "mlx5_3: write 98.5 Gb/s with gpu03 mlx5_3, 391.5 Gb/s with others; both ends are good with others - "
+        "look at the "
+        "links between the two switches, and at the routing of this rail",
+        change=slow(98.5, "gpu03"),
+    ),
+    LinkCase("healthy: a slow partner", "path", PASS, "mlx5_0: write alike with all (and 15 more)",
+             change=slow(98.5, "gpu03", peer_best="99.25")),
+    LinkCase("slow with all: the NIC, which is not the path's", "path", PASS,
+             "mlx5_0: write alike with all (and 15 more)", change=slow(98.5)),
+    LinkCase("a node alone", "path", SKIP, ALONE, attempts=alone),
+    LinkCase("no perftest", "path", ERROR, "gpu01: no ib_write_bw on the node - apt install perftest",
+             attempts=lambda links: [[not_run("", NO_TOOL)]]),
+    # inside
+    LinkCase("not asked for", "inside", SKIP, "NIC to NIC inside the node was not asked for"),
+    LinkCase("a node alone", "inside", PASS, "", attempts=alone),
+    LinkCase("a slow NIC", "inside", FAIL, "", attempts=with_inside(value=61.5)),
+    LinkCase(
+        "healthy: NICs of a node that do not reach each other",
+        "inside",
+        WARN,
+        "mlx5_3: with mlx5_2: stalled: 0 iterations, it lost its peer - look at both ends: cable, port counters and "
+        "kernel log, PFC on the switch",
+        attempts=with_inside(**LOST),
+    ),
+    LinkCase(
+        "a node alone whose NIC loses its peer",
+        "inside",
+        FAIL,
+        "mlx5_3: with mlx5_2: stalled: 0 iterations, it lost its peer - look at both ends: cable, port counters and "
+        "kernel log, PFC on the switch",
+        change=lambda links: links.clear(),
+        attempts=with_inside(**LOST),
+    ),
+    LinkCase(
+        "a node alone whose program does not start",
+        "inside",
+        ERROR,
+        "mlx5_3: with mlx5_2: no memory - look at the other node",
+        change=lambda links: links.clear(),
+        attempts=with_inside(cannot="no memory"),
+    ),
+    # GPU memory
+    LinkCase("no CUDA in perftest", "gpu_memory", SKIP,
+             "perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)"),
+    LinkCase("healthy", "gpu_memory", PASS, "", attempts=with_gpu(value=380.5)),
+    LinkCase("a detour through host memory", "gpu_memory", FAIL, "", attempts=with_gpu(value=140.5)),
+    LinkCase(
+        "no peer memory",
+        "gpu_memory",
+        ERROR,
+        "mlx5_3: writing from GPU memory is unknown (with gpu02 mlx5_3: Couldn't allocate MR) - raise the "
+        "locked memory "
+        "limit (ulimit -l unlimited); for GPU memory load nvidia_peermem",
+        attempts=with_gpu(stderr=" Couldn't allocate MR\n"),
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_a_check_says(case: LinkCase) -> None:
+    record = judged(case)
+    assert (record.verdict, record.message if case.message else "") == (case.verdict, case.message)
+
+
+def test_a_slow_rail_is_named_with_its_number_and_what_to_do() -> None:
+    record = judged(next(case for case in CASES if case.name == "a slow rail"))
+    assert record.message.startswith("mlx5_3: write 212.5 Gb/s")
+    assert "look at the NIC's PCIe width and speed" in record.message
+
+
+def test_every_check_has_a_case_that_passes_one_that_is_bad_and_one_that_is_an_error() -> None:
+    for name in checks():
+        said = {case.verdict for case in CASES if case.check == name}
+        assert PASS in said
+        assert ERROR in said, name
+        assert said & {WARN, FAIL} or name == "complete", name  # what was not measured is an error, never bad

@@ -1,0 +1,450 @@
+/* A stand-in for libcuda.so.1 and libcublas.so: no GPU, but every call checked as the driver would, and results computed.
+ *
+ * It serves the scenario file of the NVML stand-in (tests/nvml/nvmlmock.c), so both see the same GPUs. Of a GPU it reads
+ * bus_id, uuid and compute_capability, and
+ *
+ *   cuda.memory = 8388608            bytes of device memory that are free
+ *   cuda.product_s = 0.05            seconds that events count for one matrix product (nothing waits for them)
+ *   cuda.absent = 1                  CUDA does not see this GPU
+ *   cuda.flip = 7                    one bit of the 7th product is wrong
+ *   cuda.wrong = 1                   the same bit of every product is wrong
+ *   cuda.error.FUNCTION = 214        a call answers this; cuda.after.FUNCTION = 5: from its fifth time on
+ *   cuda.hang.FUNCTION = 1           a call never comes back; cuda.crash.FUNCTION = 1: it dies of SIGSEGV. After as above
+ *
+ * Kernels are known by their names and what their PTX multiplies with; work is done when it is queued. What a driver
+ * refuses is refused: calls before cuInit (3) or without a context (201), foreign handles (400), memory that was not
+ * allocated (700), a grid that does not cover the matrix or shared memory that was not asked for (1). */
+#define _GNU_SOURCE
+#include "../nvml/scenario.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
+       INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, PEER_ALREADY_ENABLED = 704 };
+enum { MOST = 256 };
+
+typedef int Result;
+typedef unsigned int u32;
+typedef uint64_t u64;
+
+static int started, retained[MOST_GPUS], current = -1; /* the GPU of the current context */
+static int seen[MOST_GPUS], seen_count;
+static struct { u64 base; size_t size; int gpu, host; } blocks[MOST];
+static struct { char *text; int gpu; } modules[MOST];
+static struct { int module, kind; u32 shared; } kernels[MOST];
+static struct { int gpu; double at; } events[MOST];
+static int streams[MOST], module_count, kernel_count, event_count, stream_count;
+static double clock_s;
+static int products;
+
+/* Handles are small numbers in ranges of their own, so that a foreign one is seen. */
+enum { CONTEXT = 0x1000, STREAM = 0x2000, EVENT = 0x3000, MODULE = 0x4000, KERNEL = 0x5000, CUBLAS = 0x6000 };
+
+static const char *fault(const char *kind, const char *function) {
+    static struct { char name[64]; int calls; } counted[MOST];
+    char name[120];
+    int gpu = current >= 0 ? current : seen_count ? seen[0] : 0;
+    int calls = 1;
+    if (!strcmp(kind, "error")) { /* looked up first of all: counts the call */
+        for (int i = 0; i < MOST; i++) {
+            if (!counted[i].name[0]) snprintf(counted[i].name, sizeof counted[i].name, "%s", function);
+            if (strcmp(counted[i].name, function)) continue;
+            calls = ++counted[i].calls;
+            break;
+        }
+    } else {
+        for (int i = 0; i < MOST; i++)
+            if (!strcmp(counted[i].name, function)) calls = counted[i].calls;
+    }
+    snprintf(name, sizeof name, "cuda.after.%s", function);
+    const char *after = gpu_value(gpu, name);
+    if (after && calls < atoi(after)) return NULL;
+    snprintf(name, sizeof name, "cuda.%s.%s", kind, function);
+    return gpu_value(gpu, name);
+}
+
+static Result begin(const char *function) {
+    const char *error = fault("error", function);
+    if (fault("crash", function)) raise(SIGSEGV);
+    while (fault("hang", function)) sleep(60);
+    return error ? atoi(error) : SUCCESS;
+}
+
+#define CALL(needs_context)                                     \
+    if (!started) return NOT_INITIALIZED;                       \
+    { Result planted_ = begin(__func__); if (planted_) return planted_; } \
+    if ((needs_context) && current < 0) return INVALID_CONTEXT;
+
+static int has_memory(u64 at, size_t size, int host) {
+    for (int i = 0; i < MOST; i++)
+        if (blocks[i].base && blocks[i].host == host && at >= blocks[i].base && at + size <= blocks[i].base + blocks[i].size) return 1;
+    return 0;
+}
+static int is(u64 handle, int range, int count) { return handle >= (u64)range && handle < (u64)(range + count); }
+static int good_stream(u64 handle) { return handle == 0 || (is(handle, STREAM, stream_count) && streams[handle - STREAM] == current); }
+static double number(int gpu, const char *name, double otherwise) {
+    const char *value = gpu_value(gpu, name);
+    return value ? atof(value) : otherwise;
+}
+
+/* ---- start and devices ---- */
+
+Result cuInit(u32 flags) {
+    scenario_refresh();
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    seen_count = 0;
+    for (int gpu = 0; gpu < gpu_count(); gpu++) {
+        const char *uuid = gpu_value(gpu, "uuid");
+        if (visible && (!uuid || strcmp(visible, uuid))) continue;
+        seen[seen_count++] = gpu;
+    }
+    Result planted = begin(__func__);
+    if (planted) return planted;
+    if (seen_count == 1 && number(seen[0], "cuda.absent", 0)) seen_count = 0;
+    if (!seen_count) return NO_DEVICE;
+    started = 1;
+    return flags ? INVALID_VALUE : SUCCESS;
+}
+Result cuDriverGetVersion(int *out) { *out = 12040; return SUCCESS; }
+Result cuGetErrorName(Result number_, const char **out) {
+    static const struct { Result number; const char *name; } names[] = {
+        {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"}, {100, "CUDA_ERROR_NO_DEVICE"},
+        {101, "CUDA_ERROR_INVALID_DEVICE"}, {201, "CUDA_ERROR_INVALID_CONTEXT"}, {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
+        {218, "CUDA_ERROR_INVALID_PTX"}, {400, "CUDA_ERROR_INVALID_HANDLE"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+        {719, "CUDA_ERROR_LAUNCH_FAILED"}, {802, "CUDA_ERROR_SYSTEM_NOT_READY"}, {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"},
+        {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].number == number_) { *out = names[i].name; return SUCCESS; }
+    *out = NULL;
+    return INVALID_VALUE;
+}
+Result cuDeviceGetCount(int *out) { CALL(0) *out = seen_count; return SUCCESS; }
+Result cuDeviceGet(int *out, int ordinal) {
+    CALL(0)
+    *out = ordinal;
+    return ordinal >= 0 && ordinal < seen_count ? SUCCESS : INVALID_DEVICE;
+}
+Result cuDeviceGetByPCIBusId(int *out, const char *bus_id) {
+    CALL(0)
+    unsigned d, b, v, domain, bus, device;
+    if (sscanf(bus_id, "%x:%x:%x", &domain, &bus, &device) != 3) return INVALID_VALUE;
+    for (int i = 0; i < seen_count; i++) {
+        const char *own = gpu_value(seen[i], "bus_id");
+        if (own && sscanf(own, "%x:%x:%x", &d, &b, &v) == 3 && d == domain && b == bus && v == device) { *out = i; return SUCCESS; }
+    }
+    return INVALID_DEVICE;
+}
+Result cuDeviceGetAttribute(int *out, int which, int device) {
+    CALL(0)
+    if (device < 0 || device >= seen_count) return INVALID_DEVICE;
+    int major = 0, minor = 0;
+    const char *capability = gpu_value(seen[device], "compute_capability");
+    if (capability) sscanf(capability, "%d.%d", &major, &minor);
+    *out = which == 75 ? major : which == 76 ? minor : which == 16 ? 132 : -1;
+    return *out < 0 ? INVALID_VALUE : SUCCESS;
+}
+Result cuDevicePrimaryCtxRetain(u64 *out, int device) {
+    CALL(0)
+    if (device < 0 || device >= seen_count) return INVALID_DEVICE;
+    retained[seen[device]] = 1;
+    *out = (u64)(CONTEXT + seen[device]);
+    return SUCCESS;
+}
+Result cuCtxSetCurrent(u64 context) {
+    CALL(0)
+    if (!is(context, CONTEXT, MOST_GPUS) || !retained[context - CONTEXT]) return INVALID_CONTEXT;
+    current = (int)(context - CONTEXT);
+    return SUCCESS;
+}
+Result cuDevicePrimaryCtxRelease_v2(int device) {
+    CALL(0)
+    if (device < 0 || device >= seen_count || !retained[seen[device]]) return INVALID_CONTEXT;
+    retained[seen[device]] = 0;
+    current = -1;
+    return SUCCESS;
+}
+Result cuCtxSynchronize(void) { CALL(1) return SUCCESS; }
+Result cuDeviceCanAccessPeer(int *out, int device, int peer) {
+    CALL(0)
+    *out = device != peer;
+    return device >= 0 && device < seen_count && peer >= 0 && peer < seen_count ? SUCCESS : INVALID_DEVICE;
+}
+Result cuCtxEnablePeerAccess(u64 peer, u32 flags) {
+    CALL(1)
+    static int enabled[MOST_GPUS][MOST_GPUS];
+    if (flags || !is(peer, CONTEXT, MOST_GPUS)) return INVALID_VALUE;
+    if (enabled[current][peer - CONTEXT]++) return PEER_ALREADY_ENABLED;
+    return SUCCESS;
+}
+
+/* ---- memory ---- */
+
+static size_t used(int gpu) {
+    size_t sum = 0;
+    for (int i = 0; i < MOST; i++)
+        if (blocks[i].base && !blocks[i].host && blocks[i].gpu == gpu) sum += blocks[i].size;
+    return sum;
+}
+Result cuMemGetInfo_v2(size_t *free_, size_t *total) {
+    CALL(1)
+    *total = (size_t)number(current, "cuda.memory", 8 << 20);
+    *free_ = *total - used(current);
+    return SUCCESS;
+}
+static Result new_block(u64 *out, size_t size, int host) {
+    if (!size) return INVALID_VALUE;
+    if (!host && used(current) + size > (size_t)number(current, "cuda.memory", 8 << 20)) return OUT_OF_MEMORY;
+    for (int i = 0; i < MOST; i++) {
+        if (blocks[i].base) continue;
+        blocks[i].base = (u64)aligned_alloc(4096, (size + 4095) / 4096 * 4096);
+        memset((void *)blocks[i].base, 0xA5, size);
+        blocks[i].size = size, blocks[i].gpu = current, blocks[i].host = host;
+        *out = blocks[i].base;
+        return SUCCESS;
+    }
+    return OUT_OF_MEMORY;
+}
+static Result drop_block(u64 base, int host) {
+    for (int i = 0; i < MOST; i++)
+        if (base && blocks[i].base == base && blocks[i].host == host) { free((void *)base); blocks[i].base = 0; return SUCCESS; }
+    return INVALID_VALUE;
+}
+Result cuMemAlloc_v2(u64 *out, size_t size) { CALL(1) return new_block(out, size, 0); }
+Result cuMemFree_v2(u64 base) { CALL(1) return drop_block(base, 0); }
+Result cuMemHostAlloc(u64 *out, size_t size, u32 flags) { CALL(1) (void)flags; return new_block(out, size, 1); }
+Result cuMemFreeHost(u64 base) { CALL(1) return drop_block(base, 1); }
+static Result copy(u64 to, u64 from, size_t size, int to_known, int from_known) {
+    if (!to_known || !from_known) return INVALID_VALUE;
+    memmove((void *)to, (void *)from, size);
+    return SUCCESS;
+}
+Result cuMemcpyHtoD_v2(u64 to, u64 from, size_t size) { CALL(1) return copy(to, from, size, has_memory(to, size, 0), 1); }
+Result cuMemcpyDtoH_v2(u64 to, u64 from, size_t size) { CALL(1) return copy(to, from, size, 1, has_memory(from, size, 0)); }
+Result cuMemcpyHtoDAsync_v2(u64 to, u64 from, size_t size, u64 stream) {
+    CALL(1)
+    if (!good_stream(stream)) return INVALID_HANDLE;
+    return copy(to, from, size, has_memory(to, size, 0), has_memory(from, size, 1));
+}
+Result cuMemcpyDtoHAsync_v2(u64 to, u64 from, size_t size, u64 stream) {
+    CALL(1)
+    if (!good_stream(stream)) return INVALID_HANDLE;
+    return copy(to, from, size, has_memory(to, size, 1), has_memory(from, size, 0));
+}
+Result cuMemcpyDtoDAsync_v2(u64 to, u64 from, size_t size, u64 stream) {
+    CALL(1)
+    if (!good_stream(stream)) return INVALID_HANDLE;
+    return copy(to, from, size, has_memory(to, size, 0), has_memory(from, size, 0));
+}
+Result cuMemcpyPeerAsync(u64 to, u64 to_context, u64 from, u64 from_context, size_t size, u64 stream) {
+    CALL(1)
+    if (!good_stream(stream) || !is(to_context, CONTEXT, MOST_GPUS) || !is(from_context, CONTEXT, MOST_GPUS)) return INVALID_HANDLE;
+    return copy(to, from, size, has_memory(to, size, 0), has_memory(from, size, 0));
+}
+Result cuMemsetD32Async(u64 at, u32 word, size_t count, u64 stream) {
+    CALL(1)
+    if (!good_stream(stream)) return INVALID_HANDLE;
+    if (at % 4 || !has_memory(at, 4 * count, 0)) return INVALID_VALUE;
+    for (size_t i = 0; i < count; i++) ((u32 *)at)[i] = word;
+    return SUCCESS;
+}
+
+/* ---- streams and events ---- */
+
+Result cuStreamCreate(u64 *out, u32 flags) {
+    CALL(1)
+    if (flags > 1 || stream_count == MOST) return INVALID_VALUE;
+    streams[stream_count] = current;
+    *out = (u64)(STREAM + stream_count++);
+    return SUCCESS;
+}
+Result cuStreamSynchronize(u64 stream) { CALL(1) return good_stream(stream) ? SUCCESS : INVALID_HANDLE; }
+Result cuStreamDestroy_v2(u64 stream) { CALL(1) return stream && good_stream(stream) ? SUCCESS : INVALID_HANDLE; }
+Result cuStreamWaitEvent(u64 stream, u64 event, u32 flags) {
+    CALL(1)
+    return !flags && good_stream(stream) && is(event, EVENT, event_count) ? SUCCESS : INVALID_HANDLE;
+}
+Result cuEventCreate(u64 *out, u32 flags) {
+    CALL(1)
+    if (flags || event_count == MOST) return INVALID_VALUE;
+    events[event_count].gpu = current, events[event_count].at = -1;
+    *out = (u64)(EVENT + event_count++);
+    return SUCCESS;
+}
+Result cuEventRecord(u64 event, u64 stream) {
+    CALL(1)
+    if (!is(event, EVENT, event_count) || !good_stream(stream)) return INVALID_HANDLE;
+    events[event - EVENT].at = clock_s;
+    return SUCCESS;
+}
+Result cuEventSynchronize(u64 event) { CALL(1) return is(event, EVENT, event_count) ? SUCCESS : INVALID_HANDLE; }
+Result cuEventElapsedTime(float *out, u64 start, u64 end) {
+    CALL(1)
+    if (!is(start, EVENT, event_count) || !is(end, EVENT, event_count)) return INVALID_HANDLE;
+    if (events[start - EVENT].at < 0 || events[end - EVENT].at < 0) return INVALID_HANDLE;
+    *out = (float)((events[end - EVENT].at - events[start - EVENT].at) * 1000);
+    return SUCCESS;
+}
+Result cuEventDestroy_v2(u64 event) { CALL(1) return is(event, EVENT, event_count) ? SUCCESS : INVALID_HANDLE; }
+
+/* ---- kernels ---- */
+
+enum { FILL, COMPARE, BF16, FP16, TF32, FP32, FP64 };
+static const int element_bytes[] = {0, 0, 2, 2, 4, 4, 8};
+
+Result cuModuleLoadDataEx(u64 *out, const char *text, u32 count, const int *options, void **values) {
+    CALL(1)
+    const char *target = strstr(text, ".target sm_"), *capability = gpu_value(current, "compute_capability");
+    int major = 0, minor = 0;
+    if (capability) sscanf(capability, "%d.%d", &major, &minor);
+    if (strncmp(text, ".version ", 9) || !target || module_count == MOST || atoi(target + 11) > 10 * major + minor) {
+        for (u32 i = 0; i < count; i++)
+            if (options[i] == 5) snprintf(values[i], 64, "ptxas fatal: no code for this GPU\n");
+        return INVALID_PTX;
+    }
+    modules[module_count].text = strdup(text);
+    modules[module_count].gpu = current;
+    *out = (u64)(MODULE + module_count++);
+    return SUCCESS;
+}
+static int kind_of(const char *name, const char *text) {
+    static const struct { const char *sign; int kind; } signs[] = {
+        {".f32.bf16.bf16.f32", BF16}, {".f32.f16.f16.f32", FP16}, {".f32.tf32.tf32.f32", TF32}, {"fma.rn.f32", FP32}, {"fma.rn.f64", FP64}};
+    if (!strcmp(name, "nodegate_fill")) return FILL;
+    if (!strcmp(name, "nodegate_compare")) return COMPARE;
+    for (int i = 0; i < 5; i++)
+        if (strstr(text, signs[i].sign)) return signs[i].kind;
+    return -1;
+}
+Result cuModuleGetFunction(u64 *out, u64 module, const char *name) {
+    CALL(1)
+    if (!is(module, MODULE, module_count) || modules[module - MODULE].gpu != current) return INVALID_HANDLE;
+    char entry[120];
+    snprintf(entry, sizeof entry, ".visible .entry %s(", name);
+    const char *text = modules[module - MODULE].text;
+    if (!strstr(text, entry) || kernel_count == MOST) return NOT_FOUND;
+    kernels[kernel_count].module = (int)(module - MODULE);
+    kernels[kernel_count].kind = kind_of(name, text);
+    *out = (u64)(KERNEL + kernel_count++);
+    return SUCCESS;
+}
+Result cuFuncSetAttribute(u64 kernel, int which, int value) {
+    CALL(1)
+    if (!is(kernel, KERNEL, kernel_count) || which != 8 || value > 101376) return INVALID_VALUE;
+    kernels[kernel - KERNEL].shared = (u32)value;
+    return SUCCESS;
+}
+
+static u32 hashed(u32 position, u32 seed) {
+    u32 h = position * 0x9E3779B1u + seed;
+    h = (h ^ (h >> 16)) * 0x85EBCA6Bu;
+    h = (h ^ (h >> 13)) * 0xC2B2AE35u;
+    return h ^ (h >> 16);
+}
+static double element(const void *from, size_t at, int kind) {
+    union { u32 bits; float value; } single;
+    if (kind == FP64) return ((const double *)from)[at];
+    if (kind == FP16) return (double)((const _Float16 *)from)[at];
+    if (kind != BF16) return ((const float *)from)[at];
+    single.bits = (u32)((const uint16_t *)from)[at] << 16;
+    return single.value;
+}
+static void put(void *to, size_t at, int kind, double value) {
+    union { u32 bits; float value; } single;
+    single.value = (float)value;
+    if (kind == FP64) ((double *)to)[at] = value;
+    else if (kind == FP16) ((_Float16 *)to)[at] = (_Float16)value;
+    else if (kind != BF16) ((float *)to)[at] = single.value;
+    else ((uint16_t *)to)[at] = (uint16_t)((single.bits + 0x7FFF + (single.bits >> 16 & 1)) >> 16);
+}
+
+/* The last product is kept: the same operands give the same result. */
+static struct { void *result; u64 a, b; u32 n; int kind, fills; } kept;
+static int fills;
+
+static Result multiply(u64 a, u64 b, u64 c, u32 n, int kind) {
+    size_t bytes = (size_t)n * n * (size_t)element_bytes[kind];
+    if (!has_memory(a, bytes, 0) || !has_memory(b, bytes, 0) || !has_memory(c, bytes, 0)) return ILLEGAL_ADDRESS;
+    if (!kept.result || kept.a != a || kept.b != b || kept.n != n || kept.kind != kind || kept.fills != fills) {
+        free(kept.result);
+        kept.result = malloc(bytes), kept.a = a, kept.b = b, kept.n = n, kept.kind = kind, kept.fills = fills;
+        double *left = malloc(2 * sizeof(double) * n * n), *right = left + (size_t)n * n;
+        for (size_t i = 0; i < (size_t)n * n; i++) left[i] = element((void *)a, i, kind), right[i] = element((void *)b, i, kind);
+        for (size_t i = 0; i < n; i++)
+            for (size_t j = 0; j < n; j++) {
+                double sum = 0;
+                for (size_t k = 0; k < n; k++) sum += left[i * n + k] * right[j * n + k];
+                put(kept.result, i * n + j, kind, sum);
+            }
+        free(left);
+    }
+    memcpy((void *)c, kept.result, bytes);
+    products++;
+    clock_s += number(current, "cuda.product_s", 0.05);
+    size_t wrong = (size_t)(3 * n + 5) * (size_t)element_bytes[kind] + 1;
+    if (number(current, "cuda.wrong", 0) || products == (int)number(current, "cuda.flip", 0)) ((uint8_t *)c)[wrong] ^= 0x40;
+    return SUCCESS;
+}
+
+static u64 long_at(void **params, int i) { return *(u64 *)params[i]; }
+static u32 word_at(void **params, int i) { return *(u32 *)params[i]; }
+
+static Result fill(u32 x, u32 threads, void **p) {
+    u32 pairs = word_at(p, 1), seed = word_at(p, 2);
+    u64 out = long_at(p, 0);
+    if ((u64)x * threads < pairs) return INVALID_VALUE;
+    if (out % 8 || !has_memory(out, (size_t)pairs * 8, 0)) return ILLEGAL_ADDRESS;
+    for (u32 i = 0; i < 2 * pairs; i++)
+        ((u32 *)out)[i] = (hashed(i, seed) & word_at(p, i % 2 ? 5 : 3)) | word_at(p, i % 2 ? 6 : 4);
+    fills++;
+    return SUCCESS;
+}
+static Result compare(void **p) {
+    u64 left = long_at(p, 0), right = long_at(p, 1), count = long_at(p, 3), first = long_at(p, 4);
+    u32 quads = word_at(p, 2);
+    if (left % 16 || right % 16 || !has_memory(left, (size_t)quads * 16, 0) || !has_memory(right, (size_t)quads * 16, 0)) return ILLEGAL_ADDRESS;
+    if (!has_memory(count, 4, 0) || !has_memory(first, 4, 0)) return ILLEGAL_ADDRESS;
+    for (u32 i = 0; i < quads * 4; i++)
+        if (((u32 *)left)[i] != ((u32 *)right)[i]) {
+            ++*(u32 *)count;
+            if (i < *(u32 *)first) *(u32 *)first = i;
+        }
+    return SUCCESS;
+}
+Result cuLaunchKernel(u64 kernel, u32 x, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32 shared, u64 stream, void **params, void **extra) {
+    CALL(1)
+    if (!is(kernel, KERNEL, kernel_count) || !good_stream(stream)) return INVALID_HANDLE;
+    int kind = kernels[kernel - KERNEL].kind;
+    if (!x || !y || z != 1 || threads != 256 || ty != 1 || tz != 1 || extra || y > 65535) return INVALID_VALUE;
+    if (shared > 49152 && shared > kernels[kernel - KERNEL].shared) return INVALID_VALUE;
+    if (kind == FILL) return fill(x, threads, params);
+    if (kind == COMPARE) return compare(params);
+    int tensor = kind <= TF32;
+    u32 rows = tensor ? 128 : kind == FP32 ? 128 : 64, columns = tensor ? 256 : rows, n = word_at(params, 3);
+    if (n % 256 || x * columns != n || y * rows != n || shared != (tensor ? 98304u : 0u)) return INVALID_VALUE;
+    return multiply(long_at(params, 0), long_at(params, 1), long_at(params, 2), n, kind);
+}
+
+/* ---- cuBLAS ---- */
+
+Result cublasCreate_v2(u64 *out) { Result planted = begin(__func__); *out = CUBLAS; return planted ? planted : current < 0 ? 1 : 0; }
+Result cublasSetStream_v2(u64 handle, u64 stream) { return handle == CUBLAS && good_stream(stream) ? 0 : 7; }
+Result cublasSetMathMode(u64 handle, int mode) { return handle == CUBLAS && mode == 16 ? 0 : 7; }
+Result cublasGetVersion_v2(u64 handle, int *out) { *out = 120401; return handle == CUBLAS ? 0 : 7; }
+Result cublasGemmEx(u64 handle, int transa, int transb, int m, int n, int k, const void *alpha, u64 a, int a_type, int lda, u64 b, int b_type,
+                    int ldb, const void *beta, u64 c, int c_type, int ldc, int compute, int algorithm) {
+    Result planted = begin(__func__);
+    if (planted) return planted;
+    int kind = a_type == 14 ? BF16 : a_type == 2 ? FP16 : a_type == 1 ? FP64 : compute == 77 ? TF32 : FP32;
+    double one = kind == FP64 ? *(const double *)alpha : *(const float *)alpha, zero = kind == FP64 ? *(const double *)beta : *(const float *)beta;
+    if (handle != CUBLAS || transa != 1 || transb != 0 || m != n || n != k || lda != n || ldb != n || ldc != n || one != 1 || zero != 0 ||
+        b_type != a_type || c_type != a_type || algorithm != -1 || compute != (kind == FP64 ? 70 : kind == TF32 ? 77 : 68)) return 7;
+    /* column by column c = a^T b; row by row the same memory is b a^T */
+    return multiply(b, a, c, (u32)n, kind) ? 14 : 0;
+}

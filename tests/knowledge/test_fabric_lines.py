@@ -1,0 +1,97 @@
+"""The errors of the fabric manager's log: each row finds its own line, in both languages, and none is slow to read."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Verdict
+from nodegate.judge.verdicts import Verdicts
+from nodegate.knowledge.tables import Lasts, LineRule, fabric_lines
+from nodegate.profile import Profile
+from nodegate.rules import fabric_log
+from nodegate.tools import fabric_manager
+from nodegate.tools.fabric_manager import Entry
+
+RULES = [pytest.param(rule, id=rule.name) for rule in fabric_lines()]
+SHORT, LONG = 8_000, 128_000
+AT_MOST_TIMES = 64  # sixteen times the length: 256 times the time when it grows with the square
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_rule_is_the_first_that_fits_its_own_example(rule: LineRule) -> None:
+    sort = fabric_log.sort_of(Entry("Nov 20 2026 03:12:09", "ERROR", rule.example), Profile.DELIVERY)
+    assert sort is not None
+    assert sort.name == rule.name
+    assert any(held in rule.example for held in rule.holds)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_sentence_stands_in_both_languages_without_an_end(rule: LineRule) -> None:
+    for text in (rule.meaning_text, rule.action_text):
+        assert text.en
+        assert not re.search(r"[\n.]$|  ", text.en)
+        assert re.search(r"[\u4e00-\u9fff]", text.zh)
+    assert rule.failure_modes
+    assert rule.lasts is Lasts.START
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_same_words_as_information_are_no_error(rule: LineRule) -> None:
+    assert fabric_log.sort_of(Entry("Nov 20 2026 03:12:09", "INFO", rule.example), Profile.DELIVERY) is None
+
+
+@given(st.text(max_size=400), st.sampled_from(["INFO", "ERROR", "CRITICAL"]))
+def test_no_entry_breaks_it(message: str, level: str) -> None:
+    verdicts = Verdicts()
+    fabric_log.tell([Entry("Foo 99 2026 03:12:09", level, message)], 0.0, Profile.DELIVERY, verdicts)
+    assert verdicts.findings
+    assert verdicts.verdict in set(Verdict)
+
+
+@given(st.one_of(st.text(), st.binary().map(lambda raw: raw.decode("utf-8", "replace"))))
+def test_no_log_breaks_the_parser(text: str) -> None:
+    try:
+        entries = fabric_manager.parse_log(text)
+    except CannotMeasure:
+        return
+    assert entries
+    assert all(len(entry.message) <= fabric_manager.MAX_MESSAGE + 100 for entry in entries)
+
+
+def test_zeros_and_broken_characters_inside_an_entry_are_shown_and_harm_nothing() -> None:
+    raw = b"[Nov 20 2026 03:12:09] [ERROR] [tid 1] failed \x00\xff\xfe NVLink \x1b[2J training\n"
+    (entry,) = fabric_manager.parse_log(raw.decode("utf-8", "replace"))
+    assert entry.level == "ERROR"
+    assert "\x00" not in entry.message
+    assert "\x1b" not in entry.message
+
+
+def cpu_s(text: str) -> float:
+    tries = []
+    for _ in range(3):
+        begun = time.process_time()
+        try:
+            entries = fabric_manager.parse_log(text)
+            fabric_log.tell(entries, 0.0, Profile.DELIVERY, Verdicts())
+        except CannotMeasure:
+            pass
+        tries.append(time.process_time() - begun)
+    return min(tries)
+
+
+@pytest.mark.parametrize("word", ["failed NVLink ", "multicast ", "a", "[", "detected NVSwitch fatal error 1 on fid "])
+@pytest.mark.parametrize("start", ["", "[Nov 20 2026 03:12:09] [ERROR] [tid 1] "])
+def test_the_time_grows_with_the_length_of_a_line(start: str, word: str) -> None:
+    short, long = (start + word * (length // len(word)) for length in (SHORT, LONG))
+    assert cpu_s(long) < AT_MOST_TIMES * max(cpu_s(short), 0.002)
+
+
+def test_ten_megabytes_in_one_line_cost_no_more_than_what_is_kept_of_them() -> None:
+    line = "[Nov 20 2026 03:12:09] [ERROR] [tid 1] " + "failed NVLink multicast " * 44_000  # a megabyte
+    assert cpu_s(line * 10) < AT_MOST_TIMES * max(cpu_s(line), 0.002)

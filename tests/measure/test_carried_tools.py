@@ -1,0 +1,359 @@
+"""Tools brought by --tools: packed once, on the node while the run lasts, gone with it, `kill -9` included."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.processes import wait_until
+from support.sshd import NODE_PYTHON, Fleet
+
+from nodegate.errors import CannotMeasure, Unreachable, UsageError
+from nodegate.measure import carried as module
+from nodegate.measure.carried import Carried
+from nodegate.measure.found import source
+from nodegate.measure.toolbox import NodeToolbox
+from nodegate.node import Connection, Node
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nodegate.transport import Session
+
+    MakeToolbox = Callable[[Session, Node, Path], NodeToolbox]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet"), name="gpu") as running:
+        yield running
+
+
+@pytest.fixture
+def node(fleet: Fleet) -> Node:
+    return fleet.nodes[0]
+
+
+@pytest.fixture
+def session(node: Node) -> Iterator[Session]:
+    session = connect(node, Options())
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def toolbox() -> Iterator[MakeToolbox]:
+    """Makes toolboxes that are closed at the end."""
+    made: list[NodeToolbox] = []
+
+    def make(session: Session, node: Node, folder: Path) -> NodeToolbox:
+        made.append(NodeToolbox(session, node, carried=Carried(folder)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        with contextlib.suppress(Unreachable):
+            one.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A --tools folder: two tools, one of them by a link, a library, a file that is no program."""
+    tools = tmp_path / "tools"
+    program(tools / "bin" / "gpu_burn-1.0", 'echo "burning $1"; exit 3')
+    (tools / "bin" / "gpu_burn").symlink_to("gpu_burn-1.0")
+    program(tools / "all_reduce_perf", 'echo "$LD_LIBRARY_PATH"')
+    (tools / "lib").mkdir()
+    (tools / "lib" / "libnccl.so.2").write_bytes(b"library")
+    (tools / "bin" / "compare.ptx").write_text("// compare")
+    return tools
+
+
+def program(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def place(argv: tuple[str, ...]) -> Path:
+    """The folder on the node that holds what was brought."""
+    return next(parent for parent in Path(argv[-1]).parents if parent.name.startswith("nodegate-tools-"))
+
+
+def test_a_brought_tool_runs_on_the_node(session: Session, node: Node, folder: Path, toolbox: MakeToolbox) -> None:
+    tool = toolbox(session, node, folder).find("gpu_burn")
+    assert tool.origin == "--tools"
+    output = session.run([*tool.argv, "60"], timeout_s=20)
+    assert (output.stdout, output.exit_code) == (b"burning 60\n", 3)
+
+
+def test_what_lies_beside_a_tool_comes_with_it(
+    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
+) -> None:
+    tool = toolbox(session, node, folder).find("gpu_burn")
+    there = Path(tool.argv[-1]).parent
+    assert (there / "compare.ptx").read_text() == "// compare"
+    assert (there / "gpu_burn").readlink() == Path("gpu_burn-1.0")
+    assert place(tool.argv).stat().st_mode & 0o777 == 0o700
+    assert (there / "gpu_burn-1.0").stat().st_mode & 0o777 == 0o700
+    assert (there / "compare.ptx").stat().st_mode & 0o777 == 0o600
+    assert sorted(path.name for path in place(tool.argv).iterdir()) == ["tools"]
+
+
+def test_brought_libraries_are_found_by_brought_tools(
+    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
+) -> None:
+    program(folder / "all_reduce_perf", 'echo "$LD_LIBRARY_PATH $PWD $NCCL_ALGO $1"')
+    tool = toolbox(session, node, folder).find("all_reduce_perf")
+    there = place(tool.argv) / "tools"
+    argv = [*tool.argv[:-1], "env", "NCCL_ALGO=Ring", tool.argv[-1], "-g"]
+    assert session.run(argv, timeout_s=20).stdout.decode() == f"{there}/lib {there} Ring -g\n"
+
+
+def test_what_is_brought_comes_before_path_and_after_the_inventory(
+    session: Session, node: Node, folder: Path, tmp_path: Path, toolbox: MakeToolbox
+) -> None:
+    other = program(tmp_path / "own" / "gpu_burn", "exit 0")
+    there = replace(node, expected={"tool_paths": [str(other.parent)]})
+    assert toolbox(session, there, folder).find("gpu_burn").origin == "--tools"
+    named = replace(node, expected={"tools": {"gpu_burn": str(other)}})
+    assert toolbox(session, named, folder).find("gpu_burn").argv == (str(other),)
+
+
+def test_nothing_is_sent_before_a_brought_tool_is_asked_for(
+    session: Session, node: Node, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "start", None)
+    program(tmp_path / "own" / "nvbandwidth", "exit 0")
+    there = replace(node, expected={"tool_paths": [str(tmp_path / "own")]})
+    assert NodeToolbox(session, there, carried=Carried(folder)).find("nvbandwidth").origin == "nodegate_tool_paths"
+
+
+def test_it_is_brought_once_for_all_tools(session: Session, node: Node, folder: Path, toolbox: MakeToolbox) -> None:
+    box = toolbox(session, node, folder)
+    assert place(box.find("gpu_burn").argv) == place(box.find("all_reduce_perf").argv)
+
+
+def test_a_large_folder_comes_in_pieces_and_whole(
+    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
+) -> None:
+    monkeypatch.setattr(module, "PIECE_BYTES", 100_000)
+    data = os.urandom(450_000)
+    (folder / "data").write_bytes(data)
+    tool = toolbox(session, node, folder).find("gpu_burn")
+    assert (place(tool.argv) / "tools" / "data").read_bytes() == data
+
+
+# The end of it
+
+
+def test_closing_the_toolbox_removes_the_folder(
+    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
+) -> None:
+    box = toolbox(session, node, folder)
+    there = place(box.find("gpu_burn").argv)
+    assert there.is_dir()
+    box.close()
+    box.close()
+    assert wait_until(lambda: not there.exists())
+
+
+def test_closing_the_session_removes_the_folder(node: Node, folder: Path, toolbox: MakeToolbox) -> None:
+    session = connect(node, Options())
+    there = place(toolbox(session, node, folder).find("gpu_burn").argv)
+    session.close()
+    assert wait_until(lambda: not there.exists())
+
+
+CONTROLLER = """
+import json, sys, time
+from pathlib import Path
+from nodegate.measure.carried import Carried
+from nodegate.measure.toolbox import NodeToolbox
+from nodegate.node import Connection, Node
+from nodegate.transport import Options, connect
+node = Node("gpu1", Connection(**json.loads(sys.argv[1])))
+box = NodeToolbox(connect(node, Options()), node, carried=Carried(Path(sys.argv[2])))
+print(box.find("gpu_burn").argv[-1], flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("transport", ["ssh", "ssh-binary", "local"])
+def test_a_killed_controller_leaves_no_folder(node: Node, folder: Path, transport: str, tmp_path: Path) -> None:
+    connection = json.dumps(vars(replace(node.connection, transport=transport)))  # type: ignore[arg-type]
+    command = [sys.executable, "-c", CONTROLLER, connection, str(folder)]
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as controller:
+        assert controller.stdout is not None
+        there = place((controller.stdout.readline().decode().strip(),))
+        assert there.is_dir()
+        os.kill(controller.pid, signal.SIGKILL)
+    assert wait_until(lambda: not there.exists())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_a_killed_holder_leaves_no_folder(number: int) -> None:
+    argv = [NODE_PYTHON, "-I", "-S", "-c", source("hold"), "1000"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as holder:
+        assert holder.stdout is not None
+        word, there = holder.stdout.readline().decode().split()
+        assert word == "held"
+        (Path(there) / "tools").mkdir()
+        holder.send_signal(number)
+    assert wait_until(lambda: not Path(there).exists())
+
+
+def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
+    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
+) -> None:
+    seen: list[Path] = []
+
+    def send(carried: Carried, session: Session, node: Node, there: str) -> None:
+        seen.append(Path(there))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "_send", send)
+    with pytest.raises(KeyboardInterrupt):
+        toolbox(session, node, folder).find("gpu_burn")
+    assert wait_until(lambda: not seen[0].exists())
+
+
+# Where it cannot be had
+
+
+def test_a_node_without_a_place_says_why_of_each(
+    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
+) -> None:
+    text = source("hold").replace('"/dev/shm", "/tmp", "/var/tmp", "~"', '"/nonexistent", "/proc"')
+    monkeypatch.setattr(module, "source", lambda name: text if name == "hold" else source(name))
+    box = toolbox(session, node, folder)
+    for _ in range(2):
+        with pytest.raises(
+            CannotMeasure, match="no place for the tools of --tools: /nonexistent: No such file"
+        ) as said:
+            box.find("gpu_burn")
+    assert "/proc: " in said.value.reason
+    assert "mount" in said.value.next_step
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a file system")
+def test_a_place_where_no_program_may_run_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "noexec").mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec", "tmpfs", tmp_path / "noexec"], check=False)
+    if mounted.returncode != 0:
+        pytest.skip("may not mount")
+    try:
+        text = source("hold").replace('"/dev/shm", "/tmp", "/var/tmp", "~"', f'"{tmp_path}/noexec", "{tmp_path}"')
+        argv = [NODE_PYTHON, "-I", "-S", "-c", text, "1000"]
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
+            assert holder.stdout is not None
+            there = Path(holder.stdout.readline().decode().split()[1])
+            holder.terminate()
+        assert there.parent == tmp_path
+        assert list((tmp_path / "noexec").iterdir()) == []
+    finally:
+        subprocess.run(["umount", tmp_path / "noexec"], check=True)
+
+
+def test_a_place_without_room_is_told_in_mib() -> None:
+    argv = [NODE_PYTHON, "-I", "-S", "-c", source("hold"), str(1 << 60)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 73
+    assert done.stdout.startswith("cannot /dev/shm: ")
+    assert "MiB needed" in done.stdout
+
+
+def test_a_folder_that_has_gone_meanwhile_is_not_made_anew(tmp_path: Path) -> None:
+    argv = [NODE_PYTHON, "-I", "-S", "-c", source("unpack"), str(tmp_path / "gone"), "0", "last"]
+    done = subprocess.run(argv, input=b"x", capture_output=True, timeout=60, check=False)
+    assert done.stdout.startswith(b"cannot ")
+    assert not (tmp_path / "gone").exists()
+
+
+def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
+    argv = [NODE_PYTHON, "-I", "-S", "-c", source("unpack"), str(tmp_path), "0", "last"]
+    done = subprocess.run(argv, input=b"no archive", capture_output=True, timeout=60, check=False)
+    assert done.stdout.startswith(b"cannot ")
+    assert done.stderr == b""
+
+
+# What may be in the folder
+
+
+def test_the_tools_are_named_and_the_one_that_lies_least_deep_is_taken(folder: Path) -> None:
+    program(folder / "old" / "build" / "all_reduce_perf", "exit 0")
+    carried = Carried(folder)
+    assert carried.paths == {"all_reduce_perf": "all_reduce_perf", "gpu_burn": "bin/gpu_burn"}
+    assert carried.libraries == ("lib",)
+
+
+def test_a_link_inside_the_folder_is_kept_also_where_it_is_absolute(folder: Path) -> None:
+    (folder / "nvbandwidth").symlink_to(folder / "bin" / "gpu_burn-1.0")
+    links = {entry.path: entry.link for entry in Carried(folder)._entries if entry.link}
+    assert links == {"bin/gpu_burn": "gpu_burn-1.0", "nvbandwidth": "bin/gpu_burn-1.0"}
+
+
+def refused(folder: Path, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Carried(folder)
+
+
+def test_what_cannot_be_brought_is_told_before_anything_is_contacted(folder: Path, tmp_path: Path) -> None:
+    refused(tmp_path / "nowhere", "no such folder")
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", "none of the tools is in it - it looks for gpu_burn")
+    (folder / "outside").symlink_to("/etc/passwd")
+    refused(folder, "outside is a link to /etc/passwd, outside the folder")
+    (folder / "outside").unlink()
+    os.mkfifo(folder / "pipe")
+    refused(folder, "pipe is neither a file nor a folder nor a link")
+    (folder / "pipe").unlink()
+    (folder / "bad\nname").touch()
+    refused(folder, "is no name that can be brought")
+    (folder / "bad\nname").unlink()
+    (folder / "nvbandwidth").touch(0o644)
+    refused(folder, "nvbandwidth may not be run - chmod")
+
+
+def test_a_folder_over_the_limit_is_told_in_mib(folder: Path) -> None:
+    with (folder / "huge").open("wb") as file:
+        file.truncate(module.MOST_BYTES + 1)  # no block of it is on the disk
+    refused(folder, "512 MiB in .* at most 512 MiB")
+
+
+def test_a_file_that_goes_away_before_it_is_packed_is_told(
+    session: Session, node: Node, folder: Path, toolbox: MakeToolbox
+) -> None:
+    box = toolbox(session, node, folder)
+    shutil.rmtree(folder)
+    with pytest.raises(CannotMeasure, match=r"--tools .* could not be packed: .*No such file"):
+        box.find("gpu_burn")
+
+
+def test_a_local_run_brings_them_too(folder: Path) -> None:
+    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
+    session = connect(node, Options())
+    box = NodeToolbox(session, node, carried=Carried(folder))
+    try:
+        assert box.has(["gpu_burn"]) == {"gpu_burn"}
+    finally:
+        box.close()
+        session.close()
+
+
+@pytest.mark.parametrize("name", ["look", "hold", "unpack", "keep"])
+def test_what_runs_on_nodes_is_python_3_6(name: str) -> None:
+    ast.parse(source(name), feature_version=(3, 6))

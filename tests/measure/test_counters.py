@@ -1,0 +1,129 @@
+"""Counters as they grow: what was added, what cannot be known, and which devices are the same."""
+
+from __future__ import annotations
+
+import pytest
+from support.counting import CounterCase, counted
+
+from nodegate.demo.machine import Machine
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.measure.counters import FULL_32_BITS, FULL_SCALES, growth, port_growth
+from nodegate.rules.growth import replays_allowed
+from nodegate.rules.rates import allowed
+from nodegate.unknown import Unknown, Why
+
+MISSING, DENIED = Unknown(Why.MISSING), Unknown(Why.DENIED)
+
+
+def counters(during=lambda machine: None, before=lambda machine: None, **more):
+    return counted(CounterCase("", "", Verdict.PASS, "", during, before, **more))
+
+
+@pytest.mark.parametrize(("before", "after", "by"), [(0, 0, 0), (14, 14, 0), (14, 20, 6)])
+def test_a_counter_is_what_was_added(before, after, by):
+    assert growth("GPU 0", "replays", before, after).by == by
+
+
+def test_a_counter_that_went_back_is_unknown():
+    by = growth("GPU 0", "replays", 7, 2).by
+    assert isinstance(by, Unknown)
+    assert "from 7 to 2" in by.detail
+
+
+@pytest.mark.parametrize(("before", "after"), [(DENIED, 3), (3, DENIED), (MISSING, 3)])
+def test_a_reading_that_is_missing_once_is_unknown(before, after):
+    grown = growth("GPU 0", "replays", before, after)
+    assert isinstance(grown.by, Unknown)
+    assert grown.is_told
+
+
+def test_a_counter_that_is_absent_both_times_is_not_there_at_all():
+    assert not growth("GPU 0", "replays", MISSING, Unknown(Why.NOT_SUPPORTED)).is_told
+    assert growth("GPU 0", "replays", MISSING, DENIED).is_told
+
+
+def set_port(counter: str, value: int):
+    return lambda machine: machine.set_port("mlx5_0", 1, f"counters.{counter}", str(value))
+
+
+@pytest.mark.parametrize(("counter", "full"), [*FULL_SCALES.items(), ("port_xmit_wait", FULL_32_BITS)])
+def test_a_counter_at_its_full_scale_is_blind(counter, full):
+    def both(machine):
+        machine.sections["infiniband"]["mlx5_0"]["ports"]["1"]["counters"][counter] = str(full)
+
+    (pair, *_) = counters(before=both).ports
+    assert port_growth(pair, counter).full
+
+
+def test_a_counter_that_reaches_its_full_scale_under_load_has_grown():
+    (pair, *_) = counters(set_port("link_downed", 255), set_port("link_downed", 250)).ports
+    grown = port_growth(pair, "link_downed")
+    assert (grown.full, grown.by) == (False, 5)
+
+
+def test_text_instead_of_a_number_is_unknown():
+    def no_agent(machine):
+        machine.set_port("mlx5_0", 1, "counters.symbol_error", "N/A (no PMA)")
+
+    (pair, *_) = counters(before=no_agent).ports
+    assert not port_growth(pair, "symbol_error").is_told
+
+
+def test_gpus_are_paired_by_uuid_and_a_lost_one_is_not_paired():
+    found = counters(lambda machine: machine.lose_gpu(3))
+    assert [pair.after.index for pair in found.gpus] == [0, 1, 2, 4, 5, 6, 7]
+    assert all(pair.before.uuid == pair.after.uuid for pair in found.gpus)
+
+
+def test_a_gpu_that_is_gone_renumbers_the_others_and_they_are_paired_all_the_same():
+    found = counters(lambda machine: machine.remove_gpu(3))
+    assert [(pair.before.index, pair.after.index) for pair in found.gpus][3:] == [(4, 3), (5, 4), (6, 5), (7, 6)]
+    assert "GPU 0000:3d:00.0" in found.devices["vanished"]
+
+
+def test_nvlinks_and_pcie_devices_are_paired():
+    found = counters()
+    links = found.nvlinks(found.gpus[0])
+    assert not isinstance(links, Unknown)
+    assert len(links) == 18
+    assert len(found.pci) > 20
+
+
+def test_the_window_is_the_time_between_both_readings():
+    assert counters(seconds=600.0).seconds == 600.0
+    with pytest.raises(CannotMeasure, match="went back"):
+        _ = counters(seconds=-5.0).seconds
+
+
+def test_a_node_that_restarted_between_both_readings_has_no_growth():
+    other = "00000000-0000-4000-8000-000000000002"
+    with pytest.raises(CannotMeasure, match="was restarted"):
+        _ = counters(lambda machine: machine.set("system", "boot_id", other)).seconds
+
+
+def test_a_limit_per_hour_is_scaled_and_rounded_up():
+    per_hour = Limit(120, "per hour", "IBTA")
+    assert [allowed(per_hour, seconds).value for seconds in (15.0, 600.0, 3600.0, 7200.0)] == [1, 20, 120, 240]
+    assert allowed(Limit(0, "per hour", "none"), 86_400.0).value == 0
+    assert allowed(Limit("many", "per hour", "a slip"), 60.0) is None
+
+
+def test_replays_are_allowed_by_generation_and_lanes():
+    table = Limit((0.15, 0.3, 0.48, 0.96, 1.92, 3.84), "per minute", "DCGM")
+    assert replays_allowed(table, 16, 4, 60.0).value == 16
+    assert replays_allowed(table, 16, 5, 60.0).value == 31
+    assert replays_allowed(table, 16, 9, 60.0).value == 62, "a generation that nobody knows yet: the highest known"
+    assert isinstance(replays_allowed(table, MISSING, 5, 60.0), Unknown)
+    assert isinstance(replays_allowed(table, 16, DENIED, 60.0), Unknown)
+
+
+def test_a_fact_that_one_reading_lacks_is_no_counter():
+    found = counters(lambda machine: machine.section_fails("infiniband", "timeout", "10 s"))
+    with pytest.raises(CannotMeasure):
+        _ = found.ports
+    assert len(found.gpus) == 8
+
+
+def test_a_machine_of_another_platform():
+    assert len(counters(machine=Machine.pcie_l40s).ports) >= 4

@@ -1,0 +1,354 @@
+"""NCCL inside a node: the launches as real processes under the guard, and what their evidence says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from support import nccl as fake
+from support.sshd import NODE_PYTHON, Fleet
+
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure import nccl
+from nodegate.measure.length import OF_PROFILE, Length
+from nodegate.measure.measurement import Site, document
+from nodegate.measure.nccl_launches import LAUNCHES
+from nodegate.measure.nccl_result import parse
+from nodegate.measure.ran import Ran, not_run
+from nodegate.node import Connection, Node
+from nodegate.profile import Profile
+from nodegate.transport import Options, connect
+from nodegate.unknown import Unknown
+
+GIB = 1 << 30
+WHATS = [launch.what for launch in LAUNCHES]
+SHORT = Length(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=20.0, group_s=1.0)
+HANGING = Length(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=4.5, group_s=1.0)
+
+
+class OneThread:
+    """A crew of one."""
+
+    def __init__(self, *, cancelled: bool = False) -> None:
+        self.cancelled = cancelled
+
+    def at_once(self, jobs):
+        return {name: self._result(job) for name, job in jobs.items()}
+
+    @staticmethod
+    def _result(job):
+        try:
+            return job()
+        except CannotMeasure as said:
+            return said
+
+
+def run_here(folder: Path, length: Length = SHORT, machine: Machine | None = None, **crew: bool) -> tuple[Ran, ...]:
+    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
+    with contextlib.closing(connect(node, Options())) as session:
+        site = Site(node, session, facts_of(machine or Machine.hgx_h100()), fake.Folder(folder), length)
+        return nccl.NCCL.measure([site], OneThread(**crew))["here"]
+
+
+def replayed(rans):
+    """Through the evidence file and back, as a run does it."""
+    return nccl.NCCL.of_document(json.loads(json.dumps(document("nccl", [rans]))))
+
+
+def programs_left(folder: Path) -> list[str]:
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if str(folder) in line]
+
+
+# Running
+
+
+def test_every_collective_is_run_once_over_all_gpus_and_measured(tmp_path):
+    rans = run_here(fake.install(tmp_path / "tools"))
+    assert [ran.what for ran in rans] == WHATS
+    found = replayed(rans)
+    assert {metric.name: metric.values for metric in found.metrics} == {
+        "nccl.all_reduce_gb_per_s": (476.35,),
+        "nccl.all_reduce_ring_gb_per_s": (367.83,),
+        "nccl.all_gather_gb_per_s": (355.91,),
+        "nccl.reduce_scatter_gb_per_s": (353.95,),
+        "nccl.alltoall_gb_per_s": (336.35,),
+        "nccl.sendrecv_gb_per_s": (346.61,),
+    }
+    assert found.metrics[0].conditions == {
+        "tool": "nccl-tests",
+        "tool_version": "2.19.6",
+        "nccl": "2.27.3",
+        "cuda": "12.8",
+        "size_bytes": str(GIB),
+        "gpus": "8",
+        "algorithm": "default",
+        "dtype": "float",
+    }
+    assert found.metrics[1].conditions["algorithm"] == "ring"
+    assert found.version == "2.27.3"
+    assert found.over_ring == pytest.approx(1.295, abs=0.001)
+
+
+def test_the_programs_built_with_mpi_are_taken_where_there_are_no_others(tmp_path):
+    rans = run_here(fake.install(tmp_path / "tools", suffix="_perf_mpi"))
+    assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
+
+
+def test_what_we_set_stands_in_the_command_and_nothing_of_the_login(tmp_path, monkeypatch):
+    monkeypatch.setenv("NCCL_ALGO", "Ring")  # a stale setting of the login, and a choice of GPUs
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.setenv("A_SECRET", "do-not-keep-me")
+    rans = run_here(fake.install(tmp_path / "tools"))
+    ring = next(ran for ran in rans if ran.what == "all_reduce ring")
+    assert {"NCCL_ALGO=Ring", "NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=WARN"} <= set(ring.argv)
+    assert "NCCL_ALGO=Ring" not in rans[0].argv
+    assert rans[0].argv[rans[0].argv.index("CUDA_VISIBLE_DEVICES") - 1] == "-u"
+    assert replayed(rans).over_ring == pytest.approx(1.295, abs=0.001)
+    assert "do-not-keep-me" not in json.dumps(document("nccl", [rans]))
+
+
+def test_over_ssh_it_is_the_same(tmp_path):
+    tools = fake.install(tmp_path / "tools")
+    with Fleet(tmp_path / "fleet", count=1) as fleet:
+        node = fleet.nodes[0]
+        with contextlib.closing(connect(node, Options())) as session:
+            site = Site(node, session, facts_of(Machine.hgx_h100()), fake.Folder(tools), SHORT)
+            rans = nccl.NCCL.measure([site], OneThread())[node.name]
+    assert len(replayed(rans).metrics) == len(LAUNCHES)
+
+
+def test_a_container_gets_the_settings_behind_its_start(tmp_path):
+    class InContainer(fake.Folder):
+        def find(self, *names):
+            tool = super().find(*names)
+            return type(tool)(tool.name, ("nice", "-n", "1", *tool.argv), tool.origin)
+
+    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
+    with contextlib.closing(connect(node, Options())) as session:
+        tools = InContainer(fake.install(tmp_path / "tools"))
+        site = Site(node, session, facts_of(Machine.hgx_h100()), tools, SHORT)
+        rans = nccl.NCCL.measure([site], OneThread())["here"]
+    assert rans[0].argv[:4] == ("nice", "-n", "1", "env")
+    assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
+
+
+# Hangs
+
+
+def test_a_hung_all_reduce_is_killed_and_ring_tells_that_it_is_nvls(tmp_path):
+    tools = fake.install(tmp_path / "tools", faults={"all_reduce": "hang"})
+    rans = run_here(tools, HANGING)
+    assert [ran.timed_out for ran in rans[:2]] == [True, False]
+    assert all("not run: all_reduce did not end within 4.5 s before" in ran.cannot for ran in rans[2:])
+    found = replayed(rans)
+    assert (found.final("all_reduce").ending, found.final("all_reduce ring").ending) == ("hung", "whole")
+    assert programs_left(tools) == []
+
+
+def test_a_second_hang_ends_the_launches(tmp_path):
+    rans = run_here(fake.install(tmp_path / "tools", faults={"*": "hang"}), HANGING)
+    assert [bool(ran.cannot) for ran in rans] == [False, False, True, True, True, True]
+
+
+def test_a_hang_of_another_collective_ends_them_too(tmp_path):
+    rans = run_here(fake.install(tmp_path / "tools", faults={"all_gather": "stall"}), HANGING)
+    found = replayed(rans)
+    assert found.final("all_gather").ending == "hung"
+    assert found.final("all_gather").why == (
+        "did not end within 4.5 s; the last size that it finished is 536870912 bytes"
+    )
+    assert found.final("alltoall").ending == "incomplete"
+
+
+def test_what_is_only_slow_is_no_hang(tmp_path):
+    tools = fake.install(tmp_path / "tools", faults={"*": "crawl"}, busbw=0.5)
+    slow = replayed(run_here(tools, HANGING)).final("all_reduce")
+    assert slow.ending == "slow"
+    assert slow.why.endswith("at 0.5 GB/s it needs more time than it was given")
+
+
+def test_an_end_of_the_run_starts_nothing_more(tmp_path):
+    rans = run_here(fake.install(tmp_path / "tools"), cancelled=True)
+    assert {ran.cannot for ran in rans} == {"the run was ended"}
+
+
+def test_a_broken_connection_keeps_what_ran_before(tmp_path):
+    class Breaks:
+        def __init__(self, session):
+            self.session, self.calls = session, 0
+
+        def run(self, *args, **named):
+            self.calls += 1
+            if self.calls == 3:
+                raise Unreachable("dropped", "the connection broke", next_step="see sshd")
+            return self.session.run(*args, **named)
+
+    node = Node("here", Connection(transport="local", python=NODE_PYTHON))
+    with contextlib.closing(connect(node, Options())) as session:
+        tools = fake.Folder(fake.install(tmp_path / "tools"))
+        site = Site(node, Breaks(session), facts_of(Machine.hgx_h100()), tools, SHORT)
+        rans = nccl.NCCL.measure([site], OneThread())["here"]
+    assert [bool(ran.cannot) for ran in rans] == [False, False, True, True, True, True]
+    assert rans[2].cannot == rans[5].cannot == "the connection broke"
+
+
+# What is left behind
+
+
+@pytest.mark.parametrize(
+    ("fault", "ending", "why"),
+    [
+        ("lost", "faulty", "Invalid number of GPUs: 8 requested but only 7 were found"),
+        ("cuda", "faulty", "uncorrectable ECC error encountered"),
+        ("nccl", "faulty", "unhandled cuda error (run with NCCL_DEBUG=INFO for details) / Cuda failure "),
+        ("crash", "incomplete", "no row of 1073741824 bytes; no line 'Out of bounds values'; no line 'Avg bus"),
+        ("typo", "incomplete", "nccl-tests did not run: invalid option 'q'"),
+        ("empty", "incomplete", "the output of nccl-tests is empty"),
+        ("reduced", "incomplete", "the largest size was reduced to 536875008 bytes for want of memory; no row of"),
+        ("leftover", "incomplete", "exit code 139"),
+        ("lies", "incomplete", "536870912 bytes, out of place: algbw"),
+        ("wrong", "whole", ""),
+        ("warned", "whole", ""),
+    ],
+)
+def test_what_a_fault_leaves_is_named(fault, ending, why):
+    found = replayed([fake.ran(what, faults={"*": fault}) for what in WHATS])
+    assert {outcome.ending for outcome in found.all} == {ending}
+    assert found.final("sendrecv").why.startswith(why)
+    assert bool(found.metrics) == (ending == "whole")
+
+
+def test_a_flood_of_output_is_cut_and_costs_its_launch_only(tmp_path):
+    rans = run_here(fake.install(tmp_path / "tools", faults={"alltoall": "huge"}))
+    assert [ran.what for ran in rans if ran.truncated] == ["alltoall"]
+    assert sum(len(ran.stdout) for ran in rans) < 1 << 18
+    assert {outcome.what: outcome.ending for outcome in replayed(rans).all}["alltoall"] == "incomplete"
+
+
+def test_a_program_that_crashes_half_way_has_no_result(tmp_path):
+    found = replayed(run_here(fake.install(tmp_path / "tools", faults={"sendrecv": "crash"}))).final("sendrecv")
+    assert (found.ending, found.busbw_gb_per_s) == ("incomplete", None)
+
+
+def test_a_missing_tool_is_one_reason_for_the_whole_measurement(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CannotMeasure, match="_perf is not on the node"):
+        replayed(run_here(tmp_path / "empty")[:1])
+
+
+def test_some_missing_tools_cost_their_collectives_only(tmp_path):
+    tools = fake.install(tmp_path / "tools")
+    (tools / "sendrecv_perf").unlink()
+    found = replayed(run_here(tools))
+    assert found.final("sendrecv").why == "sendrecv_perf is not on the node"
+    assert len(found.metrics) == len(LAUNCHES) - 1
+
+
+def test_a_program_that_cannot_start_is_said(tmp_path):
+    tools = fake.install(tmp_path / "tools")
+    os.chmod(tools / "sendrecv_perf", 0o644)  # noqa: PTH101
+    found = replayed(run_here(tools)).final("sendrecv")
+    assert (found.ending, "sendrecv_perf" in found.why) == ("incomplete", True)
+
+
+# Choosing
+
+
+def test_sizes_by_profile_and_by_what_links_the_gpus():
+    def judged(profile, *, nvlink):
+        return nccl.sweep(OF_PROFILE[profile], nvlink=nvlink).judged_bytes
+
+    assert judged(Profile.DELIVERY, nvlink=True) == 8 * GIB
+    assert judged(Profile.NIGHTLY, nvlink=True) == judged(Profile.BOOTCHECK, nvlink=True) == GIB
+    assert judged(Profile.DELIVERY, nvlink=False) == GIB // 2
+    assert nccl.has_nvlink(facts_of(Machine.hgx_h100()))
+    assert not nccl.has_nvlink(facts_of(Machine.pcie_l40s()))
+
+
+def test_a_link_that_is_down_does_not_change_the_sizes():
+    machine = Machine.hgx_h100()
+    for gpu in range(8):
+        for link in range(18):
+            machine.set_nvlink(gpu, link, "state", 0)
+    assert nccl.has_nvlink(facts_of(machine))
+
+
+def test_a_node_with_one_gpu_has_no_collective():
+    machine = Machine.hgx_h100()
+    for _ in range(7):
+        machine.remove_gpu(0)
+    assert nccl.NCCL.applies(facts_of(machine)) == "1 GPU: a collective needs two"
+    machine.remove_gpu(0)
+    assert nccl.NCCL.applies(facts_of(machine)) == "no GPUs: a collective needs two"
+    assert nccl.NCCL.applies(facts_of(Machine.hgx_h100())) == ""
+
+
+def test_gpus_that_cannot_be_counted_are_an_error_and_no_skip(tmp_path):
+    machine = Machine.hgx_h100()
+    machine.section_fails("nvml", "timeout", "10 s")
+    machine.section_fails("nvidia_smi", "timeout", "10 s")
+    assert nccl.NCCL.applies(facts_of(machine)) == ""
+    with pytest.raises(CannotMeasure, match="nvml could not be read"):
+        replayed(run_here(fake.install(tmp_path / "tools"), machine=machine))
+
+
+def test_it_rests_on_checks_that_there_are():
+    from nodegate import suite
+
+    assert set(nccl.NCCL.rests_on) <= {check.id for check in suite.checks()}
+
+
+# Several attempts
+
+
+def test_each_attempt_gives_a_value_and_the_last_whole_one_counts():
+    first = [fake.ran(what, faults={"*": "slow"}) for what in WHATS]
+    second = [fake.ran(what) for what in WHATS]
+    found = parse([first, second])
+    assert found.metrics[0].values == (286.68, 476.35)
+    assert found.metrics[0].best == 476.35
+    third = [fake.ran(what, faults={"*": "crash"}) for what in WHATS]
+    assert parse([first, third]).final("all_reduce").ending == "whole"
+
+
+def test_an_attempt_under_other_conditions_is_a_metric_of_its_own():
+    found = parse([[fake.ran(what) for what in WHATS], [fake.ran(what, nccl="2.21.5") for what in WHATS]])
+    assert [metric.conditions["nccl"] for metric in found.named("all_reduce")] == ["2.27.3", "2.21.5"]
+
+
+def test_a_launch_that_left_nothing_is_not_forgotten():
+    found = parse([[fake.ran("all_reduce")]])
+    assert [outcome.why for outcome in found.all[1:]] == ["not run"] * 5
+    assert isinstance(found.over_ring, Unknown)
+
+
+def test_an_attempt_that_could_not_be_made_says_so_for_each_launch():
+    lost = not_run("", CannotMeasure("the connection broke", next_step="see sshd"))
+    found = parse([[fake.ran(what) for what in WHATS], [lost]])
+    assert {outcome.why for outcome in found.attempts[1]} == {"the connection broke"}
+    with pytest.raises(CannotMeasure, match="the connection broke"):
+        parse([[lost]])
+    with pytest.raises(CannotMeasure, match="nothing was run"):
+        parse([])
+
+
+@pytest.mark.parametrize("layout", ["2.9", "2.13", "2.14", "2.15", "2.16.9", "2.17.5", "2.19"])
+@pytest.mark.parametrize("gpus", [2, 6, 7, 8])
+def test_every_version_of_the_tool_and_number_of_gpus_is_measured(layout, gpus):
+    found = parse([[fake.ran(what, gpus=gpus, layout=layout) for what in WHATS]])
+    assert {(outcome.ending, outcome.why) for outcome in found.all} == {("whole", "")}
+    assert len(found.metrics) == len(WHATS)
+    assert {metric.conditions["nccl"] for metric in found.metrics} == {"2.27.3"}
+
+
+@pytest.mark.parametrize("labels", [{}, {"gpus": "x", "size_bytes": "-1", "limit_s": "9" * 40}])
+def test_evidence_without_its_labels_is_incomplete(labels):
+    good = fake.ran("all_reduce")
+    found = parse([[Ran("all_reduce", argv=good.argv, stdout=good.stdout, exit_code=0, labels=labels)]])
+    assert found.final("all_reduce").ending == "incomplete"

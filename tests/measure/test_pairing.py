@@ -1,0 +1,105 @@
+"""Rounds of pairs: everybody is measured, nobody twice at once, and suspects only with nodes that passed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nodegate.measure.pairing import inside, nic_pairs, rounds, with_good_ones
+
+
+def names(count: int) -> list[str]:
+    return [f"gpu{number:04}" for number in range(count)]
+
+
+FLEETS = st.integers(0, 40).map(names)
+COUNTS = st.one_of(st.none(), st.integers(1, 45))
+
+
+def partners(found, name):
+    return [pair[1 - pair.index(name)] for pairs in found for pair in pairs if name in pair]
+
+
+@given(FLEETS, COUNTS)
+def test_in_a_round_nobody_is_twice(fleet, count):
+    for pairs in rounds(fleet, count):
+        assert max(Counter(name for pair in pairs for name in pair).values()) == 1
+
+
+@given(FLEETS, COUNTS)
+def test_no_two_nodes_meet_twice(fleet, count):
+    met = Counter(frozenset(pair) for pairs in rounds(fleet, count) for pair in pairs)
+    assert set(met.values()) <= {1}
+
+
+@given(FLEETS, COUNTS)
+def test_every_node_has_its_number_of_partners_in_odd_fleets_too(fleet, count):
+    found = rounds(fleet, count)
+    wanted = min(count or len(fleet), len(fleet) - 1)
+    for name in fleet:
+        assert len(partners(found, name)) >= wanted
+
+
+@given(FLEETS)
+def test_all_pairs_are_all_pairs(fleet):
+    found = [frozenset(pair) for pairs in rounds(fleet, None) for pair in pairs]
+    assert sorted(map(sorted, found)) == sorted(map(sorted, combinations(fleet, 2)))
+
+
+@pytest.mark.parametrize("count", [3, 5, 127, 1249])
+def test_one_round_leaves_nobody_of_an_odd_fleet_untested(count):
+    first, more = rounds(names(count), 1)
+    assert len(first) == count // 2
+    assert len(more) == 1
+
+
+def test_rounds_cost_little_beyond_what_was_asked_for():
+    assert len(rounds(names(1250), 3)) == 3
+    assert len(rounds(names(1249), 3)) <= 5
+
+
+def test_one_node_and_none_have_no_rounds():
+    assert rounds([]) == rounds(["gpu1"]) == ()
+
+
+@given(st.integers(1, 20), st.integers(0, 20), st.integers(1, 3))
+def test_suspects_meet_only_those_who_passed(count, good, turns):
+    suspects, passed = [f"bad{number}" for number in range(count)], names(good)
+    found = with_good_ones(suspects, passed, turns)
+    for pairs in found:
+        assert max(Counter(name for pair in pairs for name in pair).values()) == 1
+        assert all(one in suspects and other in passed for one, other in pairs)
+    for suspect in suspects:
+        assert len(set(partners(found, suspect))) == min(turns, good)
+
+
+@given(st.sets(st.integers(0, 15)), st.sets(st.integers(0, 15)))
+def test_every_nic_is_measured_and_none_twice_at_once(ours, theirs):
+    left, right = [f"mlx5_{number}" for number in sorted(ours)], [f"mlx5_{number}" for number in sorted(theirs)]
+    steps = nic_pairs(left, right)
+    for step in steps:
+        for end in zip(*step, strict=True):
+            assert len(set(end)) == len(end)
+    if left and right:
+        assert {one for step in steps for one, _ in step} == set(left)
+        assert {other for step in steps for _, other in step} == set(right)
+    else:
+        assert steps == ()
+
+
+def test_nics_of_one_name_are_of_one_rail():
+    assert nic_pairs(["mlx5_0", "mlx5_3"], ["mlx5_0", "mlx5_1", "mlx5_3"]) == (
+        (("mlx5_0", "mlx5_0"), ("mlx5_3", "mlx5_3")),
+        (("mlx5_0", "mlx5_1"),),
+    )
+    assert nic_pairs(["mlx5_0", "mlx5_1"], ["mlx5_0", "mlx5_7"]) == ((("mlx5_0", "mlx5_0"), ("mlx5_1", "mlx5_7")),)
+
+
+def test_inside_a_node_neighbours_are_paired_and_the_odd_one_too():
+    assert inside(["a", "b", "c", "d"]) == ((("a", "b"), ("c", "d")),)
+    assert inside(["a", "b", "c"]) == ((("a", "b"),), (("c", "a"),))
+    assert inside(["a"]) == inside([]) == ()

@@ -1,0 +1,370 @@
+"""RDMA measured between nodes of this machine: real sessions and connections, a stand-in for perftest."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.processes import running, wait_until
+from support.rdma_fleet import Crew, RdmaFleet, another_length
+
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.measure import rdma, rdma_life, rdma_meeting, rdma_rails
+from nodegate.measure.measurement import document
+from nodegate.measure.rdma import RDMA_BANDWIDTH
+from nodegate.measure.rdma_result import parse
+from nodegate.node import Node
+
+if TYPE_CHECKING:
+    from nodegate.measure.rdma_result import RdmaBandwidth
+
+WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What hangs is ended sooner than on a real fabric; a loaded machine needs a few seconds to start Python."""
+    monkeypatch.setattr(rdma_meeting, "SETUP_S", 7.0)
+    monkeypatch.setattr(rdma_life, "SERVER_END_S", 1.0)
+
+
+def measured(fleet: RdmaFleet, crew: Crew | None = None) -> dict[str, RdmaBandwidth]:
+    """All nodes, measured; nothing of them runs any more."""
+    sites = fleet.sites()
+    try:
+        runs = rdma.measure(sites, crew or Crew())
+        assert left_behind(fleet) == []
+    finally:
+        for site in sites:
+            site.session.close()
+    return {name: parse([each]) for name, each in runs.items()}
+
+
+def left_behind(fleet: RdmaFleet) -> list[int]:
+    tools = [str(fleet.folder / name / tool) for name in fleet.names for tool in ("ib_write_bw", "ib_read_bw")]
+    return [pid for tool in tools for pid in running(tool)]
+
+
+def value(found: RdmaBandwidth, name: str, device: str = "mlx5_0") -> float:
+    (metric,) = [metric for metric in found.named(name) if metric.device == device]
+    return metric.best
+
+
+def test_every_rail_has_its_numbers_on_both_ends(tmp_path):
+    found = measured(RdmaFleet(tmp_path).device("gpu02", "mlx5_1", gbps=120.25, us=2.75))
+    for name, partner in (("gpu01", "gpu02"), ("gpu02", "gpu01")):
+        node = found[name]
+        assert node.planned == {"mlx5_0", "mlx5_1"}
+        assert (value(node, WRITE), value(node, READ)) == (195.5, 195.5)
+        assert (value(node, WRITE, "mlx5_1"), value(node, READ, "mlx5_1")) == (120.25, 120.25)
+        assert value(node, "rdma.write_latency_us") == 1.9
+        assert value(node, "rdma.read_latency_us", "mlx5_1") == 2.75
+        assert {(run.peer, run.trouble) for run in node.runs} == {(partner, None)}
+        assert node.partners == 1
+
+
+def test_what_a_number_was_measured_with_is_kept(tmp_path):
+    (metric, _) = measured(RdmaFleet(tmp_path))["gpu01"].named(WRITE)
+    assert dict(metric.conditions) == {
+        "tool": "ib_write_bw",
+        "tool_version": "6.24",
+        "size_bytes": "1048576",
+        "qps": "4",
+        "memory": "host",
+        "path": "between",
+    }
+
+
+def test_all_pairs_and_all_rails_of_a_round_are_measured_at_once(tmp_path):
+    crew = Crew()
+    measured(RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03", "gpu04"), length=another_length(rounds=1)), crew)
+    assert [sorted(asked) for asked in crew.asked[1:]] == [["gpu01 - gpu04", "gpu02 - gpu03"]] * 2  # latency, then load
+
+
+def test_a_slow_nic_is_slow_with_everybody_and_its_partners_are_not(tmp_path):
+    names = ("gpu01", "gpu02", "gpu03", "gpu04")
+    found = measured(RdmaFleet(tmp_path, names=names, rails=1).device("gpu03", "mlx5_0", gbps=100.0))
+    assert {name: value(found[name], WRITE) for name in names} == dict.fromkeys(names, 195.5) | {"gpu03": 100.0}
+    assert {run.peer_best for run in found["gpu03"].of(WRITE)} == {195.5}
+    assert {run.peer: run.peer_best for run in found["gpu01"].of(WRITE)}["gpu03"] == 100.0
+
+
+def test_an_odd_fleet_leaves_no_node_untested(tmp_path):
+    found = measured(RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, length=another_length(rounds=1)))
+    assert all(node.named(WRITE) for node in found.values())
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "said"),
+    [
+        ("hang", "link", "hung: no result within"),
+        ("cut", "link", "stalled: 0 iterations"),
+        ("completion", "link", r"completion with error, status 12 \(transport retry counter exceeded\)"),
+        ("gid", "link", "Found Incompatibility issue with GID types"),
+        ("half", "setup", "has no result row"),
+        ("deaf", "setup", "does not listen on port"),
+    ],
+)
+def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault, kind, said):
+    fleet = RdmaFleet(tmp_path, length=another_length(rounds=1))
+    sites = fleet.device("gpu01", "mlx5_1", fault=fault).sites()
+    meeting = rdma.Meeting(*(rdma.prepare(site) for site in sites), "1")
+    runs = rdma_meeting.runs_of(meeting, [rdma.WRITE])
+    assert left_behind(fleet) == []
+    plan = {name: rdma.Ran(what="plan", labels={"rails": "mlx5_0 mlx5_1", "partners": "1"}) for name in fleet.names}
+    for name in fleet.names:
+        node = parse([[plan[name], *(ran for both in runs for owner, ran in both if owner == name)]])
+        (run,) = node.of(WRITE, "mlx5_1")
+        assert run.value is None
+        assert run.trouble.kind == kind
+        assert re.search(said, run.trouble.said)
+        assert value(node, WRITE) == 195.5, "the other rail is not touched"
+    for site in sites:
+        site.session.close()
+
+
+def test_a_node_without_perftest_is_not_paired_and_says_so(tmp_path):
+    fleet = RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03"), rails=1)
+    fleet.tools["gpu02"] = ()
+    sites = fleet.sites()
+    runs = rdma.measure(sites, Crew())
+    with pytest.raises(CannotMeasure, match="no ib_write_bw on the node"):
+        parse([runs["gpu02"]])
+    assert value(parse([runs["gpu01"]]), WRITE) == 195.5
+    for site in sites:
+        site.session.close()
+
+
+def test_a_node_that_is_lost_in_mid_run_takes_no_other_with_it(tmp_path):
+    fleet = RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03"), rails=1)
+    sites = fleet.sites()
+
+    class Losing(Crew):
+        def at_once(self, jobs):
+            if len(self.asked) == 2:
+                sites[1].session.close()
+            return super().at_once(jobs)
+
+    found = {name: parse([runs]) for name, runs in rdma.measure(sites, Losing()).items()}
+    assert value(found["gpu01"], WRITE) == value(found["gpu03"], WRITE) == 195.5
+    assert found["gpu02"].named(WRITE) == ()
+    assert {run.trouble.kind for run in found["gpu02"].of(WRITE)} == {"setup"}
+    assert "the session is closed" in found["gpu02"].of(WRITE)[0].trouble.said
+    for site in sites:
+        site.session.close()
+
+
+def test_one_node_alone_is_measured_nic_to_nic(tmp_path):
+    fleet = RdmaFleet(tmp_path, names=("gpu01",), rails=3).device("gpu01", "mlx5_2", inside_gbps=88.0)
+    node = measured(fleet)["gpu01"]
+    assert node.partners == 0
+    assert {metric.device: metric.best for metric in node.metrics} == {"mlx5_0": 195.5, "mlx5_1": 195.5, "mlx5_2": 88.0}
+    assert {metric.name for metric in node.metrics} == {"rdma.inside_gbps"}
+
+
+def test_at_delivery_every_node_is_measured_inside_too(tmp_path):
+    length = another_length(rounds=1, link_s=rdma.INSIDE_FROM_S)
+    found = measured(RdmaFleet(tmp_path, length=length))
+    assert {name: len(node.named("rdma.inside_gbps")) for name, node in found.items()} == {"gpu01": 2, "gpu02": 2}
+
+
+def test_gpu_memory_is_measured_where_the_build_can(tmp_path):
+    fleet = RdmaFleet(tmp_path, cuda=True, rails=1, length=another_length(rounds=1))
+    found = measured(fleet.device("gpu01", "mlx5_0", gpu_gbps=180.0).device("gpu02", "mlx5_0", gpu_gbps=182.0))
+    assert value(found["gpu02"], "rdma.gpu_write_gbps") == 180.0
+    assert value(found["gpu02"], WRITE) == 195.5
+
+
+def test_suspects_meet_only_nodes_that_passed(tmp_path):
+    fleet = RdmaFleet(tmp_path, names=("a", "b", "c", "d"), rails=1).device("a", "mlx5_0", gbps=100.0)
+    sites, crew = fleet.sites(), Crew()
+    runs = rdma.again(sites, crew, frozenset({"a", "b"}))
+    assert set(runs) == {"a", "b"}
+    pairs = {pair for asked in crew.asked[1:] for pair in asked}
+    assert pairs == {"a - c", "b - d", "a - d", "b - c"}
+    found = {name: parse([each]) for name, each in runs.items()}
+    assert (value(found["a"], WRITE), value(found["b"], WRITE)) == (100.0, 195.5)
+    assert all(run.peer_passed for run in found["a"].runs)
+    for site in sites:
+        site.session.close()
+
+
+def test_where_nobody_passed_suspects_are_measured_as_at_first(tmp_path):
+    fleet = RdmaFleet(tmp_path, rails=1)
+    sites = fleet.sites()
+    runs = rdma.again(sites, Crew(), frozenset(fleet.names))
+    assert value(parse([runs["gpu01"]]), WRITE) == 195.5
+    assert not any(run.peer_passed for run in parse([runs["gpu01"]]).runs)
+    for site in sites:
+        site.session.close()
+
+
+def test_evidence_says_the_same_as_the_run(tmp_path):
+    fleet = RdmaFleet(tmp_path, rails=1, length=another_length(rounds=1))
+    sites = fleet.sites()
+    runs = rdma.measure(sites, Crew())["gpu01"]
+    kept = RDMA_BANDWIDTH.of_document(document("rdma_bandwidth", [runs, runs]))
+    assert [metric.values for metric in kept.metrics if metric.name == WRITE] == [(195.5, 195.5)]
+    for site in sites:
+        site.session.close()
+
+
+def test_a_cancelled_run_starts_nothing_new(tmp_path):
+    fleet, crew = RdmaFleet(tmp_path, rails=1), Crew()
+    sites = fleet.sites()
+    crew.cancelled = True
+    rdma.measure(sites, crew)
+    assert crew.asked == [["gpu01", "gpu02"]]
+    for site in sites:
+        site.session.close()
+
+
+# Where the numbers of a node come from
+
+
+def test_version_4_5_prints_the_same_rows(tmp_path):
+    found = measured(RdmaFleet(tmp_path, rails=1, version="4.5", length=another_length(rounds=1)))
+    (metric,) = found["gpu01"].named(WRITE)
+    assert (metric.best, metric.conditions["tool_version"]) == (195.5, "6.06")
+
+
+def test_roce_takes_the_gid_that_is_v2_with_an_ipv4_address(tmp_path):
+    sites = RdmaFleet(tmp_path, rails=1).sites()
+    station = rdma.prepare(sites[0])
+    assert station.rails[0].gid_index == 3
+    words = rdma_meeting._words(rdma.Meeting(station, station, "1"), rdma.WRITE, ("mlx5_0", "mlx5_0"))
+    assert words.server[words.server.index("-x") + 1] == "3"
+    for site in sites:
+        site.session.close()
+
+
+def test_infiniband_has_no_gid_index(tmp_path):
+    (site,) = RdmaFleet(tmp_path, names=("gpu01",), machine=Machine.hgx_h100).sites()
+    station = rdma.prepare(site)
+    words = rdma_meeting._words(rdma.Meeting(station, station, "1"), rdma.WRITE, ("mlx5_0", "mlx5_1"))
+    assert "-x" not in words.server
+    assert words.client[-1] == "127.0.0.1"
+    site.session.close()
+
+
+def test_a_roce_rail_without_a_gid_is_left_out_and_named(tmp_path):
+    fleet = RdmaFleet(tmp_path, rails=2)
+    fleet.machines["gpu01"].set_port("mlx5_1", 1, "gid_types.3", "IB/RoCE v1")
+    (site, other) = fleet.sites()
+    station = rdma.prepare(site)
+    assert [rail.name for rail in station.rails] == ["mlx5_0"]
+    assert station.missing["mlx5_1"].reason == "mlx5_1: no RoCE v2 GID with an IPv4 address"
+    for each in (site, other):
+        each.session.close()
+
+
+def test_gids_that_the_probe_left_out_are_read_from_the_node():
+    written = (
+        "mlx5_0/ports/1/gids/0:fe80:0000:0000:0000:b8ce:f603:00ab:cdef\n"
+        "mlx5_0/ports/1/gids/40:0000:0000:0000:0000:0000:ffff:0a1e:0002\n"
+        "mlx5_0/ports/1/gids/41:0000:0000:0000:0000:0000:ffff:0a1e:0002\n"
+        "mlx5_0/ports/1/gid_attrs/types/0:IB/RoCE v1\n"
+        "mlx5_0/ports/1/gid_attrs/types/40:IB/RoCE v1\n"
+        "mlx5_0/ports/1/gid_attrs/types/41:RoCE v2\n"
+        "something else\n"
+    )
+    assert rdma_rails.gid_index(rdma_rails.parse_gids(written)["mlx5_0", 1]) == 41
+    assert rdma_rails.gid_index({1: ("fe80:0000:0000:0000:b8ce:f603:00ab:cdef", "RoCE v2")}) is None
+
+
+def test_gids_are_found_below_sys_as_the_kernel_writes_them(tmp_path):
+    port = tmp_path / "mlx5_2/ports/1"
+    for place, text in (("gids/3", "0000:0000:0000:0000:0000:ffff:0a1e:0002"), ("gid_attrs/types/3", "RoCE v2")):
+        (port / place).parent.mkdir(parents=True, exist_ok=True)
+        (port / place).write_text(text + "\n")
+    (port / "gids/4").write_text("0000:0000:0000:0000:0000:0000:0000:0000\n")
+    command = rdma_rails.READ_GIDS.replace("/sys/class/infiniband", str(tmp_path))
+    written = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False).stdout
+    assert rdma_rails.parse_gids(written) == {
+        ("mlx5_2", 1): {3: ("0000:0000:0000:0000:0000:ffff:0a1e:0002", "RoCE v2")}
+    }
+
+
+def test_each_rail_has_the_gpu_that_is_nearest_on_pcie():
+    facts = facts_of(Machine.hgx_h100())
+    found = rdma_rails.nearest_gpus(facts, rdma_rails.rails_in_service(Node("gpu01"), facts))
+    assert sorted(place for place, _ in found.values()) == list(range(8))
+    for name, (place, address) in found.items():
+        assert address == facts.pci.gpus[place].address
+        assert name.startswith("mlx5_")
+
+
+def test_nodes_of_different_fabrics_are_not_paired(tmp_path):
+    fleet = RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, length=another_length(rounds=1))
+    fleet.machines["c"] = Machine.hgx_h100("c")
+    crew = Crew()
+    found = measured(fleet, crew)
+    assert crew.asked[1:3] == [["a - b"], ["a - b"]]
+    assert found["c"].partners == 0
+
+
+def test_the_inventory_may_name_the_rails(tmp_path):
+    (site, other) = RdmaFleet(tmp_path, rails=4).sites()
+    named = dict(site.node.expected, nics=["mlx5_2"])
+    station = rdma.prepare(replace(site, node=replace(site.node, expected=named)))
+    assert [rail.name for rail in station.rails] == ["mlx5_2"]
+    for each in (site, other):
+        each.session.close()
+
+
+# Several programs at once on a node
+
+
+def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(tmp_path):
+    (site,) = RdmaFleet(tmp_path, names=("gpu01",)).sites()
+    word = f"9{os.getpid()}77"
+    programs = [["sh", "-c", f"echo on; trap '' TERM; sleep {word}; sleep {word}"], ["echo", "hello"], ["nothing-here"]]
+    stubborn, quick, missing = rdma_life.run_at_once(site, "test", programs, timeout_s=2)
+    assert (stubborn.stdout, stubborn.timed_out, stubborn.exit_code) == ("on\n", True, None)
+    assert (quick.stdout, quick.exit_code, quick.timed_out) == ("hello\n", 0, False)
+    assert (missing.exit_code, missing.stderr) == (127, "nothing-here: not found\n")
+    assert wait_until(lambda: not running(word))
+    site.session.close()
+
+
+OLDEST = Path.home() / ".pyenv/versions/3.6.15/bin/python3"
+
+
+@pytest.mark.skipif(not OLDEST.exists(), reason="no Python 3.6 here")
+def test_python_3_6_runs_several_programs_at_once(tmp_path):
+    (site,) = RdmaFleet(tmp_path, names=("gpu01",)).sites()
+    connection = replace(site.node.connection, python=str(OLDEST))
+    site = replace(site, node=replace(site.node, connection=connection))
+    found = rdma_life.run_at_once(site, "test", [["echo", "one"], ["sh", "-c", "echo two >&2; exit 3"]], timeout_s=20)
+    assert [(ran.stdout, ran.stderr, ran.exit_code) for ran in found] == [("one\n", "", 0), ("", "two\n", 3)]
+    site.session.close()
+
+
+def test_output_without_an_end_is_cut(tmp_path):
+    (site,) = RdmaFleet(tmp_path, names=("gpu01",)).sites()
+    (endless,) = rdma_life.run_at_once(site, "test", [["yes"]], timeout_s=1)
+    assert endless.truncated
+    assert endless.timed_out
+    assert len(endless.stdout) <= rdma_life.MAX_KEPT // 2
+    site.session.close()
+
+
+def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(tmp_path):
+    import socket
+
+    (site, other) = RdmaFleet(tmp_path, rails=1).sites()
+    with contextlib.closing(socket.create_server(("0.0.0.0", site.node.expected["rdma_port"]))):  # noqa: S104
+        meeting = rdma.Meeting(rdma.prepare(site), rdma.prepare(other), "1")
+        (both,) = rdma_meeting.runs_of(meeting, [rdma.WRITE])
+    client = next(ran for _, ran in both if ran.labels["program"] == "client")
+    assert "the server on gpu01 does not listen on port" in client.cannot
+    assert "Couldn't listen to port" in client.cannot
+    for each in (site, other):
+        each.session.close()

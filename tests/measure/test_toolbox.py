@@ -1,0 +1,464 @@
+"""Where a node's tools are found, what is said when one is not, and that a tool in a container ends with us."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support import container_engine
+from support.processes import running, wait_until
+from support.sshd import NODE_PYTHON
+
+from nodegate.errors import CannotMeasure, Unreachable, UsageError
+from nodegate.measure import toolbox as module
+from nodegate.measure.container import argv_in
+from nodegate.measure.found import parse_found
+from nodegate.measure.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
+from nodegate.measure.tool_settings import tool_settings
+from nodegate.measure.toolbox import NodeToolbox
+from nodegate.node import Connection, Node
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nodegate.transport import Output, Session
+
+NUMBERS = itertools.count(random.SystemRandom().randrange(10**6, 10**8) * 100)
+
+
+def program(path: Path, text: str = "exit 0") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+def here(**expected: object) -> Node:
+    return Node("gpu01", Connection(transport="local", python=NODE_PYTHON), expected=expected, origin="hosts.yaml:7")
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+    monkeypatch.setattr(module, "USUAL_FOLDERS", ())  # what this machine has installed is no part of a test
+    session = connect(here(), Options())
+    yield session
+    session.close()
+
+
+def toolbox(session: Session, **expected: object) -> NodeToolbox:
+    return NodeToolbox(session, here(**expected))
+
+
+class Counted:
+    """A session that says how often it was asked."""
+
+    def __init__(self, session: Session) -> None:
+        self.session, self.node, self.count = session, session.node, 0
+
+    def run(self, argv: Sequence[str], **given: object) -> Output:
+        self.count += 1
+        return self.session.run(argv, **given)  # type: ignore[arg-type]
+
+
+def test_a_tool_is_found_on_path(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    path = program(tmp_path / "gpu_burn")
+    tool = toolbox(session).find("gpu_burn")
+    assert (tool.name, tool.argv, tool.origin) == ("gpu_burn", (str(path),), "PATH")
+
+
+def test_the_folders_of_the_inventory_come_before_path(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:{os.environ['PATH']}")
+    program(tmp_path / "path" / "gpu_burn")
+    path = program(tmp_path / "tools" / "gpu_burn")
+    tool = toolbox(session, tool_paths=[str(tmp_path / "tools")]).find("gpu_burn")
+    assert (tool.argv, tool.origin) == ((str(path),), "nodegate_tool_paths")
+
+
+def test_a_path_that_the_inventory_names_is_the_only_one_that_is_tried(session: Session, tmp_path: Path) -> None:
+    program(tmp_path / "gpu_burn")
+    named = str(tmp_path / "elsewhere" / "gpu_burn")
+    box = toolbox(session, tools={"gpu_burn": named}, tool_paths=[str(tmp_path)])
+    with pytest.raises(CannotMeasure, match=rf"gpu01: gpu_burn at {named} \(nodegate_tools\) is not there") as said:
+        box.find("gpu_burn")
+    assert said.value.next_step == "correct nodegate_tools in the inventory"
+    program(tmp_path / "elsewhere" / "gpu_burn")
+    assert toolbox(session, tools={"gpu_burn": named}).find("gpu_burn").argv == (named,)
+
+
+def test_the_usual_folders_may_be_patterns(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "USUAL_FOLDERS", (str(tmp_path / "hpcx-*" / "bin"),))
+    path = program(tmp_path / "hpcx-2.18" / "bin" / "nvbandwidth")
+    tool = toolbox(session).find("nvbandwidth")
+    assert (tool.argv, tool.origin) == ((str(path),), "the usual folders")
+
+
+def test_the_first_name_that_is_there_is_taken(session: Session, tmp_path: Path) -> None:
+    program(tmp_path / "all_reduce_perf")
+    tool = toolbox(session, tool_paths=[str(tmp_path)]).find("all_gather_perf", "all_reduce_perf")
+    assert tool.name == "all_reduce_perf"
+
+
+def test_all_known_tools_take_one_round_trip(session: Session, tmp_path: Path) -> None:
+    program(tmp_path / "gpu_burn")
+    counted = Counted(session)
+    box = NodeToolbox(counted, here(tool_paths=[str(tmp_path)]))  # type: ignore[arg-type]
+    assert box.has([*NAMES]) >= {"gpu_burn"}
+    box.find("gpu_burn")
+    assert counted.count == 1
+
+
+def test_with_become_root_is_asked_for_what_the_login_cannot_run(session: Session, tmp_path: Path) -> None:
+    program(tmp_path / "gpu_burn")
+    asked: list[tuple[object, list[str]]] = []
+
+    class Noted(Counted):
+        def run(self, argv: Sequence[str], **given: object) -> Output:
+            names = json.loads(given["stdin"])["names"]  # type: ignore[arg-type]
+            asked.append((given["as_root"], names))
+            return super().run(argv, **given)
+
+    node = here(tool_paths=[str(tmp_path)])
+    node = replace(node, connection=replace(node.connection, become=True))
+    box = NodeToolbox(Noted(session), node)  # type: ignore[arg-type]
+    assert box.has(["gpu_burn", "nvbandwidth"]) == {"gpu_burn"}
+    assert [as_root for as_root, _ in asked] == [False, True]
+    assert "gpu_burn" in asked[0][1]
+    assert "gpu_burn" not in asked[1][1]
+    assert "nvbandwidth" in asked[1][1]
+
+
+def test_a_tool_that_is_nowhere_is_told_with_the_way_to_get_it(session: Session) -> None:
+    with pytest.raises(CannotMeasure, match="gpu01: no nvbandwidth was found") as said:
+        toolbox(session).find("nvbandwidth")
+    assert "github.com/NVIDIA/nvbandwidth" in said.value.next_step
+    assert "--tools" in said.value.next_step
+    assert "nodegate_image" in said.value.next_step
+
+
+def test_a_program_that_may_not_be_run_is_named(session: Session, tmp_path: Path) -> None:
+    program(tmp_path / "gpu_burn").chmod(0o644)
+    with pytest.raises(CannotMeasure, match=rf"gpu_burn at {tmp_path}/gpu_burn .* may not be run by uid"):
+        toolbox(session, tool_paths=[str(tmp_path)]).find("gpu_burn")
+
+
+@pytest.fixture(scope="session")
+def linked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with libmpi.so and libcudart.so.12, and a real program that is linked with both."""
+    folder = tmp_path_factory.mktemp("linked")
+    (folder / "a.c").write_text("int one(void) { return 0; }\n")
+    (folder / "main.c").write_text("int one(void);\nint main(void) { return one(); }\n")
+    for name in ("libmpi.so.40", "libcudart.so.12"):
+        build = ["gcc", "-shared", f"-Wl,-soname,{name}", "-o", str(folder / name), str(folder / "a.c")]
+        subprocess.run(build, check=True)
+    libraries = [str(folder / "libmpi.so.40"), str(folder / "libcudart.so.12")]
+    build = ["gcc", "-Wl,--no-as-needed", "-o", str(folder / "linked"), str(folder / "main.c"), *libraries]
+    subprocess.run([*build, f"-Wl,-rpath,{folder}"], check=True)
+    return folder
+
+
+needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+
+@needs_gcc
+def test_a_missing_library_is_named_with_its_own_next_step(session: Session, linked: Path, tmp_path: Path) -> None:
+    shutil.copy(linked / "linked", tmp_path / "all_reduce_perf")
+    (linked / "libcudart.so.12").rename(linked / "hidden")
+    try:
+        with pytest.raises(CannotMeasure) as said:
+            toolbox(session, tool_paths=[str(tmp_path)]).find("all_reduce_perf")
+    finally:
+        (linked / "hidden").rename(linked / "libcudart.so.12")
+    assert said.value.reason == (
+        f"gpu01: all_reduce_perf at {tmp_path}/all_reduce_perf (nodegate_tool_paths) "
+        "cannot start: libcudart.so.12 not found"
+    )
+    assert said.value.next_step.startswith("install that version of the CUDA runtime")
+
+
+@needs_gcc
+def test_a_program_that_cannot_start_is_passed_over(session: Session, linked: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken").mkdir()
+    shutil.copy(linked / "linked", tmp_path / "broken" / "gpu_burn")
+    good = program(tmp_path / "good" / "gpu_burn")
+    (linked / "libcudart.so.12").rename(linked / "hidden")
+    try:
+        folders = [str(tmp_path / "broken"), str(tmp_path / "good")]
+        assert toolbox(session, tool_paths=folders).find("gpu_burn").argv == (str(good),)
+    finally:
+        (linked / "hidden").rename(linked / "libcudart.so.12")
+
+
+@needs_gcc
+def test_a_collective_linked_with_mpi_is_its_mpi_variant_too(session: Session, linked: Path, tmp_path: Path) -> None:
+    shutil.copy(linked / "linked", tmp_path / "all_reduce_perf")
+    program(tmp_path / "all_gather_perf")
+    box = toolbox(session, tool_paths=[str(tmp_path)])
+    tool = box.find("all_reduce_perf_mpi")
+    assert (tool.name, tool.argv) == ("all_reduce_perf_mpi", (str(tmp_path / "all_reduce_perf"),))
+    assert box.has(["all_gather_perf", "all_gather_perf_mpi"]) == {"all_gather_perf"}
+
+
+@needs_gcc
+def test_a_program_for_another_machine_is_told(session: Session, linked: Path, tmp_path: Path) -> None:
+    elf = bytearray((linked / "linked").read_bytes())
+    other = {"x86_64": (183, "aarch64"), "aarch64": (62, "x86_64")}
+    if os.uname().machine not in other:
+        pytest.skip("neither x86_64 nor aarch64")
+    number, name = other[os.uname().machine]
+    elf[18:20] = number.to_bytes(2, "little")
+    (tmp_path / "gpu_burn").write_bytes(elf)
+    (tmp_path / "gpu_burn").chmod(0o755)
+    with pytest.raises(CannotMeasure, match=f"is built for {name}, this node is {os.uname().machine}"):
+        toolbox(session, tool_paths=[str(tmp_path)]).find("gpu_burn")
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x7fELF", b"\x7fELF\x02\x01" + b"\xff" * 90, b"\x7fELF\x02\x01" + bytes(90)]
+)
+def test_a_damaged_program_stops_no_search(session: Session, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "gpu_burn").write_bytes(content)
+    (tmp_path / "gpu_burn").chmod(0o755)
+    program(tmp_path / "nvbandwidth")
+    assert toolbox(session, tool_paths=[str(tmp_path)]).has(["nvbandwidth"]) == {"nvbandwidth"}
+
+
+def test_looking_for_a_tool_runs_none(session: Session, tmp_path: Path) -> None:
+    program(tmp_path / "gpu_burn", f"touch {tmp_path}/ran")
+    toolbox(session, tool_paths=[str(tmp_path)]).find("gpu_burn")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_name_that_no_table_knows_is_looked_for_too(session: Session, tmp_path: Path) -> None:
+    path = program(tmp_path / "gpu-fryer")
+    assert toolbox(session, tool_paths=[str(tmp_path)]).find("gpu-fryer").argv == (str(path),)
+
+
+def test_a_refused_search_is_not_made_again(session: Session) -> None:
+    class Silent(Counted):
+        def run(self, argv: Sequence[str], **given: object) -> Output:
+            return replace(super().run(["true"], timeout_s=20), timed_out=True)
+
+    silent = Silent(session)
+    box = NodeToolbox(silent, here())  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(CannotMeasure, match="gpu01: its tools were not found within 40 s"):
+            box.find("gpu_burn")
+    assert silent.count == 1
+
+
+def test_a_broken_connection_is_never_a_missing_tool(session: Session) -> None:
+    session.close()
+    with pytest.raises(Unreachable):
+        toolbox(session).has(["gpu_burn"])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"nonsense",
+        b"[]",
+        b'{"path": "", "found": []}',
+        b'{"path": "", "found": {"gpu_burn": [{"path": "relative"}]}}',
+        b'{"path": "", "found": {"gpu_burn": [{"path": "/x\\n", "origin": "", "wrong": "", "missing": [], "mpi": 1}]}}',
+        b"[" * 100_000,
+    ],
+)
+def test_an_answer_in_no_form_is_told(answer: bytes) -> None:
+    with pytest.raises(CannotMeasure, match="gpu01: the search for tools failed"):
+        parse_found(answer, node="gpu01")
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        ({"tools": ["gpu_burn"]}, "nodegate_tools must map tools to paths"),
+        ({"tools": {"gpu-burn": "/opt/gpu_burn"}}, "no tool 'gpu-burn'.*did you mean gpu_burn"),
+        ({"tools": {"gpu_burn": "bin/gpu_burn"}}, "'bin/gpu_burn' is not an absolute path"),
+        ({"tool_paths": ["/opt", "tools"]}, "nodegate_tool_paths: 'tools' is not an absolute path"),
+        ({"tool_paths": 3}, "nodegate_tool_paths must be a list"),
+        ({"image": "nvcr.io/nvidia/pytorch"}, "names no container runtime"),
+        ({"image": "docker://--privileged"}, "'--privileged' is no image of docker"),
+        ({"image": "docker://a; reboot"}, "is no image of docker"),
+        ({"image": "apptainer://relative.sif"}, "is no image of apptainer"),
+        ({"image": "rkt://x"}, "names no container runtime"),
+    ],
+)
+def test_a_slip_in_the_inventory_is_told_with_its_place(expected: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=rf"^hosts\.yaml:7: gpu01: .*{message}"):
+        tool_settings(here(**expected))
+
+
+def test_an_ini_inventory_writes_them_as_text() -> None:
+    settings = tool_settings(
+        here(
+            tools='{"gpu_burn": "/opt/gpu_burn"}',
+            tool_paths="/opt/a:/opt/b",
+            image="docker://localhost:5000/tools@sha256:ab",
+        )
+    )
+    assert settings.paths == {"gpu_burn": "/opt/gpu_burn"}
+    assert settings.folders == ("/opt/a", "/opt/b")
+    assert str(settings.image) == "docker://localhost:5000/tools@sha256:ab"
+
+
+@pytest.mark.parametrize("image", ["enroot://pytorch", "enroot:///images/a.sqsh", "apptainer:///images/a.sif"])
+def test_images_of_each_runtime_are_taken(image: str) -> None:
+    assert str(tool_settings(here(image=image)).image) == image
+
+
+def test_every_tool_has_a_way_to_get_it() -> None:
+    assert all(how_to_get([name]) for name in NAMES)
+    assert "perftest" in how_to_get(["ib_write_bw"])
+    assert "libnccl2" in how_to_start(["libnccl.so.2"])
+    assert "distribution" in how_to_start(["GLIBC_2.38"])
+    assert all(folder.startswith("/") for folder in USUAL_FOLDERS)
+
+
+# In a container
+
+
+@pytest.fixture
+def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder first on PATH with stand-ins for the runtimes, and the daemon behind docker. Gives the daemon's log."""
+    if subprocess.run(["unshare", "--pid", "--fork", "true"], check=False, capture_output=True).returncode != 0:
+        pytest.skip("needs the right to make a PID namespace")
+    folder = tmp_path / "engine"
+    folder.mkdir()
+    source = f"#!{sys.executable}\n{Path(container_engine.__file__).read_text()}"
+    for name in ("docker", "podman", "enroot", "apptainer", "engine"):
+        (folder / name).write_text(source)
+        (folder / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("ENGINE_SOCKET", str(tmp_path / "s"))
+    log = tmp_path / "log"
+    log.touch()
+    inside = program(tmp_path / "image" / "all_reduce_perf", 'echo "$NCCL_ALGO $PWD"; exit 7').parent
+    environment = {**os.environ, "PATH": f"{inside}:/usr/bin:/bin"}
+    command = [sys.executable, str(folder / "engine"), "daemon", str(tmp_path / "s"), str(log)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as daemon:
+        assert daemon.stdout is not None
+        assert daemon.stdout.readline() == b"ready\n"
+        yield log
+        daemon.kill()
+
+
+@pytest.mark.parametrize("runtime", ["docker", "podman"])
+def test_a_tool_of_an_image_is_run_in_a_container(session: Session, engine: Path, runtime: str) -> None:
+    tool = toolbox(session, image=f"{runtime}://{container_engine.IMAGE}").find("all_reduce_perf")
+    inside = engine.parent / "image"
+    assert tool.origin == f"{runtime}://{container_engine.IMAGE}"
+    assert tool.argv[-1] == str(inside / "all_reduce_perf")
+    output = session.run(["env", "NCCL_ALGO=Ring", *tool.argv, "-b", "1G"], timeout_s=60)
+    assert (output.stdout.decode(), output.exit_code) == (f"Ring {inside}\n", 7)
+    asked = json.loads(engine.read_text().splitlines()[-1])
+    options = " ".join(asked["options"])
+    assert "--rm -i --pull=never --name nodegate-" in options
+    gpus = "--init --gpus all" if runtime == "docker" else "--device nvidia.com/gpu=all"
+    assert f"{gpus} --network host --ipc host --ulimit memlock=-1 --cap-add IPC_LOCK" in options
+    assert asked["argv"][-2:] == ["-b", "1G"]
+
+
+@pytest.mark.parametrize("image", ["enroot://tools", "apptainer:///images/tools.sif"])
+def test_a_tool_of_an_image_without_a_daemon_is_run_too(session: Session, engine: Path, image: str) -> None:
+    settings = tool_settings(here(image=image))
+    assert settings.image is not None
+    inside = engine.parent / "image"
+    argv = argv_in(settings.image, NODE_PYTHON, str(inside / "all_reduce_perf"))
+    output = session.run(["env", "NCCL_ALGO=Tree", *argv], timeout_s=60)
+    assert (output.stdout.decode(), output.exit_code) == (f"Tree {inside}\n", 7)
+
+
+def test_a_tool_on_the_node_itself_starts_no_container(session: Session, engine: Path, tmp_path: Path) -> None:
+    program(tmp_path / "tools" / "gpu_burn")
+    box = toolbox(session, image=f"docker://{container_engine.IMAGE}", tool_paths=[str(tmp_path / "tools")])
+    assert box.find("gpu_burn").origin == "nodegate_tool_paths"
+    assert engine.read_text() == ""
+
+
+def test_an_image_that_is_not_on_the_node_is_told_and_never_pulled(session: Session, engine: Path) -> None:
+    box = toolbox(session, image="docker://registry.example/other:2")
+    with pytest.raises(CannotMeasure, match=r"No such image: registry\.example/other:2") as said:
+        box.find("nvbandwidth")
+    assert "docker pull registry.example/other:2" in said.value.next_step
+
+
+def test_a_runtime_that_is_not_there_is_told(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(CannotMeasure, match=r"singularity:///a\.sif did not start: singularity: No such file") as said:
+        toolbox(session, image="singularity:///a.sif").find("nvbandwidth")
+    assert said.value.next_step.startswith("install singularity")
+
+
+STUBBORN = "trap '' TERM HUP INT; sleep {seconds} & setsid sleep {seconds} & sleep {seconds}"
+
+
+def stubborn(engine: Path) -> tuple[str, tuple[str, ...]]:
+    """A program of the image that ignores SIGTERM, with children; and its number of seconds, which is ours alone."""
+    seconds = str(next(NUMBERS))
+    path = program(engine.parent / "image" / "gpu_burn", STUBBORN.format(seconds=seconds))
+    return seconds, (NODE_PYTHON, "-I", "-S", "-c", module.source("keep"), "docker", container_engine.IMAGE, str(path))
+
+
+def test_a_container_left_alone_outlives_a_killed_client(engine: Path) -> None:
+    """What is guarded against: without our watch in it, a container goes on after SIGKILL of `docker run`."""
+    seconds, argv = stubborn(engine)
+    command = ["docker", "run", "--rm", "--entrypoint", "sh", container_engine.IMAGE, argv[-1]]
+    client = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+    assert wait_until(lambda: len(running(seconds)) >= 3)
+    client.kill()
+    client.wait()
+    left = running(seconds)
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left
+
+
+def test_the_time_limit_ends_a_container_with_everything_in_it(session: Session, engine: Path) -> None:
+    seconds, argv = stubborn(engine)
+    output = session.run(argv, timeout_s=2)
+    assert output.timed_out
+    assert wait_until(lambda: not running(seconds))
+
+
+@pytest.mark.parametrize("victim", ["keep", "client", "both"])
+def test_a_container_ends_when_its_client_is_killed(session: Session, engine: Path, victim: str) -> None:
+    seconds, argv = stubborn(engine)
+    process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True)
+    assert wait_until(lambda: len(running(seconds)) >= 3)
+    client = next(pid for pid in running(container_engine.IMAGE) if pid != process.pid)
+    for pid in {"keep": [process.pid], "client": [client], "both": [client, process.pid]}[victim]:
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+    assert wait_until(lambda: not running(seconds))
+
+
+CONTROLLER = """
+import json, sys
+from nodegate.node import Connection, Node
+from nodegate.transport import Options, connect
+session = connect(Node("gpu01", Connection(transport="local", python=sys.argv[1])), Options())
+session.run(json.loads(sys.argv[2]), timeout_s=120)
+"""
+
+
+def test_a_killed_controller_leaves_no_container(engine: Path) -> None:
+    seconds, argv = stubborn(engine)
+    controller = subprocess.Popen([sys.executable, "-c", CONTROLLER, NODE_PYTHON, json.dumps(argv)])
+    assert wait_until(lambda: len(running(seconds)) >= 3)
+    controller.kill()
+    controller.wait()
+    assert wait_until(lambda: not running(seconds))

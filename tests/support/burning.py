@@ -1,0 +1,229 @@
+"""Burns for tests: the document of docs/burn-document.md, what it becomes, and what a check says of it."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import zlib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support.measured import entries
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.judge.baseline import Baseline
+from nodegate.judge.peers import Peers
+from nodegate.judge.run import judge
+from nodegate.measure import burn
+from nodegate.measure.burn_document import WIRE
+from nodegate.measure.ran import Ran
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nodegate.judge.verdict import Record, Verdict
+
+CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_burn.py"
+NODE = "gpu01"
+RATES = {"bf16": 700.0, "fp32": 51.0, "fp64": 60.0}
+SECONDS = {"bf16": 36.0, "fp32": 12.0, "fp64": 12.0}
+LIMITS = """
+  burn.node_spread_percent: {value: 5, unit: "%", source: test}
+  burn.clock_share_percent: {value: 90, unit: "%", source: test}
+  burn.temperature_margin_c: {value: 3, unit: °C, source: test}
+  counters.ecc_corrected_per_h: {value: 1000, unit: per hour, source: test}
+  burn.bf16_tflops: {value: 640, unit: TFLOPS, source: test, direction: at least, peak: 989}
+"""
+Document = dict[str, Any]
+
+
+def window(start_s: float, **values: object) -> Document:
+    """One second of a healthy GPU under load."""
+    found: Document = {
+        "start_s": start_s,
+        "count": 5,
+        "load": 5 if start_s >= 0 else 0,
+        "sm_clock_mhz": [1700, 1755, 1980],
+        "memory_clock_mhz": [2619, 2619, 2619],
+        "power_w": [640.0, 698.0, 703.0],
+        "temperature_c": [58, 62, 64],
+        "memory_temperature_c": [70, 71, 72],
+        "utilization_percent": [100, 100, 100],
+        "link_gen": [5, 5, 5],
+        "link_width": [16, 16, 16],
+        "ecc_corrected": [0, 0, 0],
+        "ecc_uncorrected": [0, 0, 0],
+        "event_reasons": 4,
+        "reason_samples": {"4": 5},
+    }
+    return found | values
+
+
+def document(machine: Machine, *, count: int | None = None) -> Document:
+    """A healthy burn of 60 s of the machine's GPUs."""
+    listed = facts_of(machine).gpus.devices[:count]
+    return {
+        "schema": "nodegate.burn/1",
+        "driver": "550.163.01",
+        "cuda_driver_version": 12040,
+        "path": "cublas",
+        "library": "/usr/local/cuda/lib64/libcublas.so.12",
+        "library_version": 120401,
+        "library_refused": "",
+        "phases": [{"dtype": dtype, "seconds": SECONDS[dtype], "matrix": 8192} for dtype in RATES],
+        "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
+        "refused": "",
+    }
+
+
+def _gpu(index: int, address: str, uuid: str) -> Document:
+    return {
+        "index": index,
+        "uuid": uuid,
+        "pci": f"0000{address}".upper(),
+        "name": "NVIDIA H100 80GB HBM3",
+        "compute_capability": "9.0",
+        "multiprocessors": 132,
+        "path": "cublas",
+        "started_s": 8.2,
+        "error": "",
+        "phases": [_phase(dtype, rate * (1 + index / 1000)) for dtype, rate in RATES.items()],
+        "samples": {
+            "interval_s": 0.2,
+            "count": 305,
+            "error": "",
+            "windows": [window(-1.0, reason_samples={"1": 5}), *(window(float(at)) for at in range(60))],
+            "violations_ns": dict.fromkeys(("power", "thermal", "board_limit", "reliability"), 0),
+            "energy_j": 41_000.0,
+        },
+    }
+
+
+def _phase(dtype: str, rate: float) -> Document:
+    return {
+        "dtype": dtype,
+        "matrix": 8192,
+        "iterations": 20_000,
+        "seconds": SECONDS[dtype],
+        "tflops": rate,
+        "tflops_windows": [rate],
+        "windows_s": [SECONDS[dtype]],
+        "warm_up_windows": 1,
+        "mismatches": 0,
+        "first_mismatch": None,
+        "checksum": f"5d41{len(dtype)}02a",
+        "reference_errors": 0,
+        "reference_worst": 0.001,
+    }
+
+
+def wire(found: Document) -> str:
+    """As the program prints it, after what a login says."""
+    packed = base64.b64encode(zlib.compress(json.dumps(found).encode())).decode()
+    return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
+
+
+def ran(found: Document) -> Ran:
+    return Ran(burn.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=75.0)
+
+
+def ran_by_others(name: str, mode: str = "fp32", stderr: str = "") -> Ran:
+    """A run of the program gpu_burn, from a recording."""
+    text = (CHECK_FILE.parents[1] / "tests/tools/recordings/gpu_burn" / name).read_bytes().decode()
+    return Ran(burn.OTHER, ("gpu_burn", "120"), stdout=text, stderr=stderr, exit_code=0, labels={"mode": mode})
+
+
+def burnt(machine: Machine, change: Callable[[Document], object] = lambda found: None) -> burn.Burn:
+    """The burn of a machine's GPUs, with something changed."""
+    found = document(machine)
+    change(found)
+    return burn.parse([[ran(found)]])
+
+
+def every_window(found: Document, gpu: int, **values: object) -> None:
+    """Give a GPU these samples in each second under load."""
+    for each in found["gpus"][gpu]["samples"]["windows"]:
+        if each["start_s"] >= 0:
+            each.update(values)
+
+
+def fleet(nodes: int, change: Callable[[Document], object] = lambda found: None) -> Peers:
+    """So many healthy nodes, this one among them, which is changed."""
+    healthy = burnt(Machine.hgx_h100())
+    own = burnt(Machine.hgx_h100(), change)
+    measured = {f"gpu{number:02}": ("hgx-h100-8", healthy.metrics) for number in range(2, nodes + 1)}
+    return Peers.of({NODE: ("hgx-h100-8", own.metrics), **measured})
+
+
+@cache
+def checks() -> Mapping[str, suite.Check]:
+    """The checks of the burn."""
+    module = suite._import(CHECK_FILE)
+    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
+    return {each.id: each for each in found}
+
+
+@dataclass(frozen=True)
+class BurnCase:
+    """One burn of one machine, and what one check must say of it, word for word."""
+
+    name: str
+    check: str
+    verdict: Verdict
+    message: str
+    change: Callable[[Document], object] = lambda found: None
+    again: Sequence[Callable[[Document], object]] = ()  # what the burns of a suspect that is measured again are like
+    others: tuple[Ran, ...] = ()
+    machine: Callable[[Machine], object] = lambda machine: None
+    profile: Profile = Profile.DELIVERY
+    nodes: int = 1
+    limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+
+def judged(case: BurnCase) -> Record:
+    """What the check says."""
+    machine = Machine.hgx_h100(NODE)
+    attempts = []
+    for change in (case.change, *case.again):
+        found = copy.deepcopy(document(machine))
+        change(found)
+        attempts.append([ran(found)])
+    attempts[0] += case.others
+    case.machine(machine)
+    limits = {key: entry for key, entry in entries(LIMITS).items() if case.limits.get(key, entry) is not None}
+    peers = fleet(case.nodes, case.change) if case.nodes > 1 else Peers.of({})
+    known = {
+        "profile": case.profile,
+        "baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", limits, {}),
+        "peers": peers.of_node(NODE),
+    }
+
+    def resolve(name: str) -> object:
+        if name == "gpu_burn":
+            return burn.parse(attempts)
+        return known[name] if name in known else facts_of(machine).get(name)
+
+    return judge(checks()[case.check], resolve, NODE)
+
+
+def refused(found: Document) -> None:
+    """Nothing was started."""
+    found["refused"] = "GPU 2 is in use by pid 4711 (python)"
+
+
+def why_not(attempts: Sequence[Sequence[Ran]]) -> CannotMeasure:
+    """Why attempts cannot be read."""
+    try:
+        burn.parse(attempts)
+    except CannotMeasure as why:
+        return why
+    raise AssertionError("it was read")

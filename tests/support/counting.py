@@ -1,0 +1,68 @@
+"""Counters for tests: one machine before the load and after it, and what a check says of the difference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.judging import baseline_of
+
+from nodegate import suite
+from nodegate.demo.machine import EPOCH_S, Machine, facts_of
+from nodegate.judge.run import judge
+from nodegate.measure.counters import Counters
+from nodegate.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nodegate.judge.verdict import Record, Verdict
+
+CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
+NODE = "gpu01"
+LOAD_S = 600.0
+
+
+@cache
+def checks() -> Mapping[str, suite.Check]:
+    """The checks of the counters."""
+    module = suite._import(CHECK_FILE)
+    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
+    return {each.id: each for each in found}
+
+
+@dataclass(frozen=True)
+class CounterCase:
+    """One machine, changed before the load (`before`) and by the load (`during`), and what one check must say."""
+
+    name: str
+    check: str
+    verdict: Verdict
+    message: str
+    during: Callable[[Machine], object] = lambda machine: None
+    before: Callable[[Machine], object] = lambda machine: None
+    machine: Callable[..., Machine] = Machine.hgx_h100
+    seconds: float = LOAD_S
+    limits: Mapping[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+
+def counted(case: CounterCase) -> Counters:
+    """The facts of the machine before the load, and after it."""
+    first = case.machine(NODE)
+    case.before(first)
+    second = case.machine(NODE, epoch_s=EPOCH_S + case.seconds)
+    case.before(second)
+    case.during(second)
+    return Counters(facts_of(first), facts_of(second))
+
+
+def judged(case: CounterCase) -> Record:
+    """What the check says."""
+    counters = counted(case)
+    known = {"counters": counters, "baseline": baseline_of(counters.before, Node(NODE), case.limits)}
+    return judge(checks()[case.check], known.__getitem__, NODE)

@@ -1,0 +1,100 @@
+"""A stand-in for NVIDIA's driver library (and for cuBLAS), compiled once, and the burn's real program run on it."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from importlib import util
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support import nvml
+from support.cache import FOLDER
+
+from nodegate.measure.payload.burn import WIRE
+from nodegate.node_program import PYTHON_OPTIONS, pack
+
+if TYPE_CHECKING:
+    from support.nvml import Scenario
+
+SOURCE = Path(__file__).parent.parent / "cuda" / "libcudamock.c"
+SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")
+PACKAGES = (
+    "nodegate.measure.payload",
+    "nodegate.probe.payload.child",
+    "nodegate.probe.payload.children",
+    "nodegate.probe.payload.nvml_readings",
+    "nodegate.probe.payload.reading",
+)
+
+
+@functools.cache
+def library() -> Path:
+    """libcuda.so.1 in a folder of its own; beside it the same file as libcublas.so.12."""
+    content = b"".join(file.read_bytes() for file in (SOURCE, *SCENARIO_SOURCES))
+    built = FOLDER / "cuda" / hashlib.sha256(content).hexdigest()[:16] / "libcuda.so.1"
+    if not built.exists():
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=built.parent) as folder:
+            fresh = Path(folder, built.name)
+            options = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-Wl,-soname,libcuda.so.1"]
+            subprocess.run(["gcc", *options, "-o", fresh, SOURCE, SCENARIO_SOURCES[0], "-lm"], check=True, timeout=120)
+            (fresh.parent / "link").symlink_to(built.name)
+            (fresh.parent / "link").replace(built.with_name("libcublas.so.12"))
+            fresh.replace(built)
+    return built
+
+
+def environment(scenario: Path) -> dict[str, str]:
+    """The variables with which a program finds both stand-ins and this scenario."""
+    variables = nvml.environment(scenario)
+    return dict(variables, LD_LIBRARY_PATH=f"{library().parent}:{variables['LD_LIBRARY_PATH']}")
+
+
+def program(**options: Any) -> bytes:
+    """The burn's program as it goes to a node."""
+    purpose = "loads the GPUs of this node for a while and writes one JSON document."
+    return pack(main="nodegate.measure.payload.burn", packages=PACKAGES, options=options, purpose=purpose)
+
+
+def burn(scenario: Scenario, folder: Path, *, python: str = sys.executable, **options: Any) -> dict[str, Any]:
+    """The document of a short burn with small matrices."""
+    small: dict[str, Any] = {"seconds": 1.0, "matrix": 256, "path": "ptx", "phases": [["bf16", 1]]}
+    variables = dict(os.environ, **environment(scenario.write(folder / "scenario.conf")))
+    done = subprocess.run(
+        [python, *PYTHON_OPTIONS, "-"],
+        input=program(**dict(small, **options)),
+        capture_output=True,
+        env=variables,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr == b""
+    return decoded(done.stdout)
+
+
+def decoded(stdout: bytes) -> dict[str, Any]:
+    """The document in what the program wrote."""
+    document: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(stdout.rpartition(WIRE)[2])))
+    return document
+
+
+def ptxas() -> str:
+    """NVIDIA's assembler: of this machine, or of the package nvidia-cuda-nvcc-cu12; "" where there is none."""
+    found = shutil.which("ptxas")
+    spec = util.find_spec("nvidia")
+    for folder in [] if spec is None else spec.submodule_search_locations or []:
+        packed = Path(folder, "cuda_nvcc", "bin", "ptxas")
+        if not found and packed.exists():
+            packed.chmod(0o755)
+            found = str(packed)
+    return found or ""

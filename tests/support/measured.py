@@ -1,0 +1,78 @@
+"""Measured numbers for tests: metrics, the margins that the suite ships, and whole fleets with noise."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate import strict_yaml
+from nodegate.judge import baseline_file
+from nodegate.judge.baseline import Baseline
+from nodegate.judge.margins import Margins
+from nodegate.judge.peers import NoPeers, PeerGroup, Peers
+from nodegate.measure.metric import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.judge.verdict import Limit
+
+ALL_REDUCE = "nccl.all_reduce_gb_per_s"
+CONDITIONS = {"tool": "all_reduce_perf", "nccl": "2.27.3", "size_bytes": "8589934592", "gpus": "8"}
+MARGINS = """
+platform: "*"
+limits:
+  measured.peers_min: {value: 8, unit: nodes, source: test}
+  measured.fleet_floor_percent: {value: 2.5, unit: "%", source: test}
+  measured.fleet_z: {value: 3.5, unit: deviations, source: test}
+  measured.latency_floor_percent: {value: 25, unit: "%", source: test}
+  measured.temperature_floor_c: {value: 8, unit: °C, source: test}
+  measured.inside_floor_percent: {value: 5, unit: "%", source: test}
+  measured.history_floor_percent: {value: 2.5, unit: "%", source: test}
+  measured.slow_part_min_percent: {value: 20, unit: "%", source: test}
+  measured.fast_part_min_percent: {value: 10, unit: "%", source: test}
+  measured.loose_percent: {value: 50, unit: "%", source: test}
+"""
+
+
+def entries(text: str = "") -> dict[str, baseline_file.Entry]:
+    """The margins, and the entries in this text (the lines below `limits:`)."""
+    read = baseline_file.parse(strict_yaml.load(MARGINS, "common.yaml")).limits
+    if not text:
+        return dict(read)
+    own = baseline_file.parse(strict_yaml.load(f"platform: hgx-h100-8\nlimits:\n{text}", "h100.yaml")).limits
+    return {**read, **own}
+
+
+def baseline(text: str = "", overrides: Mapping[str, Limit] | None = None) -> Baseline:
+    """The limits of a node of platform hgx-h100-8."""
+    return Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", entries(text), overrides or {})
+
+
+def margins() -> Margins:
+    return Margins.of(baseline())
+
+
+def metric(
+    *values: float,
+    name: str = ALL_REDUCE,
+    unit: str = "GB/s",
+    device: str = "",
+    better: str = "higher",
+    **conditions: str,
+) -> Metric:
+    """A metric with one value for each attempt."""
+    return Metric(name, values, unit, device, better, {**CONDITIONS, **conditions})  # type: ignore[arg-type]
+
+
+def fleet(*values: float, **changes: str) -> dict[str, tuple[str, Sequence[Metric]]]:
+    """Nodes gpu001, gpu002, ... of one platform with one value each."""
+    return {f"gpu{at:03}": ("hgx-h100-8", [metric(value, **changes)]) for at, value in enumerate(values, 1)}
+
+
+def peers(*values: float, **changes: str) -> Peers:
+    return Peers.of(fleet(*values, **changes))
+
+
+def group(found: PeerGroup | NoPeers) -> PeerGroup:
+    assert isinstance(found, PeerGroup), found
+    return found

@@ -1,0 +1,61 @@
+"""One node whose GPUs ran the collectives, and what a check says of it: text of the fake programs, the real parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from support import nccl as fake
+from support.judging import baseline_of
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.judge.peers import Peers
+from nodegate.judge.run import judge
+from nodegate.measure.nccl_launches import LAUNCHES
+from nodegate.measure.nccl_result import parse
+from nodegate.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nodegate.judge.verdict import Record, Verdict
+    from nodegate.measure.ran import Ran
+
+WHATS = tuple(launch.what for launch in LAUNCHES)
+
+
+@dataclass(frozen=True)
+class NcclCase:
+    """One node and what one check must say of it. `told` is what the programs do, `change` alters their evidence."""
+
+    name: str
+    check: str
+    verdict: Verdict
+    message: str
+    told: Mapping[str, object] = field(default_factory=dict)
+    change: Callable[[list[Ran]], list[Ran]] = list
+    machine: Callable[[], Machine] = Machine.hgx_h100
+    limits: Mapping[str, object] = field(default_factory=dict)
+    gpus: int = 8
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+    def record(self) -> Record:
+        return said(self.check, self.attempts(), self.machine(), self.limits)
+
+    def attempts(self) -> list[list[Ran]]:
+        return [self.change([fake.ran(what, gpus=self.gpus, **self.told) for what in WHATS])]
+
+
+def said(check: str, attempts: list[list[Ran]], machine: Machine, limits: Mapping[str, object] | None = None) -> Record:
+    node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(machine)
+    baseline = baseline_of(facts, node, limits or {})
+
+    def resolve(name: str) -> object:
+        if name == "nccl":
+            return parse(attempts)
+        return {"baseline": baseline, "node": node, "peers": Peers.of({}).of_node(node.name)}[name]
+
+    return judge(suite.check(check), resolve, node.name)

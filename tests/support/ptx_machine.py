@@ -1,0 +1,310 @@
+"""A machine for the PTX that our kernels use: one block of threads in numpy, checked for races in shared memory.
+
+What an instruction does is written from the PTX ISA (its sections on mma fragments, ldmatrix and cp.async), not from the
+kernels. cp.async arrives when it is waited for (`late`) or at once. Between two barriers no thread may read a byte of
+shared memory that another wrote, nor write one that another read or wrote, and none may read what a copy has not brought.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+WARP = 32
+SHARED_AT = 1024
+_TYPES: dict[str, Any] = {"b32": np.uint32, "u32": np.uint32, "s32": np.int32, "b64": np.uint64, "u64": np.uint64}
+_TYPES |= {"f32": np.float32, "f64": np.float64, "pred": np.bool_}
+_INSTRUCTION = re.compile(r"(?:@(!?)(%\w+)\s+)?([\w.]+)\s*(.*)", re.DOTALL)
+
+
+class Machine:
+    """Global memory and the kernels of one PTX text."""
+
+    def __init__(self, text: str, memory: bytearray, *, late: bool = True) -> None:
+        self.text, self.late = text, late
+        self.memory = np.frombuffer(memory, dtype=np.uint8)
+
+    def launch(
+        self, name: str, block: tuple[int, int], blocks: tuple[int, int], params: list[int], **more: int
+    ) -> None:
+        """Run one block of a grid. Addresses are offsets into the memory."""
+        head, body = re.search(rf"\.entry {name}\((.*?)\)[^{{]*{{(.*?)\n}}", self.text, re.DOTALL).groups()
+        names = re.findall(r"\.param \.\w+ (\w+)", head)
+        Block(self, body, block, blocks, dict(zip(names, params, strict=True)), **more).run()
+
+
+class Block:
+    """256 threads in step; where they part, those that are furthest behind go on."""
+
+    def __init__(self, machine: Machine, body: str, block: Any, blocks: Any, params: dict[str, int], shared: int = 0):
+        self.machine, self.params, self.threads = machine, params, 256
+        self.registers: dict[str, Any] = {}
+        self.symbols = {"tiles": SHARED_AT, "stages": SHARED_AT}
+        self.special = {"%ctaid.x": block[0], "%ctaid.y": block[1], "%nctaid.x": blocks[0], "%ntid.x": self.threads}
+        statements = [part.strip() for part in re.sub(r"(?m)^(\w+):", r"\1:;", body).split(";") if part.strip()]
+        self.program = [part for part in statements if not part.startswith((".reg", ".shared"))]
+        self.labels = {part[:-1]: at for at, part in enumerate(self.program) if part.endswith(":")}
+        for part in statements:
+            if part.startswith(".reg"):
+                self._declare(part)
+            if part.startswith(".shared"):
+                shared = int(part.split("[")[1].rstrip("]"))
+        self.shared = np.zeros(SHARED_AT + shared, np.uint8)
+        self.wrote = np.full((2, self.shared.size), -1)  # in which epoch, by which thread
+        self.read = np.full((2, self.shared.size), -1)  # -2: by several
+        self.coming = np.zeros(self.shared.size, bool)
+        self.epoch, self.groups, self.group = 0, [], []
+        self.executed: dict[str, int] = {}
+
+    def _declare(self, part: str) -> None:
+        kind, names = part.split(None, 2)[1:]
+        for name, count in re.findall(r"(%\w+)(?:<(\d+)>)?", names):
+            for each in [name] if not count else [f"{name}{i}" for i in range(int(count))]:
+                self.registers[each] = np.zeros(self.threads, _TYPES[kind[1:]])
+
+    def run(self) -> None:
+        """Until every thread has returned."""
+        at = np.zeros(self.threads, int)
+        done = len(self.program)
+        while (now := int(at.min())) < done:
+            mask = at == now
+            at[mask] += 1
+            text = self.program[now]
+            if text.endswith(":"):
+                continue
+            negated, guard, op, rest = _INSTRUCTION.fullmatch(text).groups()
+            if guard:
+                mask = mask & (self.registers[guard] ^ bool(negated))
+            if op == "bra":
+                at[mask] = self.labels[rest]
+            elif op == "ret":
+                at[mask] = done
+            elif mask.any():
+                self.step(op, _operands(rest), mask)
+
+    def step(self, op: str, operands: list[str], mask: Any) -> None:
+        name, *modes = op.split(".")
+        self.executed[name] = self.executed.get(name, 0) + 1
+        if name in ("bar", "ldmatrix", "mma"):
+            assert mask.all(), f"{op} by some threads only"
+        getattr(self, f"_{name}")(modes, operands, mask)
+
+    def value(self, operand: str, kind: Any) -> Any:
+        if operand in self.registers:
+            return self.registers[operand].view(kind) if self.registers[operand].dtype != np.bool_ else None
+        if operand == "%tid.x":
+            return np.arange(self.threads, dtype=kind)
+        if operand.startswith("0f"):
+            return np.uint32(int(operand[2:], 16)).view(np.float32)
+        if operand.startswith("0d"):
+            return np.uint64(int(operand[2:], 16)).view(np.float64)
+        number = self.special.get(operand, self.symbols.get(operand))
+        return np.full(self.threads, int(operand, 0) if number is None else number, dtype=kind)
+
+    def put(self, name: str, value: Any, mask: Any) -> None:
+        register = self.registers[name]
+        raw = np.broadcast_to(value, register.shape)
+        assert raw.dtype.itemsize == register.dtype.itemsize, (name, raw.dtype, register.dtype)
+        register[mask] = raw[mask].view(register.dtype)
+
+    def address(self, operand: str) -> Any:
+        name, _, offset = operand.strip("[]").partition("+")
+        return self.registers[name].astype(np.int64) + int(offset or 0)
+
+    # ---- arithmetic ----
+
+    def _binary(self, modes: list[str], operands: list[str], mask: Any, function: Any) -> None:
+        kind = _TYPES[modes[-1]]
+        self.put(operands[0], function(*(self.value(each, kind) for each in operands[1:])).astype(kind), mask)
+
+    def _mov(self, modes: Any, operands: Any, mask: Any) -> None:
+        self.put(operands[0], np.broadcast_to(self.value(operands[1], _TYPES[modes[0]]), (self.threads,)), mask)
+
+    def _add(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b: a + b)
+
+    def _min(self, *args: Any) -> None:
+        self._binary(*args, np.minimum)
+
+    def _and(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b: a & b)
+
+    def _or(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b: a | b)
+
+    def _xor(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b: a ^ b)
+
+    def _shl(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b: a << b)
+
+    def _shr(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b: a >> b)
+
+    def _neg(self, *args: Any) -> None:
+        self._binary(*args, lambda a: -a)
+
+    def _fma(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b, c: a * b + c)
+
+    def _mul(self, modes: Any, operands: Any, mask: Any) -> None:
+        if modes[0] == "wide":
+            wide = [self.value(each, np.uint32).astype(np.uint64) for each in operands[1:]]
+            self.put(operands[0], wide[0] * wide[1], mask)
+        else:
+            self._binary(modes, operands, mask, lambda a, b: a * b)
+
+    def _mad(self, *args: Any) -> None:
+        self._binary(*args, lambda a, b, c: a * b + c)
+
+    def _setp(self, modes: Any, operands: Any, mask: Any) -> None:
+        left, right = (self.value(each, _TYPES[modes[1]]) for each in operands[1:])
+        found = {"ge": left >= right, "lt": left < right, "eq": left == right}[modes[0]]
+        self.registers[operands[0]][mask] = found[mask]
+
+    def _cvt(self, modes: Any, operands: Any, mask: Any) -> None:
+        if modes == ["u64", "u32"]:
+            return self.put(operands[0], self.value(operands[1], np.uint32).astype(np.uint64), mask)
+        upper, lower = (self.value(each, np.float32) for each in operands[1:])
+        narrow = to_bf16 if modes[1] == "bf16x2" else lambda values: values.astype(np.float16).view(np.uint16)
+        return self.put(operands[0], narrow(lower).astype(np.uint32) | narrow(upper).astype(np.uint32) << 16, mask)
+
+    # ---- memory ----
+
+    def _ld(self, modes: Any, operands: Any, mask: Any) -> None:
+        kind = _TYPES[modes[-1]]
+        if modes[0] == "param":
+            return self.put(operands[0], np.full(self.threads, self.params[operands[1].strip("[]")], kind), mask)
+        names = operands[0].strip("{}").split(", ")
+        size = np.dtype(kind).itemsize
+        taken = self._take(modes[0], self.address(operands[1]), size * len(names), mask)
+        for name, part in zip(names, np.split(taken, len(names), axis=1), strict=True):
+            self.put(name, np.ascontiguousarray(part).view(kind)[:, 0], mask)
+        return None
+
+    def _st(self, modes: Any, operands: Any, mask: Any) -> None:
+        kind = _TYPES[modes[-1]]
+        parts = [self.value(name, kind).reshape(-1, 1).view(np.uint8) for name in operands[1].strip("{}").split(", ")]
+        self._give(modes[0], self.address(operands[0]), np.concatenate(parts, axis=1), mask)
+
+    def _red(self, modes: Any, operands: Any, mask: Any) -> None:
+        at = int(self.address(operands[0])[mask][0])
+        cell, values = self.machine.memory[at : at + 4].view(np.uint32), self.value(operands[1], np.uint32)[mask]
+        cell[0] = cell[0] + values.sum() if modes[1] == "add" else min(cell[0], values.min())
+
+    def _take(self, space: str, at: Any, size: int, mask: Any) -> Any:
+        self._check_aligned(at, size, mask)
+        where = np.where(mask, at, SHARED_AT if space == "shared" else 0)[:, None] + np.arange(size)
+        if space == "global":
+            return self.machine.memory[where]
+        for thread in np.flatnonzero(mask):
+            self._reads(where[thread], thread)
+        return self.shared[where]
+
+    def _give(self, space: str, at: Any, data: Any, mask: Any) -> None:
+        size = data.shape[1]
+        self._check_aligned(at, size, mask)
+        for thread in np.flatnonzero(mask):
+            where = slice(at[thread], at[thread] + size)
+            assert at[thread] >= 0
+            if space == "shared":
+                self._writes(where, thread)
+                self.shared[where] = data[thread]
+            else:
+                assert where.stop <= self.machine.memory.size, "beyond memory"
+                self.machine.memory[where] = data[thread]
+
+    def _check_aligned(self, at: Any, size: int, mask: Any) -> None:
+        assert not (at[mask] % size).any(), "not aligned"
+
+    def _reads(self, where: Any, thread: int) -> None:
+        assert not self.coming[where].any(), "read before the copy arrived"
+        epochs, threads = self.wrote[:, where]
+        assert not ((epochs == self.epoch) & (threads != thread)).any(), "read without a barrier after the write"
+        several = (self.read[0, where] == self.epoch) & (self.read[1, where] != thread)
+        self.read[0, where], self.read[1, where] = self.epoch, np.where(several, -2, thread)
+
+    def _writes(self, where: Any, thread: int) -> None:
+        assert not self.coming[where].any(), "written while a copy comes"
+        for epochs, threads in (self.wrote[:, where], self.read[:, where]):
+            assert not ((epochs == self.epoch) & (threads != thread)).any(), "written without a barrier before"
+        self.wrote[0, where], self.wrote[1, where] = self.epoch, thread
+
+    def _bar(self, *_: Any) -> None:
+        self.epoch += 1
+
+    def _cp(self, modes: Any, operands: Any, mask: Any) -> None:
+        if "commit_group" in modes:
+            self.groups.append(self.group)
+            self.group = []
+        elif "wait_all" in modes:
+            self._arrive(0)
+        elif "wait_group" in modes:
+            self._arrive(int(operands[0]))
+        else:
+            assert operands[2] == "16"
+            to, source = self.address(operands[0]), self.address(operands[1])
+            self._check_aligned(to, 16, mask)
+            self._check_aligned(source, 16, mask)
+            for thread in np.flatnonzero(mask):
+                where, data = slice(to[thread], to[thread] + 16), slice(source[thread], source[thread] + 16)
+                self._writes(where, thread)
+                self.coming[where] = True
+                if not self.machine.late:
+                    self.shared[where] = self.machine.memory[data]
+                self.group.append((where, data, thread))
+
+    def _arrive(self, left: int) -> None:
+        while len(self.groups) > left:
+            for where, data, thread in self.groups.pop(0):
+                self.shared[where], self.coming[where] = self.machine.memory[data], False
+                self.wrote[0, where], self.wrote[1, where] = self.epoch, thread
+
+    # ---- warps ----
+
+    def _ldmatrix(self, modes: Any, operands: Any, mask: Any) -> None:
+        rows = self._take("shared", self.address(operands[1]), 16, mask).reshape(-1, 4, 8, 4, 4)  # warp, matrix, row
+        for matrix, name in enumerate(operands[0].strip("{}").split(", ")):
+            words = np.ascontiguousarray(rows[:, matrix].reshape(self.threads, 4)).view(np.uint32)[:, 0]
+            self.put(name, words, mask)
+
+    def _mma(self, modes: Any, operands: Any, mask: Any) -> None:
+        sums, left, right = (operands[each].strip("{}").split(", ") for each in (0, 1, 2))
+        assert operands[3] == operands[0]
+        depth = 16 if "m16n8k16" in modes else 8
+        a, b = (np.zeros((self.threads // WARP, size, depth)) for size in (16, 8))
+        lane = np.arange(WARP)
+        group, in_group = lane // 4, lane % 4
+        for number, name in enumerate(left):
+            for element, values in enumerate(_elements(self.registers[name], modes[-2])):
+                column = in_group * (depth // 8) + element + (depth // 2) * (number >= 2)
+                a[:, group + 8 * (number % 2), column] = values.reshape(-1, WARP)
+        for number, name in enumerate(right):
+            for element, values in enumerate(_elements(self.registers[name], modes[-2])):
+                b[:, group, in_group * (depth // 8) + element + (depth // 2) * number] = values.reshape(-1, WARP)
+        product = a @ b.transpose(0, 2, 1)
+        for number, name in enumerate(sums):
+            part = product[:, group + 8 * (number // 2), in_group * 2 + number % 2].reshape(-1)
+            self.put(name, (self.registers[name] + part).astype(np.float32), mask)
+
+
+def to_bf16(values: Any) -> Any:
+    """Rounded to nearest, ties to even: the upper half of the word."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def _elements(words: Any, kind: str) -> list[Any]:
+    """The values in a register, the lowest first."""
+    if kind == "tf32":
+        return [(words & np.uint32(0xFFFFE000)).view(np.float32)]
+    halves = [(words & 0xFFFF).astype(np.uint16), (words >> 16).astype(np.uint16)]
+    if kind == "f16":
+        return [half.view(np.float16).astype(np.float32) for half in halves]
+    return [(half.astype(np.uint32) << 16).view(np.float32) for half in halves]
+
+
+def _operands(text: str) -> list[str]:
+    return [part.strip() for part in re.findall(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+", text)]

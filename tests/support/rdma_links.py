@@ -1,0 +1,144 @@
+"""RDMA measurements for tests: what the programs of a link print, as a node keeps it, and what a check says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.measured import entries
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.judge.baseline import Baseline
+from nodegate.judge.peers import Peers
+from nodegate.judge.run import judge
+from nodegate.measure import rdma_result
+from nodegate.measure.ran import Ran
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nodegate.judge.verdict import Record, Verdict
+
+CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
+RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"
+NODE, PARTNERS = "gpu01", ("gpu02", "gpu03", "gpu04")
+RAILS = tuple(f"mlx5_{number}" for number in range(8))
+TESTS = {"ib_write_bw": 391.5, "ib_read_bw": 388.25, "ib_write_lat": 1.68, "ib_read_lat": 2.41}
+LIMITS = """
+  rdma.rails: {value: 8, unit: ports, source: test}
+  rdma.rate_gbps: {value: 400, unit: Gb/s, source: test}
+  rdma.write_gbps: {value: 380, unit: Gb/s, source: test, direction: at least}
+  rdma.read_gbps: {value: 370, unit: Gb/s, source: test, direction: at least}
+  rdma.write_latency_us: {value: 2.5, unit: µs, source: test, direction: at most}
+  rdma.read_latency_us: {value: 4.5, unit: µs, source: test, direction: at most}
+  rdma.inside_gbps: {value: 380, unit: Gb/s, source: test, direction: at least}
+  rdma.gpu_write_gbps: {value: 360, unit: Gb/s, source: test, direction: at least}
+  rdma.share_of_rate_percent: {value: 90, unit: "%", source: test}
+"""
+
+
+def printed(tool: str, value: float) -> str:
+    """What a client prints."""
+    name = "latency.txt" if tool.endswith("_lat") else "healthy.txt"
+    written = (RECORDINGS / name).read_text()
+    return written.replace(" 1.68 ", f" {value} ").replace("391.87", str(value))
+
+
+def link(
+    tool: str,
+    device: str,
+    peer: str,
+    value: float | None = None,
+    *,
+    text: str = "",
+    stderr: str = "",
+    timed_out: bool = False,
+    cannot: str = "",
+    **labels: str,
+) -> Ran:
+    """One run as the node of `device` keeps it. Without a value, what stands in `text`, or in that recording."""
+    if value is not None:
+        text = printed(tool, value)
+    elif text.endswith(".txt"):
+        text = (RECORDINGS / text).read_text()
+    about = {"program": "client", "role": "client", "device": device, "peer": peer, "peer_device": device}
+    about |= {"round": peer[-1], "memory": "host", "path": "between", "version": "6.24"}
+    return Ran(
+        tool,
+        (tool, "-d", device),
+        stdout=text,
+        stderr=stderr,
+        timed_out=timed_out,
+        exit_code=None if timed_out else 0,
+        duration_s=25.0,
+        cannot=cannot,
+        next_step="look at the other node" if cannot else "",
+        labels={**about, **labels},
+    )
+
+
+Links = dict[tuple[str, str, str], Ran]  # tool, device, peer
+
+
+def healthy(partners: Sequence[str] = PARTNERS) -> Links:
+    """Every rail with every partner."""
+    return {
+        (tool, device, peer): link(tool, device, peer, value, peer_best=str(value))
+        for tool, value in TESTS.items()
+        for device in RAILS
+        for peer in partners
+        if not tool.endswith("_lat") or peer == partners[0]
+    }
+
+
+def attempt(links: Links, *, partners: int = 3, rails: Sequence[str] = RAILS, more: Sequence[Ran] = ()) -> list[Ran]:
+    """What one attempt leaves on the node."""
+    plan = Ran(rdma_result.PLAN, labels={"rails": " ".join(rails), "partners": str(partners)})
+    return [plan, *links.values(), *more]
+
+
+@cache
+def checks() -> Mapping[str, suite.Check]:
+    """The checks of RDMA bandwidth."""
+    module = suite._import(CHECK_FILE)
+    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
+    return {each.id.removeprefix("rdma_bandwidth."): each for each in found}
+
+
+@dataclass(frozen=True)
+class LinkCase:
+    """What was measured on one node, and what one check must say of it, word for word."""
+
+    name: str
+    check: str
+    verdict: Verdict
+    message: str
+    change: Callable[[Links], object] = lambda links: None
+    attempts: Callable[[Links], Sequence[Sequence[Ran]]] = lambda links: [attempt(links)]
+    machine: Callable[[Machine], object] = lambda machine: None
+    limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+
+def judged(case: LinkCase) -> Record:
+    """What the check says."""
+    machine, links = Machine.hgx_h100(NODE), healthy()
+    case.machine(machine)
+    case.change(links)
+    limits = {key: entry for key, entry in entries(LIMITS).items() if case.limits.get(key, entry) is not None}
+    known = {
+        "baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", limits, {}),
+        "peers": Peers.of({}).of_node(NODE),
+    }
+
+    def resolve(name: str) -> object:
+        if name == "rdma_bandwidth":
+            return rdma_result.parse(case.attempts(links))
+        return known[name] if name in known else facts_of(machine).get(name)
+
+    return judge(checks()[case.check], resolve, NODE)

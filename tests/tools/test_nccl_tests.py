@@ -1,0 +1,392 @@
+"""nccl-tests: every layout, through every launcher, whole and broken; and the real outputs with their truth."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+
+import pytest
+from support.corpus import corpus
+from support.recordings import FOLDER, recording
+
+from nodegate.errors import CannotMeasure
+from nodegate.tools import nccl_json, nccl_tests
+from nodegate.unknown import Unknown, Why
+
+GIB = 1 << 30
+
+
+def read(name: str, collective: str = "", stderr: str = "") -> nccl_tests.NcclTest:
+    return nccl_tests.parse(recording("nccl_tests", name), stderr, collective=collective)
+
+
+# Layouts
+
+
+def test_the_newest_layout_is_read_whole():
+    test = read("2.19-healthy.txt")
+    assert (test.collective, test.version, test.nccl, test.cuda) == ("all_reduce", "2.19.6", "2.27.3", "12.8")
+    assert [row.size_bytes // GIB for row in test.rows] == [0, 1, 2, 4, 8]
+    assert (test.ranks, test.devices[7].bus, test.devices[7].model) == (8, "0000:8b:00", "NVIDIA H100 80GB HBM3")
+    row = test.row(GIB)
+    assert row is not None
+    assert (row.dtype, row.redop, row.root) == ("float", "sum", -1)
+    assert (row.out_of_place.time_us, row.out_of_place.algbw_gb_per_s, row.out_of_place.busbw_gb_per_s) == (
+        3944.68,
+        272.20,
+        476.35,
+    )
+    assert (row.out_of_place.wrong, row.in_place.wrong, test.out_of_bounds, test.out_of_bounds_ok) == (0, 0, 0, True)
+    assert test.average_gb_per_s == 446.4
+    assert (test.inconsistent, test.faults, test.checked) == ((), (), True)
+    assert test.gaps(ranks=8, size_bytes=8 * GIB) == ()
+
+
+def test_the_layouts_of_2_13_and_2_15():
+    before = read("2.13-healthy.txt", "all_reduce")
+    assert (before.nccl, before.devices[1].bus, len(before.rows)) == ("2.27.3", "0x2b", 4)
+    assert isinstance(before.version, Unknown)
+    after = read("2.15-healthy.txt", "reduce_scatter")
+    assert (after.devices[1].bus, after.rows[-1].out_of_place.wrong) == ("0000:2b:00", 0)
+    assert before.inconsistent == after.inconsistent == ()
+
+
+def test_the_column_error_of_old_versions_is_a_deviation_and_no_count_of_wrong_elements():
+    test = read("2.9-alltoall.txt", "alltoall")
+    row = test.rows[-1]
+    assert (row.redop, row.root, row.out_of_place.deviation) == ("", None, 5e-07)
+    assert isinstance(row.out_of_place.wrong, Unknown)
+    assert isinstance(row.in_place.deviation, Unknown)  # N/A
+    assert (test.wrong, test.corrupt, test.checked) == (0, False, True)
+
+
+def test_the_columns_of_each_iteration_and_of_the_time_are_put_aside():
+    test = read("2.19-per-iteration-and-timestamps.txt")
+    assert [row.out_of_place.busbw_gb_per_s for row in test.rows] == [472.75, 476.35, 478.17, 479.08, 479.54]
+    assert test.inconsistent == ()
+
+
+@pytest.mark.parametrize(
+    ("cells", "busbw"),
+    [
+        ("float sum -1 4145.6 129.50 226.63 0 4138.5 129.73 227.02 0", 226.63),
+        ("float none -1 4145.6 259.00 226.63 N/A 4138.5 259.45 227.02 N/A", 226.63),
+        ("half sum -1 1.2e+03 447.39 782.93 0 1.2e+03 447.39 782.93 1e+06", 782.93),
+        ("float sum 0 4145.6 129.50 129.50 0 4138.5 129.73 129.73 0 20", 129.50),  # root, and #iters at the end
+        ("float 0 4145.6 129.50 129.50 N/A 4138.5 129.73 129.73 N/A", 129.50),  # broadcast of 2.9
+        ("float 4145.6 129.50 113.31 5e-07 4138.5 129.73 113.51 5e-07", 113.31),  # alltoall of 2.9
+    ],
+)
+def test_rows_are_found_by_their_shape(cells, busbw):
+    (row,) = nccl_tests.parse(f"536870912 134217728 {cells}\n").rows
+    assert row.out_of_place.busbw_gb_per_s == busbw
+
+
+def test_a_size_of_zero_is_no_row():
+    zero = "0 0 float sum -1 34.6 0.00 0.00 0 inf -nan 0.00 0\n"
+    test = nccl_tests.parse(zero + "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n")
+    assert [row.size_bytes for row in test.rows] == [1024]
+
+
+def test_the_version_of_nccl_is_read_from_the_banner_or_from_the_library_code():
+    row = "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n"
+    old = "# nccl-tests version 2.17.5 nccl-headers=2804 nccl-library=2804\n"
+    assert nccl_tests.parse(old + row).nccl == "2.8.4"
+    assert nccl_tests.parse(old.replace("2804", "23007") + row).nccl == "2.30.7"
+    assert nccl_tests.parse("NCCL version 2.16.2+cuda11.6\n" + row).nccl == "2.16.2"
+
+
+# Launchers
+
+
+@pytest.mark.parametrize(
+    "name", ["tagged-by-mpirun.txt", "labelled-by-srun.txt", "labels-inside-rows.txt", "without-hashes.txt"]
+)
+def test_a_launcher_changes_nothing_of_the_result(name):
+    test, plain = read(name), read("2.19-healthy.txt")
+    assert test.rows == plain.rows
+    assert (test.collective, test.ranks, test.average_gb_per_s) == ("all_reduce", 8, 446.4)
+    assert test.gaps(ranks=8, size_bytes=8 * GIB) == ()
+
+
+def test_windows_line_ends_and_colours_change_nothing():
+    text = recording("nccl_tests", "2.19-healthy.txt").replace("\n", "\x1b[0m\r\n")
+    assert nccl_tests.parse(text).rows == read("2.19-healthy.txt").rows
+
+
+def test_rows_that_nccl_tears_apart_with_its_messages_are_joined():
+    test = read("2.19-torn-by-warnings.txt")
+    assert [row.out_of_place.busbw_gb_per_s for row in test.rows] == [351.91, 355.91]
+    assert test.warnings == ("Call to ibv_create_qp failed with error Cannot allocate memory",)
+
+
+def test_programs_beside_each_other_are_no_result():
+    with pytest.raises(CannotMeasure, match="8 programs ran beside each other"):
+        read("unrelated-copies.txt")
+
+
+# What is missing or wrong
+
+
+def test_wrong_data_is_told():
+    test = read("2.19-wrong-data.txt")
+    assert (test.corrupt, test.wrong, test.out_of_bounds_ok) == (True, 12, False)
+    assert test.rows[0].wrong_counts == (3, 3)
+
+
+def test_a_run_that_was_cut_off_has_gaps():
+    test = read("2.19-truncated.txt")
+    assert [row.size_bytes for row in test.rows] == [GIB // 2]
+    gaps = test.gaps(ranks=8, size_bytes=GIB)
+    assert gaps == (f"no row of {GIB} bytes", "no line 'Out of bounds values'", "no line 'Avg bus bandwidth'")
+    assert isinstance(test.out_of_bounds_ok, Unknown)
+
+
+def test_a_size_that_was_reduced_was_not_run():
+    test = read("2.19-reduced.txt")
+    assert test.reduced_to_bytes == 4 * GIB + 4096
+    assert test.gaps(ranks=8, size_bytes=8 * GIB)[0].startswith("the largest size was reduced to 4294971392 bytes")
+    assert test.gaps(ranks=8, size_bytes=GIB) == ()
+
+
+def test_fewer_ranks_than_gpus_are_a_gap():
+    assert read("2.19-healthy.txt").gaps(ranks=16, size_bytes=GIB) == ("8 of 16 GPUs took part",)
+
+
+def test_a_list_of_many_gpus_that_the_program_cuts_short_is_counted_by_its_options():
+    device = "#  Rank {0:2} Group  0 Pid 104711 on a-long-host-name.example.org device {0:2} [0000:1b:00] NVIDIA H100\n"
+    row = "1024 256 float sum -1 20.48 0.05 0.09 0 20.48 0.05 0.09 0\n"
+    header = "# nThread 1 nGpus 16 minBytes 1024 maxBytes 1024 step: 2(factor)\n"
+    listed = "".join(device.format(rank) for rank in range(13)) + "...\n"
+    assert nccl_tests.parse(header + listed + row).ranks == 16
+    assert nccl_tests.parse(header + device.format(0) + device.format(3) + row).gaps(ranks=16, size_bytes=1024)[0] == (
+        "how many GPUs took part is unknown (missing: not every rank is listed)"
+    )
+
+
+def test_a_collective_rounds_its_size_down_to_its_ranks():
+    test = nccl_tests.parse("1073741760 268435440 float none -1 3023.5 355.13 304.40 0 3023.5 355.13 304.40 0\n")
+    assert test.row(GIB) is None  # without ranks nothing says how far
+    listed = "".join(f"# Rank {rank} Pid 1 on gpu01 device {rank} [0x1b] H100\n" for rank in range(7))
+    rounded = nccl_tests.parse(
+        f"{listed}1073741760 268435440 float none -1 3023.5 355.13 304.40 0 3023.5 355.13 304.40 0\n"
+    )
+    assert rounded.row(GIB) is rounded.rows[0]
+    assert rounded.row(8 * GIB) is None
+
+
+def test_one_gpu_has_no_bus_bandwidth_and_that_is_consistent():
+    test = read("2.19-one-gpu.txt")
+    assert (test.rows[-1].out_of_place.busbw_gb_per_s, test.average_gb_per_s, test.inconsistent) == (0.0, 0.0, ())
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (
+            ("272.20  476.35", "472.20  826.35"),
+            "1073741824 bytes, out of place: algbw 472.2 GB/s is not size over time",
+        ),
+        (("272.20  476.35", "272.20  276.35"), "1073741824 bytes, out of place: busbw 276.35 GB/s does not follow"),
+    ],
+)
+def test_numbers_that_contradict_each_other_are_named(change, said):
+    text = recording("nccl_tests", "2.19-healthy.txt").replace(*change, 1)
+    assert nccl_tests.parse(text).inconsistent[0].startswith(said)
+
+
+def test_a_lost_gpu_is_told_on_standard_error():
+    test = read("lost-gpu.txt", stderr=recording("nccl_tests", "lost-gpu.stderr.txt"))
+    (fault,) = test.faults
+    assert (fault.kind, fault.text) == ("gpus", "Invalid number of GPUs: 8 requested but only 7 were found")
+    assert test.rows == ()
+
+
+def test_the_first_rank_that_fails_is_the_guilty_one():
+    test = read("rank-with-ecc-error.txt")
+    assert [(fault.kind, fault.rank) for fault in test.faults] == [("cuda", 3), ("nccl", 0)]
+    assert (test.faults[0].text, test.faults[0].host) == ("uncorrectable ECC error encountered", "gpu01")
+
+
+def test_without_labels_the_process_names_the_rank():
+    assert [fault.rank for fault in read("rank-by-process.txt").faults] == [3]
+    alone = nccl_tests.parse("gpu01: Test timeout (30s) common.cu:524\n")
+    assert alone.faults[0].text == "Test timeout (30s)"
+    assert alone.faults[0].rank == Unknown(Why.MISSING, "no line tells the rank")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("empty.txt", "is empty"),
+        ("mistyped.txt", "did not run: invalid option 'q'"),
+        ("not-enough-slots.txt", "did not run: There are not enough slots available"),
+        ("template.txt", "cannot be read: 536870912 .* XXXXX"),
+    ],
+)
+def test_what_is_no_result_is_quoted(name, said):
+    with pytest.raises(CannotMeasure, match=said):
+        read(name)
+
+
+def test_a_missing_library_is_said():
+    stderr = "all_reduce_perf: error while loading shared libraries: libnccl.so.2: cannot open shared object file\n"
+    with pytest.raises(CannotMeasure, match=r"did not run: error while loading shared libraries: libnccl\.so\.2"):
+        nccl_tests.parse("", stderr)
+
+
+@pytest.mark.parametrize("cut", range(0, 2900, 61))
+def test_every_beginning_of_an_output_is_an_error_or_has_gaps(cut):
+    text = recording("nccl_tests", "2.19-healthy.txt")[:cut]
+    try:
+        test = nccl_tests.parse(text)
+    except CannotMeasure:
+        return
+    assert test.gaps(ranks=8, size_bytes=8 * GIB) or test.open_ends == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" * 400_000,
+        "9" * 400_000,
+        "1 1 float " + "1.0 " * 100_000,
+        ("x:1:1 [0] " * 40_000),
+        "[1,0]<stdout>:" * 30_000,
+        "Rank " * 100_000,
+        "gpu: Test CUDA failure " * 20_000,
+        "\n".join("1024 256 float sum -1" for _ in range(20_000)),
+    ],
+)
+def test_hostile_text_ends(text):
+    with pytest.raises(CannotMeasure):
+        nccl_tests.parse(text)
+
+
+# The JSON report
+
+
+def test_a_json_report_is_read_and_its_environment_dropped():
+    report = nccl_json.parse(recording("nccl_tests", "report.json"))
+    (row,) = report.rows
+    assert (report.nccl, report.ended, len(report.devices), report.errors) == ("2.30.7", True, 4, ())
+    assert (report.out_of_bounds, report.out_of_bounds_ok, report.average_gb_per_s) == (0, True, 407.98)
+    assert not isinstance(row.out_of_place, Unknown)
+    assert (row.size_bytes, row.out_of_place.busbw_gb_per_s, row.out_of_place.wrong) == (GIB, 408.22, 0)
+    assert "do-not-keep-me" not in repr(report)
+
+
+def test_the_process_that_waits_least_stands_out_in_the_times_of_each_process():
+    (row,) = nccl_json.parse(recording("nccl_tests", "report.json")).rows
+    assert row.process_medians_us.index(min(row.process_medians_us)) == 2
+
+
+def test_infinity_and_text_for_booleans_are_read():
+    report = nccl_json.parse(recording("nccl_tests", "report-infinite.json"))
+    half = report.rows[0].out_of_place
+    assert not isinstance(half, Unknown)
+    assert isinstance(half.busbw_gb_per_s, Unknown)
+    assert (half.wrong, report.out_of_bounds, report.out_of_bounds_ok) == (2, 2, False)
+
+
+def test_a_json_report_that_is_cut_off_shows_nothing_of_its_environment():
+    with pytest.raises(CannotMeasure, match="cut off or broken at line 1 column") as said:
+        nccl_json.parse(recording("nccl_tests", "report-truncated.json"))
+    assert "SECRET" not in str(said.value)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"results": 1}', '{"results": [{"size": "x"}]}', "[" * 100_000])
+def test_what_is_no_json_report_is_refused(text):
+    with pytest.raises(CannotMeasure):
+        nccl_json.parse(text)
+
+
+# Real outputs
+
+_SIZES = {"8G": 8 * GIB, "16G": 16 * GIB}
+_VALUE = re.compile(r"(?:oop)?@(\d+G?)(?:=| oop=)([\d.]+) ip=([\d.]+)")
+_FIRST_AND_LAST = re.compile(r"first row ([\d.]+) \(size (\d+)\); last ([\d.]+) \((\d+)\)")
+
+
+def real_outputs() -> list[dict[str, str]]:
+    try:
+        rows = list(csv.DictReader(io.StringIO(corpus("index.csv"))))
+    except pytest.skip.Exception:
+        return []
+    return [row for row in rows if row["kind"] == "nccl"]
+
+
+def said_of(file: str) -> tuple[str, nccl_tests.NcclTest | None]:
+    """In one word what the output says of the run, and the output."""
+    try:
+        test = nccl_tests.parse(corpus(file))
+    except CannotMeasure:
+        return "error", None
+    if test.corrupt:
+        return "corrupt", test
+    if test.average_ok is False:
+        return "below its own minimum", test
+    if test.inconsistent:
+        return "inconsistent", test
+    return ("incomplete" if test.open_ends else "healthy"), test
+
+
+def told_by(truth: str) -> str:
+    """What the index says of it, in the same words."""
+    words = {
+        "NOT A RESULT": "error",
+        "DID NOT RUN": "error",
+        "data corruption": "corrupt",
+        "bandwidth    : 0 FAILED": "below its own minimum",
+        "first row 20.20": "inconsistent",  # numbers that the author invented
+        "no Avg line": "incomplete",
+        "avg absent": "incomplete",
+    }
+    return next((word for part, word in words.items() if part in truth), "healthy")
+
+
+@pytest.mark.parametrize("row", real_outputs(), ids=lambda row: row["file"].removeprefix("nccl/"))
+def test_a_real_output_says_what_its_index_says(row):
+    truth = row["truth"]
+    said, test = said_of(row["file"])
+    if test is not None and row["file"].endswith("aws_p5_prefixed.txt"):  # ends with its table, healthy by its index
+        assert said == "incomplete"
+        said = "healthy"
+    assert said == told_by(truth)
+    if test is None:
+        return
+    for size, out_of_place, in_place in _VALUE.findall(truth):
+        found = test.row(_SIZES.get(size) or int(size))
+        assert found is not None
+        assert (found.out_of_place.busbw_gb_per_s, found.in_place.busbw_gb_per_s) == (
+            float(out_of_place),
+            float(in_place),
+        )
+    for first, size, last, last_size in _FIRST_AND_LAST.findall(truth):
+        rows = test.rows[0], test.rows[-1]
+        assert [each.size_bytes for each in rows] == [int(size), int(last_size)]
+        assert [each.out_of_place.busbw_gb_per_s for each in rows] == [float(first), float(last)]
+    if average := re.search(r"avg=([\d.]+)", truth):
+        assert test.average_gb_per_s == float(average[1])
+
+
+def test_the_table_of_real_outputs(capsys):
+    rows = real_outputs()
+    if not rows:
+        pytest.skip("no real outputs here: set NODEGATE_CORPUS")
+    lines = []
+    for row in rows:
+        said, test = said_of(row["file"])
+        last = test.rows[-1] if test else None
+        value = f"{last.out_of_place.busbw_gb_per_s:7.2f} GB/s at {last.size_bytes} bytes" if last else ""
+        lines.append(f"  {row['file'].removeprefix('nccl/'):36} {said:22} {value}\n")
+    with capsys.disabled():
+        sys.stdout.write("\n\nreal outputs of nccl-tests\n" + "".join(lines))
+    assert len(rows) >= 30
+
+
+def test_every_recording_is_used():
+    here = (FOLDER.parent / "test_nccl_tests.py").read_text()
+    assert [path.name for path in (FOLDER / "nccl_tests").iterdir() if f'"{path.name}"' not in here] == []

@@ -1,0 +1,208 @@
+"""perftest: the rows of all versions with their units, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.corpus import corpus
+from support.recordings import recording
+
+from nodegate.errors import CannotMeasure
+from nodegate.tools import perftest
+
+
+def rows(name):
+    return perftest.parse(recording("perftest", name))
+
+
+def test_a_run_by_time_has_no_peak():
+    report = rows("healthy.txt")
+    assert report.test == "RDMA_Write BW"
+    assert (report.settings["Device"], report.settings["Number of qps"], report.settings["Link type"]) == (
+        "mlx5_0",
+        "4",
+        "IB",
+    )
+    assert report.bandwidth == (perftest.Bandwidth(1048576, 233100, None, 391.87, 0.046714),)
+    assert not report.stalled
+
+
+def test_mb_per_second_of_version_4_5_are_2_to_the_20_bytes():
+    (row,) = rows("mb-per-second.txt").bandwidth
+    assert row.average_gbps == pytest.approx(98.169, abs=0.001)
+    assert row.peak_gbps == pytest.approx(98.467, abs=0.001)
+
+
+def test_every_size_of_a_sweep_is_read_in_mib_per_second():
+    found = {row.size_bytes: row.average_gbps for row in rows("all-sizes.txt").bandwidth}
+    assert found == pytest.approx({2: 0.0554, 65536: 192.520, 8388608: 194.957}, abs=0.001)
+
+
+def test_a_latency_has_its_median_and_percentile():
+    (row,) = rows("latency.txt").latency
+    assert (row.typical_us, row.average_us, row.p99_us, row.min_us, row.max_us) == (1.68, 1.69, 1.81, 1.62, 5.04)
+
+
+def test_a_latency_by_time_has_an_average_only():
+    (row,) = rows("latency-by-time.txt").latency
+    assert (row.typical_us, row.average_us) == (None, 1.69)
+
+
+def test_what_cuda_prints_around_the_table_is_passed_over():
+    report = rows("cuda.txt")
+    assert [row.average_gbps for row in report.bandwidth] == [380.41]
+    assert perftest.trouble(recording("perftest", "cuda.txt"), "") is None
+
+
+def test_a_row_of_0_iterations_is_no_result():
+    report = rows("peer-lost.txt")
+    assert report.stalled
+    assert report.bandwidth == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("empty.txt", "is empty"),
+        ("truncated.txt", r"no result row, it ends at: #bytes"),
+        ("row-cut.txt", "cannot be read at: 1048576"),
+        ("completion-error.txt", "no result row, it ends at: scnt=512, ccnt=0"),
+    ],
+)
+def test_output_without_a_result_is_quoted(name, said):
+    with pytest.raises(CannotMeasure, match=said):
+        rows(name)
+
+
+@pytest.mark.parametrize("change", [("Gb/sec", "Gb/min"), ("391.87", "nan"), ("391.87", "-nan"), ("391.87", "inf")])
+def test_a_unit_or_a_number_that_nobody_knows_is_refused(change):
+    with pytest.raises(CannotMeasure, match=r"cannot be read at|no result row"):
+        perftest.parse(recording("perftest", "healthy.txt").replace(*change))
+
+
+def test_terminal_codes_and_carriage_returns_are_taken_out():
+    written = recording("perftest", "healthy.txt").replace("\n", "\r\n").replace("391.87", "\x1b[1m391.87\x1b[0m")
+    assert perftest.parse(written).bandwidth[0].average_gbps == 391.87
+
+
+def test_client_and_server_in_one_file_count_once_and_the_worse_one():
+    written = recording("perftest", "healthy.txt")
+    assert [row.average_gbps for row in perftest.parse(written + written.replace("391.87", "388.01")).bandwidth] == [
+        388.01
+    ]
+
+
+# What it says when it fails
+
+
+@pytest.mark.parametrize(
+    ("stderr", "kind", "step"),
+    [
+        (" Failed to modify QP 123 to RTR", "link", "GID tables"),
+        (" Unable to Connect the HCA's through the link", "link", "GID tables"),
+        (" Found Incompatibility issue with GID types.", "link", "GID tables"),
+        (" Couldn't connect to 192.0.2.2:18515\n Unable to init the socket connection", "setup", "let TCP through"),
+        (" Couldn't listen to port 18515", "setup", "end what listens"),
+        (" IB device mlx5_0 not found\n Unable to find the Infiniband/RoCE device", "setup", "ibv_devinfo"),
+        (" Did not detect devices \n If device exists, check if driver is up", "setup", "ibv_devinfo"),
+        (" Unable to query port 2 attributes", "setup", "ibv_devinfo"),
+        (" Couldn't allocate MR\n failed to create mr", "setup", "locked memory"),
+        (" ibv_reg_mr failed: Cannot allocate memory", "setup", "locked memory"),
+        (" Unsupported memory type", "setup", "newer perftest"),
+        ("ib_write_bw: unrecognized option '--use_cuda=0'", "setup", "newer perftest"),
+        ("ib_write_bw: not found\n", "setup", "install perftest"),
+    ],
+)
+def test_an_error_is_told_in_its_own_words_with_a_step(stderr, kind, step):
+    found = perftest.trouble("", stderr)
+    assert found.kind == kind
+    assert step in found.next_step
+    assert found.said in stderr
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (12, "status 12 (transport retry counter exceeded)"),
+        (5, "status 5 (flushed)"),
+        (9, "status 9 (remote invalid request)"),
+        (13, "status 13 (receiver not ready, retries exceeded)"),
+        (99, "status 99"),
+    ],
+)
+def test_a_completion_error_has_its_status_in_words(status, words):
+    found = perftest.trouble(recording("perftest", "completion-error.txt").replace("12:", f"{status}:"), "")
+    assert (found.kind, found.said) == ("link", f"completion with error, {words}")
+
+
+@pytest.mark.parametrize("name", ["healthy.txt", "latency.txt", "all-sizes.txt", "mb-per-second.txt", "empty.txt"])
+def test_a_healthy_run_is_no_trouble(name):
+    noise = "Conflicting CPU frequency values detected: 800.0 != 3500.0. CPU Frequency is not max.\n"
+    assert perftest.trouble(recording("perftest", name), noise) is None
+
+
+# Version, options and JSON
+
+
+def test_version_and_options():
+    assert perftest.parse_version("Version: 6.06\n") == "6.06"
+    assert perftest.parse_version("") == ""
+    help_text = "      --use_cuda=<cuda device id>\n      --use_cuda_dmabuf Use CUDA DMA-BUF\n  -a, --all Run sizes\n"
+    assert perftest.options_in(help_text) == {"use_cuda", "use_cuda_dmabuf", "all"}
+
+
+def test_json_is_a_cross_check_of_the_text_whatever_its_unit():
+    size, average = perftest.parse_json(recording("perftest", "result.json"))
+    assert (size, average) == (65536, 11702.66)
+    report = rows("mb-per-second.txt")
+    assert perftest.agrees(report, size, average)
+    assert perftest.agrees(report, size, 98.17)
+    assert not perftest.agrees(report, size, 50.0)
+    assert not perftest.agrees(report, 2, average)
+
+
+@pytest.mark.parametrize("name", ["result-before-2024.json", "empty.txt"])
+def test_json_that_is_none_is_refused(name):
+    with pytest.raises(CannotMeasure, match="the JSON of perftest"):
+        perftest.parse_json(recording("perftest", name))
+
+
+# Real outputs
+
+
+@pytest.mark.parametrize(
+    ("name", "gbps", "sizes"),
+    [
+        ("deepops_roce_write_bw_cpufreq.txt", 92.40, 1),
+        ("oci_oke_4qp.txt", 98.01, 1),
+        ("superbench_ib_loopback_8M.txt", 201.80, 1),
+        ("superbench_ib_loopback_all_sizes.txt", 194.96, 23),
+    ],
+)
+def test_real_outputs_are_read(name, gbps, sizes):
+    written = corpus(f"perftest/{name}")
+    report = perftest.parse(written)
+    assert len(report.bandwidth) == sizes
+    assert report.bandwidth[-1].average_gbps == pytest.approx(gbps, abs=0.01)
+    assert perftest.trouble(written, "") is None
+
+
+@given(st.text(max_size=300))
+def test_whatever_is_written_is_read_or_refused(written):
+    for text in (written, " #bytes #iterations BW average[Gb/sec]\n" + written):
+        with contextlib.suppress(CannotMeasure):
+            perftest.parse(text)
+
+
+@given(st.integers(0, 60), st.data())
+def test_half_a_row_is_never_a_result(cut, data):
+    whole = recording("perftest", "healthy.txt")
+    short = whole[: whole.index(" 1048576") + cut]
+    try:
+        report = perftest.parse(short)
+    except CannotMeasure:
+        return
+    assert report.bandwidth[0].average_gbps == 391.87
