@@ -103,17 +103,19 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command.add_argument("--host-keys", default="strict", choices=["strict", "accept-new", "off"])
     command.add_argument("--known-hosts", type=Path, default=None, metavar="FILE")
     command.add_argument("--openssh-config", type=Path, default=None, metavar="FILE")
+    command.add_argument("--tools", type=Path, default=None, metavar="DIR", help="tools that a run would bring")
     command.set_defaults(command=_doctor)
 
 
 def _doctor(asked: argparse.Namespace) -> int:
     from nodegate import doctor, inventory  # noqa: PLC0415
+    from nodegate.measure.carried import Carried  # noqa: PLC0415
     from nodegate.transport import Options  # noqa: PLC0415
 
     read = inventory.read(asked.inventory, stdin=sys.stdin)
     nodes = read.select(asked.nodes) if asked.nodes else read.nodes
     options = Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.openssh_config)
-    complaints = doctor.examine(nodes, options)
+    complaints = doctor.examine(nodes, options, carried=Carried(asked.tools) if asked.tools else None)
     for line in (*(f"note: {note}" for note in read.notes), *doctor.lines(nodes, complaints)):
         print(line, flush=True)
     return int(any(complaint.blocks for complaint in complaints))

@@ -102,10 +102,10 @@ def left_out(links: Links) -> list[list[object]]:
 
 CASES = (
     # complete
-    LinkCase("every rail", "complete", PASS, "mlx5_0: measured (and 7 more)"),
+    LinkCase("every rail", "rdma_bandwidth.complete", PASS, "mlx5_0: measured (and 7 more)"),
     LinkCase(
         "a rail without a number",
-        "complete",
+        "rdma_bandwidth.complete",
         ERROR,
         "mlx5_3: write is unknown (no other node could be measured with it) - see what the other nodes say, "
         "then run again",
@@ -113,55 +113,98 @@ CASES = (
     ),
     LinkCase(
         "a rail without a GID",
-        "complete",
+        "rdma_bandwidth.complete",
         ERROR,
         "mlx5_3: write and read is unknown (mlx5_3: no RoCE v2 GID with an IPv4 address) - give it an address",
         attempts=left_out,
     ),
     LinkCase(
         "every partner of a rail lacks something",
-        "complete",
+        "rdma_bandwidth.complete",
         ERROR,
         "mlx5_3: write is unknown (with gpu02 mlx5_3: gpu02: the connection broke) - look at the other node",
         change=broken(cannot="gpu02: the connection broke"),
     ),
     LinkCase(
         "healthy: one partner of three was lost",
-        "complete",
+        "rdma_bandwidth.complete",
         PASS,
         "mlx5_0: measured (and 7 more)",
         change=broken("gpu02", cannot="gpu02: the connection broke"),
     ),
-    LinkCase("healthy: a rail that is down", "complete", PASS, "mlx5_0: measured (and 6 more)", machine=down,
-             attempts=lambda links: [attempt({k: v for k, v in links.items() if k[1] != "mlx5_3"},
-                                             rails=[device for device in RAILS if device != "mlx5_3"])]),
-    LinkCase("a node alone", "complete", PASS, "mlx5_0: measured (and 7 more)", attempts=alone),
-    LinkCase("no perftest", "complete", ERROR, "gpu01: no ib_write_bw on the node - apt install perftest",
-             attempts=lambda links: [[not_run("", NO_TOOL)]]),
+    LinkCase(
+        "healthy: a rail that is down",
+        "rdma_bandwidth.complete",
+        PASS,
+        "mlx5_0: measured (and 6 more)",
+        machine=down,
+        attempts=lambda links: [
+            attempt(
+                {k: v for k, v in links.items() if k[1] != "mlx5_3"},
+                rails=[device for device in RAILS if device != "mlx5_3"],
+            )
+        ],
+    ),
+    LinkCase("a node alone", "rdma_bandwidth.complete", PASS, "mlx5_0: measured (and 7 more)", attempts=alone),
+    LinkCase(
+        "no perftest",
+        "rdma_bandwidth.complete",
+        ERROR,
+        "gpu01: no ib_write_bw on the node - apt install perftest",
+        attempts=lambda links: [[not_run("", NO_TOOL)]],
+    ),
     # write and read
-    LinkCase("a slow rail", "write", FAIL, "", change=slow(212.5)),
-    LinkCase("healthy: slow with one bad partner", "write", PASS, "", change=slow(212.5, "gpu02", peer_best="212.5")),
-    LinkCase("healthy: disturbed at first, well twice more", "write", PASS, "",
-             attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)]),
-    LinkCase("no number of any rail", "write", ERROR, "",
-             attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != WRITE})]),
-    LinkCase("a node alone", "write", SKIP, ALONE, attempts=alone),
-    LinkCase("slow to read", "read", FAIL, "", change=slow(150.25, tool=READ)),
-    LinkCase("healthy: slow to read is fast to write", "write", PASS, "", change=slow(150.25, tool=READ)),
-    LinkCase("healthy", "read", PASS, ""),
-    LinkCase("no number of any rail", "read", ERROR, "",
-             attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != READ})]),
+    LinkCase("a slow rail", "rdma_bandwidth.write", FAIL, "", change=slow(212.5)),
+    LinkCase(
+        "healthy: slow with one bad partner",
+        "rdma_bandwidth.write",
+        PASS,
+        "",
+        change=slow(212.5, "gpu02", peer_best="212.5"),
+    ),
+    LinkCase(
+        "healthy: disturbed at first, well twice more",
+        "rdma_bandwidth.write",
+        PASS,
+        "",
+        attempts=lambda links: [attempt({**links, **hurt(links)}), attempt(links), attempt(links)],
+    ),
+    LinkCase(
+        "no number of any rail",
+        "rdma_bandwidth.write",
+        ERROR,
+        "",
+        attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != WRITE})],
+    ),
+    LinkCase("a node alone", "rdma_bandwidth.write", SKIP, ALONE, attempts=alone),
+    LinkCase("slow to read", "rdma_bandwidth.read", FAIL, "", change=slow(150.25, tool=READ)),
+    LinkCase(
+        "healthy: slow to read is fast to write", "rdma_bandwidth.write", PASS, "", change=slow(150.25, tool=READ)
+    ),
+    LinkCase("healthy", "rdma_bandwidth.read", PASS, ""),
+    LinkCase(
+        "no number of any rail",
+        "rdma_bandwidth.read",
+        ERROR,
+        "",
+        attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != READ})],
+    ),
     # latency
-    LinkCase("healthy", "latency", PASS, ""),
-    LinkCase("a detour", "latency", FAIL, "", change=slow(6.75, "gpu02", tool="ib_write_lat")),
-    LinkCase("not measured", "latency", ERROR, "",
-             attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})]),
-    LinkCase("a node alone", "latency", SKIP, ALONE, attempts=alone),
+    LinkCase("healthy", "rdma_bandwidth.latency", PASS, ""),
+    LinkCase("a detour", "rdma_bandwidth.latency", FAIL, "", change=slow(6.75, "gpu02", tool="ib_write_lat")),
+    LinkCase(
+        "not measured",
+        "rdma_bandwidth.latency",
+        ERROR,
+        "",
+        attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})],
+    ),
+    LinkCase("a node alone", "rdma_bandwidth.latency", SKIP, ALONE, attempts=alone),
     # the share of the link's own rate
-    LinkCase("healthy", "share_of_rate", PASS, "mlx5_0: write 391.5 Gb/s (and 15 more)"),
+    LinkCase("healthy", "rdma_bandwidth.share_of_rate", PASS, "mlx5_0: write 391.5 Gb/s (and 15 more)"),
     LinkCase(
         "far below its own rate",
-        "share_of_rate",
+        "rdma_bandwidth.share_of_rate",
         FAIL,
         "mlx5_3: write 212.5 Gb/s, expected at least 360 Gb/s (90 % of the link's 400 Gb/s, h100.yaml "
         "rdma.share_of_rate_percent: test) - look at the NIC's PCIe width and speed, its cable and port counters, PFC "
@@ -170,7 +213,7 @@ CASES = (
     ),
     LinkCase(
         "the rate was not read",
-        "share_of_rate",
+        "rdma_bandwidth.share_of_rate",
         ERROR,
         "mlx5_3: the limit for write is unknown (failed: EIO) - see the evidence file for what the node "
         "answered (and 1 "
@@ -179,20 +222,24 @@ CASES = (
     ),
     LinkCase(
         "healthy: a link that trained slower carries what it can",
-        "share_of_rate",
+        "rdma_bandwidth.share_of_rate",
         PASS,
         "mlx5_0: write 391.5 Gb/s (and 15 more)",
         change=lambda links: (slow(195.5)(links), slow(194.5, tool=READ)(links)),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
     ),
-    LinkCase("a site without the share", "share_of_rate", SKIP,
-             "not judged: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
-             limits={"rdma.share_of_rate_percent": None}),
+    LinkCase(
+        "a site without the share",
+        "rdma_bandwidth.share_of_rate",
+        SKIP,
+        "not judged: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
+        limits={"rdma.share_of_rate_percent": None},
+    ),
     # errors
-    LinkCase("healthy", "errors", PASS, "mlx5_0: transfers without an error (and 7 more)"),
+    LinkCase("healthy", "rdma_bandwidth.errors", PASS, "mlx5_0: transfers without an error (and 7 more)"),
     LinkCase(
         "a rail that loses its peers",
-        "errors",
+        "rdma_bandwidth.errors",
         FAIL,
         "mlx5_3: write with gpu02 mlx5_3: stalled: 0 iterations, it lost its peer, and with nobody without - "
         "look at this "
@@ -201,7 +248,7 @@ CASES = (
     ),
     LinkCase(
         "completion errors",
-        "errors",
+        "rdma_bandwidth.errors",
         FAIL,
         "mlx5_3: write with gpu02 mlx5_3: completion with error, status 12 (transport retry counter "
         "exceeded), and with "
@@ -211,7 +258,7 @@ CASES = (
     ),
     LinkCase(
         "a path that hangs",
-        "errors",
+        "rdma_bandwidth.errors",
         WARN,
         "mlx5_3: write with gpu03 mlx5_3: hung: no result within 25 s; both are well with others - look at the links "
         "between the two switches, and at the routing of this rail",
@@ -219,14 +266,14 @@ CASES = (
     ),
     LinkCase(
         "healthy: one partner hangs, nothing is known of it",
-        "errors",
+        "rdma_bandwidth.errors",
         PASS,
         "mlx5_0: transfers without an error (and 7 more)",
         change=broken("gpu03", peer_best="", **LOST),
     ),
     LinkCase(
         "only partners that are bad themselves",
-        "errors",
+        "rdma_bandwidth.errors",
         ERROR,
         "mlx5_3: transfers is unknown (write with gpu02 mlx5_3: stalled: 0 iterations, it lost its peer, "
         "which is bad with "
@@ -235,44 +282,59 @@ CASES = (
     ),
     LinkCase(
         "healthy: the partner had no perftest",
-        "errors",
+        "rdma_bandwidth.errors",
         PASS,
         "mlx5_0: transfers without an error (and 7 more)",
         change=broken("gpu02", cannot="gpu02: no ib_write_bw"),
     ),
     LinkCase(
         "nothing was tried",
-        "errors",
+        "rdma_bandwidth.errors",
         ERROR,
         "gpu01: no transfer was tried: not chosen to be measured - name the rails of this node in the inventory "
         "(nodegate_nics: a list)",
         attempts=lambda links: [attempt({})],
     ),
     # path
-    LinkCase("healthy", "path", PASS, "mlx5_0: write alike with all (and 15 more)"),
+    LinkCase("healthy", "rdma_bandwidth.path", PASS, "mlx5_0: write alike with all (and 15 more)"),
     LinkCase(
         "a slow path",
-        "path",
+        "rdma_bandwidth.path",
         WARN,
         "mlx5_3: write 98.5 Gb/s with gpu03 mlx5_3, 391.5 Gb/s with others; both ends are good with others - "
         "look at the "
         "links between the two switches, and at the routing of this rail",
         change=slow(98.5, "gpu03"),
     ),
-    LinkCase("healthy: a slow partner", "path", PASS, "mlx5_0: write alike with all (and 15 more)",
-             change=slow(98.5, "gpu03", peer_best="99.25")),
-    LinkCase("slow with all: the NIC, which is not the path's", "path", PASS,
-             "mlx5_0: write alike with all (and 15 more)", change=slow(98.5)),
-    LinkCase("a node alone", "path", SKIP, ALONE, attempts=alone),
-    LinkCase("no perftest", "path", ERROR, "gpu01: no ib_write_bw on the node - apt install perftest",
-             attempts=lambda links: [[not_run("", NO_TOOL)]]),
+    LinkCase(
+        "healthy: a slow partner",
+        "rdma_bandwidth.path",
+        PASS,
+        "mlx5_0: write alike with all (and 15 more)",
+        change=slow(98.5, "gpu03", peer_best="99.25"),
+    ),
+    LinkCase(
+        "slow with all: the NIC, which is not the path's",
+        "rdma_bandwidth.path",
+        PASS,
+        "mlx5_0: write alike with all (and 15 more)",
+        change=slow(98.5),
+    ),
+    LinkCase("a node alone", "rdma_bandwidth.path", SKIP, ALONE, attempts=alone),
+    LinkCase(
+        "no perftest",
+        "rdma_bandwidth.path",
+        ERROR,
+        "gpu01: no ib_write_bw on the node - apt install perftest",
+        attempts=lambda links: [[not_run("", NO_TOOL)]],
+    ),
     # inside
-    LinkCase("not asked for", "inside", SKIP, "NIC to NIC inside the node was not asked for"),
-    LinkCase("a node alone", "inside", PASS, "", attempts=alone),
-    LinkCase("a slow NIC", "inside", FAIL, "", attempts=with_inside(value=61.5)),
+    LinkCase("not asked for", "rdma_bandwidth.inside", SKIP, "NIC to NIC inside the node was not asked for"),
+    LinkCase("a node alone", "rdma_bandwidth.inside", PASS, "", attempts=alone),
+    LinkCase("a slow NIC", "rdma_bandwidth.inside", FAIL, "", attempts=with_inside(value=61.5)),
     LinkCase(
         "healthy: NICs of a node that do not reach each other",
-        "inside",
+        "rdma_bandwidth.inside",
         WARN,
         "mlx5_3: with mlx5_2: stalled: 0 iterations, it lost its peer - look at both ends: cable, port counters and "
         "kernel log, PFC on the switch",
@@ -280,7 +342,7 @@ CASES = (
     ),
     LinkCase(
         "a node alone whose NIC loses its peer",
-        "inside",
+        "rdma_bandwidth.inside",
         FAIL,
         "mlx5_3: with mlx5_2: stalled: 0 iterations, it lost its peer - look at both ends: cable, port counters and "
         "kernel log, PFC on the switch",
@@ -289,27 +351,31 @@ CASES = (
     ),
     LinkCase(
         "a node alone whose program does not start",
-        "inside",
+        "rdma_bandwidth.inside",
         ERROR,
         "mlx5_3: with mlx5_2: no memory - look at the other node",
         change=lambda links: links.clear(),
         attempts=with_inside(cannot="no memory"),
     ),
     # GPU memory
-    LinkCase("no CUDA in perftest", "gpu_memory", SKIP,
-             "perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)"),
-    LinkCase("healthy", "gpu_memory", PASS, "", attempts=with_gpu(value=380.5)),
-    LinkCase("a detour through host memory", "gpu_memory", FAIL, "", attempts=with_gpu(value=140.5)),
+    LinkCase(
+        "no CUDA in perftest",
+        "rdma_bandwidth.gpu_memory",
+        SKIP,
+        "perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)",
+    ),
+    LinkCase("healthy", "rdma_bandwidth.gpu_memory", PASS, "", attempts=with_gpu(value=380.5)),
+    LinkCase("a detour through host memory", "rdma_bandwidth.gpu_memory", FAIL, "", attempts=with_gpu(value=140.5)),
     LinkCase(
         "no peer memory",
-        "gpu_memory",
+        "rdma_bandwidth.gpu_memory",
         ERROR,
         "mlx5_3: writing from GPU memory is unknown (with gpu02 mlx5_3: Couldn't allocate MR) - raise the "
         "locked memory "
         "limit (ulimit -l unlimited); for GPU memory load nvidia_peermem",
         attempts=with_gpu(stderr=" Couldn't allocate MR\n"),
     ),
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -329,4 +395,6 @@ def test_every_check_has_a_case_that_passes_one_that_is_bad_and_one_that_is_an_e
         said = {case.verdict for case in CASES if case.check == name}
         assert PASS in said
         assert ERROR in said, name
-        assert said & {WARN, FAIL} or name == "complete", name  # what was not measured is an error, never bad
+        assert said & {WARN, FAIL} or name == "rdma_bandwidth.complete", (
+            name
+        )  # what was not measured is an error, never bad

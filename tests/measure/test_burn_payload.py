@@ -1,4 +1,4 @@
-"""The burn's program, as it goes to a node, on stand-ins for NVIDIA's libraries: healthy GPUs, and each way of failing."""
+"""The burn's program, as it goes to a node, on stand-ins for NVIDIA's libraries: healthy GPUs and ways of failing."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ def wait_until(true: Any) -> None:
 
 
 def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
-    chance = random.Random(1)
+    chance = random.Random(1)  # noqa: S311 - numbers that hardly compress
     length = int(24 * 3600 / sampler.window_s(24 * 3600, 8)) + 1
     assert length * 8 <= sampler.MOST_IN_ALL
     names = [name for name in sampler.QUANTITIES if name != "event_reasons"]
@@ -354,7 +354,7 @@ cuda.use(contexts[0])
 stream, near, host = cuda.stream(), cuda.allocate(4096), cuda.allocate_host(4096)
 ctypes.memmove(host, bytes(range(256)) * 16, 4096)
 cuda.copy_in(near, host, 4096, stream)
-cuda.copy_peer(far, contexts[1], near, contexts[0], 4096, stream)
+cuda.copy_peer((far, contexts[1]), (near, contexts[0]), 4096, stream)
 cuda.set_words(near, 0, 1024, stream)
 cuda.copy(near, far, 4096, stream)
 cuda.copy_out(host, near, 4096, stream)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What hangs is ended sooner than on a real fabric; a loaded machine needs a few seconds to start Python."""
-    monkeypatch.setattr(rdma_meeting, "SETUP_S", 7.0)
+    monkeypatch.setattr(rdma_meeting, "SETUP_S", 10.0)
     monkeypatch.setattr(rdma_life, "SERVER_END_S", 1.0)
 
 
@@ -112,6 +112,7 @@ def test_an_odd_fleet_leaves_no_node_untested(tmp_path):
         ("deaf", "setup", "does not listen on port"),
     ],
 )
+@pytest.mark.usefixtures("impatient")
 def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault, kind, said):
     fleet = RdmaFleet(tmp_path, length=another_length(rounds=1))
     sites = fleet.device("gpu01", "mlx5_1", fault=fault).sites()

@@ -89,12 +89,11 @@ def decoded(stdout: bytes) -> dict[str, Any]:
 
 
 def ptxas() -> str:
-    """NVIDIA's assembler: of this machine, or of the package nvidia-cuda-nvcc-cu12; "" where there is none."""
-    found = shutil.which("ptxas")
+    """NVIDIA's assembler: of the package nvidia-cuda-nvcc-cu12 (knows the oldest GPUs) or of this machine; or ""."""
     spec = util.find_spec("nvidia")
     for folder in [] if spec is None else spec.submodule_search_locations or []:
         packed = Path(folder, "cuda_nvcc", "bin", "ptxas")
-        if not found and packed.exists():
-            packed.chmod(0o755)
-            found = str(packed)
-    return found or ""
+        if packed.exists():
+            packed.chmod(0o755)  # an installer may leave the bit out
+            return str(packed)
+    return shutil.which("ptxas") or ""

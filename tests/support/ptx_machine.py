@@ -1,8 +1,9 @@
 """A machine for the PTX that our kernels use: one block of threads in numpy, checked for races in shared memory.
 
-What an instruction does is written from the PTX ISA (its sections on mma fragments, ldmatrix and cp.async), not from the
-kernels. cp.async arrives when it is waited for (`late`) or at once. Between two barriers no thread may read a byte of
-shared memory that another wrote, nor write one that another read or wrote, and none may read what a copy has not brought.
+What an instruction does is written from the PTX ISA (its sections on mma fragments, ldmatrix and cp.async), not from
+the kernels. cp.async arrives when it is waited for (`late`) or at once. Between two barriers no thread may read a byte
+of shared memory that another wrote, nor write one that another read or wrote, and none may read what a copy has not
+brought yet.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ class Machine:
         self.memory = np.frombuffer(memory, dtype=np.uint8)
 
     def launch(
-        self, name: str, block: tuple[int, int], blocks: tuple[int, int], params: list[int], **more: int
+        self, name: str, block: tuple[int, int], blocks: tuple[int, int], params: list[int], *, shared: int = 0
     ) -> None:
         """Run one block of a grid. Addresses are offsets into the memory."""
         head, body = re.search(rf"\.entry {name}\((.*?)\)[^{{]*{{(.*?)\n}}", self.text, re.DOTALL).groups()
         names = re.findall(r"\.param \.\w+ (\w+)", head)
-        Block(self, body, block, blocks, dict(zip(names, params, strict=True)), **more).run()
+        Block(self, body, block, blocks, dict(zip(names, params, strict=True)), shared=shared).run()
 
 
 class Block:
     """256 threads in step; where they part, those that are furthest behind go on."""
 
-    def __init__(self, machine: Machine, body: str, block: Any, blocks: Any, params: dict[str, int], shared: int = 0):
+    def __init__(self, machine: Machine, body: str, block: Any, blocks: Any, params: dict[str, int], *, shared: int):
         self.machine, self.params, self.threads = machine, params, 256
         self.registers: dict[str, Any] = {}
         self.symbols = {"tiles": SHARED_AT, "stages": SHARED_AT}
@@ -97,9 +98,9 @@ class Block:
         if operand == "%tid.x":
             return np.arange(self.threads, dtype=kind)
         if operand.startswith("0f"):
-            return np.uint32(int(operand[2:], 16)).view(np.float32)
+            return np.uint32(int("0x" + operand[2:], 0)).view(np.float32)
         if operand.startswith("0d"):
-            return np.uint64(int(operand[2:], 16)).view(np.float64)
+            return np.uint64(int("0x" + operand[2:], 0)).view(np.float64)
         number = self.special.get(operand, self.symbols.get(operand))
         return np.full(self.threads, int(operand, 0) if number is None else number, dtype=kind)
 
@@ -199,38 +200,40 @@ class Block:
         where = np.where(mask, at, SHARED_AT if space == "shared" else 0)[:, None] + np.arange(size)
         if space == "global":
             return self.machine.memory[where]
-        for thread in np.flatnonzero(mask):
-            self._reads(where[thread], thread)
+        self._reads(where[mask], np.flatnonzero(mask)[:, None])
         return self.shared[where]
 
     def _give(self, space: str, at: Any, data: Any, mask: Any) -> None:
         size = data.shape[1]
         self._check_aligned(at, size, mask)
-        for thread in np.flatnonzero(mask):
-            where = slice(at[thread], at[thread] + size)
-            assert at[thread] >= 0
-            if space == "shared":
-                self._writes(where, thread)
-                self.shared[where] = data[thread]
-            else:
-                assert where.stop <= self.machine.memory.size, "beyond memory"
-                self.machine.memory[where] = data[thread]
+        where = at[mask][:, None] + np.arange(size)
+        memory = self.shared if space == "shared" else self.machine.memory
+        assert where.min() >= 0
+        assert where.max() < memory.size, "beyond memory"
+        if space == "shared":
+            self._writes(where, np.flatnonzero(mask)[:, None])
+        memory[where] = data[mask]
 
     def _check_aligned(self, at: Any, size: int, mask: Any) -> None:
         assert not (at[mask] % size).any(), "not aligned"
 
-    def _reads(self, where: Any, thread: int) -> None:
+    def _reads(self, where: Any, threads: Any) -> None:
+        """`threads` each read a row of `where`."""
         assert not self.coming[where].any(), "read before the copy arrived"
-        epochs, threads = self.wrote[:, where]
-        assert not ((epochs == self.epoch) & (threads != thread)).any(), "read without a barrier after the write"
-        several = (self.read[0, where] == self.epoch) & (self.read[1, where] != thread)
-        self.read[0, where], self.read[1, where] = self.epoch, np.where(several, -2, thread)
+        epochs, writers = self.wrote[:, where]
+        assert not ((epochs == self.epoch) & (writers != threads)).any(), "read without a barrier after the write"
+        several = (self.read[0, where] == self.epoch) & (self.read[1, where] != threads)
+        self.read[0, where], self.read[1, where] = self.epoch, threads
+        several |= self.read[1, where] != threads  # of those that read a byte now, one was noted
+        self.read[1, where[several]] = -2
 
-    def _writes(self, where: Any, thread: int) -> None:
+    def _writes(self, where: Any, threads: Any) -> None:
+        """`threads` each write a row of `where`."""
         assert not self.coming[where].any(), "written while a copy comes"
-        for epochs, threads in (self.wrote[:, where], self.read[:, where]):
-            assert not ((epochs == self.epoch) & (threads != thread)).any(), "written without a barrier before"
-        self.wrote[0, where], self.wrote[1, where] = self.epoch, thread
+        for epochs, others in (self.wrote[:, where], self.read[:, where]):
+            assert not ((epochs == self.epoch) & (others != threads)).any(), "written without a barrier before"
+        self.wrote[0, where], self.wrote[1, where] = self.epoch, threads
+        assert (self.wrote[1, where] == threads).all(), "written by two threads"
 
     def _bar(self, *_: Any) -> None:
         self.epoch += 1
@@ -250,7 +253,7 @@ class Block:
             self._check_aligned(source, 16, mask)
             for thread in np.flatnonzero(mask):
                 where, data = slice(to[thread], to[thread] + 16), slice(source[thread], source[thread] + 16)
-                self._writes(where, thread)
+                self._writes(np.arange(where.start, where.stop)[None], thread)
                 self.coming[where] = True
                 if not self.machine.late:
                     self.shared[where] = self.machine.memory[data]

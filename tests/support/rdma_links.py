@@ -105,7 +105,7 @@ def checks() -> Mapping[str, suite.Check]:
     """The checks of RDMA bandwidth."""
     module = suite._import(CHECK_FILE)
     found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
-    return {each.id.removeprefix("rdma_bandwidth."): each for each in found}
+    return {each.id: each for each in found}
 
 
 @dataclass(frozen=True)

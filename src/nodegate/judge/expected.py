@@ -21,7 +21,21 @@ if TYPE_CHECKING:
 PREFIX = "nodegate_"
 LIMIT_KEYS = {"gpus": "gpu.count", "gsp": "gpu.gsp", "mig": "gpu.mig", "nics": "rdma.rails", "rails": "rdma.rails"}
 # The rest are read by checks, by the report or by the transport, each under its own name.
-OTHERS = frozenset({"platform", "rack", "serial", "mounts", "require", "limits", "recordings", "host_keys"})
+OTHERS = frozenset(
+    {
+        "platform",
+        "rack",
+        "serial",
+        "mounts",
+        "require",
+        "limits",
+        "recordings",
+        "host_keys",
+        "tools",
+        "tool_paths",
+        "image",
+    }
+)
 KNOWN = frozenset(LIMIT_KEYS) | OTHERS
 _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 

@@ -41,15 +41,14 @@ class Ran:
     next_step: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """The form in which evidence holds it; what is empty is left out."""
-        whole = {
-            "what": self.what,
+        """The form in which evidence holds it; what is empty is left out, but never an exit code of 0."""
+        whole: dict[str, object] = {
             "argv": list(self.argv),
             "stdout": self.stdout,
             "stderr": self.stderr,
             "exit_code": self.exit_code,
-            "timed_out": self.timed_out,
-            "truncated": self.truncated,
+            "timed_out": self.timed_out or None,
+            "truncated": self.truncated or None,
             "stuck": list(self.stuck),
             "started_epoch_s": round(self.started_epoch_s, 3),
             "duration_s": round(self.duration_s, 3),
@@ -57,7 +56,7 @@ class Ran:
             "cannot": self.cannot,
             "next_step": self.next_step,
         }
-        return {name: value for name, value in whole.items() if value not in ("", [], {}, False, None)}
+        return {"what": self.what, **{name: value for name, value in whole.items() if value not in ("", [], {}, None)}}
 
 
 def run(

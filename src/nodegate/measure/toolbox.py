@@ -59,6 +59,10 @@ class Toolbox(Protocol):
         """Which of these the node has."""
         ...
 
+    def close(self) -> None:
+        """Take away what was brought to the node. May be called twice."""
+        ...
+
 
 class _Once(Generic[T]):
     """Something that is had once, or refused once: a node that hangs is not asked again for each tool."""

@@ -36,6 +36,8 @@ _NO_ERROR = re.compile(
     r"|\berror (?:handling|reporting|recovery|injection|log|containment)\b",
     re.IGNORECASE,
 )
+# What a program was asked to do; slips in the tables of the firmware, which every kernel prints and works around.
+_HARMLESS = re.compile(r"audit[:( ]|ACPI(?: BIOS)?(?: Error| Warning| Exception)|\[Firmware Bug\]")
 _VOLATILE = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
     (re.compile(r"\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE), "<pci>"),
@@ -89,8 +91,8 @@ def _sorted(lines: Sequence[KernelLine]) -> tuple[set[int], list[KernelLine]]:
 
 
 def _sounds_bad(text: str) -> bool:
-    if "Xid" in text or text.startswith("audit"):
-        return False  # told by kernel_log.xid and kernel_log.sxid in every form; what a program was asked to do
+    if "Xid" in text or _HARMLESS.match(text):
+        return False  # Xids and SXids are told by kernel_log.xid and kernel_log.sxid in every form
     looked_at = text[:_LOOKED_AT]
     return _ERROR.search(looked_at) is not None and _ERROR.search(_NO_ERROR.sub("", looked_at)) is not None
 

@@ -130,8 +130,12 @@ class Campaign:
         self._cancelled.set()
         with self._guard:
             left_open = list(self._sessions)
+            tools = {id(site.session): site.tools for site in self._sites.values()}
         # All at once, for a node that does not answer takes seconds to give up; and a second Ctrl-C ends the wait.
-        closing = [threading.Thread(target=session.close, name="close", daemon=True) for session in left_open]
+        closing = [
+            threading.Thread(target=_leave, args=(session, tools.get(id(session))), name="close", daemon=True)
+            for session in left_open
+        ]
         for thread in closing:
             thread.start()
         for thread in closing:
@@ -279,7 +283,12 @@ class Campaign:
             self._finish()
 
     def _leaving(self, site: Site) -> Callable[[], None]:
-        return lambda: self._close(site.session)
+        def leave() -> None:
+            _leave(site.session, site.tools)
+            with self._guard:
+                self._sessions.discard(site.session)
+
+        return leave
 
     def _wants_facts_again(self, site: Site) -> bool:
         return not (self._plan.keep and self._folder.read_evidence(site.node.name, FACTS_AFTER))
@@ -299,6 +308,15 @@ class Campaign:
         for node in self._plan.nodes:
             for name in self._plan.names if _is_recorded(node) else ():
                 self._write(visit.recorded(node, name))
+
+
+def _leave(session: Session, tools: Toolbox | None) -> None:
+    """Take away what was brought to the node, then end everything on it."""
+    try:
+        if tools:
+            tools.close()
+    finally:
+        session.close()
 
 
 def _reading_again(site: Site) -> Callable[[], Evidence]:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nodegate.report.model import Run
 
 
-
 @dataclass(frozen=True)
 class MeasuredNode:
     """One node of an earlier run. `good`: it was accepted. `about`: driver, VBIOS, firmware and the like, by name."""

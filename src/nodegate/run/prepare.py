@@ -118,6 +118,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     baselines.check_expected(nodes)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)
+    _check_tools(settings, nodes)
     history = History(settings.history, keeps=not settings.replay)
     history.check()
     acceptance = Acceptance(
@@ -173,6 +174,19 @@ def _nodes(
         nodes = [_replayed(node, settings.replay) for node in nodes]
     notes = [*read.notes, *(_differences(earlier, nodes) if earlier else ())]
     return nodes, tuple(read.sources), tuple(notes)
+
+
+def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
+    """Refuse a folder of tools, or what the inventory says of them, before any node is contacted."""
+    if settings.replay:
+        return
+    from nodegate.measure.carried import Carried  # noqa: PLC0415
+    from nodegate.measure.tool_settings import tool_settings  # noqa: PLC0415
+
+    if settings.tools:
+        Carried(settings.tools)
+    for node in nodes:
+        tool_settings(node)
 
 
 def _differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """cuBLAS where the node has it: finding the library, and one product of square matrices.
 
 The library is looked for where administrators and pip put it (ld cache, /usr/local/cuda*, Python's package folders of
-the system, never those of a home); newest first, none newer than the driver's CUDA. Its numbers are those of cublas_api.h
-and library_types.h.
+the system, never those of a home); newest first, none newer than the driver's CUDA. Its numbers are those of
+cublas_api.h and library_types.h.
 """
 
 import ctypes

@@ -218,7 +218,7 @@ class Cuda:
         self.call("cuMemcpyDtoDAsync_v2", to, source, size, stream)
 
     def copy_peer(self, to: "Tuple[int, int]", source: "Tuple[int, int]", size: int, stream: int) -> None:
-        """Queue a copy between two devices, each end (address, context); over the host where they have no better way."""
+        """Queue a copy between two devices, each end (address, context); over the host where nothing is better."""
         self.call("cuMemcpyPeerAsync", *to, *source, size, stream)
 
     def set_words(self, address: int, word: int, count: int, stream: int) -> None:

@@ -10,8 +10,8 @@ A product is C[i][j] = sum over k of A[i][k] * B[j][k]: all row by row, n x n, n
   lane is what mma takes (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "for mma.m16n8k8").
 
 Verified (tests/measure/test_ptx.py): ptxas assembles each for sm_50 (tensor: sm_80) to sm_120 without spills. An
-interpreter, written from the PTX ISA, runs the very text against numpy, with cp.async arriving as late and as early as it
-may, and fails where a thread reads or overwrites shared memory that another touched since the last barrier.
+interpreter, written from the PTX ISA, runs the very text against numpy, with cp.async arriving as late and as early as
+it may, and fails where a thread reads or overwrites shared memory that another touched since the last barrier.
 
 Not verified: no GPU has run them. What the interpreter and these kernels misread alike would show only there; so a burn
 computes elements of its first result on the host too (`reference_errors`), and a kernel that a GPU reads otherwise is
@@ -361,9 +361,9 @@ def _tensor_fill() -> "list[str]":
 def _tensor_lanes() -> "list[str]":
     """The addresses that a lane gives to ldmatrix.x4, for the first and the second 32 bytes of a row.
 
-    A, 16 rows: matrices (rows 0-7, first chunk), (8-15, first), (0-7, second), (8-15, second): a lane's row is lane % 16,
-    its chunk lane / 16. B, 16 columns of the result: (0-7, first), (0-7, second), (8-15, first), (8-15, second): its row is
-    lane % 8 + 8 * (lane / 16), its chunk lane / 8 % 2. Warps stand 2 x 4 over the block's tile.
+    A, 16 rows: matrices (rows 0-7, first chunk), (8-15, first), (0-7, second), (8-15, second): a lane's row is
+    lane % 16, its chunk lane / 16. B, 16 columns of the result: (0-7, first), (0-7, second), (8-15, first), (8-15,
+    second): its row is lane % 8 + 8 * (lane / 16), its chunk lane / 8 % 2. Warps stand 2 x 4 over the block's tile.
     """
     swizzled = ["shr.u32 %swizzle, %row, 1;", "and.b32 %swizzle, %swizzle, 3;", "xor.b32 %chunk, %chunk, %swizzle;"]
     return [
