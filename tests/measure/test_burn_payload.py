@@ -50,6 +50,7 @@ def test_it_says_what_ran_where(healthy: dict[str, Any]) -> None:
     gpu = healthy["gpus"][1]
     assert gpu["pci"] == "00000000:3B:00.0"
     assert (gpu["compute_capability"], gpu["multiprocessors"]) == ("9.0", 132)
+    assert gpu["path"] == "ptx"
     assert gpu["memory_used_by_burn_bytes"] >= 0.8 * (8 << 20)
 
 
@@ -123,11 +124,11 @@ def test_an_ecc_error_in_mid_run_ends_one_gpu_and_keeps_what_it_did(tmp_path: Pa
     assert gpus[0]["error"] == ""
 
 
-def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path: Path) -> None:
-    scenario = healthy_h100(2).set(1, "cuda.hang.cuStreamSynchronize", 1)
-    scenario.set(1, "cuda.after.cuStreamSynchronize", 5)
+@pytest.mark.parametrize(("function", "after"), [("cuStreamSynchronize", 5), ("cuMemcpyDtoH_v2", 40)])
+def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(function: str, after: int, tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(1, f"cuda.hang.{function}", 1).set(1, f"cuda.after.{function}", after)
     gpus = cuda.burn(scenario, tmp_path, answer_limit_s=2.0)["gpus"]
-    assert gpus[1]["error"] == "no answer within 2 s, at cuStreamSynchronize"
+    assert gpus[1]["error"] == f"no answer within 2 s, at {function}"
     assert gpus[0]["error"] == ""
     assert gpus[0]["phases"][0]["iterations"] > 0
 
@@ -184,7 +185,7 @@ def test_only_the_gpus_that_were_asked_for_burn(tmp_path: Path) -> None:
 
 def test_a_gpu_without_handle_is_an_error_and_the_others_burn(tmp_path: Path) -> None:
     gpus = cuda.burn(healthy_h100(2).lose(0), tmp_path)["gpus"]
-    assert gpus[0] == {"index": 0, "error": "NVML 15: GPU is lost"}
+    assert gpus[0] == {"index": 0, "path": "ptx", "error": "NVML 15: GPU is lost"}
     assert gpus[1]["phases"][0]["iterations"] > 0
 
 

@@ -25,11 +25,13 @@ OTHERS = frozenset(
     {
         "platform",
         "rack",
+        "rdma_port",
         "serial",
         "mounts",
         "require",
         "limits",
         "recordings",
+        "fabric_address",
         "host_keys",
         "tools",
         "tool_paths",

@@ -71,7 +71,8 @@ class Measurement:
     `rests_on` are the ids of checks that must not have failed on a node, which else would spoil this measurement for it
     and its neighbours. `measure` runs it over all the sites at once. `again` measures suspects once more, with the help
     of the other sites where it needs partners. `parse` reads what the attempts left on one node, in their order.
-    `takes_s` is how many seconds it takes about, for the progress line.
+    `takes_s` is how many seconds it takes about, for the progress line. `doubtful` tells of a node that gave no number
+    for a reason which a second look may clear (a link that hung once): it is measured again as one with a bad number.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Measurement:
     again: Callable[[Sequence[Site], Crew, frozenset[str]], Runs]
     parse: Callable[[Sequence[Sequence[Ran]]], Measured]
     takes_s: Callable[[Length], float] | None = None
+    doubtful: Callable[[Sequence[Sequence[Ran]]], bool] | None = None
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
         """What a node's evidence says.

@@ -18,7 +18,7 @@ from nodegate.measure.pairing import rounds, with_good_ones
 from nodegate.measure.ran import Ran, not_run
 from nodegate.measure.rdma_meeting import GPU_WRITE, LATENCIES, READ, WRITE, Meeting, not_met, runs_of
 from nodegate.measure.rdma_rails import fabric, rails_in_service
-from nodegate.measure.rdma_result import CLIENT, NONE, PLAN, number, parse
+from nodegate.measure.rdma_result import CLIENT, NONE, PLAN, doubtful, number, parse
 from nodegate.measure.rdma_station import Station, prepare
 from nodegate.profile import Profile
 
@@ -202,4 +202,5 @@ RDMA_BANDWIDTH = Measurement(
     again=again,
     parse=parse,
     takes_s=takes_s,
+    doubtful=doubtful,
 )

@@ -133,6 +133,17 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> RdmaBandwidth:
     )
 
 
+def doubtful(attempts: Sequence[Sequence[Ran]]) -> bool:
+    """Whether a rail only hung or failed when it was last tried: a second look tells a bad rail from a bad moment."""
+    try:
+        runs = parse(attempts[-1:]).runs
+    except CannotMeasure:
+        return False
+    good = {(run.name, run.device) for run in runs if run.value is not None}
+    broken = {(run.name, run.device) for run in runs if run.trouble is not None and run.trouble.kind == "link"}
+    return bool(broken - good)
+
+
 def number(ran: Ran) -> float | None:
     """What a client measured, Gb/s or µs; None where it gave no number that can be read."""
     try:

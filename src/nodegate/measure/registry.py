@@ -20,6 +20,7 @@ FACTS_AFTER = "facts_after"  # the name of their evidence
 _WHERE = {
     "gpu_burn": "nodegate.measure.burn:BURN",
     "nccl": "nodegate.measure.nccl:NCCL",
+    "rdma_bandwidth": "nodegate.measure.rdma:RDMA_BANDWIDTH",
 }
 MEASURED = frozenset((*_WHERE, COUNTERS))
 

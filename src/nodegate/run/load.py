@@ -78,7 +78,8 @@ class Load:
         self._keep(measurement, attempts, runs, started)
         shorter = [_for_another_look(site) for site in going]
         for _ in range(MEASURED_AGAIN):
-            suspects = self._umpire.suspects(_metrics(measurement, attempts)) & attempts.keys()
+            suspects = self._umpire.suspects(_metrics(measurement, attempts)) | _doubtful(measurement, attempts)
+            suspects &= attempts.keys()
             if not suspects or self._crew.cancelled:
                 return
             self._say(measurement, shorter, f", {len(suspects)} suspects once more")
@@ -128,6 +129,13 @@ def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[Ran]]) -> 
         return measurement.parse(attempts).metrics
     except CannotMeasure:  # nothing to compare: the check says so
         return ()
+
+
+def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[Ran]]]) -> frozenset[str]:
+    """The nodes that gave no number for a reason that may be gone the next time."""
+    if measurement.doubtful is None:
+        return frozenset()
+    return frozenset(name for name, each in attempts.items() if measurement.doubtful(each))
 
 
 def _for_another_look(site: Site) -> Site:

@@ -184,6 +184,8 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
         )
         for each in entries
     ]
+    for each in document["gpus"]:
+        each["path"] = document["path"]
     document["library_version"] = max([each.pop("library_version", 0) for each in document["gpus"]])
 
 
