@@ -24,7 +24,7 @@ def single_values() -> Iterator[tuple[str, Entry]]:
     """Every measured rate that is shipped, variant by variant, with its platform."""
     for file in FILES:
         for key, entry in baseline_file.read(file).limits.items():
-            if key.endswith(RATES) or key in SHARES:
+            if key.endswith(RATES):
                 yield from ((file.stem, each) for each in entry.variants or (entry,))
 
 

@@ -36,6 +36,8 @@ _SUM = re.compile(r"SUM (\w{1,100}) (\S{1,30})")
 _STATUS = re.compile(r"(Waived|Error|ERROR|Not Found):\s*(.{0,300})")
 _NAMED = re.compile(r"(nvbandwidth Version|CUDA Runtime Version|CUDA Driver Version|Driver Version): (\S{1,60})")
 
+_NO_SUM = Unknown(Why.MISSING, "no sum")
+
 Matrix = tuple[tuple[float | None, ...], ...]
 
 
@@ -60,7 +62,7 @@ class Case:
     status: str
     unit: str = ""
     matrix: Matrix = ()
-    sum: Known[float] = Unknown(Why.MISSING, "no sum")
+    sum: Known[float] = _NO_SUM
     detail: str = ""
 
 
@@ -203,7 +205,9 @@ def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
             cases.append(Case(line.removeprefix("Running ")[:-1][:100], RUNNING))
         elif cases and cases[-1].status == RUNNING and (unit := _UNIT.search(line)):
             matrix, at = _matrix(lines, at)
-            status = PASSED if matrix else RUNNING
+            square = "GPU(row)" in line and len(matrix) > 1
+            whole = matrix and not (square and len(matrix) != len(matrix[0]))
+            status = PASSED if whole else RUNNING
             cases[-1] = replace(cases[-1], status=status, unit=unit[1], matrix=matrix)
         elif (total := _SUM.match(line)) and cases and total[1] == cases[-1].name:
             cases[-1] = replace(cases[-1], sum=read.real_in(total[2]))
@@ -232,8 +236,6 @@ def _matrix(lines: Sequence[str], at: int) -> tuple[Matrix, int]:
 
 
 def _devices(lines: Iterable[str]) -> list[Device]:
-    found: list[Device] = []
-    for line in lines:
-        if match := _DEVICE.match(line):
-            found.append(Device(int(match[1]), match[2], read.address_in(match[3] + ".0")))
+    matches = (_DEVICE.match(line) for line in lines)
+    found = [Device(int(each[1]), each[2], read.address_in(each[3] + ".0")) for each in matches if each]
     return found[:MAX_DEVICES]

@@ -1,0 +1,261 @@
+"""The document of the copies as types: what each GPU copied, how fast, and whether it arrived. docs/copies-document.md."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SCHEMA = "nodegate.copies/1"
+WIRE = f"{SCHEMA}+zlib:"
+MAX_DOCUMENT_BYTES = 4 << 20
+OUT, IN, INSIDE = "device_to_host", "host_to_device", "device"
+ALONE, AT_ONCE = "alone", "at once"
+_MAX_COPIES = 64
+_MAX_GPUS = 64
+_FASTEST_GB_PER_S = 1e6
+_STEP = "run the copies on this node again, or see the evidence file for what it sent"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One kind of copy on one GPU, in GB/s (1e9 bytes): the median after the warm-up, the lowest and the highest.
+
+    `what` is OUT, IN or INSIDE (one way, bytes counted once); `when` ALONE or AT_ONCE, together with all other GPUs.
+    """
+
+    what: str
+    when: str
+    gb_per_s: Known[float]
+    lowest: Known[float]
+    highest: Known[float]
+
+
+@dataclass(frozen=True)
+class Data:
+    """What came of the data of a copy. `what` is the way on which words were lost, where any were."""
+
+    what: str
+    when: str
+    bytes: Known[int]
+    wrong_words: Known[int]
+    first_word: int | None
+
+
+@dataclass(frozen=True)
+class Link:
+    """The PCIe link during copies with the host: (lowest, median, highest) generation and lanes by NVML."""
+
+    gen: Known[tuple[int, int, int]]
+    width: Known[tuple[int, int, int]]
+
+
+@dataclass(frozen=True)
+class GpuCopies:
+    """One GPU. `error` is what went wrong on it; what it copied before that stays.
+
+    `cpus` are those beside it, on which its process ran; `unbound` says why it did not run there. `replays` is by how
+    much the counter of repeated PCIe packets grew meanwhile.
+    """
+
+    index: int
+    address: Known[str]
+    name: Known[str]
+    error: str
+    cpus: str
+    unbound: str
+    copies: tuple[Copy, ...]
+    data: tuple[Data, ...]
+    links: Mapping[str, Link]
+    link_error: str
+    replays: Known[int]
+
+    @property
+    def device(self) -> str:
+        """The part of the node: the same word on every node."""
+        return f"GPU {self.index}"
+
+    @property
+    def subject(self) -> str:
+        """How a finding names it."""
+        return self.device if isinstance(self.address, Unknown) else f"{self.device} ({self.address})"
+
+    def copy(self, what: str, when: str = ALONE) -> Copy | None:
+        """One of its copies; None where it did not come so far."""
+        return next((each for each in self.copies if (each.what, each.when) == (what, when)), None)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Copies from one GPU (NVML index) to another. `direct` is false where they go through the host's memory."""
+
+    source: int
+    target: int
+    error: str
+    direct: bool
+    gb_per_s: Known[float]
+    bytes: Known[int]
+    wrong_words: Known[int]
+    first_word: int | None
+
+    def __str__(self) -> str:
+        return f"GPU {self.source} -> GPU {self.target}"
+
+
+@dataclass(frozen=True)
+class CopiesDocument:
+    """One measurement of all GPUs of a node. `asked` says which pairs of GPUs there were to be: all, ring or none."""
+
+    driver: Known[str]
+    cuda: Known[int]
+    bytes: Known[int]
+    gpus: tuple[GpuCopies, ...]
+    asked: str
+    pairs: tuple[Pair, ...]
+
+
+def decode(written: str) -> CopiesDocument:
+    """The document in what the program printed, or in plain JSON.
+
+    Raises:
+        CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
+    """
+    data = read.record(_json(_plain(written)))
+    if isinstance(data, Unknown) or data.get("schema") != SCHEMA:
+        seen = data if isinstance(data, Unknown) else read.shown(data.get("schema"))
+        raise CannotMeasure(f"the document of the copies is {seen}, expected {SCHEMA}", next_step=_STEP)
+    refused = value_or(read.text(data, "refused"), "")
+    if refused:
+        raise CannotMeasure(f"nothing was copied: {refused}", next_step="free the GPUs, then measure this node again")
+    gpus = read.records(data, "gpus")
+    if isinstance(gpus, Unknown) or not gpus:
+        raise CannotMeasure("the document of the copies has no GPU in it", next_step=_STEP)
+    size = read.integer(data, "bytes")
+    peers = value_or(read.mapping(data, "peers"), {})
+    pairs = value_or(read.records(peers, "copies"), ())
+    return CopiesDocument(
+        driver=read.text(data, "driver"),
+        cuda=read.integer(data, "cuda_driver_version"),
+        bytes=size,
+        gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus[:_MAX_GPUS])),
+        asked=value_or(read.text(peers, "pairs"), ""),
+        pairs=tuple(found for each in pairs if (found := _pair(each, size)) is not None),
+    )
+
+
+def _plain(written: str) -> str:
+    _, marker, sent = written.rpartition(WIRE)
+    if not marker:
+        return written.strip()
+    try:
+        packed = base64.b64decode(sent.split()[0] if sent.split() else "", validate=True)
+        unpacker = zlib.decompressobj()
+        plain = unpacker.decompress(packed, MAX_DOCUMENT_BYTES)
+    except (ValueError, zlib.error):
+        raise CannotMeasure("the document of the copies arrived damaged", next_step=_STEP) from None
+    if not unpacker.eof:
+        reason = "is larger than it may be" if unpacker.unconsumed_tail else "is cut off"
+        raise CannotMeasure(f"the document of the copies {reason}", next_step=_STEP)
+    return plain.decode("utf-8", "replace")
+
+
+def _json(text: str) -> object:
+    try:
+        return json.loads(text[:MAX_DOCUMENT_BYTES])
+    except (ValueError, RecursionError):
+        said = f"no JSON document: {read.shown(text[-200:], 160)}" if text else "nothing"
+        raise CannotMeasure(f"the program for the copies sent {said}", next_step=_STEP) from None
+
+
+def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
+    index = read.integer(data, "index")
+    where = value_or(read.mapping(data, "place"), {})
+    link = value_or(read.mapping(data, "link"), {})
+    return GpuCopies(
+        index=position if isinstance(index, Unknown) or not 0 <= index < read.MAX_ITEMS else index,
+        address=read.mapped(read.text(data, "pci"), read.address_in),
+        name=read.text(data, "name"),
+        error=value_or(read.text(data, "error"), ""),
+        cpus=value_or(read.text(where, "cpus"), ""),
+        unbound=value_or(read.text(where, "error"), ""),
+        copies=tuple(_copy(each) for each in value_or(read.records(data, "copies"), ())[:_MAX_COPIES]),
+        data=tuple(_data(each) for each in value_or(read.records(data, "data"), ())[:_MAX_COPIES]),
+        links={when: _link(link, when) for when in (ALONE, AT_ONCE)},
+        link_error=value_or(read.text(link, "error"), ""),
+        replays=read.integer(link, "replays"),
+    )
+
+
+def _copy(data: Mapping[str, object]) -> Copy:
+    return Copy(
+        what=value_or(read.text(data, "what"), "?"),
+        when=value_or(read.text(data, "when"), "?"),
+        gb_per_s=_rate(data, "gb_per_s"),
+        lowest=_rate(data, "lowest"),
+        highest=_rate(data, "highest"),
+    )
+
+
+def _rate(data: Mapping[str, object], key: str) -> Known[float]:
+    found = read.number(data, key)
+    good = isinstance(found, Unknown) or 0 < found < _FASTEST_GB_PER_S
+    return found if good else read.wrong("a rate in GB/s", found)
+
+
+def _data(data: Mapping[str, object]) -> Data:
+    return Data(
+        what=value_or(read.text(data, "what"), "?"),
+        when=value_or(read.text(data, "when"), "?"),
+        bytes=read.integer(data, "bytes"),
+        wrong_words=_count(data),
+        first_word=_first(data),
+    )
+
+
+def _count(data: Mapping[str, object]) -> Known[int]:
+    found = read.integer(data, "wrong_words")
+    return found if isinstance(found, Unknown) or found >= 0 else read.wrong("a count", found)
+
+
+def _first(data: Mapping[str, object]) -> int | None:
+    found = read.integer(data, "first_word")
+    return None if isinstance(found, Unknown) else found
+
+
+def _link(data: Mapping[str, object], when: str) -> Link:
+    seen = value_or(read.mapping(data, when), {})
+    unread = value_or(read.mapping(data, "unread"), {})
+    return Link(_three(seen, "link_gen", unread), _three(seen, "link_width", unread))
+
+
+def _three(seen: Mapping[str, object], name: str, unread: Mapping[str, object]) -> Known[tuple[int, int, int]]:
+    if name not in seen:
+        told = read.why_not(unread.get(name))
+        return told or Unknown(Why.FAILED, "NVML gave no sample during the copies")
+    found = read.integers(seen, name, 3)
+    return found if isinstance(found, Unknown) else (found[0], found[1], found[2])
+
+
+def _pair(data: Mapping[str, object], size: Known[int]) -> Pair | None:
+    source, target = read.integer(data, "from"), read.integer(data, "to")
+    if isinstance(source, Unknown) or isinstance(target, Unknown):
+        return None
+    return Pair(
+        source=source,
+        target=target,
+        error=value_or(read.text(data, "error"), ""),
+        direct=value_or(read.flag(data, "direct"), False),
+        gb_per_s=_rate(data, "gb_per_s"),
+        bytes=size,
+        wrong_words=_count(data),
+        first_word=_first(data),
+    )
