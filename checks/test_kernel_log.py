@@ -16,6 +16,8 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
+    from nodegate.judge.fleet import Fleet
+    from nodegate.node import Node
     from nodegate.probe.host import Host
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.probe.pci import Pci
@@ -129,17 +131,32 @@ def test_pcie_bandwidth(kernel_log: KernelLog, host: Host, pci: Pci, profile: Pr
         verdicts.passed(subject="kernel log", message="no device is limited by a link on its way")
 
 
-def test_nic_flaps(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
+    kernel_log: KernelLog,
+    host: Host,
+    baseline: Baseline,
+    profile: Profile,
+    fleet: Fleet,
+    node: Node,
+    verdicts: Verdicts,
+) -> None:
     """The link of each NIC stayed up: not more link-downs in the window than the limit. (F06)
 
     A short link-down breaks every collective that uses the port ("port error" in NCCL). One or two may be work on
-    the cable or switch and warn. The link-downs of bring-up and shutdown do not count.
+    the cable or switch and warn. The link-downs of bring-up and shutdown do not count; those that three or more
+    nodes had within one second are told as one event of their switch and only warn.
     """
     window, limit = baseline.limit("kernel.nic_flap_window_h"), baseline.limit("kernel.nic_flap_max")
     grace_s = float(str(baseline.limit("kernel.nic_flap_boot_grace_s").value))
     moment = Moment.of(kernel_log, host.clock_epoch_s, window, profile)
     downs = flaps.link_downs(kernel_log, moment, grace_s)
-    flaps.tell(downs, verdicts, window=window, limit=limit)
+    flaps.tell(
+        downs,
+        verdicts,
+        window=window,
+        limit=limit,
+        together=lambda device, epoch_s: fleet.log.together(node.name, device, epoch_s),
+    )
     if not verdicts.findings:
         verdicts.passed(subject="kernel log", message=f"no link-down in {window.value} h, as far as it reaches")
 

@@ -155,7 +155,10 @@ def measure_here(node: Node) -> Evidence:
 
 
 def _no_fleet() -> Fleet:
-    raise CannotMeasure("there is no fleet to compare with", next_step="this check belongs to a run over many nodes")
+    """A node by itself: the checks that compare skip, those that only ask what other nodes saw judge it alone."""
+    from nodegate.judge.fleet import Fleet  # noqa: PLC0415 - few checks ask for it
+
+    return Fleet({})
 
 
 def _line(text: str) -> str:

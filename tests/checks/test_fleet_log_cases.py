@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.judging import Case, fleet_of, judge_one
 
-from nodegate.demo.machine import Machine, facts_of
-from nodegate.judge.verdict import Limit, Verdict
-from nodegate.judge.verdicts import Verdicts
-from nodegate.profile import Profile
-from nodegate.rules import flaps
-from nodegate.rules.log_time import Moment
+from nodegate.demo.machine import Machine
+from nodegate.judge.verdict import Verdict
+from nodegate.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -151,18 +148,10 @@ def flapping(count: int, alone: int = 0) -> list[Finding]:
             down(machine, 7200.0 - 600 * time - number / 100)
     for time in range(alone):
         down(machines["gpu01"], 3600.0 - 300 * time)
-    fleet, facts = fleet_of(machines), facts_of(machines["gpu01"])
-    window, limit = Limit(24, "h", "gpud"), Limit(2, "link-downs", "gpud")
-    moment = Moment.of(facts.kernel_log, facts.host.clock_epoch_s, window, Profile.DELIVERY)
-    verdicts = Verdicts()
-    flaps.tell(
-        flaps.link_downs(facts.kernel_log, moment, 300.0),
-        verdicts,
-        window=window,
-        limit=limit,
-        together=lambda device, epoch_s: fleet.log.together("gpu01", device, epoch_s),
-    )
-    return verdicts.findings
+    limits = {"kernel.nic_flap_window_h": 24, "kernel.nic_flap_max": 2}
+    node = Node("gpu01", origin="hosts.yaml:3")
+    record = judge_one("kernel_log.nic_flaps", machines["gpu01"], baseline=limits, node=node, fleet=fleet_of(machines))
+    return list(record.findings)
 
 
 def down(machine: OneMachine, ago_s: float) -> None:
