@@ -26,7 +26,6 @@ class Connection:
     key_files: tuple[str, ...] = ()
     ssh_args: tuple[str, ...] = ()
     become: bool = False
-    become_user: str = "root"
     python: str = "python3"
     connect_timeout_s: float = 15.0
     retries: int = 3

@@ -45,7 +45,7 @@ def test_nothing_said_is_the_default(read: Read) -> None:
         ("ansible_ssh_common_args: '-J a,b -i ~/k'", Connection(ssh_args=("-J", "a,b", "-i", "~/k"))),
         ("ansible_ssh_args: -F /etc/ssh/site", Connection(ssh_args=("-F", "/etc/ssh/site"))),
         ("ansible_become: yes", Connection(become=True)),
-        ("ansible_become: 'True', ansible_become_user: slurm", Connection(become=True, become_user="slurm")),
+        ("ansible_become: 'True', ansible_become_user: slurm", Connection(become=True)),
         ("ansible_become: 1, ansible_become_method: sudo", Connection(become=True)),
         ("ansible_become_method: su", Connection()),  # of no importance without become
         ("ansible_python_interpreter: /opt/py/bin/python3.11", Connection(python="/opt/py/bin/python3.11")),

@@ -154,6 +154,12 @@ def test_an_encrypted_password_is_left_out_with_a_note(value: str, read: Read) -
     assert found.notes == ("hosts:1: a password, not used: nodegate takes SSH keys and NOPASSWD sudo",)
 
 
+def test_another_user_than_root_is_not_become_and_that_is_said(read: Read) -> None:
+    found = read("gpu: {hosts: {gpu1: {ansible_become: true, ansible_become_user: slurm}}}")
+    assert found.nodes[0].connection.become
+    assert found.notes == ("hosts:1: ansible_become_user is not used: nodegate becomes root, by sudo -n, or nobody",)
+
+
 def test_the_fault_of_a_host_that_is_not_selected_stands_in_nobodys_way(read: Read) -> None:
     found = read("gpu1\n[switches]\nsw1 ansible_connection=network_cli ansible_password=x")
     assert [node.name for node in found.select("gpu1")] == ["gpu1"]

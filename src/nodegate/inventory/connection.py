@@ -63,7 +63,6 @@ def connection(variables: Variables, environ: Mapping[str, str]) -> Connection:
         key_files=(os.path.expanduser(key_file),) if key_file else (),  # noqa: PTH111 - a relative path stays as it is
         ssh_args=read.ssh_args(),
         become=become,
-        become_user=read.matching(USER, "a user name", "ansible_become_user") or "root",
         python=read.python(),
         connect_timeout_s=read.seconds("ansible_ssh_timeout", Connection.connect_timeout_s),
         retries=_or(read.whole_number(0, 100, "ansible_ssh_retries"), Connection.retries),
@@ -71,6 +70,12 @@ def connection(variables: Variables, environ: Mapping[str, str]) -> Connection:
         recordings=read.recordings() if transport == "replay" else "",
         lock=read.matching(_LOCK, "an absolute path", "nodegate_lock") or Connection.lock,
     )
+
+
+def other_become_user(variables: Variables) -> str:
+    """The origin of an ansible_become_user other than root, whom nodegate does not become; empty: there is none."""
+    value = variables.values.get("ansible_become_user")
+    return variables.origin("ansible_become_user") if value not in (None, "", "root") else ""
 
 
 def passwords_left_out(variables: Variables) -> list[str]:

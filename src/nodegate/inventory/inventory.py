@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from nodegate.errors import UsageError
 from nodegate.inventory import patterns
-from nodegate.inventory.connection import connection, passwords_left_out
+from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
 from nodegate.inventory.expected import expected
 from nodegate.inventory.names import colliding
 from nodegate.inventory.sources import SourceReader
@@ -136,6 +136,8 @@ class Inventory:
             )
             for origin in passwords_left_out(variables):
                 self._note(f"{origin}: a password, not used: nodegate takes SSH keys and NOPASSWD sudo")
+            if self._nodes[name].connection.become and (origin := other_become_user(variables)):
+                self._note(f"{origin}: ansible_become_user is not used: nodegate becomes root, by sudo -n, or nobody")
             if name in self._tree.groups:
                 self._note(f"{self._nodes[name].origin}: {name} is a host and a group; --nodes {name} means the host")
         return self._nodes[name]

@@ -9,7 +9,7 @@ from functools import lru_cache
 USED = (
     "ansible_become",
     "ansible_become_method",
-    "ansible_become_user",
+    "ansible_become_user",  # for a note: nodegate becomes root or nobody
     "ansible_connection",
     "ansible_host",
     "ansible_host_key_checking",

@@ -40,12 +40,12 @@ _END_S = 30.0
 
 def copies_of(site: Site) -> tuple[Ran, ...]:
     """Copy on all GPUs of a node with our own program, then with nvbandwidth where it is there and the run is long."""
-    options = options_for(site.length)
+    options = options_for(site.length)._asdict()
     own = run(
         site.session,
         OWN,
         [site.node.connection.python, *PYTHON_OPTIONS, "-"],
-        timeout_s=limit_s(Options(**options), _gpus(site.facts)) + _END_S,
+        timeout_s=limit_s(options_for(site.length), _gpus(site.facts)) + _END_S,
         stdin=_program(options),
     )
     if site.length.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
@@ -53,11 +53,11 @@ def copies_of(site: Site) -> tuple[Ran, ...]:
     return (own, *_by_others(site))
 
 
-def options_for(length: Length) -> dict[str, object]:
+def options_for(length: Length) -> Options:
     """What the program is asked for: all pairs of GPUs in a long run, a ring of them in a shorter one."""
     seconds = length.copies_s
     pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
-    return {"seconds": seconds, "peers": pairs}
+    return Options(seconds=seconds, peers=pairs)
 
 
 def takes_s(length: Length) -> float:

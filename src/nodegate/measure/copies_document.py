@@ -1,4 +1,4 @@
-"""The document of the copies as types: what each GPU copied, how fast, and whether it arrived. docs/copies-document.md."""
+"""The document of the copies (docs/copies-document.md) as types: what was copied, how fast, and whether it arrived."""
 
 from __future__ import annotations
 
@@ -96,11 +96,16 @@ class GpuCopies:
 
 @dataclass(frozen=True)
 class Pair:
-    """Copies from one GPU (NVML index) to another. `direct` is false where they go through the host's memory."""
+    """Copies from one GPU (NVML index) to another.
+
+    `begun` is false where an error came before the first pair was copied. `direct` is false where copies go through the
+    host's memory.
+    """
 
     source: int
     target: int
     error: str
+    begun: bool
     direct: bool
     gb_per_s: Known[float]
     bytes: Known[int]
@@ -253,6 +258,7 @@ def _pair(data: Mapping[str, object], size: Known[int]) -> Pair | None:
         source=source,
         target=target,
         error=value_or(read.text(data, "error"), ""),
+        begun=value_or(read.flag(data, "begun"), False),
         direct=value_or(read.flag(data, "direct"), False),
         gb_per_s=_rate(data, "gb_per_s"),
         bytes=size,

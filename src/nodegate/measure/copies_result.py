@@ -207,7 +207,7 @@ def _lowest(matrix: nvbandwidth.Matrix) -> Iterable[float | None]:
 
 
 def _devices(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Mapping[int, str]:
-    """nvbandwidth's number of a GPU -> its name here, by the PCI address where both tell it."""
+    """The name here of each number of a GPU in nvbandwidth, by the PCI address where both tell it."""
     known = {gpu.address: gpu.device for document in runs for gpu in document.gpus}
     return {each.index: known[each.address] for each in found.devices if each.address in known}
 

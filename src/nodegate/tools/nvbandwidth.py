@@ -116,7 +116,8 @@ def _of_json(text: str) -> NvBandwidth:
     data = value_or(read.mapping(whole, "nvbandwidth"), {})
     listed = value_or(read.items(data, "GPU Device list"), ())
     cases = value_or(read.records(data, "testcases"), ())
-    told = [read.shown(data[key].strip(), 200) for key in ("error",) if isinstance(data.get(key), str)]
+    error = data.get("error")
+    told = [read.shown(error.strip(), 200)] if isinstance(error, str) else []
     return NvBandwidth(
         version=read.text(data, "version"),
         driver=read.text(data, "Driver Version"),
@@ -211,9 +212,9 @@ def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
             cases[-1] = replace(cases[-1], status=status, unit=unit[1], matrix=matrix)
         elif (total := _SUM.match(line)) and cases and total[1] == cases[-1].name:
             cases[-1] = replace(cases[-1], sum=read.real_in(total[2]))
-        elif (status := _STATUS.match(line)) and status[1] != WAIVED:
+        elif (said := _STATUS.match(line)) and said[1] != WAIVED:
             if cases and cases[-1].status == RUNNING:
-                cases[-1] = replace(cases[-1], status=FAILED, detail=read.shown(status[2], 200))
+                cases[-1] = replace(cases[-1], status=FAILED, detail=read.shown(said[2], 200))
             else:
                 told.append(read.shown(line, 200))
         elif line.startswith(("[CUDA_ERROR", "[cudaError", "NVML_ERROR", "ASSERT in")):

@@ -74,7 +74,7 @@ class Guard:
     """One program, from its start to the end of everything that it started."""
 
     def __init__(self, request: "dict[str, Any]", payload: bytes) -> None:
-        self.request, self.payload = request, payload
+        self.request, self.payload = request, memoryview(payload)  # a slice of it costs nothing, however large
         self.limit = request["max_output_bytes"]
         self.pending = bytearray((request["marker"] + "\n").encode())
         self.sent = {"O": 0, "E": 0}

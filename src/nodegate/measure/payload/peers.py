@@ -60,12 +60,13 @@ def run(plan: Plan, pairs: "Sequence[Pair]") -> "List[Entry]":
     while left and failures < MOST_FAILURES and time.monotonic() < until:
         job = functools.partial(copy_between, plan, left)
         outcome = children.run({"": child.Task(job, until - time.monotonic(), _PART_BYTES)})[""]
-        found = [part for part in outcome.parts if isinstance(part, dict)]
+        found = [part for part in outcome.parts if isinstance(part, dict) and "from" in part]
+        begun = bool(outcome.parts)
         left = left[len(found) :]
         done += found
         if left and outcome.unknown:
             why = str(outcome.unknown["detail"])
-            done.append(_entry(left.pop(0), why.replace("ended by SIGALRM", "no answer in time")))
+            done.append(_entry(left.pop(0), why.replace("ended by SIGALRM", "no answer in time"), begun=begun))
         failures += 1
     why = "no time was left" if failures < MOST_FAILURES else f"{failures} pairs before it failed"
     return done + [_entry(pair, why) for pair in left]
@@ -86,6 +87,7 @@ def copy_between(plan: Plan, pairs: "Sequence[Pair]") -> None:
             ready.pop(index, None)
             failed[index] = f"GPU {index}: {error}"
     answer_within(0)
+    child.emit({"ready": len(ready)})
     for pair in pairs:
         broken = [failed[index] for index in pair if index not in ready]
         if broken:
@@ -94,7 +96,7 @@ def copy_between(plan: Plan, pairs: "Sequence[Pair]") -> None:
         try:
             child.emit(_between(ready[pair[0]], ready[pair[1]], pair, plan))
         except cuda.CudaError as error:
-            child.emit(_entry(pair, str(error)))
+            child.emit(_entry(pair, str(error), begun=True))
             return
 
 
@@ -112,8 +114,8 @@ def _between(source: Buffers, target: Buffers, pair: Pair, plan: Plan) -> Entry:
     found = source.timed(lambda: api.copy_peer(*ends, plan.size, source.stream), plan.pair_s)
     api.use(target.context)
     wrong, first = target.differences()
-    return dict(_entry(pair, ""), direct=direct, wrong_words=wrong, first_word=first, **found)
+    return dict(_entry(pair, "", begun=True), direct=direct, wrong_words=wrong, first_word=first, **found)
 
 
-def _entry(pair: Pair, error: str) -> Entry:
-    return {"from": pair[0], "to": pair[1], "error": error}
+def _entry(pair: Pair, error: str, *, begun: bool = False) -> Entry:
+    return {"from": pair[0], "to": pair[1], "begun": begun, "error": error}

@@ -35,8 +35,10 @@ def go_beside(bus_id: str) -> Dict[str, object]:
     found: Dict[str, object] = {"cpus": listed, "numa_node": files.plain(folder + "numa_node").strip(), "error": ""}
     try:
         os.sched_setaffinity(0, cpus_of(listed))
-    except (OSError, ValueError) as error:
-        found["error"] = "{}: {}".format("no CPU beside it can be used" if listed else "sysfs lists no CPU", error)
+    except OSError as error:
+        found["error"] = f"no CPU beside it may be used: {error.strerror}"
+    except ValueError:
+        found["error"] = f"sysfs lists no CPU beside it: {listed[:40]!r}"
     return found
 
 

@@ -1,0 +1,188 @@
+"""Copies: the memory of each GPU, and the ways from it to the host and to other GPUs, are fast and lose nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.measure.copies_document import ALONE, AT_ONCE
+from nodegate.measure.copies_result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
+from nodegate.rules import copies as rules
+from nodegate.rules import measured
+from nodegate.tools import nvbandwidth
+from nodegate.unknown import Unknown, Why
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.judge.peers import NodePeers
+    from nodegate.measure.copies_result import Copies
+    from nodegate.probe.gpu import Gpus
+
+pytestmark = pytest.mark.tier("bootcheck")
+
+_SLOW_MEMORY = "compare memory clock and ECC errors with a good GPU; replace the board"
+_CONTENTION = "look at what GPUs share: PCIe switch uplinks, memory channels, IOMMU and ACS settings"
+_BY_HAND = "run nvbandwidth on the node by hand and look at what it says"
+_NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
+
+
+@pytest.mark.tier("delivery")
+def test_complete(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
+    """Every GPU made all its copies and answered to the end. (F01, F02)
+
+    A GPU that took no part has no number that could be low. One that stops under copies which are known to be good is
+    itself at fault.
+    """
+    for several in gpu_copies.gpus.values():
+        for attempt in several:
+            rules.took_part(attempt, verdicts)
+    seen = {id(gpu) for gpu in rules.by_index(gpus, gpu_copies).values()}
+    for gpu in gpus.devices:
+        if id(gpu) not in seen:
+            verdicts.unknown(
+                subject=gpu.subject, what="its part in the copies", reason="it took none", remedy=rules.AGAIN
+            )
+    for why in gpu_copies.failed:
+        verdicts.unknown(subject="copies", what="one of the attempts", reason=why.reason, remedy=why.next_step)
+
+
+def test_data(gpu_copies: Copies, verdicts: Verdicts) -> None:
+    """What is copied arrives as it was: to the host and back, inside each GPU, and between GPUs. (F03, F05, F13)
+
+    Wrong data spoils a training without any message. A pattern in which every word says where it belongs is compared on
+    the GPU after the last copy of each series; where a word is wrong, the host's memory tells on which way it was lost.
+    """
+    rules.judge_data(gpu_copies, verdicts)
+
+
+def test_host_to_device(
+    gpu_copies: Copies, gpus: Gpus, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
+    """Copies from pinned host memory to each GPU are as fast as its PCIe link. (F05, F09)
+
+    Loading data and checkpoints waits for it. Half of the lanes give half of the rate: 27 GB/s is what a Gen5 x8 or a
+    Gen4 x16 link gives. One GPU copies at a time, from memory beside it, by its copy engine. Source: nvbandwidth.
+    """
+    rules.judge_host(TO_DEVICE, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+
+
+def test_device_to_host(
+    gpu_copies: Copies, gpus: Gpus, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
+    """Copies from each GPU to pinned host memory are as fast as its PCIe link. (F05, F09)
+
+    Checkpoints and offloading wait for it. A link can be bad in one direction alone. Source: nvbandwidth.
+    """
+    rules.judge_host(TO_HOST, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+
+
+@pytest.mark.tier("delivery")
+def test_host_at_once(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """With all GPUs at once, host copies of each are as fast as on the other nodes. (F05, F09, F32)
+
+    GPUs share switch uplinks and memory channels, so the rate may be lower than alone by design; the fleet says by how
+    much. A node with a missing DIMM or with IOMMU in the way is fast alone and slow at once.
+    """
+    names = {TO_DEVICE_AT_ONCE: TO_DEVICE, TO_HOST_AT_ONCE: TO_HOST}
+    metrics = [metric for name in names for metric in gpu_copies.named(name)]
+    if not metrics and len(gpu_copies.gpus) == 1:
+        verdicts.skip("only one GPU")
+    for name in names:
+        rules.missing(gpu_copies, name, verdicts)
+    if metrics:
+        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=_CONTENTION)
+
+
+@pytest.mark.tier("delivery")
+def test_link(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
+    """While a GPU copies, its PCIe link runs at the generation that device and slot have, and loses no lanes. (F05)
+
+    An idle GPU lowers its link to save power, so its speed can only be judged at work. A link that is too narrow from
+    the start is found by pcie.link_width.
+    """
+    known = rules.by_index(gpus, gpu_copies)
+    for index, several in gpu_copies.gpus.items():
+        gpu, facts = several[-1], known.get(index)
+        for what, when in (("", ALONE), (" with all GPUs at once", AT_ONCE)):
+            if when == AT_ONCE and len(gpu_copies.gpus) == 1:
+                continue
+            link = gpu.links[when]
+            for reading, quantity, own, source in (
+                (link.gen, "PCIe generation", facts.link_gen_max if facts else _NOT_SEEN, "of GPU and slot"),
+                (link.width, "PCIe lanes", facts.link_width if facts else _NOT_SEEN, "before the copies"),
+            ):
+                verdicts.at_least(
+                    subject=gpu.subject,
+                    what=f"{quantity} during copies{what}",
+                    observed=reading if isinstance(reading, Unknown) else reading[1],
+                    limit=own if isinstance(own, Unknown) else Limit(own, "", source),
+                    remedy=rules.RESEAT,
+                )
+
+
+def test_device_memory(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """The memory of every GPU is as fast as that of its model. (F09)
+
+    Most of a training waits for memory, not for arithmetic. A copy inside the GPU, bytes read and written both counted.
+    """
+    rules.missing(gpu_copies, DEVICE, verdicts)
+    if gpu_copies.named(DEVICE):
+        measured.judge(verdicts, gpu_copies.named(DEVICE), baseline=baseline, peers=peers, remedy=_SLOW_MEMORY)
+
+
+@pytest.mark.tier("nightly")
+def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """Every GPU copies to its partners as fast as the platform joins them. (F09, F13, F32)
+
+    The lowest pair of each GPU is judged, in either direction, and named. One bad link shows at both of its ends; a GPU
+    that is slow with every partner is the one to look at.
+    """
+    if not gpu_copies.asked_for_pairs:
+        verdicts.skip("copies between GPUs are left out in a run this short")
+    if len(gpu_copies.gpus) == 1:
+        verdicts.skip("only one GPU")
+    rules.judge_reach(gpu_copies, baseline, verdicts)
+    if gpu_copies.named(PEER):
+        rules.judge_peers(gpu_copies, baseline, peers, verdicts)
+    elif not verdicts.findings and gpu_copies.pairs:
+        verdicts.skip("no GPU of this node reaches another directly: copies go through the host's memory")
+    have = {index for pair in gpu_copies.pairs for index in pair}
+    for index, several in gpu_copies.gpus.items():
+        if index not in have:
+            reason = several[-1].error or "it took no part"
+            verdicts.unknown(subject=several[-1].subject, what="peer", reason=reason, remedy=rules.AGAIN)
+
+
+@pytest.mark.tier("delivery")
+def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """Where the program nvbandwidth is installed, it comes to the same answer. (F05, F09, F13)
+
+    A second opinion by other code. Its exit code is not believed: it is 0 though a case failed. It runs at delivery.
+    """
+    if not gpu_copies.others:
+        verdicts.skip("nvbandwidth was not run: it is not installed here, or this is no delivery")
+    for other in gpu_copies.others:
+        if isinstance(other, CannotMeasure):
+            verdicts.unknown(subject=OTHER, what="its result", reason=other.reason, remedy=other.next_step)
+            continue
+        if other.wrong_data:
+            message = f"data arrived wrong at {other.wrong_data} places"
+            verdicts.found(
+                Verdict.FAIL,
+                subject=OTHER,
+                message=message,
+                remedy=rules.LOST,
+                metric="wrong data",
+                value=other.wrong_data,
+            )
+        for case in other.cases:
+            if case.status not in {nvbandwidth.PASSED, nvbandwidth.WAIVED}:
+                reason = case.detail or (other.told[0] if other.told else f"it ended as {case.status}")
+                verdicts.unknown(subject=OTHER, what=case.name, reason=reason, remedy=_BY_HAND)
+    metrics = [each for each in gpu_copies.metrics if each.conditions.get("tool") == OTHER]
+    if metrics:
+        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=rules.RESEAT)

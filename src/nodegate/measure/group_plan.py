@@ -1,0 +1,75 @@
+"""Which nodes are launched together: pairs of neighbours, racks, the whole fleet; and what can run at the same time."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+# apart: the whole fleet in one launch, each node with itself only. part: of a group that did not end well.
+Kind = Literal["pair", "rack", "fleet", "apart", "part"]
+PAIR, RACK, FLEET, APART, PART = "pair", "rack", "fleet", "apart", "part"
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes that are launched together. `good` are those of them that are known to be well: partners for the others."""
+
+    kind: Kind
+    name: str
+    nodes: tuple[str, ...]
+    good: frozenset[str] = frozenset()
+
+
+def pairs(names: Sequence[str]) -> tuple[Group, ...]:
+    """Each node with its neighbour; the odd one with the last that has one already."""
+    found = [*zip(names[::2], names[1::2], strict=False)]
+    if len(names) % 2 and len(names) > 1:
+        found.append((names[-2], names[-1]))
+    return tuple(pair(one, other) for one, other in found)
+
+
+def pair(one: str, other: str, good: Iterable[str] = ()) -> Group:
+    """Two nodes."""
+    return Group("pair", f"pair {one}+{other}", (one, other), frozenset(good))
+
+
+def racks(names: Sequence[str], rack_of: Mapping[str, str]) -> tuple[Group, ...]:
+    """The racks of three nodes or more that are not the whole fleet: of two nodes the pair says the same."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        found[rack_of[name]].append(name)
+    return tuple(
+        Group("rack", f"rack {rack}", tuple(nodes))
+        for rack, nodes in found.items()
+        if rack and 2 < len(nodes) < len(names)
+    )
+
+
+def fleet(names: Sequence[str]) -> tuple[Group, ...]:
+    """All of them, where they are more than a pair."""
+    return (Group("fleet", "fleet", tuple(names)),) if len(names) > 2 else ()
+
+
+def part(nodes: Sequence[str], good: Iterable[str] = ()) -> Group:
+    """Some nodes of a group that did not end well, with partners that are well."""
+    partners = tuple(good)
+    shown = "+".join(nodes) if len(nodes) < 3 else f"{nodes[0]}..{nodes[-1]} ({len(nodes)} nodes)"
+    name = f"part {shown}" + (f" with {'+'.join(partners)}" if partners else "")
+    return Group("part", name, (*nodes, *partners), frozenset(partners))
+
+
+def waves(groups: Iterable[Group]) -> list[list[Group]]:
+    """The groups in as few rounds as they come, so that no node is in two launches at once."""
+    found: list[tuple[set[str], list[Group]]] = []
+    for group in groups:
+        place = next((each for each in found if each[0].isdisjoint(group.nodes)), None)
+        if place is None:
+            place = (set(), [])
+            found.append(place)
+        place[0].update(group.nodes)
+        place[1].append(group)
+    return [each for _, each in found]

@@ -1,0 +1,212 @@
+"""What the checks of copies share: host copies in the words of PCIe, pairs of GPUs and who is to blame for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.judge.assessments import assessments, right
+from nodegate.judge.verdict import Limit, Verdict
+from nodegate.measure.copies_document import ALONE
+from nodegate.measure.copies_result import PEER
+from nodegate.rules.measured import label
+from nodegate.rules.pcie_rates import capacity, link_of
+from nodegate.unknown import Unknown, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.judge.baseline import Baseline
+    from nodegate.judge.peers import NodePeers
+    from nodegate.judge.verdicts import Verdicts
+    from nodegate.measure.copies_document import Data, GpuCopies, Pair
+    from nodegate.measure.copies_result import Copies
+    from nodegate.measure.metric import Metric
+    from nodegate.probe.gpu import Gpu, Gpus
+
+AGAIN = "measure this node again; see the evidence file for what the GPU said"
+REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
+RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
+BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
+LOST = (
+    "take the node out: data is corrupted on the way; reseat board and riser, test the host's memory, replace the board"
+)
+LOST_INSIDE = "take the node out: this GPU corrupts data; run field diagnostics and replace the board (RMA)"
+LOST_BETWEEN = (
+    "take the node out: data is corrupted between GPUs; run field diagnostics, then replace boards or baseboard"
+)
+PATH = "look at the path between them: nvidia-smi topo -m, NVLink errors, the log of nvidia-fabricmanager"
+_NEWEST = 5  # the generation that is named where NVML does not say what the GPU has
+
+
+def by_index(gpus: Gpus, copies: Copies) -> Mapping[int, Gpu]:
+    """The facts of each GPU that copied, by its number in the copies: by PCI address, else by number."""
+    by_address = {gpu.address: gpu for gpu in gpus.devices if not isinstance(gpu.address, Unknown)}
+    by_number = {gpu.index: gpu for gpu in gpus.devices}
+    found: dict[int, Gpu] = {}
+    for index, several in copies.gpus.items():
+        address = several[0].address
+        gpu = by_number.get(index) if isinstance(address, Unknown) else by_address.get(address)
+        if gpu is not None:
+            found[index] = gpu
+    return found
+
+
+def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
+    """Whether a GPU made all its copies."""
+    done = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in gpu.copies))
+    if gpu.error and gpu.copies:
+        message = f"stopped answering during copies (after {done}): {gpu.error}"
+        verdicts.found(Verdict.FAIL, subject=gpu.subject, message=message, remedy=REPLACE, metric="copies", value=False)
+    elif gpu.error or not gpu.copies:
+        reason = gpu.error or "it made no copy"
+        verdicts.unknown(subject=gpu.subject, what="its part in the copies", reason=reason, remedy=AGAIN)
+    else:
+        apart = f"; its host memory may lie on another NUMA node ({gpu.unbound})" if gpu.unbound else ""
+        verdicts.passed(subject=gpu.subject, message=f"copied {done}{apart}")
+
+
+def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
+    """An `error` for each GPU that has no number of this name."""
+    have = {each.device for each in copies.named(name)}
+    for several in copies.gpus.values():
+        if several[0].device not in have:
+            reason = next((each.error for each in several if each.error), "it did not come so far")
+            verdicts.unknown(subject=several[0].subject, what=label(name), reason=reason, remedy=AGAIN)
+
+
+def judge_host(
+    name: str, copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
+    """The rates of host copies in one direction, each in the words of PCIe and beside the link that NVML saw.
+
+    Besides baseline, fleet and past, half of what the link carries is asked for: a rate that half of its lanes would
+    give as well is no rate of that link.
+    """
+    missing(copies, name, verdicts)
+    known = by_index(gpus, copies)
+    for metric, found in assessments(copies.named(name), baseline=baseline, peers=peers):
+        index = int(metric.device.removeprefix("GPU "))
+        gpu = copies.gpus[index][-1]
+        words = link_of(found.value, value_or(known[index].link_gen_max, _NEWEST) if index in known else _NEWEST)
+        link, carried = _link(gpu)
+        message, verdict, limit = f"{label(name)} {found.message}", found.verdict, found.limit
+        if carried and found.value < carried / 2 and verdict in {Verdict.PASS, Verdict.SKIP}:
+            verdict, limit = Verdict.WARN, Limit(carried / 2, "GB/s", f"half of what its {link} link carries")
+            message += f"; less than half of what its {link} link carries"
+        verdicts.found(
+            verdict,
+            subject=metric.device,
+            message=f"{message}; {words}, and NVML read {link or 'no link'} meanwhile",
+            remedy=BEHIND if carried and found.value < carried / 2 else RESEAT,
+            metric=name,
+            value=round(found.value, 6),
+            unit=metric.unit,
+            limit=limit,
+        )
+
+
+def _link(gpu: GpuCopies) -> tuple[str, float | None]:
+    """The link that NVML read during the copies, and what it carries in GB/s."""
+    link = gpu.links[ALONE]
+    if isinstance(link.gen, Unknown) or isinstance(link.width, Unknown):
+        return "", None
+    gen, width = link.gen[1], link.width[1]
+    return f"Gen{gen} x{width}", capacity(gen, width)
+
+
+def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """The lowest pair of each GPU, with the pair's name and whether the GPU or its partner is the slow one."""
+    for metric, found in assessments(copies.named(PEER), baseline=baseline, peers=peers):
+        index = int(metric.device.removeprefix("GPU "))
+        pair, blame = lowest_pair(copies, index)
+        verdicts.found(
+            found.verdict,
+            subject=metric.device,
+            message=f"{label(metric.name)} {found.message} (its lowest: GPU {pair[0]} -> GPU {pair[1]})",
+            remedy=blame,
+            metric=metric.name,
+            value=round(found.value, 6),
+            unit=metric.unit,
+            limit=found.limit,
+        )
+
+
+def lowest_pair(copies: Copies, index: int) -> tuple[tuple[int, int], str]:
+    """The slowest pair of a GPU, and where to look: a GPU whose best pair is slow too is at fault itself."""
+    rates = {pair: rate for pair in copies.pairs if (rate := copies.best(pair)) is not None}
+    pair = min((each for each in rates if index in each), key=lambda each: rates[each])
+    partner = pair[0] if pair[1] == index else pair[1]
+    own = max(rate for each, rate in rates.items() if index in each)
+    others = max(rate for each, rate in rates.items() if partner in each)
+    if own == others:
+        return pair, PATH
+    slow, best = (index, own) if own < others else (partner, others)
+    return pair, f"GPU {slow} gives no partner more than {best:.4g} GB/s: look at its NVLinks first; {RESEAT}"
+
+
+def judge_reach(copies: Copies, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Pairs that failed, were not measured, or go through the host where the platform joins its GPUs."""
+    joined = right(baseline, PEER) is not None
+    for (source, target), several in copies.pairs.items():
+        subject = f"GPU {source} -> GPU {target}"
+        if not all(each.error for each in several):
+            if joined and not any(each.direct for each in several):
+                message = "copies go through the host's memory: the GPUs cannot reach each other"
+                verdicts.found(
+                    Verdict.FAIL, subject=subject, message=message, remedy=PATH, metric="direct", value=False
+                )
+        elif any(each.begun for each in several):
+            message = f"the copy failed: {several[-1].error}"
+            verdicts.found(Verdict.FAIL, subject=subject, message=message, remedy=PATH, metric="copy", value=False)
+        else:
+            verdicts.unknown(subject=subject, what="peer", reason=several[-1].error, remedy=AGAIN)
+
+
+def judge_data(copies: Copies, verdicts: Verdicts) -> None:
+    """What arrived, of every copy of every attempt: one wrong word in one of them is a fault."""
+    for several in copies.gpus.values():
+        compared = [data for gpu in several for data in gpu.data]
+        bad = [data for data in compared if isinstance(data.wrong_words, Unknown) or data.wrong_words]
+        for data in bad:
+            _wrong(several[0].subject, data, verdicts)
+        if not compared:
+            reason = next((each.error for each in several if each.error), "nothing was compared")
+            verdicts.unknown(subject=several[0].subject, what="whether data arrives", reason=reason, remedy=AGAIN)
+        elif not bad:
+            sizes = [data.bytes for data in compared if not isinstance(data.bytes, Unknown)]
+            message = f"{len(compared)} copies of {_gib(sizes)} compared, every word right"
+            verdicts.passed(subject=several[0].subject, message=message)
+    for pair in (pair for pairs in copies.pairs.values() for pair in pairs if not pair.error):
+        _between(pair, verdicts)
+
+
+def _wrong(subject: str, data: Data, verdicts: Verdicts) -> None:
+    way = data.what.replace("_", " ")
+    if isinstance(data.wrong_words, Unknown):
+        verdicts.unknown(subject=subject, what=f"whether data arrives ({way})", reason=data.wrong_words, remedy=AGAIN)
+        return
+    message = f"{way}, {data.when}: {_words(data.wrong_words, data.first_word, value_or(data.bytes, 0))}"
+    remedy = LOST_INSIDE if data.what == "device" else LOST
+    verdicts.found(
+        Verdict.FAIL, subject=subject, message=message, remedy=remedy, metric="wrong words", value=data.wrong_words
+    )
+
+
+def _between(pair: Pair, verdicts: Verdicts) -> None:
+    if isinstance(pair.wrong_words, Unknown):
+        verdicts.unknown(subject=str(pair), what="whether data arrives", reason=pair.wrong_words, remedy=AGAIN)
+    elif pair.wrong_words:
+        message = _words(pair.wrong_words, pair.first_word, value_or(pair.bytes, 0))
+        count = pair.wrong_words
+        verdicts.found(
+            Verdict.FAIL, subject=str(pair), message=message, remedy=LOST_BETWEEN, metric="wrong words", value=count
+        )
+
+
+def _words(count: int, first: int | None, size: int) -> str:
+    where = "" if first is None else f", the first at byte {4 * first}"
+    return f"{count} of {size // 4} words arrived wrong{where}"
+
+
+def _gib(sizes: Sequence[int]) -> str:
+    return f"{max(sizes) / 2**20:g} MiB" if sizes else "unknown size"
