@@ -1,0 +1,300 @@
+"""The burn of a made-up node: the document of docs/burn-document.md, and what gpu_burn prints after it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from nodegate.measure.burn import MODES, OTHER, OWN, PHASES, other_seconds
+from nodegate.measure.burn_document import SCHEMA, VIOLATIONS, WIRE
+from nodegate.measure.ran import Ran
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.demo.load.plan import Attempts
+    from nodegate.demo.machine import Machine
+
+    Document = dict[str, Any]
+
+NAME = "gpu_burn"
+MATRIX = 8192
+_WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left
+_SAMPLES = 250  # of a window
+_REPORTS = 4  # of gpu_burn, each with 280 products more
+_CLOCKS, _PEAK = ("sm_clock_mhz", "memory_clock_mhz"), {"bf16": 989.0, "fp32": 67.0, "fp64": 67.0}
+
+
+@dataclass(frozen=True)
+class Board:
+    """How a board does under full load: TFLOPS by type, MHz, W, °C, and the event reason bit of its clock."""
+
+    tflops: Mapping[str, float]
+    gpu_burn_tflops: Mapping[str, float]
+    multiprocessors: int
+    capability: str
+    clock_mhz: float
+    power_w: float
+    temperature_c: float
+    memory_temperature_c: float | None
+
+
+BOARDS = {
+    "NVIDIA H100 80GB HBM3": Board(
+        {"bf16": 742.0, "fp32": 51.4, "fp64": 60.8},
+        {"tensor cores": 404.0, "fp32": 51.2},
+        132,
+        "9.0",
+        1755.0,
+        697.0,
+        63.0,
+        74.0,
+    ),
+    "NVIDIA L40S": Board(
+        {"bf16": 229.0, "fp32": 58.5, "fp64": 1.4},
+        {"tensor cores": 118.0, "fp32": 57.9},
+        142,
+        "8.9",
+        2010.0,
+        346.0,
+        69.0,
+        None,
+    ),
+}
+
+
+def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
+    """What each node's burns left."""
+    return {machine.name: _attempts(machine) for machine in machines if NAME not in machine.load.refused}
+
+
+def slowed(
+    document: Document, index: int, share: float, *, reasons: Sequence[int], clock_mhz: float, heat_c: float = 0.0
+) -> None:
+    """A GPU has this share of its rates, its clock is held down for these reasons; hotter by `heat_c` °C."""
+    gpu = document["gpus"][index]
+    for phase in gpu["phases"]:
+        phase["tflops"] = round(phase["tflops"] * share, 3)
+        phase["tflops_windows"] = [round(each * share, 3) for each in phase["tflops_windows"]]
+        phase["iterations"] = int(phase["iterations"] * share)
+    for window in windows_under_load(gpu):
+        window["sm_clock_mhz"] = [clock_mhz - 30, clock_mhz, clock_mhz + 15]
+        window["reason_samples"] = {str(bit): window["count"] for bit in reasons}
+        window["event_reasons"] = sum(reasons)
+        window["temperature_c"] = [round(each + heat_c) for each in window["temperature_c"]]
+
+
+def counting(document: Document, index: int, counter: str, per_window: int) -> None:
+    """A counter of a GPU that grows in each window under load: "ecc_corrected"."""
+    for number, window in enumerate(windows_under_load(document["gpus"][index])):
+        window[counter] = [number * per_window, number * per_window, (number + 1) * per_window]
+
+
+def windows_under_load(gpu: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The windows of a GPU's samples in which it computed."""
+    return [window for window in gpu["samples"]["windows"] if window["start_s"] >= 0]
+
+
+def never_started(document: Document, error: str) -> None:
+    """CUDA did not start on any GPU."""
+    for gpu in document["gpus"]:
+        gpu.update(error=error, started_s=None, phases=[], samples={"windows": [], "error": "the burn never began"})
+
+
+def _attempts(machine: Machine) -> Attempts:
+    done = []
+    for attempt in range(machine.load.attempts(NAME)):
+        document = _document(machine, attempt)
+        machine.load.apply(NAME, attempt, document)
+        seconds = BURN_S if attempt == 0 else 120.0
+        own = Ran(
+            OWN,
+            ("python3", "-I", "-S", "-"),
+            stdout=wire(document),
+            exit_code=0,
+            started_epoch_s=machine.epoch_s + BEGIN_S,
+            duration_s=seconds + 17.4,
+        )
+        started = any(gpu["phases"] for gpu in document["gpus"])
+        done.append([own, *(_others(machine, document) if attempt == 0 and started else ())])
+    return done
+
+
+def _document(machine: Machine, attempt: int) -> Document:
+    """A healthy burn of all the GPUs that the machine has."""
+    gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
+    return {
+        "schema": SCHEMA,
+        "driver": machine.sections["nvml"]["driver_version"],
+        "cuda_driver_version": machine.sections["nvml"]["cuda_driver_version"],
+        "path": "cublas",
+        "library": "/usr/local/cuda/lib64/libcublas.so.12",
+        "library_version": 120401,
+        "library_refused": "",
+        "phases": [{"dtype": dtype, "seconds": BURN_S * share, "matrix": MATRIX} for dtype, share in PHASES],
+        "gpus": [_gpu(machine.name, gpu, attempt) for gpu in gpus],
+        "refused": "",
+    }
+
+
+def _gpu(node: str, gpu: Mapping[str, Any], attempt: int) -> Document:
+    board = BOARDS[gpu["name"]]
+    chip = (node, gpu["index"])
+    windows = [_idle(gpu, board), *(_window(gpu, board, chip, at) for at in range(int(BURN_S / _WINDOW_S)))]
+    return {
+        "index": gpu["index"],
+        "uuid": gpu["uuid"],
+        "pci": gpu["bus_id"],
+        "name": gpu["name"],
+        "compute_capability": board.capability,
+        "multiprocessors": board.multiprocessors,
+        "memory_total_bytes": gpu["memory_total_bytes"],
+        "memory_used_by_burn_bytes": gpu["memory_total_bytes"] * 9 // 10,
+        "path": "cublas",
+        "started_s": 8.21,
+        "error": "",
+        "phases": [
+            _phase(dtype, BURN_S * share, near(board.tflops[dtype], 0.5, *chip, dtype, attempt), gpu["name"])
+            for dtype, share in PHASES
+        ],
+        "samples": {
+            "interval_s": 0.2,
+            "count": len(windows) * _SAMPLES,
+            "error": "",
+            "windows": windows,
+            "violations_ns": dict.fromkeys(VIOLATIONS, 0) | {"power": int(BURN_S * 0.8e9)},
+            "energy_j": round(board.power_w * BURN_S, 1),
+            "unread": {}
+            if board.memory_temperature_c
+            else {"memory_temperature_c": {"why": "not supported", "detail": "NVML 3: Not Supported"}},
+        },
+    }
+
+
+def _phase(dtype: str, seconds: float, tflops: float, model: str) -> Document:
+    products = tflops * 1e12 / (2 * MATRIX**3)
+    return {
+        "dtype": dtype,
+        "matrix": MATRIX,
+        "iterations": int(products * seconds),
+        "seconds": round(seconds - 0.2, 1),
+        "tflops": round(tflops, 3),
+        "tflops_windows": [round(tflops * 0.96, 3), round(tflops, 3)],
+        "windows_s": [2.5, round(seconds - 0.2, 1)],
+        "warm_up_windows": 1,
+        "mismatches": 0,
+        "first_mismatch": None,
+        "checksum": f"{zlib.crc32(f'{model} {dtype}'.encode()):08x}",
+        "reference_errors": 0,
+        "reference_worst": 0.0011,
+    }
+
+
+def _window(gpu: Mapping[str, Any], board: Board, chip: tuple[object, ...], number: int) -> Document:
+    """A part of the load; the first degrees and megahertz are those of a cold chip."""
+    cold = max(0, 3 - number)
+    clock = round(near(board.clock_mhz, 0.6, *chip)) + 15 * cold
+    heat = round(near(board.temperature_c, 4.0, *chip)) - 4 * cold
+    found = {
+        "start_s": number * _WINDOW_S,
+        "count": _SAMPLES,
+        "load": _SAMPLES,
+        "sm_clock_mhz": [clock - 60, clock, clock + 45],
+        "memory_clock_mhz": [gpu["memory_clock_max_mhz"]] * 3,
+        "power_w": [round(board.power_w - 31.0, 1), round(board.power_w, 1), round(board.power_w + 5.2, 1)],
+        "temperature_c": [heat - 1, heat, heat + 2],
+        "utilization_percent": [100, 100, 100],
+        **_links_and_errors(gpu),
+        "event_reasons": 4,
+        "reason_samples": {"4": _SAMPLES - 40 * cold},
+    }
+    if board.memory_temperature_c is not None:
+        memory = round(near(board.memory_temperature_c, 3.0, *chip)) - 5 * cold
+        found["memory_temperature_c"] = [memory - 1, memory, memory + 1]
+    return found
+
+
+def _idle(gpu: Mapping[str, Any], board: Board) -> Document:
+    """The last second before the load."""
+    found = {
+        "start_s": -1.0,
+        "count": 5,
+        "load": 0,
+        "sm_clock_mhz": [gpu["sm_clock_mhz"], gpu["sm_clock_max_mhz"], gpu["sm_clock_max_mhz"]],
+        "memory_clock_mhz": [gpu["memory_clock_max_mhz"]] * 3,
+        "power_w": [gpu["power_mw"] / 1000, 118.0, 121.4],
+        "temperature_c": [gpu["temperature_c"]] * 3,
+        "utilization_percent": [0, 0, 0],
+        **_links_and_errors(gpu),
+        "event_reasons": 1,
+        "reason_samples": {"1": 5},
+    }
+    if board.memory_temperature_c is not None:
+        found["memory_temperature_c"] = [gpu["memory_temperature_c"]] * 3
+    return found
+
+
+def _links_and_errors(gpu: Mapping[str, Any]) -> Document:
+    return {
+        "link_gen": [gpu["link_gen_max"]] * 3,
+        "link_width": [gpu["link_width"]] * 3,
+        "ecc_corrected": [0, 0, 0],
+        "ecc_uncorrected": [0, 0, 0],
+    }
+
+
+def wire(document: Mapping[str, Any]) -> str:
+    """As the program prints it."""
+    packed = base64.b64encode(zlib.compress(json.dumps(document, separators=(",", ":")).encode())).decode()
+    return f"\n{WIRE}{packed}\n"
+
+
+def _others(machine: Machine, document: Document) -> list[Ran]:
+    """gpu_burn in each of its modes, after our own burn."""
+    seconds = other_seconds(BURN_S)
+    done = []
+    for number, (mode, options) in enumerate(MODES.items()):
+        rates = [_other_rate(machine.name, gpu, mode) for gpu in document["gpus"]]
+        done.append(
+            Ran(
+                OTHER,
+                ("sh", "-c", "...", "sh", "/opt/gpu-burn/gpu_burn", *options, f"{seconds:.0f}"),
+                stdout=_printed(document["gpus"], rates, seconds, tensor="tensor" in mode),
+                exit_code=0,
+                started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 20 + number * seconds,
+                duration_s=seconds + 6.3,
+                labels={"mode": mode, "origin": "the node"},
+            )
+        )
+    return done
+
+
+def _other_rate(node: str, gpu: Mapping[str, Any], mode: str) -> float:
+    """GFLOPS: as far below a good board's as in our own burn."""
+    board, phase = BOARDS[gpu["name"]], gpu["phases"][0]
+    share = phase["tflops"] / board.tflops[phase["dtype"]]
+    return near(board.gpu_burn_tflops[mode] * share, 0.3, node, gpu["index"], mode) * 1000
+
+
+def _printed(gpus: Sequence[Mapping[str, Any]], rates: Sequence[float], seconds: float, *, tensor: bool) -> str:
+    """The output of gpu_burn, with as many reports as evidence keeps of a short run."""
+    lines = ["Using compare file: compare.fatbin", f"Burning for {seconds:.0f} seconds."]
+    lines += [f"GPU {gpu['index']}: {gpu['name']} (UUID: {gpu['uuid']})" for gpu in gpus]
+    for report in range(1, _REPORTS + 1):
+        work = " - ".join(f"{280 * report} ({rate * (0.61 if report == 1 else 1):.0f} Gflop/s) " for rate in rates)
+        errors, heat = " - ".join("0" for _ in gpus), " - ".join("64 C" for _ in gpus)
+        lines.append(f"{100 * report / _REPORTS:.1f}%  proc'd: {work}  errors: {errors}   temps: {heat} ")
+    lines.append("Killing processes with SIGTERM (soft kill)")
+    for gpu in gpus:
+        total = gpu["memory_total_bytes"] >> 20
+        kind = "FLOATS, using Tensor Cores" if tensor else "FLOATS"
+        lines.append(
+            f"Initialized device {gpu['index']} with {total} MB of memory ({total - 650} MB available, using "
+            f"{(total - 650) * 9 // 10} MB of it), using {kind}"
+        )
+    lines += ["done", "", f"Tested {len(gpus)} GPUs:", *(f"\tGPU {gpu['index']}: OK" for gpu in gpus)]
+    return "\n".join(lines) + "\n"

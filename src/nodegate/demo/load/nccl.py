@@ -1,0 +1,200 @@
+"""What nccl-tests 2.17 prints on a made-up node, launch by launch.
+
+Source of the layout: NVIDIA/nccl-tests v2.17.5 (src/common.cu, src/util.cu).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from nodegate.errors import CannotMeasure
+from nodegate.measure.length import OF_PROFILE
+from nodegate.measure.nccl import gpu_count, has_nvlink, sweep
+from nodegate.measure.nccl_launches import ALL_REDUCE, LAUNCHES, RING
+from nodegate.measure.ran import Ran, not_run
+from nodegate.profile import Profile
+from nodegate.tools.nccl_rows import FACTORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from nodegate.demo.load.plan import Attempts
+    from nodegate.demo.machine import Machine
+    from nodegate.measure.nccl import Sweep
+    from nodegate.measure.nccl_launches import Launch
+
+NAME = "nccl"
+LENGTH = OF_PROFILE[Profile.DELIVERY]
+# Bus bandwidth in GB/s at the largest size: 8 GPUs behind NVSwitches with NVLS, and 8 cards behind PCIe switches.
+WITH_NVLS = {ALL_REDUCE: 484.0, RING: 371.0, "all_gather": 366.0, "reduce_scatter": 368.0, "alltoall": 346.0}
+WITH_NVLS |= {"sendrecv": 356.0}
+PCIE = {ALL_REDUCE: 19.4, RING: 19.3, "all_gather": 19.1, "reduce_scatter": 19.2, "alltoall": 13.8, "sendrecv": 16.1}
+_START_US = 42.0  # of each operation; it counts less the larger the message is
+_PID = 104711
+
+
+@dataclass
+class Launched:
+    """One launch as it will be: its bus bandwidth in GB/s, or that it hangs, or why it is not made."""
+
+    busbw: float
+    hangs: bool = False
+    cannot: CannotMeasure | None = None
+    nvls: bool = True
+
+
+Collectives = dict[str, Launched]  # by the name of the launch
+
+
+def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
+    """What the launches left on each node."""
+    return {machine.name: _attempts(machine) for machine in machines if NAME not in machine.load.refused}
+
+
+def slower(share: float, *whats: str) -> object:
+    """These launches, or all of them, reach only this share of their bandwidth."""
+
+    def change(found: Collectives) -> None:
+        for what in whats or tuple(found):
+            found[what].busbw *= share
+
+    return change
+
+
+def without_nvls(found: Collectives) -> None:
+    """all_reduce is what Ring is."""
+    found[ALL_REDUCE].busbw = found[RING].busbw * 1.004
+    found[ALL_REDUCE].nvls = False
+
+
+def hung(found: Collectives) -> None:
+    """all_reduce never ends, by Ring neither; the rest is then left out."""
+    why = CannotMeasure(
+        f"not run: {ALL_REDUCE} did not end within {LENGTH.collective_s:g} s before",
+        next_step=f"see what is said of {ALL_REDUCE}",
+    )
+    for what, launched in found.items():
+        launched.hangs = what in {ALL_REDUCE, RING}
+        launched.cannot = None if launched.hangs else why
+
+
+def no_tool(found: Collectives) -> None:
+    """nccl-tests is not on the node."""
+    for launch in LAUNCHES:
+        program = f"{launch.collective}_perf"
+        found[launch.what].cannot = CannotMeasure(
+            f"no {program} or {program}_mpi was found", next_step="build nccl-tests, or name the folder (--tools)"
+        )
+
+
+def _attempts(machine: Machine) -> Attempts:
+    facts = machine.facts
+    chosen, gpus = sweep(LENGTH, nvlink=has_nvlink(facts)), gpu_count(facts)
+    good = WITH_NVLS if has_nvlink(facts) else PCIE
+    done = []
+    for attempt in range(machine.load.attempts(NAME)):
+        found = {
+            what: Launched(near(value, 0.4, machine.name, what, attempt), nvls=good is WITH_NVLS)
+            for what, value in good.items()
+        }
+        machine.load.apply(NAME, attempt, found)
+        done.append([_ran(machine, launch, found[launch.what], chosen, gpus) for launch in LAUNCHES])
+    return done
+
+
+def _ran(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Ran:
+    labels = {"gpus": str(gpus), "size_bytes": str(chosen.judged_bytes), "limit_s": f"{LENGTH.collective_s:g}"}
+    if launched.cannot:
+        return not_run(launch.what, launched.cannot, labels)
+    settings = [f"{name}={value}" for name, value in launch.settings.items()]
+    program = f"/opt/nccl-tests/build/{launch.collective}_perf"
+    return Ran(
+        launch.what,
+        ("env", *settings, program, *chosen.options, "-g", str(gpus)),
+        stdout="\n".join(_printed(machine, launch, launched, chosen, gpus)) + "\n",
+        exit_code=None if launched.hangs else 0,
+        timed_out=launched.hangs,
+        started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 30,
+        duration_s=LENGTH.collective_s if launched.hangs else 9.4,
+        labels=labels,
+    )
+
+
+def _printed(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Iterator[str]:
+    version = _nccl(machine)
+    major, minor, patch = map(int, version.split("."))
+    code = major * 10000 + minor * 100 + patch
+    yield f"# nccl-tests version 2.17.5 nccl-headers={code} nccl-library={code}"
+    yield f"# Collective test starting: {launch.collective}_perf"
+    yield (
+        f"# nThread 1 nGpus {gpus} minBytes {chosen.first_bytes} maxBytes {chosen.judged_bytes} step: 2(factor) warmup "
+        f"iters: {chosen.warmup} iters: {chosen.iterations} agg iters: 1 validation: 1 graph: 0"
+    )
+    yield "#\n# Using devices"
+    for gpu in machine.sections["nvml"]["gpus"]:
+        place = machine.gpu_address(gpu["index"]).rpartition(".")[0]
+        yield (
+            f"#  Rank {gpu['index']:2} Group  0 Pid {_PID:6} on {machine.name:>10} device {gpu['index']:2} "
+            f"[{place}] {gpu['name']}"
+        )
+    yield from _said_by_nccl(machine, launch, launched, version)
+    if launched.hangs:
+        return
+    yield from _table(launch, launched, chosen, gpus)
+    yield "# Out of bounds values : 0 OK"
+    yield f"# Avg bus bandwidth    : {launched.busbw * 0.972:g} \n#"
+    yield f"# Collective test concluded: {launch.collective}_perf\n"
+
+
+def _said_by_nccl(machine: Machine, launch: Launch, launched: Launched, version: str) -> Iterator[str]:
+    if launch.settings["NCCL_DEBUG"] != "INFO":
+        yield f"NCCL version {version}+cuda12.4"
+        return
+    yield f"{machine.name}:{_PID}:{_PID} [0] NCCL INFO NCCL version {version}+cuda12.4"
+    for gpu in machine.sections["nvml"]["gpus"] if machine.sections["nvml"]["gpus"][0]["nvlinks"] else ():
+        there = "" if launched.nvls else "not "
+        yield (
+            f"{machine.name}:{_PID}:{_PID + 9 + gpu['index']} [{gpu['index']}] NCCL INFO NVLS multicast support is "
+            f"{there}available on dev {gpu['index']}" + (" (NVLS_NCHANNELS 16)" if launched.nvls else "")
+        )
+
+
+def _table(launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Iterator[str]:
+    halves = "  %7s  %6s  %6s  %6s" * 2
+    yield f"#\n#{'':62}out-of-place                       in-place          "
+    yield f"# {'size':>10}  {'count':>12}  {'type':>8}  {'redop':>6}  {'root':>6}" + halves % (
+        ("time", "algbw", "busbw", "#wrong") * 2
+    )
+    yield f"# {'(B)':>10}  {'(elements)':>12}  {'':>8}  {'':>6}  {'':>6}" + halves % (
+        ("(us)", "(GB/s)", "(GB/s)", "") * 2
+    )
+    reduces = launch.collective in {"all_reduce", "reduce_scatter"}
+    shared = gpus if launch.collective in {"all_gather", "reduce_scatter", "alltoall"} else 1
+    unchecked = launch.collective in {"alltoall", "sendrecv"}  # in place
+    size = chosen.first_bytes
+    while size <= chosen.judged_bytes:
+        redop = "sum" if reduces else "none"
+        row = f"{size:12d}  {size // 4 // shared:12d}  {'float':>8}  {redop:>6}  {-1:6d}"
+        yield row + _half(launch, launched.busbw, size, gpus, "0") + _half(
+            launch, launched.busbw * 0.998, size, gpus, "N/A" if unchecked else "0"
+        )
+        size *= 2
+
+
+def _half(launch: Launch, busbw: float, size: int, gpus: int, wrong: str) -> str:
+    factor = {"2(n-1)/n": 2.0 * (gpus - 1) / gpus, "(n-1)/n": (gpus - 1) / gpus, "1": 1.0}[FACTORS[launch.collective]]
+    time_us = size / 1e3 / (busbw / factor) + _START_US
+    algbw = size / 1e3 / time_us
+    return f"  {_fitted(time_us, 7):>7}  {_fitted(algbw, 6):>6}  {_fitted(algbw * factor, 6):>6}  {wrong:>6}"
+
+
+def _fitted(value: float, width: int) -> str:
+    """As many decimals as the column has room for, two at most."""
+    return next(text for decimals in (2, 1, 0) if len(text := f"{value:.{decimals}f}") <= width or decimals == 0)
+
+
+def _nccl(machine: Machine) -> str:
+    name: str = machine.sections["software"]["nccl"][0]["file"]
+    return name.rpartition(".so.")[2]

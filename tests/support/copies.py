@@ -1,0 +1,238 @@
+"""Copies for tests: the document of docs/copies-document.md, what it becomes, and what a check says of it."""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support.measured import entries
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.judge.baseline import Baseline
+from nodegate.judge.peers import Peers
+from nodegate.judge.run import judge
+from nodegate.measure import copies_result
+from nodegate.measure.copies_document import WIRE
+from nodegate.measure.ran import Ran
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from nodegate.judge.verdict import Record, Verdict
+
+CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
+NODE = "gpu01"
+SIZE = 512 << 20
+ALONE, AT_ONCE = "alone", "at once"
+RATES = {
+    ("device_to_host", ALONE): 55.1,
+    ("host_to_device", ALONE): 55.4,
+    ("device", ALONE): 1245.0,
+    ("device_to_host", AT_ONCE): 41.0,
+    ("host_to_device", AT_ONCE): 42.0,
+}
+PEER = 376.0
+LIMITS = """
+  memory.device_gb_per_s: {value: 2490, unit: GB/s, direction: at least, tolerance: 0.06, peak: 3350, source: test,
+    parameters: {path: ce, counted: both}}
+  memory.host_to_device_gb_per_s: {value: 55.4, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63, source: test,
+    parameters: {path: ce}}
+  memory.device_to_host_gb_per_s: {value: 55.1, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63, source: test,
+    parameters: {path: ce}}
+  memory.peer_gb_per_s: {value: 376, unit: GB/s, direction: at least, tolerance: 0.08, peak: 450, source: test,
+    parameters: {path: ce}}
+"""
+Document = dict[str, Any]
+
+
+def document(machine: Machine) -> Document:
+    """Healthy copies of all GPUs of a machine, every pair included."""
+    listed = facts_of(machine).gpus.devices
+    return {
+        "schema": "nodegate.copies/1",
+        "driver": "550.163.01",
+        "cuda_driver_version": 12040,
+        "bytes": SIZE,
+        "refused": "",
+        "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
+        "peers": {
+            "pairs": "all",
+            "copies": [_pair(one.index, other.index) for one in listed for other in listed if one is not other],
+        },
+        "seconds": 93.1,
+    }
+
+
+def _gpu(index: int, address: str, uuid: str) -> Document:
+    link = {"count": 60, "link_gen": [5, 5, 5], "link_width": [16, 16, 16]}
+    return {
+        "index": index,
+        "uuid": uuid,
+        "pci": f"0000{address}".upper(),
+        "name": "NVIDIA H100 80GB HBM3",
+        "memory_total_bytes": 85520809984,
+        "error": "",
+        "place": {"cpus": "0-55,112-167", "numa_node": "0", "error": ""},
+        "copies": [
+            {"what": what, "when": when, "gb_per_s": rate, "lowest": rate, "highest": rate, "copies": 300, "seconds": 3.0}
+            for (what, when), rate in RATES.items()
+        ],
+        "data": [
+            {"when": when, "what": what, "bytes": SIZE, "wrong_words": 0, "first_word": None}
+            for what, when in (("host_to_device", ALONE), ("device", ALONE), ("host_to_device", AT_ONCE))
+        ],
+        "link": {ALONE: dict(link), AT_ONCE: dict(link), "unread": {}, "replays": 0},
+    }
+
+
+def _pair(source: int, target: int) -> Document:
+    rates = {"gb_per_s": PEER, "lowest": PEER, "highest": PEER, "copies": 210, "seconds": 0.3}
+    found = {"from": source, "to": target, "begun": True, "error": "", "direct": True, "wrong_words": 0}
+    return {**found, "first_word": None, **rates}
+
+
+def of_gpu(index: int, **values: object) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][index].update(values)
+
+
+def rate(what: str, gb_per_s: object, *, when: str = ALONE, gpu: int = 3) -> Callable[[Document], object]:
+    """Give a kind of copies of a GPU another rate."""
+
+    def change(found: Document) -> None:
+        for each in found["gpus"][gpu]["copies"]:
+            if (each["what"], each["when"]) == (what, when):
+                each["gb_per_s"] = gb_per_s
+
+    return change
+
+
+def link(gpu: int = 3, **values: object) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][gpu]["link"][ALONE].update(values)
+
+
+def pair(source: int, target: int, **values: object) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        for each in found["peers"]["copies"]:
+            if (each["from"], each["to"]) == (source, target):
+                each.update(values)
+
+    return change
+
+
+def each_pair_of(gpu: int, **values: object) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        for each in found["peers"]["copies"]:
+            if gpu in {each["from"], each["to"]}:
+                each.update(values)
+
+    return change
+
+
+def every_pair(**values: object) -> Callable[[Document], object]:
+    return lambda found: [each.update(values) for each in found["peers"]["copies"]]
+
+
+def together(*changes: Callable[[Document], object]) -> Callable[[Document], object]:
+    return lambda found: [change(found) for change in changes]
+
+
+def wire(found: Document) -> str:
+    """As the program prints it, after what a login says."""
+    packed = base64.b64encode(zlib.compress(json.dumps(found).encode())).decode()
+    return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
+
+
+def ran(found: Document) -> Ran:
+    return Ran(copies_result.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=95.0)
+
+
+def ran_by_others(name: str, stderr: str = "") -> Ran:
+    """A run of nvbandwidth, from a recording."""
+    text = (CHECK_FILE.parents[1] / "tests/tools/recordings/nvbandwidth" / name).read_text("utf-8")
+    return Ran(copies_result.OTHER, ("nvbandwidth", "-j"), stdout=text, stderr=stderr, exit_code=0)
+
+
+def copied(change: Callable[[Document], object] = lambda found: None, *more: Ran) -> copies_result.Copies:
+    """The copies of a healthy HGX H100, with something changed."""
+    found = document(Machine.hgx_h100(NODE))
+    change(found)
+    return copies_result.parse([[ran(found), *more]])
+
+
+@cache
+def checks() -> Mapping[str, suite.Check]:
+    """The checks of copies."""
+    module = suite._import(CHECK_FILE)
+    found = [suite.describe(item, module) for name, item in vars(module).items() if name.startswith("test_")]
+    return {each.id: each for each in found}
+
+
+@dataclass(frozen=True)
+class CopiesCase:
+    """Copies of one machine, and what one check must say of them, word for word."""
+
+    name: str
+    check: str
+    verdict: Verdict
+    message: str
+    change: Callable[[Document], object] = lambda found: None
+    again: Sequence[Callable[[Document], object]] = ()  # the attempts of a suspect that is measured again
+    others: tuple[Ran, ...] = ()
+    machine: Callable[[Machine], object] = lambda machine: None
+    profile: Profile = Profile.DELIVERY
+    nodes: int = 1
+    limits: str = LIMITS
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+
+def judged(case: CopiesCase) -> Record:
+    """What the check says."""
+    machine = Machine.hgx_h100(NODE)
+    attempts = []
+    for change in (case.change, *case.again):
+        found = copy.deepcopy(document(machine))
+        change(found)
+        attempts.append([ran(found)])
+    attempts[0] += case.others
+    case.machine(machine)
+    known = {
+        "profile": case.profile,
+        "baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", entries(case.limits), {}),
+        "peers": _fleet(case).of_node(NODE),
+    }
+
+    def resolve(name: str) -> object:
+        if name == "gpu_copies":
+            return copies_result.parse(attempts)
+        return known[name] if name in known else facts_of(machine).get(name)
+
+    return judge(checks()[case.check], resolve, NODE)
+
+
+def _fleet(case: CopiesCase) -> Peers:
+    """So many healthy nodes, this one among them, which is changed."""
+    if case.nodes == 1:
+        return Peers.of({})
+    healthy, own = copied().metrics, copied(case.change).metrics
+    measured = {f"gpu{number:02}": ("hgx-h100-8", healthy) for number in range(2, case.nodes + 1)}
+    return Peers.of({NODE: ("hgx-h100-8", own), **measured})
+
+
+def why_not(attempts: Sequence[Sequence[Ran]]) -> CannotMeasure:
+    """Why attempts cannot be read."""
+    try:
+        copies_result.parse(attempts)
+    except CannotMeasure as why:
+        return why
+    raise AssertionError("it was read")
