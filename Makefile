@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint wheel docs clean
+.PHONY: demo test lab lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/nodegate demo
@@ -12,6 +12,12 @@ test: .venv/test-installed
 	$(MAKE) lint
 	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests/endtoend
+
+# Virtual machines with real perftest over soft-RoCE: needs root, some minutes, and no special hardware
+lab: .venv/test-installed
+	tests/system_packages.sh busybox-static cpio e2fsprogs mmdebstrap openssh-client qemu-system-x86 qemu-utils xz-utils zstd
+	$(BIN)/python -m lab build
+	$(BIN)/python -m pytest lab/tests
 
 lint: .venv/test-installed
 	$(BIN)/ruff check .

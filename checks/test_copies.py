@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Limit, Verdict
+from nodegate.judge.verdict import Verdict
 from nodegate.measure.copies_document import ALONE, AT_ONCE
 from nodegate.measure.copies_result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
 from nodegate.rules import copies as rules
 from nodegate.rules import measured
 from nodegate.tools import nvbandwidth
-from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -27,7 +26,6 @@ pytestmark = pytest.mark.tier("bootcheck")
 _SLOW_MEMORY = "compare memory clock and ECC errors with a good GPU; replace the board"
 _CONTENTION = "look at what GPUs share: PCIe switch uplinks, memory channels, IOMMU and ACS settings"
 _BY_HAND = "run nvbandwidth on the node by hand and look at what it says"
-_NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
 
 
 @pytest.mark.tier("delivery")
@@ -93,8 +91,8 @@ def test_host_at_once(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, 
         verdicts.skip("only one GPU")
     for name in names:
         rules.missing(gpu_copies, name, verdicts)
-    if metrics:
-        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=_CONTENTION)
+    for metric in metrics:  # each by itself: within a node some share an uplink and others do not
+        measured.judge(verdicts, [metric], baseline=baseline, peers=peers, remedy=_CONTENTION)
 
 
 @pytest.mark.tier("delivery")
@@ -104,24 +102,9 @@ def test_link(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     An idle GPU lowers its link to save power, so its speed can only be judged at work. A link that is too narrow from
     the start is found by pcie.link_width.
     """
-    known = rules.by_index(gpus, gpu_copies)
-    for index, several in gpu_copies.gpus.items():
-        gpu, facts = several[-1], known.get(index)
-        for what, when in (("", ALONE), (" with all GPUs at once", AT_ONCE)):
-            if when == AT_ONCE and len(gpu_copies.gpus) == 1:
-                continue
-            link = gpu.links[when]
-            for reading, quantity, own, source in (
-                (link.gen, "PCIe generation", facts.link_gen_max if facts else _NOT_SEEN, "of GPU and slot"),
-                (link.width, "PCIe lanes", facts.link_width if facts else _NOT_SEEN, "before the copies"),
-            ):
-                verdicts.at_least(
-                    subject=gpu.subject,
-                    what=f"{quantity} during copies{what}",
-                    observed=reading if isinstance(reading, Unknown) else reading[1],
-                    limit=own if isinstance(own, Unknown) else Limit(own, "", source),
-                    remedy=rules.RESEAT,
-                )
+    rules.judge_link(ALONE, gpu_copies, gpus, verdicts)
+    if len(gpu_copies.gpus) > 1:
+        rules.judge_link(AT_ONCE, gpu_copies, gpus, verdicts)
 
 
 def test_device_memory(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:

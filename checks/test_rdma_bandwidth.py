@@ -46,12 +46,21 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
         missing = [name for name in wanted if (name, device) not in have]
         if not missing:
             verdicts.passed(subject=device, message="measured", metric="measured", value=True)
+            _say_dead_server(rdma_bandwidth, device, verdicts)
         elif any(run.trouble and run.trouble.kind == "link" for run in rdma_bandwidth.runs if run.device == device):
             verdicts.found(Verdict.SKIP, subject=device, message="no number: see rdma_bandwidth.errors")
         else:
             reason, step = _why_not(rdma_bandwidth, device)
             what = " and ".join(measured.label(name) for name in missing)
             verdicts.unknown(subject=device, what=what, reason=reason, remedy=step)
+
+
+def _say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> None:
+    """A rail may be well as a client, and its server may never start: too little memory to register, a taken port."""
+    dead = [run for run in found.runs if run.device == device and run.role == "server" and run.server_died]
+    if dead and dead[0].trouble is not None:
+        what = f"{measured.label(dead[0].name)}: {dead[0].trouble.said}"
+        verdicts.found(Verdict.WARN, subject=device, message=what, remedy=dead[0].trouble.next_step, metric="measured")
 
 
 def _why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:

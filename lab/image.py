@@ -21,6 +21,7 @@ PACKAGES = (
     ",perftest,procps,python3,rdma-core,rdmacm-utils,sudo,systemd,systemd-sysv,udev"
 )
 SUITES = ("trixie", "bookworm")  # perftest 25.01 on Linux 6.12, and 4.5 on Linux 6.1
+FILES = ("vmlinuz", "initrd.img", "user_key", "host_key.pub", "packages.txt")  # what customize.sh leaves in /lab
 DISK_SIZE = "2G"
 BUILD_LIMIT_S = 1200
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
@@ -86,8 +87,8 @@ def _build(suite: str, target: Path) -> None:
     try:
         tree = fresh / "tree"
         _run(_mmdebstrap(suite, tree))
-        for file in (tree / "lab").iterdir():
-            file.rename(fresh / file.name)
+        for name in FILES:
+            (tree / "lab" / name).rename(fresh / name)
         with (fresh / "disk.img").open("wb") as disk:
             disk.truncate(_bytes(DISK_SIZE))
         options = ["-O", "^metadata_csum,^has_journal", "-L", "labroot", "-d", str(tree)]

@@ -4,33 +4,29 @@
 set -eu
 root=$1
 recipe=$(dirname "$0")
-wanted="virtio_pci virtio_blk virtio_net virtio_console virtio_rng ext4 overlay rdma_rxe ib_uverbs rdma_ucm ib_umad
+wanted="virtio_pci virtio_blk virtio_net virtio_console virtio_rng ext4 overlay rdma_rxe crc32_generic ib_uverbs rdma_ucm ib_umad
     e1000 aer_inject sch_tbf sch_netem"
 first="virtio_pci virtio_blk ext4" # what finds the root disk
 
 # The kernel without its package's hooks: an initramfs of Debian's own costs minutes under emulation.
 kernel=$(chroot "$root" apt-cache depends linux-image-amd64 | awk '/Depends: linux-image/ {print $2; exit}')
-mkdir -p "$root/lab/kernel"
+mkdir -p "$root/lab/kernel/lib"
 chroot "$root" sh -ec "cd /lab && apt-get download -qq $kernel && dpkg-deb -x linux-image-*.deb kernel"
-whole=$(find "$root/lab/kernel" -type d -path '*lib/modules/*' -prune)
-release=$(basename "$whole")
-modules=$root/usr/lib/modules/$release
-mkdir -p "$modules"
-cp "$whole"/modules.builtin* "$whole"/modules.order "$modules/"
+[ -d "$root/lab/kernel/usr/lib/modules" ] && mv "$root/lab/kernel/usr/lib/modules" "$root/lab/kernel/lib/"
+tree=$root/lab/kernel/lib/modules
+release=$(ls "$tree")
 mv "$root/lab/kernel/boot/vmlinuz-$release" "$root/lab/vmlinuz"
-
-# `modprobe --show-depends` wants the whole tree under /lib/modules of some folder.
-depmod --basedir "$root/lab/kernel" "$release" 2>/dev/null || { mkdir -p "$root/lab/kernel/lib" &&
-    mv "$root/lab/kernel/usr/lib/modules" "$root/lab/kernel/lib/" && depmod --basedir "$root/lab/kernel" "$release"; }
-depends() {
-    modprobe --dirname "$root/lab/kernel" --set-version "$release" --show-depends "$1" | awk '$1 == "insmod" {print $2}'
+chroot "$root" depmod --basedir /lab/kernel "$release"
+depends() { # the files of a module and of all that it needs, below lib/modules
+    chroot "$root" modprobe --dirname /lab/kernel --set-version "$release" --show-depends "$1" |
+        sed -n 's|^insmod /lab/kernel/lib/modules/\([^ ]*\).*|\1|p'
 }
-tree=$root/lab/kernel/lib/modules/$release
+mkdir -p "$root/usr/lib/modules/$release"
+cp "$tree/$release"/modules.builtin* "$tree/$release/modules.order" "$root/usr/lib/modules/$release/"
 for module in $wanted; do
     depends "$module" | while read -r file; do
-        inside=${file#"$tree"/}
-        mkdir -p "$modules/$(dirname "$inside")"
-        cp "$file" "$modules/$inside"
+        mkdir -p "$root/usr/lib/modules/$(dirname "$file")"
+        cp "$tree/$file" "$root/usr/lib/modules/$file"
     done
 done
 
@@ -43,16 +39,23 @@ for module in $first; do
     depends "$module" | while read -r file; do
         name=$(basename "${file%.xz}")
         grep -qx "$name" "$early/order" 2>/dev/null && continue
-        case $file in *.xz) xz -dc "$file" >"$early/m/$name" ;; *) cp "$file" "$early/m/$name" ;; esac
+        case $file in *.xz) xz -dc "$tree/$file" >"$early/m/$name" ;; *) cp "$tree/$file" "$early/m/$name" ;; esac
         echo "$name" >>"$early/order"
     done
 done
 (cd "$early" && find . | cpio --quiet -o -H newc | zstd -q -1 -f -o "$root/lab/initrd.img")
 rm -rf "$root/lab/kernel" "$early" "$root"/lab/*.deb "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/*
-depmod --basedir "$root" "$release"
+chroot "$root" depmod "$release"
 
 cp -r "$recipe/root/." "$root/"
 chmod 755 "$root"/usr/local/sbin/lab-*
+for device in rxe0 rxe1; do
+    rows=$root/lab/infiniband/$device/ports/1/gids
+    mkdir -p "$rows"
+    for row in $(seq 16 1023); do
+        mknod "$rows/$row" c 0 0 # to overlayfs: not there
+    done
+done
 chroot "$root" useradd --create-home --shell /bin/bash ops
 chmod 440 "$root/etc/sudoers.d/ops"
 rm -f "$root"/etc/ssh/ssh_host_* && ssh-keygen -q -t ed25519 -N '' -C lab -f "$root/etc/ssh/ssh_host_ed25519_key"

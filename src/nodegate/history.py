@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,7 +74,7 @@ class History:
                 f"{asked} order by started_epoch_s desc", (node, before_epoch_s)
             ):
                 values = found.setdefault(_key(device, metric, conditions, unit), [])
-                if len(values) < RUNS_COMPARED:
+                if len(values) < RUNS_COMPARED and isinstance(value, float) and math.isfinite(value):
                     values.append(value)
         return {key: tuple(values) for key, values in found.items()}
 

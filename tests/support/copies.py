@@ -44,10 +44,10 @@ PEER = 376.0
 LIMITS = """
   memory.device_gb_per_s: {value: 2490, unit: GB/s, direction: at least, tolerance: 0.06, peak: 3350, source: test,
     parameters: {path: ce, counted: both}}
-  memory.host_to_device_gb_per_s: {value: 55.4, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63, source: test,
-    parameters: {path: ce}}
-  memory.device_to_host_gb_per_s: {value: 55.1, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63, source: test,
-    parameters: {path: ce}}
+  memory.host_to_device_gb_per_s: {value: 55.4, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63,
+    source: test, parameters: {path: ce}}
+  memory.device_to_host_gb_per_s: {value: 55.1, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63,
+    source: test, parameters: {path: ce}}
   memory.peer_gb_per_s: {value: 376, unit: GB/s, direction: at least, tolerance: 0.08, peak: 450, source: test,
     parameters: {path: ce}}
 """
@@ -83,7 +83,15 @@ def _gpu(index: int, address: str, uuid: str) -> Document:
         "error": "",
         "place": {"cpus": "0-55,112-167", "numa_node": "0", "error": ""},
         "copies": [
-            {"what": what, "when": when, "gb_per_s": rate, "lowest": rate, "highest": rate, "copies": 300, "seconds": 3.0}
+            {
+                "what": what,
+                "when": when,
+                "gb_per_s": rate,
+                "lowest": rate,
+                "highest": rate,
+                "copies": 300,
+                "seconds": 3.0,
+            }
             for (what, when), rate in RATES.items()
         ],
         "data": [

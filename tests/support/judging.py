@@ -9,6 +9,8 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from support.loaded import measured_of
+
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
@@ -16,8 +18,10 @@ from nodegate.judge.baseline import Baselines
 from nodegate.judge.baseline_file import unit_for
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
+from nodegate.judge.peers import Peers
 from nodegate.judge.run import judge
 from nodegate.judge.verdict import Limit, Verdict
+from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.profile import Profile
 
@@ -61,6 +65,10 @@ def judge_one(
     def resolve(name: str) -> object:
         if name == "fleet" and fleet is None:
             return fleet_of({node.name: machine})
+        if name == "peers":
+            return Peers.of({}).of_node(node.name)
+        if name in MEASURED:
+            return measured_of(machine, name)
         return context[name] if name in context else facts.get(name)
 
     return judge(suite.check(check_id), resolve, node.name)
@@ -129,15 +137,20 @@ class Case:
         return f"{self.check}: {self.name}"
 
 
-def assert_case(case: Case) -> None:
-    """The check says the verdict and, word for word, the headline."""
+def judged(case: Case) -> Record:
+    """What the check says."""
     machine = case.machine()
-    gpus = facts_of(machine).gpus.devices
-    words = {f"gpu{gpu.index}": gpu.subject for gpu in gpus}
-    words |= {f"adr{gpu.index}": gpu.address for gpu in gpus} | {f"uuid{gpu.index}": gpu.uuid for gpu in gpus}
-    words |= {"switch": next((device.address for device in facts_of(machine).pci.nvswitches), "")}
     case.change(machine)
     node = Node("gpu01", expected=case.expected, origin="hosts.yaml:3")
-    record = judge_one(case.check, machine, profile=case.profile, baseline=case.limits, node=node)
+    return judge_one(case.check, machine, profile=case.profile, baseline=case.limits, node=node)
+
+
+def assert_case(case: Case) -> None:
+    """The check says the verdict and, word for word, the headline."""
+    gpus = facts_of(case.machine()).gpus.devices
+    words = {f"gpu{gpu.index}": gpu.subject for gpu in gpus}
+    words |= {f"adr{gpu.index}": gpu.address for gpu in gpus} | {f"uuid{gpu.index}": gpu.uuid for gpu in gpus}
+    words |= {"switch": next((device.address for device in facts_of(case.machine()).pci.nvswitches), "")}
+    record = judged(case)
     assert record.message == case.message.format(**words)
     assert record.verdict is case.verdict

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.demo.load.recordings import recordings
 from nodegate.report.jsonl import read
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:
-    """Recordings of these machines, and an inventory that replays them; returns the inventory."""
+    """Everything that is recorded of these machines, and an inventory that replays them; returns the inventory."""
     lines = ["all:", "  vars:", "    ansible_connection: replay", "    nodegate_recordings: recordings", "  hosts:"]
-    for machine in machines:
-        file = folder / "recordings" / machine.name / "facts.json"
-        file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(machine.document()))
-        lines.append(f"    {machine.name}:")
+    for name, found in recordings(tuple(machines)).items():
+        (folder / "recordings" / name).mkdir(parents=True)
+        for measurement, document in found.items():
+            (folder / "recordings" / name / f"{measurement}.json").write_text(json.dumps(document))
+        lines.append(f"    {name}:")
     inventory = folder / "hosts.yaml"
     inventory.write_text("\n".join(lines) + "\n")
     return inventory

@@ -202,6 +202,10 @@ class Fleet:
         """Every process that a login on these nodes has running now."""
         return [pid for server in self._servers for pid in children_of(server.pid)]
 
+    def serving(self) -> list[int]:
+        """The sshds that serve a connection each, those of a login's user included."""
+        return [pid for pid in self.descendants() if _is_sshd(pid)]
+
     def connections(self) -> int:
         """How many logins succeeded so far, over all nodes."""
         return self._log_text().count("Accepted publickey")
@@ -219,6 +223,13 @@ class Fleet:
             for node in self.nodes
         ]
         return "\n".join(lines) + "\n"
+
+
+def _is_sshd(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
+    except OSError:
+        return False
 
 
 def free_port(address: str = "127.0.0.1") -> int:

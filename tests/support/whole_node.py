@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from support.judging import baseline_of
+from support.loaded import measured_of
 
 from nodegate import suite
 from nodegate.bootcheck import Outcome, bootcheck
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
+from nodegate.judge.peers import Peers
 from nodegate.judge.run import judge
+from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.run.evidence import Evidence
@@ -34,6 +37,10 @@ def whole(machine: Machine, profile: Profile = Profile.DELIVERY) -> Mapping[str,
     def resolve(name: str) -> object:
         if name == "fleet":
             raise NotJudged("alone")
+        if name == "peers":
+            return Peers.of({}).of_node(node.name)
+        if name in MEASURED:
+            return measured_of(machine, name)
         return context[name] if name in context else facts.get(name)
 
     return {check.id: judge(check, resolve, node.name) for check in suite.checks() if profile.includes(check.tier)}

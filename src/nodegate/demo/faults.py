@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.demo.verify import PlantedFault
-from nodegate.judge.verdict import Verdict
+from nodegate.demo import load_faults
+from nodegate.demo.load import burn, nccl, rdma
+from nodegate.demo.planted import found
+from nodegate.errors import Busy, CannotMeasure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.demo.machine import Machine
+    from nodegate.demo.verify import PlantedFault
 
 _HOUR_S = 3600.0
 _NOT_SUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
-
-
-def found(machine: Machine, mode: str, what: str, *findings: str) -> list[PlantedFault]:
-    """What a run must find of a fault; each finding is "check verdict subject", the subject may be left out."""
-    said = [each.split(" ", 2) for each in findings]
-    return [
-        PlantedFault(machine.name, check, Verdict(verdict), mode, what, *subject) for check, verdict, *subject in said
-    ]
 
 
 def lost_gpu(machine: Machine) -> list[PlantedFault]:
     """GPU 3 has fallen off the bus half an hour ago."""
     machine.lose_gpu(3)
     address = machine.gpu_address(3)
+    for measurement, gate in ((burn.NAME, "gpu.lost"), (nccl.NAME, "gpu.on_bus")):
+        machine.not_measured(measurement, _blocked(gate))
     return found(
         machine,
         "F02",
@@ -39,6 +36,8 @@ def lost_gpu(machine: Machine) -> list[PlantedFault]:
         f"kernel_log.xid fail GPU {address}",
         f"pcie.devices_answer fail GPU {address}",
         "* error GPU 3",  # nothing else can be judged of it
+        "burn.* error",
+        "nccl.* error",
     )
 
 
@@ -60,14 +59,22 @@ def dead_fabric_manager(machine: Machine) -> list[PlantedFault]:
     for index in range(8):
         machine.set_gpu(index, "fabric.state", 2)
         machine.set_gpu(index, "fabric.health_mask", 0)
+    machine.under_load(
+        burn.NAME, lambda document: burn.never_started(document, "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY")
+    )
+    machine.not_measured(nccl.NAME, _blocked("fabric.manager"))
     return found(
         machine,
         "F12",
         f"nvidia-fabricmanager {old} does not start under driver 550.163.01",
         "fabric.manager fail nvidia-fabricmanager",
         "fabric.version fail nvidia-fabricmanager",
+        "fabric.manager_log fail nvidia-fabricmanager",
         "drift.same_as_fleet warn fabric manager version",
         *(f"fabric.state fail GPU {index}" for index in range(8)),
+        *(f"burn.* error GPU {index}" for index in range(8)),
+        "burn.* error",
+        "nccl.* error",
     )
 
 
@@ -178,13 +185,16 @@ def narrow_nic(machine: Machine) -> list[PlantedFault]:
         "(capable of 504.112 Gb/s with 32.0 GT/s PCIe x16 link)",
         ago_s=uptime_s - 14,
     )
-    return found(
-        machine,
-        "F05",
-        "mlx5_2 is linked at x8",
-        f"kernel_log.pcie_bandwidth fail {address}",
-        f"pcie.link_width fail NIC {address}",
-    )
+    return [
+        *found(
+            machine,
+            "F05",
+            "mlx5_2 is linked at x8",
+            f"kernel_log.pcie_bandwidth fail {address}",
+            f"pcie.link_width fail NIC {address}",
+        ),
+        *load_faults.nic_findings(machine, 2, 244.7, "F05", "mlx5_2 is linked at x8"),
+    ]
 
 
 def flapping_link(machine: Machine) -> list[PlantedFault]:
@@ -221,7 +231,12 @@ def power_brake(machine: Machine) -> list[PlantedFault]:
     """A power supply failed: the board holds GPU 4 at a quarter of its clock."""
     machine.set_gpu(4, "event_reasons", 0x88)
     machine.set_gpu(4, "sm_clock_mhz", 510)
-    return found(machine, "F08", "GPU 4 is held down by the power brake", "clocks.event_reasons fail GPU 4")
+    what = "GPU 4 is held down by the power brake"
+    machine.under_load(burn.NAME, *[load_faults.braked(4)] * 3)
+    return [
+        *found(machine, "F08", what, "clocks.event_reasons fail GPU 4", *load_faults.brake_findings(4)),
+        *load_faults.slow_collectives(machine, 0.61, "F08", what),
+    ]
 
 
 def broken_nvlink(machine: Machine) -> list[PlantedFault]:
@@ -246,8 +261,18 @@ def stray_process(machine: Machine) -> list[PlantedFault]:
         5, "processes", [{"pid": 77120, "kind": "compute", "memory_bytes": size - (1 << 20), "name": "python3"}]
     )
     machine.set("jobs", "gpu_users", [{"pid": 77120, "comm": "python3", "uid": 1004}])
+    for measurement in (burn.NAME, nccl.NAME, rdma.NAME):
+        why = "the node works: python3 (pid 77120) on GPU 5"
+        machine.not_measured(measurement, Busy(why, next_step="drain it, wait for its end, then run again"))
     return found(
-        machine, "F15", "a program of an earlier job holds GPU 5", "idle.processes fail GPU 5", "idle.memory fail GPU 5"
+        machine,
+        "F15",
+        "a program of an earlier job holds GPU 5",
+        "idle.processes fail GPU 5",
+        "idle.memory fail GPU 5",
+        "burn.* error",
+        "nccl.* error",
+        "rdma_bandwidth.* error",
     )
 
 
@@ -326,12 +351,22 @@ def old_vbios(machine: Machine) -> list[PlantedFault]:
     )
 
 
+def _blocked(check: str) -> CannotMeasure:
+    """What a run writes instead of a measurement that rests on a check which failed."""
+    return CannotMeasure(f"blocked by {check}", next_step="mend that first, then run again")
+
+
 FAULTS: Mapping[str, Sequence[Callable[[Machine], list[PlantedFault]]]] = {
+    "hgx02": (load_faults.slow_nic, load_faults.hot_gpu, load_faults.memory_errors),
     "hgx03": (lost_gpu,),
+    "hgx04": (load_faults.no_nvls, load_faults.bad_cable),
     "hgx05": (dead_fabric_manager,),
+    "hgx06": (load_faults.slow_all_reduce,),
     "hgx07": (row_remap_pending, narrow_nic, old_vbios),
     "hgx08": (broken_nvlink, power_brake, out_of_memory),
     "hgx10": (flapping_link, gsp_timeout, stale_nccl_settings),
     "roce02": (port_down, row_remap_failed, stray_process),
-    "roce05": (gsp_off, narrow_gpu, small_shm, low_limits, old_nccl),
+    "roce03": (load_faults.wrong_results, load_faults.brake_under_load),
+    "roce04": (load_faults.hung_all_reduce,),
+    "roce05": (gsp_off, narrow_gpu, small_shm, low_limits, old_nccl, load_faults.no_nccl_tests),
 }

@@ -1,4 +1,4 @@
-"""The demo fleet: sixteen recorded nodes of two platforms, seven with faults, nine healthy and full of traps."""
+"""The demo fleet: sixteen recorded nodes of two platforms, twelve with faults, four healthy, traps on nine."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def build() -> DemoFleet:
     healthy += [Machine.pcie_l40s(name, number) for number, name in enumerate(ROCE_NODES, start=1)]
     planted: list[PlantedFault] = []
     for machine in healthy:
-        if machine.name in TRAPS:
-            TRAPS[machine.name](machine)
+        for lay in TRAPS.get(machine.name, ()):
+            lay(machine)
         for plant in FAULTS.get(machine.name, ()):
             planted += plant(machine)
     return DemoFleet(tuple(healthy), tuple(planted))

@@ -7,11 +7,14 @@ from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 from nodegate.demo import pcie, platforms
+from nodegate.demo.load.plan import UnderLoad
 from nodegate.facts import NodeFacts
 from nodegate.probe.document import SCHEMA, ProbeDocument, document_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from nodegate.errors import CannotMeasure
 
 EPOCH_S = 1_795_248_900.0  # 2026-11-21 08:15:00 UTC: the clock of every machine unless it is told otherwise
 _PROBE_S = 0.31
@@ -22,7 +25,8 @@ _LOST = {"why": "lost", "detail": "NVML 15: GPU is lost", "nvml": 15}
 class Machine:
     """One made-up node. Nothing in it is random and no clock is read: equal calls make equal documents.
 
-    `sections` is the data of each section in the form of docs/probe-document.md, free to be changed.
+    `sections` is the data of each section in the form of docs/probe-document.md, free to be changed; `load` is what is
+    unusual about it under load (demo/load/recordings.py writes what that gives).
     """
 
     def __init__(self, name: str, parts: platforms.Parts, epoch_s: float = EPOCH_S) -> None:
@@ -30,6 +34,7 @@ class Machine:
         self.sections = parts.sections
         self.units = parts.units
         self.gpu_addresses, self.nic_addresses = parts.gpu_addresses, parts.nic_addresses
+        self.load = UnderLoad()
         self._failed: dict[str, dict[str, str]] = {}
         self._lines: list[tuple[float, str]] = []
         self.sections["kernel_log"] = {
@@ -178,6 +183,32 @@ class Machine:
         """The unit has ended by itself."""
         failed = {"ActiveState": "failed", "SubState": "failed", "Result": result, "ExecMainStatus": "1"}
         self.units[name] |= failed | {"ActiveEnterTimestampMonotonic": "0"}
+
+    # Under load
+
+    def under_load(self, measurement: str, *changes: Callable[[Any], object]) -> None:
+        """Change what a measurement gives: a change for each attempt, as a suspect is measured three times.
+
+        What a change is given says the measurement's module in demo/load: `under_load("nccl", nccl.without_nvls)`.
+        """
+        self.load.changes.setdefault(measurement, []).append(changes)
+
+    def not_measured(self, measurement: str, why: CannotMeasure) -> None:
+        """The measurement was not made, for this reason."""
+        self.load.refused[measurement] = why
+
+    def during_load(self, happening: Callable[[Machine], object]) -> None:
+        """Change the node between the facts before the load and those after it."""
+        self.load.happenings.append(happening)
+
+    def later(self, seconds: float) -> Machine:
+        """The same machine so many seconds later, a copy; nothing has happened to it meanwhile."""
+        found = copy.copy(self)
+        found.sections, found.units = copy.deepcopy(self.sections), copy.deepcopy(self.units)
+        vars(found).update(_failed=dict(self._failed), _lines=list(self._lines))
+        found.epoch_s += seconds
+        found.sections["system"]["uptime_s"] += seconds
+        return found
 
     def _gpu(self, index: int) -> dict[str, Any]:
         return _only(gpu for gpu in self.sections["nvml"]["gpus"] if gpu["index"] == index)

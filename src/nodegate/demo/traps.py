@@ -1,11 +1,14 @@
-"""Harmless things on the healthy nodes of the demo fleet that a careless check would take for faults."""
+"""Harmless things on nodes of the demo fleet that a careless check would take for faults."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.demo.load import nccl
+from nodegate.measure.nccl_launches import ALL_REDUCE
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.demo.machine import Machine
 
@@ -89,14 +92,23 @@ def late_clock(machine: Machine) -> None:
     machine.set("mounts", "usage./scratch.free_bytes", 6_900 << 30)
 
 
-TRAPS: Mapping[str, Callable[[Machine], None]] = {
-    "hgx01": shutdown,
-    "hgx02": reseated,
-    "hgx04": links_come_up,
-    "hgx06": busy_counters,
-    "hgx09": power_capped,
-    "roce01": alarming_words,
-    "roce03": less_memory,
-    "roce04": restricted_function,
-    "roce06": late_clock,
+def disturbed(machine: Machine) -> None:
+    """The first all_reduce met something else on the machine; the two that followed are good."""
+    machine.under_load(nccl.NAME, nccl.slower(0.82, ALL_REDUCE), _nothing, _nothing)
+
+
+def _nothing(found: object) -> None:
+    """As healthy as it is."""
+
+
+TRAPS: Mapping[str, Sequence[Callable[[Machine], None]]] = {
+    "hgx01": (shutdown,),
+    "hgx02": (reseated,),
+    "hgx04": (links_come_up,),
+    "hgx06": (busy_counters,),
+    "hgx09": (power_capped, disturbed),
+    "roce01": (alarming_words,),
+    "roce03": (less_memory,),
+    "roce04": (restricted_function,),
+    "roce06": (late_clock,),
 }

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.demo.fleet import HGX_NODES, ROCE_NODES, build
+from nodegate.demo.load.recordings import recordings as recorded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,11 +27,12 @@ def files() -> Mapping[str, str]:
     """Every file of the demo, by its path below the inventory folder, and its text."""
     fleet = build()
     recordings = {
-        f"{RECORDINGS}/{machine.name}/facts.json": json.dumps(
-            machine.document(), ensure_ascii=False, separators=(",", ":"), sort_keys=True
+        f"{RECORDINGS}/{node}/{name}.json": json.dumps(
+            document, ensure_ascii=False, separators=(",", ":"), sort_keys=True
         )
         + "\n"
-        for machine in fleet.machines
+        for node, found in recorded(fleet.machines).items()
+        for name, document in found.items()
     }
     return {INVENTORY_FILE: _inventory(fleet.machines), FAULTS_FILE: _faults(fleet.faults), **recordings}
 

@@ -10,7 +10,8 @@ from nodegate.inventory import ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_NUMBER = re.compile(r"([0-9]+)", re.ASCII)
+# A longer row of digits is no number that anybody counts by, and `expand` takes none.
+_NUMBER = re.compile(r"(?<![0-9])([0-9]{1,30})(?![0-9])", re.ASCII)
 
 
 def expand(text: str) -> list[str]:
@@ -43,8 +44,8 @@ def fold(names: Iterable[str]) -> str:
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """A sort key that puts gpu2 before gpu10."""
-    parts = (part for part in _NUMBER.split(name) if part)
-    return tuple((0, int(part), part) if part[0] in "0123456789" else (1, 0, part) for part in parts)
+    parts = enumerate(_NUMBER.split(name))  # text, number, text, number, ..., text
+    return tuple((0, int(part), part) if index % 2 else (1, 0, part) for index, part in parts if part)
 
 
 def _fold_alike(rows: Sequence[list[str]]) -> list[tuple[tuple[tuple[int, int, str], ...], str]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
+import warnings
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -106,7 +107,9 @@ class _Finder:
 
 def _regex(text: str) -> re.Pattern[str]:
     try:
-        return re.compile(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "possible nested set": about Python's own plans
+            return re.compile(text)
     except (re.error, RecursionError, OverflowError) as problem:
         raise UsageError(f"--nodes ~{text[:80]}: no regular expression: {problem}") from None
 

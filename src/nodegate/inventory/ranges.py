@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import string
 
@@ -40,9 +39,11 @@ def expand(pattern: str) -> list[str]:
     if any(letter in piece for piece in pieces[::2] for letter in "[]"):
         raise UsageError(f"{shown(pattern)}: a bracket is not closed", hint="write gpu[001-128] or gpu[001:128]")
     choices: list[list[str]] = []
+    count = 1
     for index, piece in enumerate(pieces):
         choices.append([piece] if index % 2 == 0 else _bracket(piece, pattern))
-        limit(math.prod(map(len, choices[1::2])), pattern)
+        count *= len(choices[-1])
+        limit(count, pattern)
     return ["".join(parts) for parts in itertools.product(*choices)]
 
 

@@ -83,7 +83,7 @@ class Tree:
         Raises:
             UsageError: the parent is a child of its child.
         """
-        if parent is child or child.name in self.ancestors([parent.name]):
+        if parent is child or (child.children and child.name in self.ancestors([parent.name])):
             raise UsageError(
                 f"group {child.name} would be inside itself",
                 file=file,

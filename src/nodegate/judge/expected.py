@@ -36,6 +36,8 @@ OTHERS = frozenset(
         "tools",
         "tool_paths",
         "image",
+        "launcher",
+        "nccl_env",
     }
 )
 KNOWN = frozenset(LIMIT_KEYS) | OTHERS

@@ -245,7 +245,7 @@ def _link(data: Mapping[str, object], when: str) -> Link:
 def _three(seen: Mapping[str, object], name: str, unread: Mapping[str, object]) -> Known[tuple[int, int, int]]:
     if name not in seen:
         told = read.why_not(unread.get(name))
-        return told or Unknown(Why.FAILED, "NVML gave no sample during the copies")
+        return Unknown(Why.FAILED, "NVML gave no sample during the copies") if told is None else told
     found = read.integers(seen, name, 3)
     return found if isinstance(found, Unknown) else (found[0], found[1], found[2])
 

@@ -207,9 +207,13 @@ def _lowest(matrix: nvbandwidth.Matrix) -> Iterable[float | None]:
 
 
 def _devices(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Mapping[int, str]:
-    """The name here of each number of a GPU in nvbandwidth, by the PCI address where both tell it."""
+    """The name here of each number of a GPU in nvbandwidth, by PCI addresses; none where they are not all known here.
+
+    Then the numbers are taken as they are: both count in the order of the PCI bus.
+    """
     known = {gpu.address: gpu.device for document in runs for gpu in document.gpus}
-    return {each.index: known[each.address] for each in found.devices if each.address in known}
+    whole = all(each.address in known for each in found.devices)
+    return {each.index: known[each.address] for each in found.devices} if whole else {}
 
 
 def _joined(singles: Iterable[Metric]) -> Iterable[Metric]:

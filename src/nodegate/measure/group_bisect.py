@@ -66,7 +66,9 @@ def bisect(bad: Sequence[Nodes], good: Sequence[str], run: Run, *, may_go_on: Ca
         for whole, parts in plan:
             todo += _learn(whole, parts, well, found)
         partners += [name for name in sorted(found.cleared) if name not in partners]
-    found.undecided += todo
+    known = found.cleared.union(found.blamed)
+    sets = dict.fromkeys(tuple(sorted(each)) for each in [*found.undecided, *todo])
+    found.undecided = [each for each in sets if not known.issuperset(each)]
     return found
 
 

@@ -54,6 +54,14 @@ def fleet(names: Sequence[str]) -> tuple[Group, ...]:
     return (Group("fleet", "fleet", tuple(names)),) if len(names) > 2 else ()
 
 
+def without(group: Group, bad: Sequence[str]) -> tuple[Group, ...]:
+    """A rack or a fleet again without its bad nodes, where there are some and enough others."""
+    rest = tuple(name for name in group.nodes if name not in bad)
+    if len(rest) == len(group.nodes) or len(rest) < 3:
+        return ()
+    return (Group(group.kind, f"{group.name} without {len(group.nodes) - len(rest)} bad", rest),)
+
+
 def part(nodes: Sequence[str], good: Iterable[str] = ()) -> Group:
     """Some nodes of a group that did not end well, with partners that are well."""
     partners = tuple(good)

@@ -1,4 +1,4 @@
-"""How long each measurement may take, by profile; `--burn` sets the burn itself."""
+"""How long each measurement may take, by profile; `--burn` and `--hang-after` set the burn itself and NCCL's limit."""
 
 from __future__ import annotations
 
@@ -39,26 +39,29 @@ OF_PROFILE = {
 }
 
 
-def length(profile: Profile, *, burn: str = "", all_pairs: bool = False) -> Length:
+def length(profile: Profile, *, burn: str = "", hang_after: str = "", all_pairs: bool = False) -> Length:
     """The length of a run.
 
     Raises:
-        UsageError: `burn` is no time.
+        UsageError: `burn` or `hang_after` is no time.
     """
     chosen = OF_PROFILE[profile]
     if burn:
         chosen = replace(chosen, burn_s=seconds(burn))
+    if hang_after:
+        limit_s = seconds(hang_after, "--hang-after")
+        chosen = replace(chosen, collective_s=limit_s, group_s=limit_s)
     return replace(chosen, rounds=None) if all_pairs else chosen
 
 
-def seconds(text: str) -> float:
+def seconds(text: str, option: str = "--burn") -> float:
     """The seconds of "90", "90s", "10m", "24h" or "2d".
 
     Raises:
-        UsageError: it is none of these, or nothing that anybody would burn.
+        UsageError: it is none of these, or nothing that anybody would wait for.
     """
     match = _TIME.fullmatch(text.strip())
     found = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not SHORTEST_BURN_S <= found <= LONGEST_BURN_S:
-        raise UsageError(f"--burn {text}: not a time from 1 s to 14 days", hint="write 90s, 10m or 24h")
+        raise UsageError(f"{option} {text}: not a time from 1 s to 14 days", hint="write 90s, 10m or 24h")
     return found

@@ -6,7 +6,7 @@ All pairs of a round run at the same time, so that the fabric is loaded as a job
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -120,20 +120,24 @@ def _run_rounds(
     *,
     passed: frozenset[str] = frozenset(),
 ) -> None:
-    """Every round of all groups at the same time; latencies in the first, before there is load."""
+    """Every round of all groups at the same time; latencies in the first that a node has, before there is load."""
+    served: Counter[str] = Counter()
+    met: set[str] = set()  # nodes whose latency is known: of an odd number one sits out in the first round
     for place in range(max(map(len, paired), default=0)):
         pairs = [pair for group in paired for pair in group[place : place + 1]]
         meetings = dict(
-            _meeting(pair, stations, place) for each in pairs for pair in each if stations.keys() >= {*pair}
+            _meeting(pair, stations, place, served) for each in pairs for pair in each if stations.keys() >= {*pair}
         )
-        if place == 0:
-            _meet(crew, meetings, LATENCIES, found, passed)
+        first = {name: each for name, each in meetings.items() if not met >= {each.server.name, each.client.name}}
+        _meet(crew, first, LATENCIES, found, passed)
+        met.update(end.name for each in first.values() for end in (each.server, each.client))
         _meet(crew, meetings, (WRITE, READ, GPU_WRITE), found, passed)
 
 
-def _meeting(pair: Pair, stations: Mapping[str, Station], place: int) -> tuple[str, Meeting]:
-    """The servers are on the one, then on the other: who sends changes from round to round."""
-    one, other = pair if place % 2 == 0 else pair[::-1]
+def _meeting(pair: Pair, stations: Mapping[str, Station], place: int, served: Counter[str]) -> tuple[str, Meeting]:
+    """The servers are on the one that `served` less often: each node sends in some rounds and is sent to in others."""
+    one, other = pair if served[pair[0]] <= served[pair[1]] else pair[::-1]
+    served[one] += 1
     return f"{pair[0]} - {pair[1]}", Meeting(stations[one], stations[other], str(place + 1))
 
 

@@ -56,6 +56,7 @@ class LinkRun:
     peer_best: float | None = None  # what the other end reached with others
     peer_failed: bool = False  # the other end was tried with others, and gave no number
     peer_passed: bool = False  # the other end had passed before
+    server_died: bool = False  # the server ended by itself before it listened: its node's trouble, not the link's
     trouble: Trouble | None = None
     conditions: tuple[tuple[str, str], ...] = ()
 
@@ -184,6 +185,7 @@ def _run(name: str, attempt: int, ran: Ran, server: Ran | None) -> LinkRun:
         peer_best=_amount(label("peer_best", "")),
         peer_failed=label("peer_best") == NONE,
         peer_passed=label("peer_passed") == "yes",
+        server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
         trouble=trouble,
         conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, report),
     )

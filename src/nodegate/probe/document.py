@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.probe/1"
 MAX_DOCUMENT_BYTES = 2 << 20
+_MOST_SECONDS = 1e12
 
 
 @dataclass(frozen=True)
@@ -64,4 +65,6 @@ def document_of(
 
 
 def _seconds(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    """The number of seconds; 0 for what can be none. A recording never went through the checks of the wire."""
+    known = isinstance(value, (int, float)) and abs(value) < _MOST_SECONDS  # not for nan
+    return float(value) if known else 0.0  # type: ignore[arg-type]

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 
 from nodegate.judge.assessments import assessments, right
 from nodegate.judge.verdict import Limit, Verdict
-from nodegate.measure.copies_document import ALONE
+from nodegate.measure.copies_document import ALONE, INSIDE
 from nodegate.measure.copies_result import PEER
+from nodegate.rules.gpus import NORMAL_ABSENCE
 from nodegate.rules.measured import label
 from nodegate.rules.pcie_rates import capacity, link_of
-from nodegate.unknown import Unknown, value_or
+from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from nodegate.judge.verdicts import Verdicts
     from nodegate.measure.copies_document import Data, GpuCopies, Pair
     from nodegate.measure.copies_result import Copies
-    from nodegate.measure.metric import Metric
     from nodegate.probe.gpu import Gpu, Gpus
 
 AGAIN = "measure this node again; see the evidence file for what the GPU said"
@@ -35,6 +35,8 @@ LOST_BETWEEN = (
     "take the node out: data is corrupted between GPUs; run field diagnostics, then replace boards or baseboard"
 )
 PATH = "look at the path between them: nvidia-smi topo -m, NVLink errors, the log of nvidia-fabricmanager"
+_APART = 0.1  # from which part below the best pair on a GPU is blamed for a slow one; only words rest on it
+_NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
 _NEWEST = 5  # the generation that is named where NVML does not say what the GPU has
 
 
@@ -53,7 +55,7 @@ def by_index(gpus: Gpus, copies: Copies) -> Mapping[int, Gpu]:
 
 def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
     """Whether a GPU made all its copies."""
-    done = ", ".join(dict.fromkeys(each.what.replace("_", " ") for each in gpu.copies))
+    done = ", ".join(dict.fromkeys(_way(each.what) for each in gpu.copies))
     if gpu.error and gpu.copies:
         message = f"stopped answering during copies (after {done}): {gpu.error}"
         verdicts.found(Verdict.FAIL, subject=gpu.subject, message=message, remedy=REPLACE, metric="copies", value=False)
@@ -97,7 +99,11 @@ def judge_host(
             verdict,
             subject=metric.device,
             message=f"{message}; {words}, and NVML read {link or 'no link'} meanwhile",
-            remedy=BEHIND if carried and found.value < carried / 2 else RESEAT,
+            remedy=""
+            if verdict is Verdict.SKIP
+            else BEHIND
+            if index in known and _whole(gpu, known[index])
+            else RESEAT,
             metric=name,
             value=round(found.value, 6),
             unit=metric.unit,
@@ -114,6 +120,39 @@ def _link(gpu: GpuCopies) -> tuple[str, float | None]:
     return f"Gen{gen} x{width}", capacity(gen, width)
 
 
+def _whole(gpu: GpuCopies, facts: Gpu) -> bool:
+    """Whether the link ran at all that GPU and slot have: then it is not what is slow."""
+    link = gpu.links[ALONE]
+    pairs = (link.gen, facts.link_gen_max), (link.width, facts.link_width_max)
+    return all(
+        not isinstance(seen, Unknown) and not isinstance(most, Unknown) and seen[1] >= most for seen, most in pairs
+    )
+
+
+def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
+    """The link of each GPU during its host copies, ALONE or AT_ONCE, against the device's own word."""
+    known = by_index(gpus, copies)
+    suffix = "" if when == ALONE else " of all GPUs at once"
+    for index, several in copies.gpus.items():
+        gpu, facts = several[-1], known.get(index)
+        link = gpu.links[when]
+        for reading, quantity, own, source in (
+            (link.gen, "PCIe generation", facts.link_gen_max if facts else _NOT_SEEN, "GPU and slot have it"),
+            (link.width, "PCIe lanes", facts.link_width if facts else _NOT_SEEN, "before the copies"),
+        ):
+            what = f"{quantity} during copies{suffix}"
+            if isinstance(reading, Unknown) and reading.why in NORMAL_ABSENCE:
+                verdicts.found(Verdict.SKIP, subject=gpu.subject, message=f"{what} is not told here ({reading})")
+                continue
+            verdicts.at_least(
+                subject=gpu.subject,
+                what=what,
+                observed=reading if isinstance(reading, Unknown) else reading[1],
+                limit=own if isinstance(own, Unknown) else Limit(own, "", source),
+                remedy=RESEAT,
+            )
+
+
 def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
     """The lowest pair of each GPU, with the pair's name and whether the GPU or its partner is the slow one."""
     for metric, found in assessments(copies.named(PEER), baseline=baseline, peers=peers):
@@ -123,7 +162,7 @@ def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: 
             found.verdict,
             subject=metric.device,
             message=f"{label(metric.name)} {found.message} (its lowest: GPU {pair[0]} -> GPU {pair[1]})",
-            remedy=blame,
+            remedy="" if found.verdict is Verdict.SKIP else blame,
             metric=metric.name,
             value=round(found.value, 6),
             unit=metric.unit,
@@ -135,13 +174,15 @@ def lowest_pair(copies: Copies, index: int) -> tuple[tuple[int, int], str]:
     """The slowest pair of a GPU, and where to look: a GPU whose best pair is slow too is at fault itself."""
     rates = {pair: rate for pair in copies.pairs if (rate := copies.best(pair)) is not None}
     pair = min((each for each in rates if index in each), key=lambda each: rates[each])
-    partner = pair[0] if pair[1] == index else pair[1]
-    own = max(rate for each, rate in rates.items() if index in each)
-    others = max(rate for each, rate in rates.items() if partner in each)
-    if own == others:
+    top = max(rates.values())
+    best = {end: max(rate for each, rate in rates.items() if end in each) for end in pair}
+    slow = [end for end in pair if best[end] - rates[pair] < top - best[end]]
+    if len(slow) != 1 or top - rates[pair] < _APART * top:
         return pair, PATH
-    slow, best = (index, own) if own < others else (partner, others)
-    return pair, f"GPU {slow} gives no partner more than {best:.4g} GB/s: look at its NVLinks first; {RESEAT}"
+    return (
+        pair,
+        f"GPU {slow[0]} gives no partner more than {best[slow[0]]:.4g} GB/s: look at its NVLinks first; {RESEAT}",
+    )
 
 
 def judge_reach(copies: Copies, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -176,17 +217,20 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
             sizes = [data.bytes for data in compared if not isinstance(data.bytes, Unknown)]
             message = f"{len(compared)} copies of {_gib(sizes)} compared, every word right"
             verdicts.passed(subject=several[0].subject, message=message)
-    for pair in (pair for pairs in copies.pairs.values() for pair in pairs if not pair.error):
+    pairs = [pair for attempts in copies.pairs.values() for pair in attempts if not pair.error]
+    for pair in pairs:
         _between(pair, verdicts)
+    if pairs and all(pair.wrong_words == 0 for pair in pairs):
+        verdicts.passed(subject="GPU to GPU", message=f"{len(pairs)} copies compared, every word right")
 
 
 def _wrong(subject: str, data: Data, verdicts: Verdicts) -> None:
-    way = data.what.replace("_", " ")
+    way = _way(data.what)
     if isinstance(data.wrong_words, Unknown):
         verdicts.unknown(subject=subject, what=f"whether data arrives ({way})", reason=data.wrong_words, remedy=AGAIN)
         return
     message = f"{way}, {data.when}: {_words(data.wrong_words, data.first_word, value_or(data.bytes, 0))}"
-    remedy = LOST_INSIDE if data.what == "device" else LOST
+    remedy = LOST_INSIDE if data.what == INSIDE else LOST
     verdicts.found(
         Verdict.FAIL, subject=subject, message=message, remedy=remedy, metric="wrong words", value=data.wrong_words
     )
@@ -201,6 +245,10 @@ def _between(pair: Pair, verdicts: Verdicts) -> None:
         verdicts.found(
             Verdict.FAIL, subject=str(pair), message=message, remedy=LOST_BETWEEN, metric="wrong words", value=count
         )
+
+
+def _way(what: str) -> str:
+    return "inside" if what == INSIDE else what.replace("_", " ")
 
 
 def _words(count: int, first: int | None, size: int) -> str:

@@ -85,10 +85,14 @@ class Acceptance:
         self.asked.setdefault(node, []).append(check.id)
 
     def record(self, check: Check, node: str) -> Record:
-        """What a check says of a node. The first question judges all checks of the node: its facts are read once."""
+        """What a check says of a node. The first question judges all checks of the node: its facts are read once.
+
+        Those that come last are judged with the first of them, not with a check that the load rests on.
+        """
         if (node, check.id) not in self._records:
             self.judge_node(node)
-            self._judge_all(node, [check, *(each for each in self._checks_of(node) if _comes_last(each))])
+            last = [each for each in self._checks_of(node) if _comes_last(each)] if _comes_last(check) else []
+            self._judge_all(node, [check, *last])
         return self._records[node, check.id]
 
     def judge_node(self, name: str) -> None:

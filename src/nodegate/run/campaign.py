@@ -273,10 +273,13 @@ class Campaign:
             load.run(self._plan.measurements, keep=self._plan.keep)
             if self._plan.facts_after:
                 self._facts_again([site for site in sites if self._wants_facts_again(site)], crew)
-            crew.stage, crew.expected_s = "leaving the nodes", 0.0
+            crew.begin("leaving the nodes")
             crew.at_once({site.node.name: self._leaving(site) for site in sites})
         except UsageError as said:
             self._give_up(said)
+            return
+        except Exception as fault:  # noqa: BLE001 - nobody hears a thread that dies: the run would wait for ever
+            self._give_up(UsageError(f"nodegate itself failed under load ({type(fault).__name__}: {fault})"))
             return
         if not self._cancelled.is_set():
             self._loaded.set()
@@ -295,7 +298,7 @@ class Campaign:
 
     def _facts_again(self, sites: Sequence[Site], crew: Threads) -> None:
         """The counters after the load, where there was load or not: a run of nothing but counters is one too."""
-        crew.stage, crew.expected_s = "facts again", 0.0
+        crew.begin("facts again")
         found = crew.at_once({site.node.name: _reading_again(site) for site in sites})
         for name, evidence in found.items():
             if self._cancelled.is_set():

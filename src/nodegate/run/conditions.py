@@ -68,6 +68,7 @@ def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str
             "nodes": settings.nodes,
             "passive": settings.passive,
             "burn": settings.burn,
+            "hang_after": settings.hang_after,
         },
         "nodes": _nodes_to_json(nodes),
     }
@@ -104,6 +105,7 @@ class Earlier:
     nodes: tuple[Node, ...]
     passive: bool = False
     burn: str = ""
+    hang_after: str = ""
     started_epoch_s: float = 0.0
 
     def select(self, pattern: str) -> tuple[Node, ...]:
@@ -131,8 +133,9 @@ def read_earlier(folder: RunFolder) -> Earlier:
     run, file = folder.read_json(RUN_FILE), str(folder.path / RUN_FILE)
     entries, asked = _typed(run, "nodes", list, file), run.get("asked", {})
     asked = asked if isinstance(asked, dict) else {}
-    inventory, pattern, burn = asked.get("inventory", []), asked.get("nodes", ""), asked.get("burn", "")
-    if not isinstance(pattern, str) or not isinstance(burn, str) or not _texts(inventory):
+    inventory = asked.get("inventory", [])
+    words = pattern, burn, hang_after = [asked.get(name, "") for name in ("nodes", "burn", "hang_after")]
+    if not _texts(words) or not _texts(inventory):
         raise UsageError("`asked` is not what a run of nodegate writes", file=file)
     profile = _typed(run, "profile", str, file)
     if profile not in set(Profile):
@@ -141,7 +144,17 @@ def read_earlier(folder: RunFolder) -> Earlier:
     if len(nodes) < len(entries):
         raise UsageError("names a node twice", file=file)
     passive, started = asked.get("passive") is True, float(_typed(run, "started_epoch_s", float, file, 0.0))
-    return Earlier(file, Profile(profile), tuple(inventory), pattern, tuple(nodes.values()), passive, burn, started)
+    return Earlier(
+        file,
+        Profile(profile),
+        tuple(inventory),
+        pattern,
+        tuple(nodes.values()),
+        passive=passive,
+        burn=burn,
+        hang_after=hang_after,
+        started_epoch_s=started,
+    )
 
 
 def _node(entry: object, file: str, recordings: Path) -> Node:

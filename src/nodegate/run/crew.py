@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import CannotMeasure
@@ -21,11 +22,15 @@ WAIT_SLICE_S = 0.2  # a wait is cut into slices, so that the end of the run is h
 
 
 class Threads:
-    """See `measure.measurement.Crew`. `ended` is set when the run ends; `stage` is what progress calls the work."""
+    """See `measure.measurement.Crew`. `ended` is set when the run ends."""
 
     def __init__(self, progress: Progress, ended: threading.Event, *, at_once: int = MOST_THREADS) -> None:
         self._progress, self._ended, self._at_once = progress, ended, at_once
-        self.stage, self.expected_s = "", 0.0
+        self._stage, self._until_s = "", 0.0
+
+    def begin(self, stage: str, expected_s: float = 0.0) -> None:
+        """What follows is this stage, of one call of `at_once` or of many; `expected_s` is how long all of it takes."""
+        self._stage, self._until_s = stage, time.monotonic() + expected_s
 
     @property
     def cancelled(self) -> bool:
@@ -35,7 +40,8 @@ class Threads:
     def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
         """Do all jobs at the same time; comes back when the last has ended, or when the run has."""
         of = "pairs" if any(" " in name for name in jobs) else "nodes"
-        self._progress.stage(self.stage, len(jobs), of=of, expected_s=self.expected_s)
+        left_s = max(0.0, self._until_s - time.monotonic())
+        self._progress.stage(self._stage, len(jobs), of=of, expected_s=left_s)
         waiting: Jobs[T] = queue.SimpleQueue()
         for job in jobs.items():
             waiting.put(job)

@@ -87,8 +87,8 @@ class Load:
             self._keep(measurement, attempts, {name: runs[name] for name in suspects if name in runs}, started)
 
     def _say(self, measurement: Measurement, going: list[Site], more: str) -> None:
-        self._crew.stage = f"{measurement.stage}: {measurement.name}{more}"
-        self._crew.expected_s = measurement.takes_s(going[0].length) if measurement.takes_s else 0.0
+        expected_s = measurement.takes_s(going[0].length) if measurement.takes_s else 0.0
+        self._crew.begin(f"{measurement.stage}: {measurement.name}{more}", expected_s)
 
     def _keep(
         self, measurement: Measurement, attempts: dict[str, list[tuple[Ran, ...]]], runs: Runs, started: float

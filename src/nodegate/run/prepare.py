@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from nodegate.measure.carried import Carried
+    from nodegate.measure.length import Length
     from nodegate.measure.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
@@ -73,7 +74,7 @@ class Prepared:
         profile = self.acceptance.profile
         return Plan(
             nodes=[self.acceptance.nodes[name] for name in self.acceptance.asked],
-            length=length(profile, burn=self.settings.burn, all_pairs=self.settings.all_pairs),
+            length=_length(profile, self.settings),
             measurements=wanted(names),
             facts_after=COUNTERS in names,
             take_lock=profile in (Profile.DELIVERY, Profile.NIGHTLY) or not MEASURED.isdisjoint(names),
@@ -105,7 +106,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     Raises:
         UsageError: any of them is not as it should be.
     """
-    length(settings.profile or Profile.DELIVERY, burn=settings.burn)  # a slip is told before anything is contacted
+    _length(settings.profile or Profile.DELIVERY, settings)  # a slip is told before anything is contacted
     if settings.job_logs:
         from nodegate.triage.sources import find  # noqa: PLC0415 - with the tables of every log message
 
@@ -133,6 +134,10 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     return Prepared(acceptance, sources, settings, notes)
 
 
+def _length(profile: Profile, asked: Settings) -> Length:
+    return length(profile, burn=asked.burn, hang_after=asked.hang_after, all_pairs=asked.all_pairs)
+
+
 def attach(settings: Settings, run_dir: Path) -> Prepared:
     """The same run in another process: nodes and evidence come from its folder.
 
@@ -151,7 +156,9 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
         return settings
     load = settings.load if settings.load is not None else not earlier.passive
     settings = replace(settings, profile=settings.profile or earlier.profile, load=load)
-    settings = replace(settings, burn=settings.burn or earlier.burn)
+    settings = replace(
+        settings, burn=settings.burn or earlier.burn, hang_after=settings.hang_after or earlier.hang_after
+    )
     if not settings.resume:
         return settings
     if not settings.inventory and (not earlier.inventory or "-" in earlier.inventory):

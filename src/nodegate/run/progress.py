@@ -59,10 +59,11 @@ class Progress:
             if self._failed:
                 parts.append(f"{self._failed} could not be measured")
             parts.append(f"{elapsed:.0f} s")
-            if 0 < self._done < self._total:
-                parts.append(f"about {elapsed / self._done * (self._total - self._done):.0f} s left")
-            elif not self._done and elapsed < self._expected_s:
-                parts.append(f"about {self._expected_s - elapsed:.0f} s left")
+            left_s = self._expected_s - elapsed
+            if self._done < self._total and not self._expected_s and self._done:
+                left_s = elapsed / self._done * (self._total - self._done)
+            if self._done < self._total and left_s > 0:
+                parts.append(f"about {left_s:.0f} s left")
         return ", ".join(parts)
 
     def _tell(self) -> None:

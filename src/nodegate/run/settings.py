@@ -32,6 +32,7 @@ class Settings:
     nodes_at_once: int = 64
     load: bool | None = None  # --active, --passive; None: as the profile has it
     burn: str = ""  # --burn: a time; empty: as the profile has it
+    hang_after: str = ""  # --hang-after: a time; empty: as the profile has it
     all_pairs: bool = False
     tools: Path | None = None
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot

@@ -206,7 +206,7 @@ def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
             cases.append(Case(line.removeprefix("Running ")[:-1][:100], RUNNING))
         elif cases and cases[-1].status == RUNNING and (unit := _UNIT.search(line)):
             matrix, at = _matrix(lines, at)
-            square = "GPU(row)" in line and len(matrix) > 1
+            square = cases[-1].name.startswith("device_to_device")
             whole = matrix and not (square and len(matrix) != len(matrix[0]))
             status = PASSED if whole else RUNNING
             cases[-1] = replace(cases[-1], status=status, unit=unit[1], matrix=matrix)

@@ -33,6 +33,8 @@ _KERNEL_LINE = re.compile(
 )
 _KERNEL_NAME = re.compile(r"dmesg|(?:^|[^a-z])kern(?:el)?[._-]|vmcore")
 _HOST = re.compile(r"(?:[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20}) ([A-Za-z0-9][\w.-]{0,100}) kernel(?:\[[0-9]{1,10}\])?: ")
+_HOST_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
+_LATEST_US = 1 << 56  # the year 4253
 _SECONDS = re.compile(r"\[ *([0-9]{1,12})\.")
 _PREFIX_CHARACTERS = 16  # of a line with a date: its time to the minute
 _BOOT = Unknown(Why.MISSING, "the log does not say when the machine was started")
@@ -119,10 +121,12 @@ def _device(hit: Hit) -> str:
 
 
 def _journal(line: str) -> tuple[str, Stamp | None, str]:
-    """Message, time and host of a line of `journalctl -o json`."""
+    """Message, time and host of a line of `journalctl -o json`; a time or a host that can be none is left out."""
     try:
         entry = json.loads(line)
         message, epoch_us = str(entry["MESSAGE"]), int(entry["__REALTIME_TIMESTAMP"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return line, None, ""
-    return message, Stamp(epoch_us / 1e6, zoned=True), str(entry.get("_HOSTNAME", ""))
+    host = str(entry.get("_HOSTNAME", ""))
+    stamp = Stamp(epoch_us / 1e6, zoned=True) if 0 <= epoch_us < _LATEST_US else None
+    return message, stamp, host if _HOST_NAME.fullmatch(host) else ""

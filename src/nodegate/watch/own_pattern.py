@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import signal
 import threading
+import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,9 @@ class OwnPattern:
 
     def __init__(self, pattern: str) -> None:
         try:
-            self._pattern = re.compile(pattern)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # "possible nested set": about Python's own plans
+                self._pattern = re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as said:
             raise UsageError(f"--pattern is no regular expression: {said}", hint=_HINT) from said
         names = set(self._pattern.groupindex)

@@ -26,7 +26,6 @@ MATRIX = 8192
 _WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left
 _SAMPLES = 250  # of a window
 _REPORTS = 4  # of gpu_burn, each with 280 products more
-_CLOCKS, _PEAK = ("sm_clock_mhz", "memory_clock_mhz"), {"bf16": 989.0, "fp32": 67.0, "fp64": 67.0}
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,19 @@ def _document(machine: Machine, attempt: int) -> Document:
     }
 
 
+def _board(gpu: Mapping[str, Any]) -> Board:
+    """The board of a GPU; one whose name was changed is told by its NVLinks."""
+    other = "NVIDIA H100 80GB HBM3" if gpu["nvlinks"] else "NVIDIA L40S"
+    return BOARDS.get(str(gpu["name"]), BOARDS[other])
+
+
+def _told(gpu: Mapping[str, Any], key: str, otherwise: int) -> int:
+    """What NVML says, unless a demo took its answer away."""
+    return gpu[key] if isinstance(gpu[key], int) else otherwise
+
+
 def _gpu(node: str, gpu: Mapping[str, Any], attempt: int) -> Document:
-    board = BOARDS[gpu["name"]]
+    board, memory = _board(gpu), _told(gpu, "memory_total_bytes", 48 << 30)
     chip = (node, gpu["index"])
     windows = [_idle(gpu, board), *(_window(gpu, board, chip, at) for at in range(int(BURN_S / _WINDOW_S)))]
     return {
@@ -152,13 +162,13 @@ def _gpu(node: str, gpu: Mapping[str, Any], attempt: int) -> Document:
         "name": gpu["name"],
         "compute_capability": board.capability,
         "multiprocessors": board.multiprocessors,
-        "memory_total_bytes": gpu["memory_total_bytes"],
-        "memory_used_by_burn_bytes": gpu["memory_total_bytes"] * 9 // 10,
+        "memory_total_bytes": memory,
+        "memory_used_by_burn_bytes": memory * 9 // 10,
         "path": "cublas",
         "started_s": 8.21,
         "error": "",
         "phases": [
-            _phase(dtype, BURN_S * share, near(board.tflops[dtype], 0.5, *chip, dtype, attempt), gpu["name"])
+            _phase(dtype, BURN_S * share, near(board.tflops[dtype], 0.5, *chip, dtype, attempt), str(gpu["name"]))
             for dtype, share in PHASES
         ],
         "samples": {
@@ -204,7 +214,7 @@ def _window(gpu: Mapping[str, Any], board: Board, chip: tuple[object, ...], numb
         "count": _SAMPLES,
         "load": _SAMPLES,
         "sm_clock_mhz": [clock - 60, clock, clock + 45],
-        "memory_clock_mhz": [gpu["memory_clock_max_mhz"]] * 3,
+        "memory_clock_mhz": [_told(gpu, "memory_clock_max_mhz", 2619)] * 3,
         "power_w": [round(board.power_w - 31.0, 1), round(board.power_w, 1), round(board.power_w + 5.2, 1)],
         "temperature_c": [heat - 1, heat, heat + 2],
         "utilization_percent": [100, 100, 100],
@@ -224,24 +234,24 @@ def _idle(gpu: Mapping[str, Any], board: Board) -> Document:
         "start_s": -1.0,
         "count": 5,
         "load": 0,
-        "sm_clock_mhz": [gpu["sm_clock_mhz"], gpu["sm_clock_max_mhz"], gpu["sm_clock_max_mhz"]],
-        "memory_clock_mhz": [gpu["memory_clock_max_mhz"]] * 3,
-        "power_w": [gpu["power_mw"] / 1000, 118.0, 121.4],
-        "temperature_c": [gpu["temperature_c"]] * 3,
+        "sm_clock_mhz": [210, 1980, 1980],
+        "memory_clock_mhz": [_told(gpu, "memory_clock_max_mhz", 2619)] * 3,
+        "power_w": [71.2, 118.0, 121.4],
+        "temperature_c": [_told(gpu, "temperature_c", 34)] * 3,
         "utilization_percent": [0, 0, 0],
         **_links_and_errors(gpu),
         "event_reasons": 1,
         "reason_samples": {"1": 5},
     }
     if board.memory_temperature_c is not None:
-        found["memory_temperature_c"] = [gpu["memory_temperature_c"]] * 3
+        found["memory_temperature_c"] = [_told(gpu, "memory_temperature_c", 42)] * 3
     return found
 
 
 def _links_and_errors(gpu: Mapping[str, Any]) -> Document:
     return {
-        "link_gen": [gpu["link_gen_max"]] * 3,
-        "link_width": [gpu["link_width"]] * 3,
+        "link_gen": [_told(gpu, "link_gen_max", 4)] * 3,
+        "link_width": [_told(gpu, "link_width", 16)] * 3,
         "ecc_corrected": [0, 0, 0],
         "ecc_uncorrected": [0, 0, 0],
     }
@@ -275,7 +285,7 @@ def _others(machine: Machine, document: Document) -> list[Ran]:
 
 def _other_rate(node: str, gpu: Mapping[str, Any], mode: str) -> float:
     """GFLOPS: as far below a good board's as in our own burn."""
-    board, phase = BOARDS[gpu["name"]], gpu["phases"][0]
+    board, phase = BOARDS.get(str(gpu["name"]), BOARDS["NVIDIA L40S"]), gpu["phases"][0]
     share = phase["tflops"] / board.tflops[phase["dtype"]]
     return near(board.gpu_burn_tflops[mode] * share, 0.3, node, gpu["index"], mode) * 1000
 

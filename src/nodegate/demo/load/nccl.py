@@ -9,18 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from nodegate.demo.machine import facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.length import OF_PROFILE
 from nodegate.measure.nccl import gpu_count, has_nvlink, sweep
 from nodegate.measure.nccl_launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.measure.ran import Ran, not_run
+from nodegate.measure.tool_list import how_to_get
 from nodegate.profile import Profile
 from nodegate.tools.nccl_rows import FACTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nodegate.demo.load.plan import Attempts
+    from nodegate.demo.load.plan import Attempts, Change
     from nodegate.demo.machine import Machine
     from nodegate.measure.nccl import Sweep
     from nodegate.measure.nccl_launches import Launch
@@ -53,7 +55,7 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     return {machine.name: _attempts(machine) for machine in machines if NAME not in machine.load.refused}
 
 
-def slower(share: float, *whats: str) -> object:
+def slower(share: float, *whats: str) -> Change:
     """These launches, or all of them, reach only this share of their bandwidth."""
 
     def change(found: Collectives) -> None:
@@ -84,13 +86,12 @@ def no_tool(found: Collectives) -> None:
     """nccl-tests is not on the node."""
     for launch in LAUNCHES:
         program = f"{launch.collective}_perf"
-        found[launch.what].cannot = CannotMeasure(
-            f"no {program} or {program}_mpi was found", next_step="build nccl-tests, or name the folder (--tools)"
-        )
+        reason = f"no {program} or {program}_mpi was found"
+        found[launch.what].cannot = CannotMeasure(reason, next_step=how_to_get([program]))
 
 
 def _attempts(machine: Machine) -> Attempts:
-    facts = machine.facts
+    facts = facts_of(machine)
     chosen, gpus = sweep(LENGTH, nvlink=has_nvlink(facts)), gpu_count(facts)
     good = WITH_NVLS if has_nvlink(facts) else PCIE
     done = []
@@ -177,8 +178,10 @@ def _table(launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Iter
     while size <= chosen.judged_bytes:
         redop = "sum" if reduces else "none"
         row = f"{size:12d}  {size // 4 // shared:12d}  {'float':>8}  {redop:>6}  {-1:6d}"
-        yield row + _half(launch, launched.busbw, size, gpus, "0") + _half(
-            launch, launched.busbw * 0.998, size, gpus, "N/A" if unchecked else "0"
+        yield (
+            row
+            + _half(launch, launched.busbw, size, gpus, "0")
+            + _half(launch, launched.busbw * 0.998, size, gpus, "N/A" if unchecked else "0")
         )
         size *= 2
 

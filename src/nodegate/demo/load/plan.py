@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
-from nodegate.errors import CannotMeasure
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nodegate.demo.machine import Machine
+    from nodegate.errors import CannotMeasure
     from nodegate.measure.ran import Ran
 
     Change = Callable[[Any], object]

@@ -61,7 +61,9 @@ class Buffers:
         args += [ctypes.c_uint64(self._counts), ctypes.c_uint64(self._counts + 4)]
         self.cuda.launch(self._compare, (_COMPARE_BLOCKS, 1), ptx.THREADS, args, stream=self.stream, about=ptx.COMPARE)
         self.wait()
+        answer_within(self.answer_limit_s)
         count, first = array.array("I", self.cuda.read(self._counts, 8))
+        answer_within(0)
         return count, first if count else None
 
     def wait(self) -> None:

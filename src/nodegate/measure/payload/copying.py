@@ -61,6 +61,7 @@ class _Gpu:
     def alone(self) -> None:
         """To the host and back, while no other GPU does."""
         self.turns.say(self.job.slot, steps.WAITING)
+        self.turns.wait([self.turns.watcher(self.job.slot)], steps.WAITING)
         self.turns.wait(range(self.job.slot), steps.INSIDE)
         self.turns.say(self.job.slot, steps.ALONE)
         self.prepare(ALONE)

@@ -22,6 +22,7 @@ def run(index: int, slot: int, turns: steps.Turns, answer_limit_s: float) -> Dic
     Raises:
         reading.CannotRead: NVML does not start or does not know the GPU.
     """
+    turns.say(turns.watcher(slot), steps.PREPARING)
     nvml = importlib.import_module("pynvml")
     answer_within(answer_limit_s)
     ask(nvml, "nvmlInit")
@@ -29,6 +30,7 @@ def run(index: int, slot: int, turns: steps.Turns, answer_limit_s: float) -> Dic
     before = READINGS["pcie_replays"](nvml, handle)
     samples: Dict[str, List[Dict[str, int]]] = {ALONE: [], AT_ONCE: []}
     unread: Dict[str, object] = {}
+    turns.say(turns.watcher(slot), steps.WAITING)
     while turns.step(slot) != steps.ENDED:
         when = _WHEN.get(turns.step(slot))
         if when:

@@ -80,10 +80,11 @@ def copy_between(plan: Plan, pairs: "Sequence[Pair]") -> None:
     ready: Dict[int, Buffers] = {}
     failed: Dict[int, str] = {}
     for index, _, pci in plan.gpus:
+        answer_within(plan.start_limit_s)
         try:
             ready[index] = Buffers(api, pci, plan.size, plan.answer_limit_s)
             ready[index].fill(_SEED)
-        except cuda.CudaError as error:  # noqa: PERF203 - one GPU's failure is its own
+        except cuda.CudaError as error:
             ready.pop(index, None)
             failed[index] = f"GPU {index}: {error}"
     answer_within(0)
@@ -102,14 +103,14 @@ def copy_between(plan: Plan, pairs: "Sequence[Pair]") -> None:
 
 def _between(source: Buffers, target: Buffers, pair: Pair, plan: Plan) -> Entry:
     api = source.cuda
+    answer_within(plan.answer_limit_s)
     direct = api.can_access(source.device, target.device)
+    for one, other in ((source, target), (target, source)) if direct else ():
+        api.use(one.context)
+        api.enable_peer(other.context)
     api.use(target.context)
     target.clear()
-    if direct:
-        api.enable_peer(source.context)
     api.use(source.context)
-    if direct:
-        api.enable_peer(target.context)
     ends = (target.target, target.context), (source.source, source.context)
     found = source.timed(lambda: api.copy_peer(*ends, plan.size, source.stream), plan.pair_s)
     api.use(target.context)

@@ -1,7 +1,7 @@
 """What the processes of the copies know of each other: how far each GPU is, so that they copy in turn, then at once.
 
-A page of shared memory with a slot for each GPU. Each slot is written by the process of its GPU alone, so no lock is
-needed.
+A page of shared memory with a slot for each GPU, and as many for the processes that watch them. Each slot is written by
+one process alone, so no lock is needed.
 """
 
 import mmap
@@ -24,9 +24,13 @@ class Turns:
     def __init__(self, slots: int, longest_s: Dict[int, float]) -> None:
         self.slots = slots
         self._longest_s = longest_s
-        self._page = mmap.mmap(-1, max(slots, 1) * _SLOT.size)
-        for slot in range(slots):
+        self._page = mmap.mmap(-1, max(2 * slots, 1) * _SLOT.size)
+        for slot in range(2 * slots):
             _SLOT.pack_into(self._page, slot * _SLOT.size, PREPARING, 0, time.monotonic())
+
+    def watcher(self, slot: int) -> int:
+        """The slot of the process that watches this GPU."""
+        return self.slots + slot
 
     def say(self, slot: int, step: int) -> None:
         """Say how far the GPU of this slot is."""

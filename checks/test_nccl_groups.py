@@ -1,0 +1,152 @@
+"""NCCL over several nodes: collectives over pairs, racks and the fleet end, bring right data and are fast enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.judge.verdict import Verdict
+from nodegate.measure.group_result import APART_NAME, NAMES
+from nodegate.rules import collective_groups as rules
+from nodegate.rules import measured
+
+if TYPE_CHECKING:
+    from nodegate import Verdicts
+    from nodegate.judge.baseline import Baseline
+    from nodegate.judge.peers import NodePeers
+    from nodegate.measure.group_result import NcclGroups
+    from nodegate.probe.rdma import Rdma
+
+pytestmark = pytest.mark.tier("delivery")
+
+SLOW = (
+    "look at the node's rails one by one (rdma_bandwidth), then at GPU memory in RDMA (nvidia_peermem or dma-buf), at "
+    "ACS, and at the settings of NCCL"
+)
+WIDE = "where its pairs are fast it is the fabric between them: uplinks, congestion control, routing"
+
+
+@pytest.mark.tier("nightly")
+def test_launch(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
+    """NCCL starts over this node and others, all with one build of nccl-tests and NCCL. (F19, F20, F33)
+
+    What stops a launch here (ssh between nodes, names, paths, slots) stops a job too. Different versions of NCCL in one
+    job hang it or end it.
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    launched = [run for run in nccl_groups.runs if run.kind != "part"]
+    refused = [run for run in launched if run.ending in {"refused", "incomplete"}]
+    started = [run for run in launched if run not in refused]
+    mixed = [run for run in started if run.builds > 1]
+    if refused and not any(run.is_well for run in launched if run.attempt == refused[-1].attempt):
+        run = refused[-1]
+        verdicts.unknown(subject=run.group, what=run.what, reason=run.why, remedy=run.next_step)
+    elif mixed:
+        message = f"{mixed[0].builds} builds of nccl-tests or NCCL among its nodes"
+        remedy = "install the same nccl-tests and NCCL on all nodes; sha256sum tells them apart"
+        verdicts.found(Verdict.WARN, subject=mixed[0].group, message=message, remedy=remedy, metric="builds")
+    elif started:
+        groups = len({run.group for run in started})
+        verdicts.passed(subject="launches", message=f"{len(started)} over {groups} groups", value=len(started))
+    else:
+        reason, step = rules.why_not(nccl_groups, "all_reduce")
+        verdicts.cannot(reason, next_step=step)
+
+
+@pytest.mark.tier("nightly")
+def test_data(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
+    """Every element that a collective over several nodes brings is right. (F03, F07)
+
+    Wrong sums spoil a training run without any error. Where a group brings some, the node is found by smaller groups.
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    rules.judge_endings(
+        verdicts,
+        nccl_groups,
+        lambda run: run.test is not None and run.test.corrupt,
+        lambda run: f"{run.test.wrong if run.test else 0} elements came back wrong",
+        "right data",
+    )
+
+
+@pytest.mark.tier("nightly")
+def test_hang(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
+    """No collective over this node and others hangs or fails. (F07, F14, F21, F24)
+
+    A collective hangs with any node that does. Where one hangs, halves of its nodes are run until the node is found: it
+    is named, and the others pass.
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    rules.judge_endings(
+        verdicts, nccl_groups, lambda run: run.ending in {"hung", "faulty"}, lambda run: run.why, "ended"
+    )
+
+
+@pytest.mark.tier("nightly")
+def test_all_reduce(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """all_reduce over this node and a neighbour is as fast as over other pairs. (F07, F09, F14)
+
+    A pair is as slow as its slower node: a suspect is measured with nodes that passed, and the best pair counts.
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    whats, kinds = ("all_reduce",), ("pair",)
+    rules.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
+
+
+def test_collectives(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """Alltoall and sendrecv over this node and a neighbour are as fast as over other pairs. (F07, F09, F14, F24)
+
+    Expert-parallel and pipeline-parallel jobs need them; they open more connections than all_reduce.
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    whats, kinds = ("alltoall", "sendrecv"), ("pair",)
+    rules.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
+
+
+def test_wide(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """all_reduce over the rack and over the fleet is as fast as in racks and fleets of this size. (F07, F09, F14)
+
+    What pairs cannot show: uplinks that are too few, congestion, a switch that is slow. A rack that is slow because of
+    one node is not held against the others.
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    if not rules.has_kind(nccl_groups, "rack", "fleet"):
+        verdicts.skip("the node is in no group of more than two nodes, or the profile asks for pairs only")
+    whats, kinds = ("all_reduce",), ("rack", "fleet")
+    rules.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE)
+
+
+def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """While all nodes run all_reduce inside themselves, this one is as fast as the others. (F09)
+
+    One launch over the fleet, split by node: power and cooling are loaded everywhere at once, as in a job.
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    metrics = nccl_groups.named(APART_NAME)
+    runs = [run for run in nccl_groups.runs if run.kind == "apart"]
+    if not runs:
+        verdicts.skip("not launched: nccl-tests before 2.19.4, or the profile asks for pairs only")
+    if metrics:
+        remedy = "see this node's clocks, power and NVLink under load (burn, nccl)"
+        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
+    elif runs[-1].is_well:
+        verdicts.skip("nccl-tests told no times by process")
+    else:
+        verdicts.unknown(subject=runs[-1].group, what="time", reason=runs[-1].why, remedy=runs[-1].next_step)
+
+
+def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """all_reduce over this node and a neighbour reaches its share of what the node's rails can carry. (F07, F14, F32)
+
+    It holds where the whole fleet is slow alike: the wires are fast one by one, and NCCL is not, for want of GPU memory
+    in RDMA or by rails that it does not use (NVIDIA/nccl issue 2409). A rule of thumb is 96 % (nccl-tests issue 267).
+    """
+    rules.skip_alone(verdicts, nccl_groups)
+    limit = rules.least_by_rate(rdma, baseline)
+    metrics = [each for each in nccl_groups.named(NAMES["all_reduce"]) if each.conditions.get("group") == "pair"]
+    for metric in metrics:
+        verdicts.at_least(subject="pair", what="all_reduce", observed=round(metric.best, 2), limit=limit, remedy=SLOW)
+    if not metrics:
+        reason, step = rules.why_not(nccl_groups, "all_reduce")
+        verdicts.cannot(f"no bandwidth was measured: {reason}", next_step=step)

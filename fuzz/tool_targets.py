@@ -1,0 +1,108 @@
+"""Readers of what tools print on a node."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fuzz.seeds import recordings, small_texts
+from fuzz.target import Target, refusals_allowed, text_of
+from nodegate.measure import rdma_rails
+from nodegate.probe import driver, environment, limits, services, software
+from nodegate.tools import (
+    ethtool,
+    fabric_manager,
+    gpu_burn,
+    ibstatus,
+    lspci,
+    nccl_json,
+    nccl_tests,
+    nvbandwidth,
+    nvidia_smi,
+    nvidia_smi_lists,
+    perftest,
+    show_gids,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+STDERR = "\n=stderr=\n"  # in an input: what stands behind it is the tool's stderr
+
+
+def _each(*parsers: Callable[[str], object]) -> Callable[[bytes], None]:
+    """All of these parsers over the same text."""
+
+    def run(data: bytes) -> None:
+        text = text_of(data)
+        for parse in parsers:
+            with refusals_allowed():
+                parse(text)
+
+    return run
+
+
+def _with_stderr(parse: Callable[[str, str], object]) -> Callable[[bytes], None]:
+    def run(data: bytes) -> None:
+        stdout, _, stderr = text_of(data).partition(STDERR)
+        parse(stdout, stderr)
+
+    return run
+
+
+def _fabric_log(data: bytes) -> None:
+    for entry in fabric_manager.parse_log(text_of(data)):
+        fabric_manager.started(entry)
+        fabric_manager.local_s(entry)
+        fabric_manager.switch_error(entry)
+
+
+def _burn(stdout: str, stderr: str) -> None:
+    gpu_burn.condensed(stdout)
+    gpu_burn.parse(stdout, stderr)
+
+
+def _perftest(stdout: str, stderr: str) -> None:
+    perftest.trouble(stdout, stderr)
+    perftest.options_in(stdout)
+    for parse in (perftest.parse_version, perftest.parse_json):
+        with refusals_allowed():
+            parse(stdout)
+    report = perftest.parse(stdout)
+    perftest.agrees(report, 65536, 1.0)
+
+
+def _small_texts(data: bytes) -> None:
+    """The parsers of single values that the probe's sections share."""
+    text = text_of(data)
+    driver.version_in(text)
+    driver.fields_in(text)
+    environment.nccl_settings(text)
+    limits.limit_in(text, "Max locked memory")
+    services.units_in(text)
+    software.cuda_version_in(text)
+    software.nccl_version_in(text)
+
+
+TARGETS = {
+    "tools.ethtool": Target(
+        _each(ethtool.parse_settings, ethtool.parse_statistics, ethtool.parse_module), partial(recordings, "ethtool")
+    ),
+    "tools.fabric_manager": Target(_fabric_log, partial(recordings, "fabric_manager")),
+    "tools.gpu_burn": Target(_with_stderr(_burn), partial(recordings, "gpu_burn")),
+    "tools.ibstatus": Target(_each(ibstatus.parse_ibstatus, ibstatus.parse_ibstat), partial(recordings, "ibstatus")),
+    "tools.lspci": Target(_each(lspci.parse, lspci.parse_link), partial(recordings, "lspci")),
+    "tools.nccl_tests": Target(_with_stderr(nccl_tests.parse), partial(recordings, "nccl_tests")),
+    "tools.nccl_json": Target(_each(nccl_json.parse), partial(recordings, "nccl_tests", "*.json"), "json"),
+    "tools.nvbandwidth": Target(_with_stderr(nvbandwidth.parse), partial(recordings, "nvbandwidth")),
+    "tools.nvidia_smi": Target(
+        _each(
+            nvidia_smi.parse_xml, nvidia_smi.parse_q_text, nvidia_smi.corrupted_inforoms, nvidia_smi.lost_handles,
+            nvidia_smi_lists.parse_list, nvidia_smi_lists.parse_nvlink_status,
+        ),
+        partial(recordings, "nvidia_smi"),
+    ),
+    "tools.perftest": Target(_with_stderr(_perftest), partial(recordings, "perftest")),
+    "tools.show_gids": Target(_each(show_gids.parse, rdma_rails.parse_gids), partial(recordings, "show_gids")),
+    "probe.small_texts": Target(_small_texts, small_texts),
+}  # fmt: skip

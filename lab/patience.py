@@ -1,0 +1,13 @@
+"""A pytest plugin for runs over guests (`-p lab.patience`): an emulated processor is a hundred times slower.
+
+Nothing else of a run is changed. Transfers and rounds are fewer and smaller, so that a measurement has many of them
+and does not end with half a gigabyte on its way; to start perftest takes a guest as long as a node's whole measurement.
+"""
+
+from nodegate.measure import rdma_life, rdma_meeting, rdma_station
+
+rdma_meeting.SIZE_BYTES = 64 << 10
+rdma_meeting.QUEUE_PAIRS = 2
+rdma_meeting.LATENCY_ROUNDS = 200
+rdma_life.LISTEN_S = 30.0
+rdma_station.ASK_S = 60.0

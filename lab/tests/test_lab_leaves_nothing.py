@@ -1,0 +1,104 @@
+"""However a lab ends, none of its processes, sockets, mounts or files is left on this machine."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.together import why_not
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = """
+import time
+from lab.together import Lab
+with Lab(1) as lab:
+    print("up", lab.guests[0].process.pid, lab.guests[0].ssh_port, flush=True)
+    {then}
+"""
+FOR_EVER = "time.sleep(600)"
+
+
+class Running:
+    """A process of its own that has a lab of one guest."""
+
+    def __init__(self, then: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT.format(then=then)],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        assert self._process.stdout is not None
+        words = self._process.stdout.readline().split()
+        assert words[:1] == ["up"], self.end(signal.SIGKILL)
+        self.qemu, self.port = int(words[1]), int(words[2])
+
+    def end(self, number: signal.Signals | None = None) -> str:
+        """Send it a signal (none: it ends by itself) and wait for its end; what it wrote to stderr."""
+        if number is not None:
+            self._process.send_signal(number)
+        return self._process.communicate(timeout=60)[1]
+
+    def left(self) -> dict[str, list[str]]:
+        """What there is of it."""
+        listening = subprocess.run(["ss", "-Hltn", f"sport = {self.port}"], capture_output=True, text=True, check=True)
+        return {
+            "processes": [str(self.qemu)] if _is_qemu(self.qemu) else [],
+            "sockets": listening.stdout.splitlines(),
+            "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if "nodegate-lab" in line],
+            "files": [str(path) for path in Path("/tmp").glob("nodegate-lab-*")],  # noqa: S108 - where they would be
+        }
+
+
+def _is_qemu(pid: int) -> bool:
+    try:
+        return b"qemu-system" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def start() -> Callable[[str], Running]:
+    reason = why_not()
+    if reason:
+        pytest.skip(reason)
+    return Running
+
+
+def is_clear(running: Running, limit_s: float = 20.0) -> bool:
+    end_s = time.monotonic() + limit_s
+    while any(running.left().values()):
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def test_a_running_lab_is_seen_and_its_end_leaves_nothing(start: Callable[[str], Running]) -> None:
+    lab = start("time.sleep(3)")
+    found = lab.left()
+    assert found["processes"]
+    assert found["sockets"]
+    lab.end()
+    assert is_clear(lab), lab.left()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda one: one.name)
+def test_a_signal_leaves_nothing(start: Callable[[str], Running], number: signal.Signals) -> None:
+    lab = start(FOR_EVER)
+    lab.end(number)
+    assert is_clear(lab), lab.left()
+
+
+def test_a_failure_leaves_nothing(start: Callable[[str], Running]) -> None:
+    lab = start("raise ValueError('a test failed')")
+    assert "a test failed" in lab.end()
+    assert is_clear(lab), lab.left()

@@ -1,0 +1,63 @@
+"""nodegate's probe over SSH on a guest: its facts are what the guest's own kernel says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab.campaign import facts
+from lab.together import Lab
+from nodegate.tools import lspci
+
+
+def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(lab: Lab, tmp_path: Path) -> None:
+    guest = lab.guests[0]
+    rdma = facts(lab, guest, tmp_path).rdma
+    assert [device.name for device in rdma.devices] == ["rxe0", "rxe1"]
+    for place, port in enumerate(rdma.ports):
+        assert (port.state, port.phys_state, port.link_layer) == ("ACTIVE", "LinkUp", "Ethernet")
+        assert port.netdev == f"rail{place}"
+        assert "RoCE v2" in {kind for _, kind in port.gids.values()}
+        assert f"0000:0000:0000:0000:0000:ffff:0a4d:0{place}01" in {gid for gid, _ in port.gids.values()}
+        assert isinstance(port.hw_counters["sent_pkts"], int)
+    assert {device.address for device in rdma.devices} == {"0000:01:00.0", "0000:02:00.0"}
+
+
+def test_pcie_is_what_lspci_says(lab: Lab, tmp_path: Path) -> None:
+    guest = lab.guests[0]
+    read = {device.address: device for device in facts(lab, guest, tmp_path).pci.devices}
+    said = lspci.parse(guest.run("lspci -D -nn -vv")).devices
+    assert said
+    for device in said:
+        mine = read[device.address]
+        assert (mine.vendor, mine.device, mine.class_code >> 8) == (
+            device.vendor,
+            device.device,
+            device.class_code >> 8,
+        )
+        if isinstance(device.width, int):
+            assert (mine.width, mine.width_max, mine.speed_gts) == (device.width, device.width_max, device.speed_gts)
+    assert isinstance(read["0000:01:00.0"].width, int), "the rails have PCIe links"
+
+
+def test_the_kernel_log_is_the_guests_own_and_goes_back_to_its_boot(lab: Lab, tmp_path: Path) -> None:
+    guest = lab.guests[1]
+    log = facts(lab, guest, tmp_path).kernel_log
+    release = guest.run("uname -r").strip()
+    assert any(f"Linux version {release}" in line.text for line in log.lines)
+    assert not any("Firecracker" in line.text for line in log.lines)
+
+
+def test_a_link_flap_is_seen_in_the_kernel_log_and_the_counters(lab: Lab, tmp_path: Path) -> None:
+    guest = lab.guests[2]
+    before = facts(lab, guest, tmp_path)
+    for plugged in (False, True):
+        guest.cable("rail1", plugged=plugged)
+        wanted = "ACTIVE" if plugged else "DOWN"
+        guest.run(f"until grep -q {wanted} /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.1; done")
+    after = facts(lab, guest, tmp_path)
+    changes = [each.netdevs["rail1"].carrier_changes for each in (before, after)]
+    assert isinstance(changes[0], int)
+    assert changes[1] == changes[0] + 2
+    said = [line.text for line in after.kernel_log.lines]
+    assert [text for text in said if "rxe1: set down" in text]
+    assert [text for text in said if "rxe1: set active" in text]

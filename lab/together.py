@@ -1,0 +1,101 @@
+"""Guests that belong together, from their start to their end, and the inventory by which they are reached."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+from lab.guest import NETWORKS, Guest
+from lab.image import SUITES, image
+from lab.snapshot import snapshot
+from lab.switch import Port, Switch
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+PROGRAMS = ("busybox", "cpio", "mke2fs", "mmdebstrap", "nice", "qemu-img", "qemu-system-x86_64", "setpriv", "zstd")
+
+
+def why_not() -> str:
+    """Why this machine cannot have such guests; empty when it can."""
+    if os.geteuid() != 0:
+        return "the lab's image is built as root"
+    missing = [program for program in PROGRAMS if shutil.which(program) is None]
+    return f"missing programs: {', '.join(missing)} (make lab)" if missing else ""
+
+
+class Lab:
+    """Guests 1 to `count`, each from the snapshot of its suite; `suites` are taken in turn.
+
+    `lab.guests[0].run("rdma link")` asks the first; `lab.port("rail0", 2).up = False` cuts a cable of the second.
+    """
+
+    def __init__(self, count: int, suites: Sequence[str] = SUITES[:1]) -> None:
+        self.switch = Switch()
+        self.guests: list[Guest] = []
+        self.started_s = 0.0
+        self._count, self._suites = count, suites
+
+    def __enter__(self) -> Self:
+        reason = why_not()
+        if reason:
+            raise RuntimeError(reason)
+        images = [image(suite) for suite in self._suites]
+        snapshots = [snapshot(each) for each in images]
+        begun_s = time.monotonic()
+        try:
+            for number in range(1, self._count + 1):
+                cables = {network: self.switch.plug(network, number) for network in NETWORKS}
+                place = (number - 1) % len(images)
+                self.guests.append(Guest(number, images[place], cables, snapshots[place]))
+            self.switch.start()
+            for guest in self.guests:
+                guest.start()
+            for guest in self.guests:
+                guest.wait()
+        except BaseException:
+            self.stop()
+            raise
+        self.started_s = time.monotonic() - begun_s
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def port(self, network: str, guest: int) -> Port:
+        """The switch's port that a guest's NIC hangs on."""
+        return self.switch.ports[network, guest]
+
+    def mend(self) -> None:
+        """Good cables everywhere."""
+        for port in self.switch.ports.values():
+            port.mend()
+
+    def stop(self) -> None:
+        """End all of it. May be called twice."""
+        for guest in self.guests:
+            guest.stop()
+        self.switch.stop()
+
+    def known_hosts(self) -> str:
+        """The guests' host keys."""
+        return "".join(f"[127.0.0.1]:{guest.ssh_port} {guest.image.host_key}\n" for guest in self.guests)
+
+    def inventory(self, known_hosts: Path) -> str:
+        """The guests as an Ansible YAML inventory."""
+        words = f"-F none -o UserKnownHostsFile={known_hosts} -o GlobalKnownHostsFile=none -o IdentityAgent=none"
+        lines = ["all:", "  vars:", "    ansible_user: root", "    ansible_host: 127.0.0.1"]
+        lines += ["    ansible_python_interpreter: /usr/bin/python3", "    ansible_ssh_timeout: 20"]
+        lines += [f"    ansible_ssh_common_args: {words!r}", "    nodegate_platform: lab", "  hosts:"]
+        for guest in self.guests:
+            own = f"ansible_port: {guest.ssh_port}, ansible_ssh_private_key_file: {guest.image.user_key}"
+            lines.append(f"    {guest.name}: {{{own}, nodegate_fabric_address: {guest.address}}}")
+        return "\n".join(lines) + "\n"

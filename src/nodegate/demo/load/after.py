@@ -1,0 +1,62 @@
+"""A made-up node once more after the load: time has passed, and what the load did is in its counters and its log."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from nodegate.demo.load.plan import LOAD_S
+from nodegate.run.campaign import COUNTER_SECTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nodegate.demo.machine import Machine
+
+
+def document_after(machine: Machine) -> dict[str, Any]:
+    """What the probe reads after the load: the sections with counters, as a run asks for them."""
+    later = machine.later(LOAD_S)
+    for gpu in later.sections["nvml"]["gpus"]:
+        if "energy_mj" in gpu:
+            gpu["energy_mj"] += int(LOAD_S * 400_000)
+    for happening in machine.load.happenings:
+        happening(later)
+    document = later.document()
+    document["sections"] = {name: document["sections"][name] for name in COUNTER_SECTIONS}
+    return document
+
+
+def port_counts(device: str, **added: int) -> Callable[[Machine], None]:
+    """A port counts so much more: `port_counts("mlx5_1", symbol_error=900)`."""
+
+    def change(machine: Machine) -> None:
+        port: Mapping[str, Any] = machine.sections["infiniband"][device]["ports"]["1"]
+        for name, count in added.items():
+            folder = "counters" if name in port["counters"] else "hw_counters"
+            machine.set_port(device, 1, f"{folder}.{name}", str(int(port[folder][name]) + count))
+
+    return change
+
+
+def link_goes_down(number: int, netdev: str) -> Callable[[Machine], None]:
+    """The link of mlx5_<number> goes down under load and comes up again."""
+
+    def change(machine: Machine) -> None:
+        address = machine.nic_address(number)
+        machine.kernel(f"mlx5_core {address} {netdev}: Link down", ago_s=240.0)
+        machine.kernel(f"mlx5_core {address} {netdev}: Link up", ago_s=233.0)
+        before = int(machine.sections["netdev"][netdev]["carrier_changes"])
+        machine.set_netdev(netdev, "carrier_changes", str(before + 2))
+
+    return change
+
+
+def gpu_counts(index: int, **added: int) -> Callable[[Machine], None]:
+    """A GPU counts so many more memory errors: `gpu_counts(2, volatile_corrected=5200)`."""
+
+    def change(machine: Machine) -> None:
+        gpu = next(gpu for gpu in machine.sections["nvml"]["gpus"] if gpu["index"] == index)
+        for name, count in added.items():
+            machine.set_gpu(index, f"ecc.{name}", gpu["ecc"][name] + count)
+
+    return change

@@ -1,0 +1,223 @@
+"""RDMA between made-up nodes: rounds of pairs over the fleet as a run makes them, and NIC to NIC inside each node."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nodegate.demo.load import perftest
+from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from nodegate.demo.machine import facts_of
+from nodegate.measure.length import OF_PROFILE
+from nodegate.measure.pairing import inside, nic_pairs, rounds, with_good_ones
+from nodegate.measure.ran import Ran
+from nodegate.measure.rdma_meeting import LATENCIES, READ, SETUP_S, WRITE
+from nodegate.measure.rdma_rails import Rail, fabric, rails_in_service
+from nodegate.measure.rdma_result import CLIENT, PLAN, number
+from nodegate.node import Node
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.demo.load.plan import Attempts, Change
+    from nodegate.demo.machine import Machine
+    from nodegate.measure.pairing import Pair
+    from nodegate.measure.rdma_meeting import Test
+
+NAME = "rdma_bandwidth"
+ROUNDS, AGAIN = 2, 2  # of pairs over the fleet; partners of a suspect
+SECONDS = OF_PROFILE[Profile.DELIVERY].link_s
+# A good link, as a share of its rate, and in µs: on InfiniBand, and on Ethernet.
+_SHARES = {"ib_write_bw": (0.9795, 0.9795), "ib_read_bw": (0.9705, 0.9745)}
+_TIMES_US = {"ib_write_lat": (1.72, 2.24), "ib_read_lat": (2.94, 3.71)}
+
+
+@dataclass
+class Nic:
+    """How a rail works: Gb/s by program; times in µs are the same for all that are not made slower."""
+
+    gbps: dict[str, float]
+    usec: dict[str, float]
+
+
+Nics = dict[str, Nic]  # by the name of the rail
+
+
+@dataclass(frozen=True)
+class _Station:
+    """A node that takes part in one attempt."""
+
+    name: str
+    rails: tuple[Rail, ...]
+    nics: Nics
+    lids: Mapping[str, int]
+    epoch_s: float
+    attempt: int
+
+    def end(self, device: str) -> perftest.End:
+        rail = next(rail for rail in self.rails if rail.name == device)
+        return perftest.End(rail.device, self.lids[device], rail.gid_index)
+
+
+Found = dict[str, list[Ran]]  # by node
+_End = tuple[_Station, str]  # a node and one of its rails
+
+
+def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
+    """What the links left on each node: those of the first attempt, then of suspects with partners that passed."""
+    taking_part = [machine for machine in machines if NAME not in machine.load.refused]
+    attempts: dict[str, list[Sequence[Ran]]] = {}
+    for attempt in range(max((machine.load.attempts(NAME) for machine in taking_part), default=0)):
+        stations = {machine.name: _station(machine, attempt) for machine in taking_part}
+        suspects = frozenset(machine.name for machine in taking_part if machine.load.attempts(NAME) > attempt)
+        found = _first(stations) if attempt == 0 else _again(stations, suspects)
+        for name in suspects if attempt else stations:
+            attempts.setdefault(name, []).append(found[name])
+    return attempts
+
+
+def slower(device: str, gbps: float) -> Change:
+    """A NIC that reaches no more than this in either direction."""
+
+    def change(found: Nics) -> None:
+        for tool in found[device].gbps:
+            found[device].gbps[tool] = min(gbps, found[device].gbps[tool])
+
+    return change
+
+
+def _station(machine: Machine, attempt: int) -> _Station:
+    rails = rails_in_service(Node(machine.name), facts_of(machine))
+    nics = {rail.name: _nic(rail) for rail in rails}
+    machine.load.apply(NAME, attempt, nics)
+    ports = {rail.name: machine.sections["infiniband"][rail.device]["ports"][str(rail.port)] for rail in rails}
+    lids = {name: int(port["lid"], 16) for name, port in ports.items()}
+    return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt)
+
+
+def _nic(rail: Rail) -> Nic:
+    place, rate = int(rail.gid_index is not None), rail.rate_gbps or 0.0
+    return Nic(
+        gbps={tool: rate * shares[place] for tool, shares in _SHARES.items()},
+        usec={tool: times[place] for tool, times in _TIMES_US.items()},
+    )
+
+
+def _first(stations: Mapping[str, _Station]) -> Found:
+    """Every node with others, as far as they fit together, and each inside itself."""
+    found = _planned(stations.values())
+    for group in _fabrics(stations.values()):
+        new = set(group)  # a node of an odd number sits out a round: its first one comes later
+        for place, pairs in enumerate(rounds(group, ROUNDS)):
+            for pair in pairs:
+                tests = (*LATENCIES, WRITE, READ) if new.intersection(pair) else (WRITE, READ)
+                new -= {*pair}
+                _meet(stations, _turned(pair, place), tests, str(place + 1), found)
+    for station in stations.values():
+        _meet_inside(station, found)
+    return _with_peers_best(found)
+
+
+def _again(stations: Mapping[str, _Station], suspects: frozenset[str]) -> Found:
+    found = _planned(stations.values())
+    for group in _fabrics(stations.values()):
+        bad, good = [name for name in group if name in suspects], [name for name in group if name not in suspects]
+        for place, pairs in enumerate(with_good_ones(bad, good, AGAIN)):
+            for pair in pairs:
+                _meet(stations, _turned(pair, place), (WRITE, READ), str(place + 1), found)
+    return {
+        name: [
+            replace(ran, labels={**ran.labels, "peer_passed": "yes"}) if "peer" in ran.labels else ran for ran in done
+        ]
+        for name, done in found.items()
+    }
+
+
+def _fabrics(stations: Iterable[_Station]) -> Iterable[list[str]]:
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for station in stations:
+        groups[fabric(station.rails)].append(station.name)
+    return groups.values()
+
+
+def _planned(stations: Iterable[_Station]) -> Found:
+    everyone = list(stations)
+    partners = {name: len(group) - 1 for group in _fabrics(everyone) for name in group}
+    return {
+        each.name: [
+            Ran(
+                PLAN,
+                labels={"rails": " ".join(rail.name for rail in each.rails), "partners": str(partners[each.name])},
+            )
+        ]
+        for each in everyone
+    }
+
+
+def _turned(pair: Pair, place: int) -> Pair:
+    return pair if place % 2 == 0 else pair[::-1]
+
+
+def _meet(stations: Mapping[str, _Station], pair: Pair, tests: Sequence[Test], turn: str, found: Found) -> None:
+    """All rails of two nodes, the first with the servers."""
+    server, client = (stations[name] for name in pair)
+    ours, theirs = [rail.name for rail in server.rails], [rail.name for rail in client.rails]
+    for test in tests:
+        for step in nic_pairs(ours, theirs):
+            for one, other in step:
+                _link(test.tool, (server, one), (client, other), {"round": turn, "path": "between"}, found)
+
+
+def _meet_inside(station: _Station, found: Found) -> None:
+    for step in inside([rail.name for rail in station.rails]):
+        for one, other in step:
+            _link(WRITE.tool, (station, one), (station, other), {"round": "inside", "path": "inside"}, found)
+
+
+def _link(tool: str, server: _End, client: _End, labels: Mapping[str, str], found: Found) -> None:
+    """One program between two NICs, as evidence of both of their nodes: the slower end sets the pace."""
+    nics = [station.nics[device] for station, device in (server, client)]
+    latency = tool.endswith("_lat")
+    value = max(nic.usec[tool] for nic in nics) if latency else min(nic.gbps[tool] for nic in nics)
+    where = (f"{station.name} {device} {station.attempt}" for station, device in (server, client))
+    value = near(value, 4.0 if latency else 0.12, tool, *where, labels["round"])
+    ours, theirs = (station.end(device) for station, device in (client, server))
+    text = perftest.printed(tool, value, ours, theirs, SECONDS)
+    for role, (station, device), (peer, peer_device) in (("server", server, client), ("client", client, server)):
+        about = {"role": role, "device": device, "peer": peer.name, "peer_device": peer_device}
+        about |= {"memory": "host", "version": perftest.VERSION, "program": CLIENT}
+        found[station.name].append(
+            Ran(
+                tool,
+                (f"/usr/bin/{tool}", "-d", ours.device),
+                stdout=text,
+                exit_code=0,
+                started_epoch_s=station.epoch_s + BEGIN_S + BURN_S + 90,
+                duration_s=1.3 if latency else SECONDS + SETUP_S / 100,
+                labels={**labels, **about},
+            )
+        )
+
+
+def _with_peers_best(found: Found) -> Found:
+    """Each node's runs, with what the other end reached with others."""
+    reached: defaultdict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
+    for name, done in found.items():
+        for ran in done:
+            value = number(ran) if "peer" in ran.labels else None
+            if value is not None:
+                reached[name, ran.labels["device"], ran.what, ran.labels["path"]][ran.labels["peer"]] = value
+    return {name: [_told(ran, name, reached) for ran in done] for name, done in found.items()}
+
+
+def _told(ran: Ran, name: str, reached: Mapping[tuple[str, str, str, str], Mapping[str, float]]) -> Ran:
+    if "peer" not in ran.labels:
+        return ran
+    tries = reached.get((ran.labels["peer"], ran.labels["peer_device"], ran.what, ran.labels["path"]), {})
+    others = [value for peer, value in tries.items() if peer != name]
+    if not others:
+        return ran
+    best = min(others) if ran.what.endswith("_lat") else max(others)
+    return replace(ran, labels={**ran.labels, "peer_best": f"{best:g}"})

@@ -1,0 +1,316 @@
+"""What launches over several nodes say of one node: bandwidths of its groups, hangs, and whom bisection names."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.metric import Metric
+from nodegate.tools import nccl_tests
+from nodegate.transport.call import printable
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.measure.ran import Ran
+    from nodegate.tools.nccl_rows import Row
+    from nodegate.tools.nccl_tests import NcclTest
+
+# whole: a complete table that can be believed; its data may be wrong all the same. hung: no end within its limit, nor
+# near it. slow: it moved, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
+Ending = Literal["whole", "hung", "slow", "faulty", "refused", "incomplete"]
+
+ALONE = "alone"  # the Ran of a node for which there is no other node
+NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group_alltoall_gb_per_s"}
+NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
+APART_NAME = "nccl.apart_all_reduce_gb_per_s"
+_JUDGED = ("pair", "rack", "fleet")
+_LEFT_OUT = " left out by nodegate"
+_AGAIN = "run the command of the evidence file by hand on its head"
+_SEE = "see the evidence file for what was printed"
+# What a launcher says when it cannot start a rank, and what to do. Open MPI 4 and 5, OpenSSH, Slurm.
+_REFUSALS = (
+    (
+        r"There are not enough slots available|not enough available resources",
+        "let Open MPI see the nodes' GPUs as slots: no host file or Slurm allocation that is smaller than the group",
+    ),
+    (
+        r"[^\n]{0,120}(?:Permission denied|Host key verification failed)[^\n]{0,120}",
+        "let the login go from the head to each node by ssh without a question, or set nodegate_launcher: srun",
+    ),
+    (
+        r"[^\n]{0,120}(?:Could not resolve hostname|Connection refused|No route to host|timed out)[^\n]{0,80}",
+        "the head must reach the other nodes by ssh under their inventory addresses (ansible_host)",
+    ),
+    (
+        r"srun: (?:error|fatal): [^\n]{0,200}",
+        "see sinfo and the limits of the login: the nodes must be free for a job of it",
+    ),
+    (
+        r"A daemon failed to report back|unable to reliably start one or more daemons|lost communication with a remote",
+        "Open MPI must be under one path on all nodes, and TCP open between them",
+    ),
+    (
+        r"could not access\s{1,8}an executable|error while loading shared libraries: [^\n]{0,120}|No such file or dir",
+        "install nccl-tests, and the MPI that it was built with, under one path on all nodes",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class GroupRun:
+    """One launch that this node took part in. `nodes` may be shortened where they are many; `count` is how many.
+
+    `partners_well` is set where all the other nodes are known to be well: what is wrong is this node's then. `blamed`
+    are the nodes that bisection names for this launch, `searched` what it says when it names none.
+    """
+
+    what: str
+    kind: str
+    group: str
+    head: str
+    nodes: tuple[str, ...]
+    count: int
+    gpus: int
+    size_bytes: int
+    attempt: int
+    ending: Ending
+    why: str = ""
+    next_step: str = ""
+    duration_s: float = 0.0
+    partners_well: bool = False
+    blamed: tuple[str, ...] = ()
+    searched: str = ""
+    builds: int = 1
+    test: NcclTest | None = None
+    own_gb_per_s: float | None = None  # of a launch in which each node is with itself only
+    stuck: tuple[str, ...] = ()
+
+    @property
+    def busbw_gb_per_s(self) -> float | None:
+        """The bus bandwidth of the judged size, out of place; None where the launch is not whole."""
+        row = _row(self.test, self.size_bytes) if self.test and self.ending == "whole" else None
+        return row.out_of_place.busbw_gb_per_s if row else None
+
+    @property
+    def is_well(self) -> bool:
+        """Whether it ended, with right data."""
+        return self.ending == "whole" and self.test is not None and not self.test.corrupt
+
+    @property
+    def conditions(self) -> Mapping[str, str]:
+        """What two values must share to be comparable."""
+        if self.test is None:
+            return {}
+        row = _row(self.test, self.size_bytes)
+        told = {"tool_version": self.test.version, "nccl": self.test.nccl, "cuda": self.test.cuda}
+        return {
+            "tool": "nccl-tests",
+            **{name: value for name, value in told.items() if not isinstance(value, Unknown)},
+            "group": self.kind,
+            "nodes": str(self.count),
+            "gpus": str(self.gpus),
+            "size_bytes": str(self.size_bytes),
+            "dtype": row.dtype if row else "",
+        }
+
+
+@dataclass(frozen=True)
+class NcclGroups:
+    """All launches of a node. `alone` says why there were none: no other node is like it."""
+
+    node: str
+    runs: tuple[GroupRun, ...]
+    alone: str = ""
+    failed: tuple[CannotMeasure, ...] = ()
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The best group of each kind, once for each attempt: a neighbour that is bad does not make this node slow.
+
+        A launch for which another node is named says nothing of this one, nor does a pair with a node that nobody knew
+        once there is one with a node that is well.
+        """
+        found: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[GroupRun, float]]] = defaultdict(list)
+        for run in self.runs:
+            name, value = _quantity(run)
+            if name and value and not self.excuses(run):
+                found[name, tuple(sorted(run.conditions.items()))].append((run, value))
+        return tuple(
+            Metric(name, _best_of_attempts(values), "GB/s", conditions=dict(conditions))
+            for (name, conditions), values in found.items()
+        )
+
+    def named(self, *names: str) -> tuple[Metric, ...]:
+        """The metrics of these names."""
+        return tuple(metric for metric in self.metrics if metric.name in names)
+
+    def of(self, *whats: str) -> tuple[GroupRun, ...]:
+        """The runs of these collectives, parts of a bisection not among them."""
+        return tuple(run for run in self.runs if run.what in whats and run.kind != "part")
+
+    def excuses(self, run: GroupRun) -> tuple[str, ...]:
+        """The other nodes that bisection names for this launch, where this one is none of them and was well itself."""
+        named = {
+            name for each in self.runs if each.group == run.group and each.what == run.what for name in each.blamed
+        }
+        return tuple(sorted(named)) if named and self.node not in named and self.is_cleared else ()
+
+    @property
+    def is_cleared(self) -> bool:
+        """Whether the node ended well in a group or a part of one."""
+        return any(run.is_well for run in self.runs if run.kind != "apart")
+
+
+def _quantity(run: GroupRun) -> tuple[str, float | None]:
+    """The metric that a launch gives, and its value in GB/s."""
+    if run.kind == "apart":
+        return APART_NAME, run.own_gb_per_s
+    return (NAMES.get(run.what, ""), run.busbw_gb_per_s) if run.kind in _JUDGED else ("", None)
+
+
+def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, ...]:
+    known = [each for each in values if each[0].partners_well] or values
+    best: dict[int, float] = {}
+    for run, value in known:
+        best[run.attempt] = max(best.get(run.attempt, 0.0), value)
+    return tuple(value for _, value in sorted(best.items()))
+
+
+def parse(attempts: Sequence[Sequence[Ran]]) -> NcclGroups:
+    """What the attempts left on one node.
+
+    Raises:
+        CannotMeasure: nothing was launched; the last reason.
+    """
+    rans = [ran for attempt in attempts for ran in attempt]
+    alone = next((ran.cannot or ran.labels.get("why", "") for ran in rans if ran.what == ALONE), "")
+    failed = tuple(_why(ran) for ran in rans if ran.cannot and "group" not in ran.labels)
+    runs = tuple(
+        read(ran, attempt=place) for place, each in enumerate(attempts) for ran in each if "group" in ran.labels
+    )
+    if not runs and not alone:
+        nothing = CannotMeasure("nothing was launched over several nodes", next_step="measure this node again")
+        raise failed[-1] if failed else nothing
+    node = next((ran.labels["node"] for ran in rans if ran.labels.get("node")), "")
+    return NcclGroups(node, runs, alone, failed)
+
+
+def read(ran: Ran, *, attempt: int = 0) -> GroupRun:
+    """One launch, whatever became of it."""
+    label = ran.labels.get
+    good, nodes = label("good", "").split(), tuple(label("nodes", "").split(" and ")[0].split())
+    node = label("node", "")
+    base = GroupRun(
+        what=ran.what,
+        kind=label("kind", ""),
+        group=label("group", ""),
+        head=label("head", ""),
+        nodes=nodes,
+        count=_number(label("count")),
+        gpus=_number(label("gpus")),
+        size_bytes=_number(label("size_bytes")),
+        attempt=attempt,
+        ending="incomplete",
+        duration_s=ran.duration_s,
+        partners_well=len(nodes) > 1 and all(each in good for each in nodes if each != node),
+        blamed=tuple(label("blamed", "").split()),
+        searched=label("searched", ""),
+        builds=_number(label("builds")),
+        stuck=ran.stuck,
+    )
+    if ran.cannot:
+        return replace(base, ending="refused", why=ran.cannot, next_step=ran.next_step or _AGAIN)
+    try:
+        test: NcclTest | None = _all_ranks(ran, nccl_tests.parse(ran.stdout, ran.stderr, collective=ran.what))
+        unread = ""
+    except CannotMeasure as said:
+        test, unread = None, said.reason
+    ending, why, step = _ended(ran, base, test, unread)
+    return replace(base, ending=ending, why=why, next_step=step, test=test, own_gb_per_s=_own(ran, test))
+
+
+def _ended(ran: Ran, base: GroupRun, test: NcclTest | None, unread: str) -> tuple[Ending, str, str]:
+    if ran.timed_out:
+        return _timed_out(ran, base, test)
+    if test is None:
+        refused = _refusal(f"{ran.stdout}\n{ran.stderr}")
+        if refused:
+            return "refused", *refused
+        code = f" (exit code {ran.exit_code})" if ran.exit_code else ""
+        last = printable((ran.stderr.strip().splitlines() or [""])[-1].encode(), 120)
+        return "incomplete", f"{unread}{code}{f': {last}' if last and last not in unread else ''}", _AGAIN
+    if test.faults:
+        fault = test.faults[0]
+        text = f"{fault.host}: {fault.text}" if fault.host else fault.text
+        if "out of memory" in fault.text:
+            return "incomplete", text, "see which process holds GPU memory (idle.processes)"
+        return "faulty", text, _SEE
+    no_row = f"no row of {base.size_bytes} bytes"
+    gaps = [gap for gap in test.gaps(ranks=base.gpus, size_bytes=base.size_bytes) if gap != no_row]
+    gaps += [*([] if _row(test, base.size_bytes) else [no_row]), *test.inconsistent[:1]]
+    if test.collective != base.what:
+        gaps.append(f"{test.collective} was run instead of {base.what}")
+    if ran.exit_code and not (test.corrupt and not gaps):  # wrong data has an exit code, which mpirun passes on
+        gaps.append(f"exit code {ran.exit_code}")
+    return ("incomplete", "; ".join(gaps), _AGAIN) if gaps else ("whole", "", "")
+
+
+def _row(test: NcclTest, size_bytes: int) -> Row | None:
+    """The row of a size: collectives that share a message out round it down to a multiple of the ranks."""
+    least = size_bytes - size_bytes // 100
+    return next((row for row in reversed(test.rows) if least <= row.size_bytes <= size_bytes), None)
+
+
+def _timed_out(ran: Ran, base: GroupRun, test: NcclTest | None) -> tuple[Ending, str, str]:
+    limit = f"did not end within {ran.labels.get('limit_s', '?')} s"
+    if test and test.faults:
+        limit += f", after: {test.faults[0].text}"
+    if test is None or not test.rows:
+        began = "nThread" in ran.stdout
+        return "hung", f"{limit}, and {'finished no size' if began else 'not every rank began'}", _SEE
+    row = test.rows[-1]
+    speed = max(row.out_of_place.algbw_gb_per_s, 1e-6) * 1e9
+    needed_s = 4.0 * (_number(ran.labels.get("turns")) + 2) * base.size_bytes / speed
+    reached = f"{limit}; the last size that it finished is {row.size_bytes} bytes"
+    if needed_s > float(_number(ran.labels.get("limit_s", "").partition(".")[0])):
+        return "slow", f"{reached}: it needs more time than it was given", "measure it with a longer profile"
+    return "hung", reached, _SEE
+
+
+def _refusal(text: str) -> tuple[str, str] | None:
+    for pattern, step in _REFUSALS:
+        match = re.search(pattern, text)
+        if match:
+            return f"it could not be launched: {printable(match[0].encode(), 200)}", step
+    return None
+
+
+def _all_ranks(ran: Ran, test: NcclTest) -> NcclTest:
+    """With the number of ranks where lines of ranks were left out of the evidence: the last one is there."""
+    if _LEFT_OUT not in ran.stdout or not test.devices:
+        return test
+    return replace(test, ranks=max(device.rank for device in test.devices) + 1)
+
+
+def _own(ran: Ran, test: NcclTest | None) -> float | None:
+    """This node's own bandwidth where each was with itself: by its slowest rank's time, in a label of ours."""
+    gpus, size = _number(ran.labels.get("gpus_of_node")), _number(ran.labels.get("size_bytes"))
+    time_us = _number(ran.labels.get("time_us"))
+    if test is None or time_us <= 0 or gpus < 2:
+        return None
+    return round(size / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
+
+
+def _why(ran: Ran) -> CannotMeasure:
+    return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
+
+
+def _number(text: str | None) -> int:
+    """A count in a label of ours, which comes back from a file."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 15 else 0

@@ -1,0 +1,103 @@
+"""Node side: end what a launch over several nodes left here, now or when the run goes.
+
+Ranks on other nodes are no children of ours: mpirun's daemon, or Slurm's, starts them. They carry a mark in their
+environment and in their shell's words, and are found by it. Standard input says {"mark": ..., "stay": ...}. With
+`stay` a folder is made for what ranks write, its name is printed, and the end is waited for: SIGTERM of the guard,
+which comes when the controller closes or dies. Then every process that bears the mark is ended, and the folder removed.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+SWEEP_S = 1.5  # the guard gives 2 s from SIGTERM to SIGKILL
+DAEMONS = ("orted", "prted")  # of a marked process they are ours too, and may hang
+
+
+def read(pid: int, name: str) -> bytes:
+    """A file of /proc; empty where it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read(1 << 20)
+    except OSError:
+        return b""
+
+
+def row(pid: int) -> "tuple[int, str, str]":
+    """Parent, state and name of a process."""
+    head, _, tail = read(pid, "stat").decode("utf-8", "replace").rpartition(")")
+    fields = tail.split()
+    return (int(fields[1]), fields[0], head.partition("(")[2]) if len(fields) > 1 else (0, "X", "")
+
+
+def ancestors() -> "set[int]":
+    """We, and whoever started us."""
+    found, pid = set(), os.getpid()
+    while pid > 0 and pid not in found:
+        found.add(pid)
+        pid = row(pid)[0]
+    return found
+
+
+def marked(mark: str) -> "dict[int, str]":
+    """{pid: 'pid name state'} of what bears the mark and lives, and of the daemons that hold it."""
+    found, ours, sign = {}, ancestors(), mark.encode()
+    for name in os.listdir("/proc"):
+        pid = int(name) if name.isdigit() else 0
+        if not pid or pid in ours or not (sign in read(pid, "environ") or sign in read(pid, "cmdline")):
+            continue
+        parent, state, command = row(pid)
+        if state not in "ZX":
+            found[pid] = f"{pid} {command} {state}"
+        above = row(parent)
+        if above[2] in DAEMONS and parent not in ours and above[1] not in "ZX":
+            found[parent] = f"{parent} {above[2]} {above[1]}"
+    return found
+
+
+def sweep(mark: str) -> "list[str]":
+    """End it all; what lives on sits in the kernel and is told."""
+    end = time.monotonic() + SWEEP_S
+    quiet = 0
+    living: dict[int, str] = {}
+    while time.monotonic() < end and quiet < 2:
+        living = marked(mark)
+        quiet = 0 if living else quiet + 1
+        for pid in living:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.05)
+    return sorted(living.values())
+
+
+def main() -> None:
+    """See above."""
+    request: dict[str, Any] = json.load(sys.stdin)
+    mark, folder = str(request["mark"]), ""
+    ended: list[int] = []
+    if request["stay"]:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+            signal.signal(number, lambda number, _: ended.append(number))
+        folder = tempfile.mkdtemp(prefix="nodegate-launch-")
+        sys.stdout.write(folder + "\n")
+        sys.stdout.flush()
+    while request["stay"] and not ended:
+        time.sleep(0.2)
+    try:
+        sys.stdout.write(json.dumps({"stuck": sweep(mark)}) + "\n")
+    finally:
+        if folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,244 @@
+"""What checks say of machines that were under load: from what their programs print to the headline.
+
+The tables of the single measurements go further into each, word for word; here a case says how the headline begins.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support.judging import Case, judge_one, judged
+
+from nodegate import suite
+from nodegate.demo.load import after, burn, nccl, rdma
+from nodegate.demo.machine import Machine
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Verdict
+from nodegate.measure.nccl_launches import ALL_REDUCE
+from nodegate.measure.registry import is_active
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+L40S = Machine.pcie_l40s
+BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")
+# What made-up machines do not have: perftest with CUDA, NVLS on PCIe cards, a baseline or a fleet for these.
+NOT_ON_HGX = {"rdma_bandwidth.gpu_memory"}
+NOT_ON_L40S = NOT_ON_HGX | {"nccl.all_reduce", "nccl.collectives", "nccl.nvls", "counters.nvlink"}
+# Compared with a fleet, which a machine alone has not.
+IN_A_FLEET = {"rdma_bandwidth.write", "rdma_bandwidth.read", "rdma_bandwidth.inside"}
+
+
+def said(*lines: str) -> Callable[[Machine], None]:
+    """The kernel says these lines five minutes before the load ends."""
+
+    def later(machine: Machine) -> None:
+        for line in lines:
+            machine.kernel(line, ago_s=300.0)
+
+    return lambda machine: machine.during_load(later)
+
+
+def no_log(machine: Machine) -> None:
+    machine.during_load(lambda later: later.section_fails("kernel_log", "denied", "not permitted"))
+
+
+def restarted(machine: Machine) -> None:
+    def later(machine: Machine) -> None:
+        machine.set("system", "boot_id", "00000000-0000-4000-8000-000000000002")
+        machine.set("system", "uptime_s", 200.0)
+
+    machine.during_load(later)
+
+
+def corrupt(machine: Machine) -> None:
+    def change(document: dict[str, Any]) -> None:
+        document["gpus"][4]["phases"][0]["mismatches"] = 3
+
+    machine.under_load(burn.NAME, change)
+
+
+LOG = (
+    Case(
+        "whole and of one boot",
+        "counters_log.reaches_back",
+        PASS,
+        "kernel log (journal): whole since 2026-11-21 08:15:00Z, in one boot",
+    ),
+    Case(
+        "a restart under load",
+        "counters_log.reaches_back",
+        FAIL,
+        "node: rebooted at 2026-11-21 08:26:40Z, while our tests ran - find out who or what did",
+        restarted,
+    ),
+    Case(
+        "no log",
+        "counters_log.reaches_back",
+        ERROR,
+        "gpu01: kernel_log could not be read: denied: not permitted - ",
+        no_log,
+    ),
+    Case(
+        "nothing said", "counters_log.xid", PASS, "kernel log: no Xid since 2026-11-21 08:15:00Z, when our tests began"
+    ),
+    Case(
+        "a GPU that falls off the bus",
+        "counters_log.xid",
+        FAIL,
+        "GPU 0000:3d:00.0: Xid 79 (GPU has fallen off the bus) once at 2026-11-21 08:25:00Z: ",
+        said("NVRM: Xid (PCI:0000:3d:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."),
+    ),
+    Case("no log", "counters_log.xid", ERROR, "gpu01: kernel_log could not be read: denied: not permitted - ", no_log),
+    Case(
+        "nothing said",
+        "counters_log.sxid",
+        PASS,
+        "kernel log: no SXid since 2026-11-21 08:15:00Z, when our tests began",
+    ),
+    Case(
+        "a fatal error of a switch",
+        "counters_log.sxid",
+        FAIL,
+        "nvidia-nvswitch2 (0000:6e:00.0): SXid 20034 (Fatal) once at 2026-11-21 08:25:00Z, ",
+        said("nvidia-nvswitch2: SXid (PCI:0000:6e:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"),
+    ),
+    Case("no log", "counters_log.sxid", ERROR, "gpu01: kernel_log could not be read: denied: not permitted - ", no_log),
+    Case(
+        "nothing said",
+        "counters_log.link_downs",
+        PASS,
+        "kernel log: no link-down since 2026-11-21 08:15:00Z, when our tests began",
+    ),
+    Case(
+        "a link that goes down once",
+        "counters_log.link_downs",
+        FAIL,
+        "NIC 0000:ba:00.0 ibs6: link down once at 2026-11-21 08:26:00Z, while our own tests ran - ",
+        lambda machine: machine.during_load(after.link_goes_down(6, "ibs6")),
+    ),
+    Case(
+        "no log",
+        "counters_log.link_downs",
+        ERROR,
+        "gpu01: kernel_log could not be read: denied: not permitted - ",
+        no_log,
+    ),
+    Case(
+        "nothing said",
+        "counters_log.faults",
+        PASS,
+        "kernel log: no fault since 2026-11-21 08:15:00Z, when our tests began",
+    ),
+    Case(
+        "a memory module",
+        "counters_log.faults",
+        FAIL,
+        "memory module CPU_SrcID#0_MC#0_Chan#1_DIMM#0: a memory module lost data, once at 2026-11-21 08:25:00Z: ",
+        said("EDAC MC0: 1 UE memory read error on CPU_SrcID#0_MC#0_Chan#1_DIMM#0 (channel:1 slot:0)"),
+    ),
+    Case(
+        "no log", "counters_log.faults", ERROR, "gpu01: kernel_log could not be read: denied: not permitted - ", no_log
+    ),
+)
+WHOLE_WAY = (
+    Case(
+        "silent data corruption",
+        "burn.results",
+        FAIL,
+        "GPU 4 (0000:9b:00.0): wrong words in its bf16 results: 3 - take the node out",
+        corrupt,
+    ),
+    Case(
+        "blocked by the gate",
+        "burn.complete",
+        ERROR,
+        "gpu01: blocked by gpu.lost: GPU 3 is lost - mend that first, then run again",
+        lambda machine: machine.not_measured(burn.NAME, BLOCKED),
+    ),
+    Case(
+        "a power brake on a card without NVLink",
+        "burn.clock",
+        FAIL,
+        "GPU 1 (0000:19:00.0): SM clock under load 500 MHz, expected at least 1806.75 MHz (90 % of 2008, the median",
+        lambda machine: machine.under_load(
+            burn.NAME, lambda document: burn.slowed(document, 1, 0.26, reasons=(8, 128), clock_mhz=500.0)
+        ),
+        machine=L40S,
+    ),
+    Case(
+        "NVLS is off",
+        "nccl.nvls",
+        FAIL,
+        "NVLS: not in use: all_reduce is 1.00 times as fast as with NCCL_ALGO=Ring, expected more than 5 % over it; ",
+        lambda machine: machine.under_load(nccl.NAME, nccl.without_nvls),
+    ),
+    Case(
+        "a hang",
+        "nccl.hang",
+        FAIL,
+        "all_reduce: hangs: did not end within 180 s, and finished no size - ",
+        lambda machine: machine.under_load(nccl.NAME, nccl.hung),
+    ),
+    Case(
+        "no nccl-tests",
+        "nccl.all_reduce",
+        ERROR,
+        "all_reduce: bus bandwidth is unknown (no all_reduce_perf or all_reduce_perf_mpi was found) - build ",
+        lambda machine: machine.under_load(nccl.NAME, nccl.no_tool),
+    ),
+    Case(
+        "healthy: disturbed at first, well twice more",
+        "nccl.all_reduce",
+        PASS,
+        "node: all_reduce 484.3 GB/s, expected at least 451.2 GB/s",
+        lambda machine: machine.under_load(
+            nccl.NAME, nccl.slower(0.8, ALL_REDUCE), lambda found: None, lambda found: None
+        ),
+    ),
+    Case(
+        "a NIC at half of its rate",
+        "rdma_bandwidth.share_of_rate",
+        FAIL,
+        "mlx5_4: write 196.47 Gb/s, expected at least 360 Gb/s (90 % of the link's 400 Gb/s, ",
+        lambda machine: machine.under_load(rdma.NAME, *[rdma.slower("mlx5_4", 196.4)] * 3),
+    ),
+    Case(
+        "symbol errors under load",
+        "counters.nic",
+        FAIL,
+        "mlx5_6 port 1: symbol_error under load 914, expected at most 30 (120 an hour over 15 min; ",
+        lambda machine: machine.during_load(after.port_counts("mlx5_6", symbol_error=914)),
+    ),
+    Case(
+        "healthy: few symbol errors under load",
+        "counters.nic",
+        PASS,
+        "mlx5_0 port 1: link_downed under load 0 (and ",
+        lambda machine: machine.during_load(after.port_counts("mlx5_6", symbol_error=9)),
+    ),
+    Case(
+        "corrected memory errors under load",
+        "counters.ecc",
+        WARN,
+        "GPU 6 (0000:bb:00.0, serial 1650001000006): corrected memory errors under load 3720, expected at most 250 (",
+        lambda machine: machine.during_load(after.gpu_counts(6, volatile_corrected=3720)),
+    ),
+)
+CASES = (*LOG, *WHOLE_WAY)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_a_check_says_of_a_machine_under_load(case: Case) -> None:
+    record = judged(case)
+    assert record.message.startswith(case.message), record.message
+    assert record.verdict is case.verdict
+
+
+@pytest.mark.parametrize("check", [check.id for check in suite.checks() if is_active(check.asks_for)])
+def test_a_healthy_machine_passes_each_measured_check(check: str) -> None:
+    for make, without in ((Machine.hgx_h100, NOT_ON_HGX | IN_A_FLEET), (L40S, NOT_ON_L40S | IN_A_FLEET)):
+        record = judge_one(check, make())
+        assert record.verdict is (SKIP if check in without else PASS), record.message

@@ -1,0 +1,329 @@
+"""What the checks of NCCL over several nodes say, word for word: what was printed goes through the real parser."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from support.group_node import GroupCase
+from support.nccl_fleet import SIZE, table
+
+from nodegate.errors import CannotMeasure
+from nodegate.judge.verdict import Verdict
+from nodegate.measure.group_result import ALONE
+from nodegate.measure.ran import Ran, not_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+WHATS = ("all_reduce", "alltoall", "sendrecv")
+NAMED = "keep the node out of jobs; measure it alone (nccl, rdma_bandwidth), look at its kernel log and at its NICs"
+SEARCH = "see what the other nodes of the group say; run the command of the evidence file with fewer nodes"
+SEE = "see the evidence file for what was printed"
+HUNG = "did not end within 120 s, and finished no size"
+SLOW = (
+    "look at the node's rails one by one (rdma_bandwidth), then at GPU memory in RDMA (nvidia_peermem or dma-buf), at "
+    "ACS, and at the settings of NCCL"
+)
+
+
+def ran(
+    what: str,
+    *,
+    nodes: Sequence[str] = ("gpu01", "gpu02"),
+    kind: str = "pair",
+    group: str = "",
+    busbw: float = 380.0,
+    wrong: int = 0,
+    **labels: str,
+) -> Ran:
+    """A launch that ended, as gpu01 keeps it."""
+    name = group or (f"pair {'+'.join(nodes)}" if kind == "pair" else kind)
+    told = {
+        "group": name,
+        "kind": kind,
+        "head": nodes[0],
+        "nodes": " ".join(nodes),
+        "count": str(len(nodes)),
+        "gpus": str(8 * len(nodes)),
+        "gpus_of_node": "8",
+        "size_bytes": str(SIZE),
+        "turns": "13",
+        "limit_s": "120",
+        "builds": "1",
+        "node": "gpu01",
+        **labels,
+    }
+    code = 1 if wrong else 0
+    return Ran(what, stdout=table(what, 8 * len(nodes), busbw, wrong), exit_code=code, duration_s=9.0, labels=told)
+
+
+def hung(found: Ran, **labels: str) -> Ran:
+    """The same launch, which finished no size."""
+    text = found.stdout[: found.stdout.index("NCCL version")]
+    return replace(found, stdout=text, exit_code=None, timed_out=True, labels={**found.labels, **labels})
+
+
+def pairs(**changes: float) -> list[Ran]:
+    return [ran(what, **changes) for what in WHATS]  # type: ignore[arg-type]
+
+
+def fleet(what: str = "all_reduce", **more: object) -> Ran:
+    return ran(what, nodes=("gpu01", "gpu02", "gpu03", "gpu04"), kind="fleet", **more)  # type: ignore[arg-type]
+
+
+def part(*nodes: str, good: str = "", **more: object) -> Ran:
+    name = f"part {'+'.join(nodes)}"
+    return ran("all_reduce", nodes=nodes, kind="part", group=name, good=good, **more)  # type: ignore[arg-type]
+
+
+def refused(reason: str = "gpu01: no mpirun was found") -> list[Ran]:
+    why = CannotMeasure(reason, next_step="install openmpi-bin")
+    return [not_run(found.what, why, found.labels) for found in pairs()]
+
+
+ALONE_RUN = [Ran(ALONE, labels={"why": "no other node takes part", "node": "gpu01"})]
+BROKEN = [replace(each, stdout="", stderr="", exit_code=139) for each in pairs()]
+PAIR_HANGS_HERE = [
+    hung(ran("all_reduce"), blamed="gpu01"),
+    hung(part("gpu01", "gpu03", good="gpu03")),
+]
+PAIR_HANGS_THERE = [
+    hung(ran("all_reduce"), blamed="gpu02"),
+    part("gpu01", "gpu03", good="gpu03"),
+    *(ran(what, nodes=("gpu01", "gpu03"), good="gpu03") for what in WHATS),
+]
+FLEET_HANGS_THERE = [*pairs(), hung(fleet(), blamed="gpu04"), part("gpu01", "gpu02")]
+FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
+
+
+LAUNCH = [
+    GroupCase("launched", "nccl_groups.launch", PASS, "launches: 3 over 1 groups", pairs()),
+    GroupCase(
+        "two builds of NCCL",
+        "nccl_groups.launch",
+        WARN,
+        "pair gpu01+gpu02: 2 builds of nccl-tests or NCCL among its nodes - install the same nccl-tests and NCCL on "
+        "all nodes; sha256sum tells them apart",
+        [ran(what, builds="2") for what in WHATS],
+    ),
+    GroupCase(
+        "no launcher",
+        "nccl_groups.launch",
+        ERROR,
+        "pair gpu01+gpu02: sendrecv is unknown (gpu01: no mpirun was found) - install openmpi-bin",
+        refused(),
+    ),
+    GroupCase("no other node", "nccl_groups.launch", SKIP, "no other node takes part", ALONE_RUN),
+    GroupCase(
+        "refused with one node, launched with another",
+        "nccl_groups.launch",
+        PASS,
+        "launches: 3 over 1 groups",
+        [*refused(), *(ran(what, nodes=("gpu01", "gpu03")) for what in WHATS)],
+    ),
+]
+
+HANG = [
+    GroupCase("all end", "nccl_groups.hang", PASS, "all_reduce: ended: pair gpu01+gpu02 (and 2 more)", pairs()),
+    GroupCase(
+        "this node hangs with one that is well",
+        "nccl_groups.hang",
+        FAIL,
+        f"all_reduce: pair gpu01+gpu02: {HUNG}; with nodes that are well it is the same: it is this node - {NAMED}",
+        PAIR_HANGS_HERE,
+    ),
+    GroupCase(
+        "its neighbour hangs",
+        "nccl_groups.hang",
+        PASS,
+        f"all_reduce: pair gpu01+gpu02: {HUNG}; it is gpu02, and this node is well without (and 2 more)",
+        PAIR_HANGS_THERE,
+    ),
+    GroupCase(
+        "the fleet hangs, and another node is named",
+        "nccl_groups.hang",
+        PASS,
+        f"all_reduce: fleet: {HUNG}; it is gpu04, and this node is well without (and 2 more)",
+        FLEET_HANGS_THERE,
+    ),
+    GroupCase(
+        "the fleet hangs, and nobody is named",
+        "nccl_groups.hang",
+        ERROR,
+        f"all_reduce: whose fault it is is unknown (fleet: {HUNG}; gpu01, gpu02, gpu03, gpu04 are bad together only)"
+        f" - {SEARCH}",
+        FLEET_HANGS_TOGETHER,
+    ),
+    GroupCase(
+        "another node is named, and this one was seen well nowhere",
+        "nccl_groups.hang",
+        ERROR,
+        f"all_reduce: whose fault it is is unknown (pair gpu01+gpu02: {HUNG}; gpu02 is bad, and this node was not seen"
+        f" to be well) - {SEARCH} (and 2 more)",
+        [hung(ran("all_reduce"), blamed="gpu02")],
+    ),
+    GroupCase(
+        "two nodes and no third",
+        "nccl_groups.hang",
+        FAIL,
+        f"all_reduce: pair gpu01+gpu02: {HUNG}; it is this node, the other one or the path: there was no third node"
+        f" - {NAMED}",
+        [hung(ran("all_reduce"))],
+    ),
+    GroupCase(
+        "an ECC error on the other node ends the launch",
+        "nccl_groups.hang",
+        PASS,
+        "all_reduce: pair gpu01+gpu02: gpu02: uncorrectable ECC error encountered; it is gpu02, and this node is well"
+        " without (and 2 more)",
+        [
+            replace(
+                hung(ran("all_reduce"), blamed="gpu02"),
+                stdout="gpu02: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n",
+                exit_code=2,
+                timed_out=False,
+            ),
+            *PAIR_HANGS_THERE[1:],
+        ],
+    ),
+    GroupCase(
+        "crashes",
+        "nccl_groups.hang",
+        ERROR,
+        "all_reduce: result is unknown (pair gpu01+gpu02: all_reduce: the output of nccl-tests is empty "
+        "(exit code 139)) - run the command of the evidence file by hand on its head (and 2 more)",
+        BROKEN,
+    ),
+    GroupCase("no other node", "nccl_groups.hang", SKIP, "no other node takes part", ALONE_RUN),
+]
+
+DATA = [
+    GroupCase("right", "nccl_groups.data", PASS, "all_reduce: right data: pair gpu01+gpu02 (and 2 more)", pairs()),
+    GroupCase(
+        "wrong sums, with a good node too",
+        "nccl_groups.data",
+        FAIL,
+        "all_reduce: pair gpu01+gpu02: 6 elements came back wrong; with nodes that are well it is the same: it is this "
+        f"node - {NAMED}",
+        [ran("all_reduce", wrong=3, blamed="gpu01"), part("gpu01", "gpu03", good="gpu03", wrong=3)],
+    ),
+    GroupCase(
+        "wrong sums of another node",
+        "nccl_groups.data",
+        PASS,
+        "all_reduce: fleet: 6 elements came back wrong; it is gpu04, and this node is well without (and 2 more)",
+        [*pairs(), fleet(wrong=3, blamed="gpu04"), part("gpu01", "gpu02")],
+    ),
+    GroupCase(
+        "not launched",
+        "nccl_groups.data",
+        ERROR,
+        "all_reduce: result is unknown (pair gpu01+gpu02: all_reduce: gpu01: no mpirun was found) - install openmpi-bin"
+        " (and 2 more)",
+        refused(),
+    ),
+]
+
+FAST = {"nccl.group_all_reduce_gb_per_s": 360.0, "nccl.group_alltoall_gb_per_s": 360.0}
+BANDWIDTH = [
+    GroupCase("as the site stored it", "nccl_groups.all_reduce", PASS, "", pairs(), limits=FAST),
+    GroupCase("slow", "nccl_groups.all_reduce", FAIL, "", pairs(busbw=220.0), limits=FAST),
+    GroupCase(
+        "slow with a bad neighbour, fast with a good one",
+        "nccl_groups.all_reduce",
+        PASS,
+        "",
+        pairs(busbw=220.0),
+        again=[ran(what, nodes=("gpu01", "gpu03"), good="gpu03") for what in WHATS],
+        limits=FAST,
+    ),
+    GroupCase(
+        "hangs",
+        "nccl_groups.all_reduce",
+        ERROR,
+        f"all_reduce: bus bandwidth is unknown (pair gpu01+gpu02: all_reduce: {HUNG}) - {SEE}",
+        PAIR_HANGS_HERE,
+        limits=FAST,
+    ),
+    GroupCase("alltoall is slow", "nccl_groups.collectives", FAIL, "", pairs(busbw=220.0), limits=FAST),
+    GroupCase("both as fast as stored", "nccl_groups.collectives", PASS, "", pairs(), limits=FAST),
+    GroupCase("not launched", "nccl_groups.collectives", ERROR, "", refused(), limits=FAST),
+    GroupCase("the fleet is fast", "nccl_groups.wide", PASS, "", [*pairs(), fleet()], limits=FAST),
+    GroupCase("the fleet is slow", "nccl_groups.wide", FAIL, "", [*pairs(), fleet(busbw=200.0)], limits=FAST),
+    GroupCase(
+        "the fleet is slow because of another node",
+        "nccl_groups.wide",
+        PASS,
+        "all_reduce: fleet is spoilt by gpu04",
+        [*pairs(), fleet(busbw=200.0)],
+        again=[*pairs(), fleet(busbw=200.0, blamed="gpu04")],
+        limits=FAST,
+    ),
+    GroupCase("the fleet hangs", "nccl_groups.wide", ERROR, "", [*pairs(), hung(fleet())], limits=FAST),
+    GroupCase(
+        "pairs only",
+        "nccl_groups.wide",
+        SKIP,
+        "the node is in no group of more than two nodes, or the profile asks for pairs only",
+        pairs(),
+    ),
+]
+
+APART_FAST = {"nccl.apart_all_reduce_gb_per_s": 300.0}
+
+
+def kept_apart(**labels: str) -> Ran:
+    found = fleet(group="fleet, each node by itself", **labels)
+    return replace(found, labels={**found.labels, "kind": "apart"})
+
+
+APART = [
+    GroupCase("fast", "nccl_groups.apart", PASS, "", [*pairs(), kept_apart(time_us="4000")], limits=APART_FAST),
+    GroupCase("slow", "nccl_groups.apart", FAIL, "", [*pairs(), kept_apart(time_us="9000")], limits=APART_FAST),
+    GroupCase("hangs", "nccl_groups.apart", ERROR, "", [*pairs(), hung(kept_apart())], limits=APART_FAST),
+    GroupCase(
+        "no times in the report", "nccl_groups.apart", SKIP, "nccl-tests told no times by process", [kept_apart()]
+    ),
+    GroupCase(
+        "an old version",
+        "nccl_groups.apart",
+        SKIP,
+        "not launched: nccl-tests before 2.19.4, or the profile asks for pairs only",
+        pairs(),
+    ),
+]
+
+SHARED = {"nccl.group_share_of_rate_percent": 90.0}
+SHARE = [
+    GroupCase("most of the rails", "nccl_groups.share_of_rate", PASS, "", pairs(), limits=SHARED),
+    GroupCase(
+        "the wires are fast and NCCL is not (NVIDIA/nccl issue 2409)",
+        "nccl_groups.share_of_rate",
+        FAIL,
+        "",
+        pairs(busbw=220.0),
+        limits=SHARED,
+    ),
+    GroupCase("hangs", "nccl_groups.share_of_rate", ERROR, "", PAIR_HANGS_HERE, limits=SHARED),
+    GroupCase(
+        "no share is stored",
+        "nccl_groups.share_of_rate",
+        SKIP,
+        "not judged: no limit nccl.group_share_of_rate_percent for platform hgx-h100-8",
+        pairs(),
+    ),
+]
+
+CASES = [*LAUNCH, *HANG, *DATA, *BANDWIDTH, *APART, *SHARE]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cases(case: GroupCase) -> None:
+    record = case.record()
+    assert record.verdict is case.verdict, record.message
+    if case.message:
+        assert record.message == case.message

@@ -1,0 +1,91 @@
+"""Inputs that once broke a reader, or came near to it: each is read or refused in the documented way, ever after."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from fuzz.linear import MOST_TIMES, Shape, growth
+from fuzz.table import every_target
+from fuzz.target import refusals_allowed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TARGETS = every_target()
+XID = b'"NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."'
+PROBE = b'{"schema": "nodegate.probe/1", "sections": {}, "uid": 0, "duration_s": 0.1, "epoch_s": '
+
+
+@dataclass(frozen=True)
+class Kept:
+    """One input; `what` it is, for people. `broke` says what it did once, empty where a reader always stood it."""
+
+    target: str
+    what: str
+    data: bytes
+    broke: str = ""
+
+
+KEPT = [
+    Kept(
+        "triage.kernel_logs",
+        "a journal line with an endless time",
+        b'{"MESSAGE": ' + XID + b', "__REALTIME_TIMESTAMP": 1e999}',
+        "OverflowError: float infinity to integer",
+    ),
+    Kept(
+        "triage.kernel_logs",
+        "a journal line with a time of 400 digits",
+        b'{"MESSAGE": ' + XID + b', "__REALTIME_TIMESTAMP": ' + b"9" * 400 + b"}",
+        "OverflowError: int too large to convert to float",
+    ),
+    Kept(
+        "triage.kernel_logs",
+        "a journal line with half a character as its host",
+        b'{"MESSAGE": ' + XID + b', "__REALTIME_TIMESTAMP": "1786376165512034", "_HOSTNAME": "\\ud800"}',
+        "UnicodeEncodeError: surrogates not allowed",
+    ),
+    Kept(
+        "triage.kernel_logs",
+        "a journal line whose time is no number",
+        b'{"MESSAGE": ' + XID + b', "__REALTIME_TIMESTAMP": NaN}',
+    ),
+    Kept(
+        "probe.evidence",
+        "a recording whose clock has 400 digits",
+        PROBE + b"9" * 400 + b"}",
+        "OverflowError: int too large to convert to float",
+    ),
+    Kept("probe.evidence", "a recording whose clock is no number", PROBE + b"NaN}"),
+    Kept("files.node_names", "a name of 5,000 digits", b"gpu" + b"9" * 5000, "ValueError: the limit of 4300 digits"),
+    Kept("files.node_names", "two names of 5,000 digits", b"a%s,a%s" % (b"9" * 5000, b"8" * 5000)),
+    Kept("files.node_names", "a range up to a number of 5,000 digits", b"gpu[0-" + b"9" * 5000 + b"]"),
+    Kept("watch.own_pattern", "a pattern of which Python warns", b"[[a]", "FutureWarning with a line of our source"),
+    Kept("files.node_names", "a regular expression of which Python warns", b"~[[a]", "FutureWarning"),
+]
+
+
+SLOW = [
+    # What took a second or more below 100 kB, with how it grew: the time of all of these grows with their length now.
+    ("files.node_names", "a name with a thousand brackets", lambda size: b"gpu" + b"[1]" * (size // 3)),
+    ("files.inventory", "groups one in another", lambda size: b"".join(_chain(size // 24))),
+]
+
+
+def _chain(groups: int) -> Iterator[bytes]:
+    for number in range(groups):
+        yield b"[g%d:children]\ng%d\n" % (number, number + 1)
+    yield b"[g%d]\ngpu01\n" % groups
+
+
+@pytest.mark.parametrize(("target", "what", "make"), SLOW, ids=lambda value: value if isinstance(value, str) else "")
+def test_an_input_that_took_the_square_of_its_length(target: str, what: str, make: Callable[[int], bytes]) -> None:
+    assert growth(TARGETS[target].run, Shape(what, make), 400_000) <= MOST_TIMES
+
+
+@pytest.mark.parametrize("kept", KEPT, ids=lambda kept: f"{kept.target}: {kept.what}")
+def test_an_input_that_was_kept_breaks_no_reader(kept: Kept) -> None:
+    with refusals_allowed():
+        TARGETS[kept.target].run(kept.data)

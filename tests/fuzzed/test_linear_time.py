@@ -1,0 +1,53 @@
+"""The time of a reader grows with its input and not with the square of it: only ratios of processor time are judged."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from fuzz.linear import MOST_TIMES, Shape, growth, shapes
+from fuzz.table import every_target
+
+TARGETS = every_target()
+KILOBYTE, MEGABYTE = 1000, 1_000_000
+# What stands in one line of 10 MB: nothing that is known, and the beginnings of what is.
+LINES = {
+    "letters": b"a",
+    "spaces": b" ",
+    "no text": b"\0\xff",
+    "iterations": b" iteration 1/ 5 | elapsed time per iteration (ms): ",
+    "Xids": b"NVRM: Xid (PCI:0000:9b:00): 79, pid=",
+    "errors": b"RuntimeError: CUDA error: NCCL WARN [Rank 1] ",
+}
+LOGS = ("triage.job_logs", "triage.kernel_logs", "triage.line_parts", "knowledge.lines", "watch.log", "watch.lines")
+TEXTS = [name for name, target in TARGETS.items() if target.form == "text" and not name.startswith(("files.", "watch.own"))]
+
+
+def line_of(piece: bytes) -> Shape:
+    return Shape(str(piece), lambda size: (piece * (size // len(piece) + 1))[:size])
+
+
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "watch.own_pattern"])  # it is ended by the clock
+def test_long_lines_and_near_misses(name: str) -> None:
+    run = TARGETS[name].run
+    assert [
+        shape.name for shape in shapes(TARGETS[name], most=24) if growth(run, shape, 400 * KILOBYTE) > MOST_TIMES
+    ] == []
+
+
+@pytest.mark.parametrize("line", LINES)
+@pytest.mark.parametrize("name", LOGS)
+def test_one_line_of_10_mb_in_a_log(name: str, line: str) -> None:
+    assert growth(TARGETS[name].run, line_of(LINES[line]), 10 * MEGABYTE) <= MOST_TIMES
+
+
+@pytest.mark.parametrize("name", [name for name in TEXTS if name not in LOGS])
+def test_one_line_of_10_mb_from_a_tool(name: str) -> None:
+    seed = max(TARGETS[name].seeds(), key=len)
+    longest = max(seed.split(b"\n"), key=len)[:200] or b"a"
+    assert growth(TARGETS[name].run, line_of(longest), 10 * MEGABYTE) <= MOST_TIMES
+
+
+def test_a_reader_that_takes_the_square_would_be_found() -> None:
+    pattern = re.compile(rb"a+b")
+    assert growth(pattern.search, line_of(b"a"), 16 * KILOBYTE) > MOST_TIMES

@@ -1,0 +1,563 @@
+"""NCCL over groups of nodes: over real sshds, with a stand-in for mpirun whose ranks meet and hang; and bisection."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from support.corpus import corpus
+from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, facts, replayed, table
+from support.processes import wait_until
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure, UsageError
+from nodegate.measure import group_plan as plan
+from nodegate.measure.group_bisect import bisect, rounds_for
+from nodegate.measure.group_launch import Launch, for_node, labels_of, sweep, words
+from nodegate.measure.group_result import parse, read
+from nodegate.measure.group_settings import launch_settings
+from nodegate.measure.group_station import Launcher, Station
+from nodegate.measure.measurement import Site
+from nodegate.measure.nccl_groups import NCCL_GROUPS, disjoint
+from nodegate.measure.ran import Ran, not_run
+from nodegate.node import Connection, Node
+
+TESTS = Path(__file__).resolve().parents[1]
+HANGING = replace(NIGHTLY, group_s=4.0)
+
+
+def processes_of(fleet: NcclFleet) -> list[str]:
+    """What runs out of the tools' folder: launchers, daemons and ranks, on all nodes."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            if f"{fleet.folder}/" in words:
+                found.append(
+                    f"{file.parent.name} {words[-200:]}" + (" nodegate-rank" if "nodegate-rank" in words else "")
+                )
+    return found
+
+
+def kinds(found, name):
+    return {(run.kind, run.group) for run in found[name].runs}
+
+
+# Pairs, racks, the fleet
+
+
+def test_at_night_each_node_is_measured_with_its_neighbour(tmp_path):
+    fleet = NcclFleet(tmp_path, 3)
+    found = fleet.measure()
+    assert kinds(found, "gpu1") == {("pair", "pair gpu1+gpu2")}
+    assert kinds(found, "gpu2") == {("pair", "pair gpu1+gpu2"), ("pair", "pair gpu2+gpu3")}
+    assert {metric.name for metric in found["gpu3"].metrics} == {
+        "nccl.group_all_reduce_gb_per_s",
+        "nccl.group_alltoall_gb_per_s",
+        "nccl.group_sendrecv_gb_per_s",
+    }
+    assert found["gpu1"].metrics[0].conditions == {
+        "tool": "nccl-tests",
+        "tool_version": "2.19.6",
+        "nccl": "2.27.3",
+        "cuda": "12.8",
+        "group": "pair",
+        "nodes": "2",
+        "gpus": "2",
+        "size_bytes": str(1 << 30),
+        "dtype": "float",
+    }
+    assert processes_of(fleet) == []
+
+
+def test_each_node_by_itself_is_measured_by_its_own_time_and_the_report_is_taken_away(tmp_path):
+    fleet = NcclFleet(tmp_path, 3, gpus=2, length=DELIVERY, nodes={"gpu2": "slow"})
+    runs = fleet.runs()
+    found = {name: replayed([rans]) for name, rans in runs.items()}
+    assert kinds(found, "gpu1") == {
+        ("pair", "pair gpu1+gpu2"),
+        ("apart", "fleet, each node by itself"),
+        ("fleet", "fleet"),
+    }
+    own = {name: each.named("nccl.apart_all_reduce_gb_per_s")[0].best for name, each in found.items()}
+    assert own == {"gpu1": 479.992, "gpu2": 288.002, "gpu3": 479.992}
+    assert "do-not-keep-me" not in json.dumps([ran.to_json() for rans in runs.values() for ran in rans])
+    assert any("-J" in ran.argv for ran in runs["gpu1"])
+    assert not [ran.argv[-1] for ran in runs["gpu1"] if "-J" in ran.argv and Path(ran.argv[-1]).parent.exists()]
+
+
+def test_a_version_without_times_by_process_is_not_asked_for_them(tmp_path):
+    found = NcclFleet(tmp_path, 3, length=DELIVERY, layout="2.17.5").measure()
+    assert kinds(found, "gpu1") == {("pair", "pair gpu1+gpu2"), ("fleet", "fleet")}
+
+
+def test_a_fleet_of_one_node_has_nothing_to_measure(tmp_path):
+    found = NcclFleet(tmp_path, 1).measure()["gpu1"]
+    assert (found.runs, found.metrics, found.alone) == ((), (), "no other node takes part")
+
+
+def test_srun_launches_where_the_inventory_says_so_with_its_settings(tmp_path):
+    expected = {"launcher": "slurm", "nccl_env": {"NCCL_SOCKET_IFNAME": "eth0"}}
+    runs = NcclFleet(tmp_path, 2, launcher="srun", expected=expected).runs()["gpu1"]
+    argv = runs[0].argv
+    assert Path(argv[0]).name == "srun"
+    assert ("-w", "gpu1,gpu2") in pairwise(argv)
+    assert {"NCCL_SOCKET_IFNAME=eth0", "NCCL_DEBUG=WARN"} <= set(argv)
+    assert argv[argv.index("NCCL_ALGO") - 1] == "-u"  # a stale choice of the login
+    assert [run.ending for run in replayed([runs]).runs] == ["whole"] * 3
+
+
+# Hangs, failures, wrong data: the node is found
+
+
+class Simulated:
+    """Launches that are not made: what nccl-tests would print over these nodes, without a process."""
+
+    def __init__(self, tmp_path, monkeypatch, count, *, length=NIGHTLY, racks=None, hang_from=10**6, **faults):
+        self.fleet = NcclFleet(tmp_path, count, length=length, racks=racks)
+        self.fleet.here = True
+        self.faults, self.hang_from, self.launched = faults, hang_from, []
+        monkeypatch.setattr("nodegate.measure.group_field.run_group", self.run_group)
+
+    def run_group(self, launch, group, stations, mark):
+        self.launched.append(group.name)
+        faults = [self.faults.get(station.name, "") for station in stations]
+        own = [fault.rpartition(" ")[2] for fault in faults if fault.rpartition(" ")[0] in ("", launch.collective)]
+        text = table(launch.collective, len(stations), 200.0 if "slow" in own else 380.0, 3 if "wrong" in own else 0)
+        changes = {"stdout": text, "exit_code": int("wrong" in own)}
+        if "hang" in own or (len(stations) >= self.hang_from and not launch.apart):
+            changes = {"stdout": text[: text.index("NCCL version")], "exit_code": None, "timed_out": True}
+        if "cuda" in own:
+            said = "gpu9: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n"
+            changes = {"stdout": said, "exit_code": 2}
+        labels = labels_of(launch, group, stations)
+        return Ran(launch.collective, labels={**labels, "size_bytes": str(1 << 30)}, duration_s=9.0, **changes)
+
+    def measure(self):
+        return self.fleet.measure()
+
+
+def named(found):
+    return {name for each in found.values() for run in each.runs for name in run.blamed}
+
+
+@pytest.mark.parametrize("fault", ["hang", "cuda", "wrong"])
+def test_a_node_that_spoils_its_pair_is_found_with_one_that_is_well(tmp_path, monkeypatch, fault):
+    found = Simulated(tmp_path, monkeypatch, 4, gpu2=fault).measure()
+    assert named(found) == {"gpu2"}
+    assert any(run.partners_well and not run.is_well for run in found["gpu2"].runs)
+    bad = next(run for run in found["gpu1"].runs if run.group == "pair gpu1+gpu2")
+    assert found["gpu1"].excuses(bad) == ("gpu2",)
+    assert {metric.name for metric in found["gpu1"].metrics} == {metric.name for metric in found["gpu3"].metrics}
+
+
+def test_two_nodes_without_a_third_cannot_be_told_apart(tmp_path, monkeypatch):
+    found = Simulated(tmp_path, monkeypatch, 2, gpu2="hang").measure()
+    assert named(found) == set()
+    assert all(run.ending == "hung" for each in found.values() for run in each.runs)
+    assert found["gpu1"].runs[0].searched.startswith("it is among gpu1, gpu2")
+
+
+def test_a_collective_that_hangs_is_searched_by_itself(tmp_path, monkeypatch):
+    found = Simulated(tmp_path, monkeypatch, 4, gpu1="alltoall hang").measure()
+    assert named(found) == {"gpu1"}
+    assert found["gpu1"].named("nccl.group_all_reduce_gb_per_s")
+
+
+def test_two_bad_nodes_in_two_pairs_are_both_found(tmp_path, monkeypatch):
+    found = Simulated(tmp_path, monkeypatch, 7, gpu2="hang", gpu7="hang").measure()
+    assert named(found) == {"gpu2", "gpu7"}
+    assert all(found[name].is_cleared for name in ("gpu1", "gpu3", "gpu4", "gpu5", "gpu6"))
+
+
+def test_racks_and_the_fleet_come_after_the_pairs_and_leave_bad_nodes_out(tmp_path, monkeypatch):
+    racks = dict.fromkeys(("gpu1", "gpu2", "gpu3", "gpu4"), "a1") | {"gpu5": "b1", "gpu6": "b1"}
+    simulated = Simulated(tmp_path, monkeypatch, 6, length=DELIVERY, racks=racks, gpu4="hang")
+    found = simulated.measure()
+    assert named(found) == {"gpu4"}
+    rack = next(run for run in found["gpu1"].runs if run.kind == "rack")
+    assert rack.nodes == ("gpu1", "gpu2", "gpu3")
+    fleet = next(run for run in found["gpu6"].runs if run.kind == "fleet")
+    assert (fleet.count, fleet.ending) == (5, "whole")
+    assert not any(run.kind in {"rack", "fleet"} for run in found["gpu4"].runs)
+
+
+def test_a_fleet_that_hangs_only_as_a_whole_names_nobody(tmp_path, monkeypatch):
+    found = Simulated(tmp_path, monkeypatch, 4, length=DELIVERY, hang_from=4).measure()
+    assert named(found) == set()
+    run = next(run for run in found["gpu1"].runs if run.kind == "fleet")
+    assert run.searched == "gpu1, gpu2, gpu3, gpu4 are bad together only, and well in halves"
+
+
+def test_suspects_are_measured_again_with_nodes_that_passed(tmp_path, monkeypatch):
+    fleet = Simulated(tmp_path, monkeypatch, 4, gpu2="slow").fleet
+    with fleet.sites() as sites:
+        first = NCCL_GROUPS.measure(sites, fleet.crew)
+        second = NCCL_GROUPS.again(sites, fleet.crew, frozenset({"gpu1", "gpu2"}))
+    assert set(second) == {"gpu1", "gpu2"}
+    values = {name: replayed([first[name], second[name]]).metrics[0].values for name in second}
+    assert values == {"gpu1": (380.0,), "gpu2": (200.0,)}
+
+
+def test_a_slow_node_is_found_in_a_fleet_all_of_which_is_suspect(tmp_path, monkeypatch):
+    fleet = Simulated(tmp_path, monkeypatch, 6, length=DELIVERY, gpu5="slow").fleet
+    with fleet.sites() as sites:
+        names = frozenset(site.node.name for site in sites)
+        found = {name: replayed([rans]) for name, rans in NCCL_GROUPS.again(sites, fleet.crew, names).items()}
+    assert named(found) == {"gpu5"}
+    assert [metric.best for metric in found["gpu1"].metrics if metric.conditions["group"] == "fleet"] == [380.0] * 3
+
+
+# What cannot be launched
+
+
+def test_a_node_without_the_programs_says_so_and_the_others_are_measured(tmp_path):
+    fleet = NcclFleet(tmp_path, 3)
+    fleet.without["gpu1"] = tuple(f"{name}_perf_mpi" for name in COLLECTIVES)
+    runs = fleet.runs()
+    with pytest.raises(CannotMeasure, match="no all_reduce_perf_mpi on the node"):
+        replayed([runs["gpu1"]])
+    assert kinds({"gpu2": replayed([runs["gpu2"]])}, "gpu2") == {("pair", "pair gpu2+gpu3")}
+
+
+def test_another_node_of_the_group_launches_where_the_first_cannot(tmp_path):
+    fleet = NcclFleet(tmp_path, 2)
+    fleet.without["gpu1"] = ("mpirun", "srun")
+    assert {run.head for run in fleet.measure()["gpu1"].runs} == {"gpu2"}
+
+
+@pytest.mark.parametrize(
+    ("launch", "why"),
+    [
+        ({"slots": 0}, "it could not be launched: There are not enough slots available"),
+        ({"refuses": ["gpu1", "gpu2"]}, "Permission denied (publickey)."),
+        ({"version": "HYDRA build details:"}, "is not Open MPI's: HYDRA build details:"),
+    ],
+)
+def test_a_launch_that_is_refused_is_no_fault_of_a_gpu(tmp_path, launch, why):
+    found = NcclFleet(tmp_path, 2, launch=launch).measure()["gpu1"]
+    assert {run.ending for run in found.runs} == {"refused"}
+    assert why in found.runs[0].why
+    assert found.runs[0].next_step
+
+
+def test_no_launcher_on_any_node_is_a_reason_with_a_way_out(tmp_path):
+    fleet = NcclFleet(tmp_path, 2)
+    fleet.without = dict.fromkeys(("gpu1", "gpu2"), ("mpirun", "srun"))
+    run = fleet.measure()["gpu2"].runs[0]
+    assert (run.ending, run.why, run.next_step) == ("refused", "no mpirun on the node", "install it")
+
+
+# Nothing is left behind
+
+
+@pytest.mark.parametrize("fault", ["hang", "absent"])
+def test_daemons_that_do_not_notice_the_end_of_mpirun_are_ended_with_their_ranks(tmp_path, fault):
+    fleet = NcclFleet(tmp_path, 2, nodes={"gpu2": fault}, launch={"deaf": True}, length=HANGING)
+    assert {run.ending for run in fleet.measure()["gpu1"].runs} == {"hung"}
+    assert wait_until(lambda: not processes_of(fleet)), processes_of(fleet)
+
+
+SCRIPT = """
+import sys; sys.path.insert(0, {tests!r})
+import pickle
+from pathlib import Path
+from support.nccl_fleet import NIGHTLY, Folder, facts
+from support.rdma_fleet import Crew
+from nodegate.measure.measurement import Site
+from nodegate.measure.nccl_groups import NCCL_GROUPS
+from nodegate.transport import Options, connect
+nodes = pickle.loads(Path({nodes!r}).read_bytes())
+sites = [Site(node, connect(node, Options()), facts(1), Folder(Path({tools!r})), NIGHTLY) for node in nodes]
+NCCL_GROUPS.measure(sites, Crew())
+"""
+
+
+def test_a_controller_that_is_killed_leaves_no_process_on_any_node(tmp_path):
+    fleet = NcclFleet(tmp_path, 3, nodes={"gpu2": "hang"}, launch={"deaf": True})
+    with fleet.fleet:
+        (tmp_path / "nodes").write_bytes(pickle.dumps(fleet.fleet.nodes))
+        script = SCRIPT.format(tests=str(TESTS), nodes=str(tmp_path / "nodes"), tools=str(fleet.folder))
+        controller = subprocess.Popen([sys.executable, "-c", script])
+        assert wait_until(lambda: sum("nodegate-rank" in line for line in processes_of(fleet)) >= 2, 60)
+        os.kill(controller.pid, signal.SIGKILL)
+        controller.wait()
+        assert wait_until(lambda: not processes_of(fleet)), processes_of(fleet)
+
+
+def test_the_end_of_the_run_leaves_no_process_on_any_node(tmp_path):
+    fleet = NcclFleet(tmp_path, 2, nodes={"gpu1": "hang"}, launch={"deaf": True})
+
+    class Ended(type(fleet.crew)):
+        """As a run's crew: its wait ends when the run does."""
+
+        def at_once(self, jobs):
+            done = {}
+            threads = [threading.Thread(target=self._do, args=(done, *job), daemon=True) for job in jobs.items()]
+            for thread in threads:
+                thread.start()
+            wait_until(lambda: self.cancelled or not any(thread.is_alive() for thread in threads), 120)
+            return {name: done.get(name, CannotMeasure("the run was ended", next_step="go on")) for name in jobs}
+
+        @staticmethod
+        def _do(done, name, job):
+            with contextlib.suppress(CannotMeasure):
+                done[name] = job()
+
+    crew = Ended()
+    with fleet.sites() as sites:
+        measuring = threading.Thread(target=NCCL_GROUPS.measure, args=(sites, crew))
+        measuring.start()
+        assert wait_until(lambda: sum("nodegate-rank" in line for line in processes_of(fleet)) >= 2, 60)
+        crew.cancelled = True
+        measuring.join(30)
+    assert not measuring.is_alive()
+    assert wait_until(lambda: not processes_of(fleet)), processes_of(fleet)
+
+
+# Bisection
+
+
+def simulated(count, is_bad, good=()):
+    """Bisection of a whole fleet in which a group is bad if `is_bad` says so of its nodes."""
+    launches = []
+
+    def run(groups):
+        nodes = [name for group in groups for name in group.nodes]
+        assert len(nodes) == len(set(nodes)), "a node is in two launches at once"
+        assert all(len(group.nodes) > 1 for group in groups)
+        launches.append(len(groups))
+        return [not is_bad(frozenset(group.nodes)) for group in groups]
+
+    whole = tuple(f"n{number}" for number in range(count))
+    return bisect([whole], good, run, may_go_on=lambda: len(launches) < 100), launches
+
+
+@pytest.mark.parametrize("count", [3, 4, 5, 7, 8, 16, 33, 100])
+def test_one_bad_node_is_found_wherever_it_is_by_few_launches(count):
+    for bad in {0, 1, count // 2, count - 2, count - 1}:
+        found, launches = simulated(count, lambda nodes, bad=bad: f"n{bad}" in nodes)
+        assert found.blamed == [f"n{bad}"]
+        assert len(found.cleared) == count - 1
+        assert sum(launches) <= 2 * math.log2(count) + 4
+        assert len(launches) <= rounds_for(count)
+
+
+@pytest.mark.parametrize("bad", [{"n0", "n1"}, {"n0", "n15"}, {"n3", "n8", "n9"}])
+def test_several_bad_nodes_are_all_found(bad):
+    found, _ = simulated(16, lambda nodes: not bad.isdisjoint(nodes))
+    assert set(found.blamed) == bad
+    assert len(found.cleared) == 16 - len(bad)
+
+
+def test_what_needs_many_nodes_is_said_of_them_together():
+    found, _ = simulated(16, lambda nodes: len(nodes) >= 8)
+    assert found.blamed == []
+    assert {len(each) for each in found.together} == {8}
+
+
+def test_where_every_node_is_bad_nobody_is_blamed():
+    found, launches = simulated(8, lambda nodes: True)
+    assert (found.blamed, found.cleared) == ([], set())
+    assert {name for each in found.undecided for name in each} == {f"n{number}" for number in range(8)}
+    assert sum(launches) < 20
+
+
+def test_two_nodes_and_nobody_else_stay_undecided():
+    assert simulated(2, lambda nodes: "n0" in nodes)[0].undecided == [("n0", "n1")]
+    assert simulated(2, lambda nodes: "n0" in nodes, good=["g1", "g2"])[0].blamed == ["n0"]
+
+
+def test_the_search_ends_with_its_time():
+    found = bisect([("a", "b", "c", "d")], [], lambda groups: [False] * len(groups), may_go_on=lambda: False)
+    assert found.undecided == [("a", "b", "c", "d")]
+
+
+# Groups
+
+
+def test_groups_of_a_fleet():
+    names = [f"n{number}" for number in range(5)]
+    assert [group.nodes for group in plan.pairs(names)] == [("n0", "n1"), ("n2", "n3"), ("n3", "n4")]
+    assert plan.pairs(["n0"]) == ()
+    rack_of = dict(zip(names, ("a", "a", "a", "b", ""), strict=True))
+    assert [group.name for group in plan.racks(names, rack_of)] == ["rack a"]
+    assert plan.racks(names, dict.fromkeys(names, "a")) == ()
+    assert plan.fleet(names[:2]) == ()
+    assert disjoint([("a", "b"), ("c",), ("b", "d"), ()]) == [("c",), ("a", "b", "d")]
+
+
+def test_no_node_is_in_two_launches_at_once():
+    names = [f"n{number}" for number in range(7)]
+    for wave in plan.waves([*plan.pairs(names), *plan.fleet(names)]):
+        nodes = [name for group in wave for name in group.nodes]
+        assert len(nodes) == len(set(nodes))
+
+
+# The inventory
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is none"),
+        ({"nccl_env": {"PATH": "/tmp"}}, "'PATH' is no NCCL_* variable"),
+        ({"nccl_env": {"NCCL_DEBUG": "INFO"}}, "NCCL_DEBUG is set by nodegate itself"),
+        ({"nccl_env": {"NCCL_IB_HCA": "a\nb"}}, "must be a number or one line of text"),
+        ({"nccl_env": {"NCCL_IB_DISABLE": True}}, 'write "1", not true'),
+        ({"nccl_env": ["NCCL_IB_HCA"]}, "must map NCCL_* variables to values"),
+        ({"nccl_env": "{"}, "must map NCCL_* variables to values"),
+    ],
+)
+def test_what_is_not_of_its_form_is_refused_with_its_line(expected, message):
+    with pytest.raises(UsageError) as refused:
+        launch_settings(Node("gpu01", expected=expected, origin="hosts.yaml:3"))
+    assert message in str(refused.value)
+    assert str(refused.value).startswith("hosts.yaml:3: gpu01: ")
+
+
+def test_an_ini_inventory_gives_settings_as_text():
+    settings = launch_settings(Node("gpu01", expected={"nccl_env": '{"NCCL_IB_TIMEOUT": 22}', "launcher": "slurm"}))
+    assert (settings.launcher, settings.environment) == ("srun", {"NCCL_IB_TIMEOUT": "22"})
+
+
+# Words and texts
+
+
+def stations(count, gpus=8):
+    found = []
+    for number in range(count):
+        node = Node(f"gpu{number:04}", Connection(address=f"10.0.{number // 250}.{number % 250}"))
+        site = Site(node, None, facts(1), None, DELIVERY)
+        programs = {name: f"/opt/{name}_perf_mpi" for name in COLLECTIVES}
+        launcher = Launcher("mpirun", "/usr/bin/mpirun")
+        found.append(Station(site, gpus, "H100", programs, {}, "x", launcher, launch_settings(node)))
+    return found
+
+
+def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
+    launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0, apart=True, report="/tmp/x/report-1.json")
+    argv = words(launch, stations(2), Launcher("mpirun", "/usr/bin/mpirun"), "m")
+    assert "NCCL_TESTS_SPLIT=DIV 8" in argv
+    assert argv[-4:] == ("-I", "1", "-J", "/tmp/x/report-1.json")
+    assert argv[argv.index("-H") + 1] == "10.0.0.0:8,10.0.0.1:8"
+    assert argv[argv.index("-np") + 1] == "16"
+
+
+def test_the_words_for_a_thousand_nodes_fit_a_command_line():
+    launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0)
+    argv = words(launch, stations(1250), Launcher("mpirun", "/usr/bin/mpirun"), "m")
+    assert max(map(len, argv)) < 128 << 10
+
+
+def whole_output(ranks):
+    return table("all_reduce", ranks, 380.0)
+
+
+def a_run(**changes):
+    labels = {
+        "group": "pair gpu1+gpu2",
+        "kind": "pair",
+        "head": "gpu1",
+        "nodes": "gpu1 gpu2",
+        "count": "2",
+        "gpus": "2",
+        "gpus_of_node": "1",
+        "size_bytes": "1073741824",
+        "turns": "4",
+        "limit_s": "60",
+        "builds": "1",
+        "node": "gpu1",
+    }
+    labels |= changes.pop("labels", {})
+    fields = {"stdout": whole_output(2), "exit_code": 0, "duration_s": 5.0, **changes}
+    return Ran("all_reduce", labels=labels, **fields)
+
+
+def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
+    ran = a_run(stdout=whole_output(10_000), labels={"count": "1250", "gpus": "10000"})
+    other = for_node(ran, "gpu7")
+    assert for_node(ran, "gpu1").stdout == ran.stdout
+    assert len(other.stdout) < 2000
+    assert "9999 lines of ranks left out by nodegate" in other.stdout
+    assert (read(other).ending, read(other).why) == (read(ran).ending, read(ran).why)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ending", "why"),
+    [
+        ({"stdout": "", "stderr": "", "exit_code": 0}, "incomplete", "the output of nccl-tests is empty"),
+        ({"stdout": "", "exit_code": None, "timed_out": True}, "hung", "not every rank began"),
+        ({"stdout": whole_output(3)}, "incomplete", "3 of 2 GPUs took part"),
+        ({"exit_code": 139, "stdout": whole_output(2)}, "incomplete", "exit code 139"),
+        ({"stdout": "x" * 100000, "exit_code": 1}, "incomplete", "is not that of nccl-tests"),
+        (
+            {"stdout": "", "stderr": "A daemon failed to report back after being spawned.", "exit_code": 255},
+            "refused",
+            "A daemon failed to report back",
+        ),
+        (
+            {
+                "stdout": "",
+                "stderr": "ssh: Could not resolve hostname gpu2: Name or service not known",
+                "exit_code": 255,
+            },
+            "refused",
+            "Could not resolve hostname gpu2",
+        ),
+        (
+            {"stdout": "", "stderr": "srun: error: Unable to allocate resources: x", "exit_code": 1},
+            "refused",
+            "allocate",
+        ),
+        ({"stdout": "", "labels": {"gpus": "-3", "count": "x"}}, "incomplete", "empty"),
+    ],
+)
+def test_what_a_launch_left_is_read_for_what_it_is(changes, ending, why):
+    run = read(a_run(**changes))
+    assert run.ending == ending
+    assert why in run.why
+
+
+def test_a_table_of_two_ranks_is_whole():
+    assert read(a_run()).ending == "whole"
+    assert read(a_run()).busbw_gb_per_s == 380.0
+
+
+def test_nothing_at_all_is_a_reason_and_no_result():
+    with pytest.raises(CannotMeasure, match="the connection broke"):
+        parse([[not_run("", CannotMeasure("the connection broke", next_step="see sshd"))]])
+    with pytest.raises(CannotMeasure, match="nothing was launched"):
+        parse([[]])
+
+
+def test_a_real_refusal_of_mpirun_is_read():
+    run = read(a_run(stdout="", stderr=corpus("nccl/gcm_mpirun_no_slots.txt"), exit_code=1))
+    assert (run.ending, run.why) == ("refused", "it could not be launched: There are not enough slots available")
+
+
+# As a measurement
+
+
+def test_it_rests_on_checks_that_there_are_and_that_need_no_load():
+    assert set(NCCL_GROUPS.rests_on) <= {check.id for check in suite.checks()}
+
+
+def test_a_node_without_gpus_has_no_collective():
+    machine = Machine.hgx_h100()
+    for _ in range(8):
+        machine.remove_gpu(0)
+    assert NCCL_GROUPS.applies(facts_of(machine)) == "no GPUs"
+    assert NCCL_GROUPS.applies(facts(1)) == ""

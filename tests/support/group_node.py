@@ -1,0 +1,51 @@
+"""One node that was launched with others, and what a check says of it: what it keeps goes through the real parser."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from support.judging import baseline_of
+
+from nodegate import suite
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.judge.peers import Peers
+from nodegate.judge.run import judge
+from nodegate.measure.group_result import parse
+from nodegate.node import Node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.judge.verdict import Record, Verdict
+    from nodegate.measure.ran import Ran
+
+
+@dataclass(frozen=True)
+class GroupCase:
+    """What one node keeps, and what one check must say of it."""
+
+    name: str
+    check: str
+    verdict: Verdict
+    message: str
+    rans: Sequence[Ran]
+    again: Sequence[Ran] = ()
+    limits: Mapping[str, object] = field(default_factory=dict)
+    machine: Machine = field(default_factory=Machine.hgx_h100)
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.name}"
+
+    def record(self) -> Record:
+        node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(self.machine)
+        baseline = baseline_of(facts, node, self.limits)
+        attempts = [list(self.rans), *([list(self.again)] if self.again else [])]
+
+        def resolve(name: str) -> object:
+            if name == "nccl_groups":
+                return parse(attempts)
+            known = {"baseline": baseline, "peers": Peers.of({}).of_node("gpu01"), "rdma": facts.rdma}
+            return known[name]
+
+        return judge(suite.check(self.check), resolve, node.name)

@@ -1,0 +1,147 @@
+"""Nodes behind real sshds with a stand-in for mpirun, srun and nccl-tests (MPI=1), whose ranks meet over ssh."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from support.rdma_fleet import Crew
+from support.sshd import Fleet
+
+from nodegate.demo.machine import Machine, facts_of
+from nodegate.errors import CannotMeasure
+from nodegate.measure.length import Length
+from nodegate.measure.measurement import Site, document
+from nodegate.measure.nccl_groups import NCCL_GROUPS
+from nodegate.measure.toolbox import Tool
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from nodegate.facts import NodeFacts
+    from nodegate.measure.group_result import NcclGroups
+    from nodegate.measure.ran import Ran
+
+FAKES = Path(__file__).with_name("fake_tools")
+COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
+NIGHTLY = Length(burn_s=1, copies_s=1, link_s=1, collective_s=1, group_s=60.0)
+DELIVERY = replace(NIGHTLY, group_s=300.0)
+SIZE = 1 << 30
+
+
+class Folder:
+    """The tools of one folder."""
+
+    def __init__(self, folder: Path, without: tuple[str, ...] = ()) -> None:
+        self.folder, self.without = folder, without
+
+    def find(self, *names: str) -> Tool:
+        for name in names:
+            if name not in self.without and (self.folder / name).exists():
+                return Tool(name, (str(self.folder / name),), "the test's")
+        raise CannotMeasure(f"no {names[0]} on the node", next_step="install it")
+
+    def has(self, names: object) -> frozenset[str]:
+        return frozenset()
+
+
+class NcclFleet:
+    """`count` nodes with `gpus` GPUs each. `nodes` are their faults, `more` what nccl-tests is told besides."""
+
+    def __init__(
+        self,
+        folder: Path,
+        count: int,
+        *,
+        gpus: int = 1,
+        nodes: Mapping[str, str] | None = None,
+        launcher: str = "mpirun",
+        launch: Mapping[str, object] | None = None,
+        length: Length = NIGHTLY,
+        racks: Mapping[str, str] | None = None,
+        expected: Mapping[str, object] | None = None,
+        **more: object,
+    ) -> None:
+        self.fleet = Fleet(folder, count, name="gpu")
+        self.here = False  # reached without sshd: where no rank is started
+        self.folder, self.length, self.gpus = folder / "tools", length, gpus
+        self.racks, self.expected, self.launcher = racks or {}, expected or {}, launcher
+        self.folder.mkdir()
+        self.without: dict[str, tuple[str, ...]] = {}
+        for name in COLLECTIVES:
+            shutil.copy(FAKES / "nccl_perf_mpi", self.folder / f"{name}_perf_mpi")
+        shutil.copy(FAKES / "nccl_perf", self.folder)
+        shutil.copy(FAKES / "mpirun", self.folder / launcher)
+        shutil.copy(FAKES / "mpirun", self.folder / "orted")
+        (self.folder / "nccl_perf.json").write_text(json.dumps({"nodes": dict(nodes or {}), **more}))
+        connection = self.fleet.nodes[0].connection
+        ssh = ["ssh", *connection.ssh_args, "-p", str(connection.port), "-i", str(self.fleet.user_key), "-q"]
+        names = {node.address: node.name for node in self.fleet.nodes}
+        told = {"ssh": ssh, "names": names, **(launch or {})}
+        (self.folder / "launch.json").write_text(json.dumps(told))
+        self.crew = Crew()
+
+    @contextlib.contextmanager
+    def sites(self) -> Iterator[list[Site]]:
+        with contextlib.nullcontext() if self.here else self.fleet, contextlib.ExitStack() as stack:
+            found = []
+            for node in self.fleet.nodes:
+                rack = {"rack": self.racks[node.name]} if node.name in self.racks else {}
+                transport = "local" if self.here else "ssh"
+                connection = replace(node.connection, transport=transport)
+                known = replace(node, connection=connection, expected={**rack, **self.expected})
+                session = stack.enter_context(contextlib.closing(connect(known, Options())))
+                tools = Folder(self.folder, self.without.get(node.name, ()))
+                found.append(Site(known, session, facts(self.gpus), tools, self.length))
+            yield found
+
+    def measure(self) -> dict[str, NcclGroups]:
+        return {name: replayed([rans]) for name, rans in self.runs().items()}
+
+    def runs(self) -> dict[str, tuple[Ran, ...]]:
+        with self.sites() as sites:
+            return NCCL_GROUPS.measure(sites, self.crew)
+
+
+@cache
+def facts(gpus: int) -> NodeFacts:
+    machine = Machine.hgx_h100()
+    for _ in range(8 - gpus):
+        machine.remove_gpu(0)
+    return facts_of(machine)
+
+
+def replayed(attempts: list[tuple[Ran, ...]]) -> NcclGroups:
+    """Through the evidence file and back, as a run does it."""
+    written = json.dumps(document("nccl_groups", attempts))
+    return NCCL_GROUPS.of_document(json.loads(written))  # type: ignore[return-value]
+
+
+def table(what: str, ranks: int, busbw: float, wrong: int = 0) -> str:
+    """What nccl-tests 2.19.6 prints for one size over nodes of 8 GPUs."""
+    factor = 2.0 * (ranks - 1) / ranks if what == "all_reduce" else (ranks - 1) / ranks if what == "alltoall" else 1.0
+    time_us = SIZE / 1e3 / (busbw / factor)
+    half = f"  {time_us:7.2f}  {SIZE / 1e3 / time_us:6.2f}  {SIZE / 1e3 / time_us * factor:6.2f}  {wrong:6}"
+    bounds = f"{2 * wrong} {'FAILED' if wrong else 'OK'}"
+    return "\n".join(
+        [
+            "# nccl-tests version 2.19.6 nccl-headers=22703 nccl-library=22703",
+            f"# Collective test starting: {what}_perf_mpi",
+            f"# nThread 1 nGpus 1 minBytes {SIZE} maxBytes {SIZE} step: 2(factor) warmup iters: 3 iters: 10",
+            "#\n# Using devices",
+            *(
+                f"#  Rank {rank:2} Group  0 Pid {4000 + rank:6} on gpu{rank // 8 + 1:02} device {rank % 8:2}"
+                " [0000:1b:00] NVIDIA H100 80GB HBM3"
+                for rank in range(ranks)
+            ),
+            "NCCL version 2.27.3+cuda12.8",
+            f"{SIZE:12}  {SIZE // 4:12}     float     sum      -1{half}{half}",
+            f"# Out of bounds values : {bounds}",
+            "# Avg bus bandwidth    : 300 \n#",
+        ]
+    )
