@@ -56,6 +56,19 @@ def test_the_same_fault_on_many_nodes_is_one_row_with_the_range_of_its_values() 
     assert row.expected == "at least 16 lanes (its own maximum)"
 
 
+def test_numbers_of_one_metric_that_are_told_in_other_words_are_other_rows() -> None:
+    def held(node: str, by: str) -> Record:
+        said = f"GPU 3: clock held down by {by} 100 % of the time - check the node"
+        found = Finding("GPU 3", Verdict.FAIL, said, "clock event reasons", 100, "%", action="check the node")
+        return Record(node, "burn.clock_reasons", Verdict.FAIL, said, (found,), ("F08",))
+
+    rows = problems(report(("gpu001", (held("gpu001", "heat"),)), ("gpu002", (held("gpu002", "power brake"),))))
+    assert [row.observed for row in rows] == [
+        "clock held down by heat 100 % of the time",
+        "clock held down by power brake 100 % of the time",
+    ]
+
+
 def test_another_remedy_is_another_row() -> None:
     other = width("gpu002", 8, remedy="replace the board")
     assert len(problems(report(("gpu001", (width("gpu001", 8),)), ("gpu002", (other,))))) == 2

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 MOST_LINE_BYTES = 4 << 20
+MOST_SECONDS = 1e12  # of a duration, or of a clock since 1970
 _FINDING_TEXTS = ("metric", "unit", "limit_source", "action", "message")
 _RECORD_KEYS = frozenset(
     ("node", "check", "verdict", "message", "findings", "failure_modes", "evidence", "duration_s", "waiver")
@@ -61,8 +62,8 @@ def from_json(mapping: Mapping[str, object]) -> Record:
     duration_s = mapping["duration_s"]
     if not isinstance(findings, list):
         raise UsageError("`findings` is not a list")
-    if isinstance(duration_s, bool) or not isinstance(duration_s, (int, float)):
-        raise UsageError("`duration_s` is not a number")
+    if isinstance(duration_s, bool) or not isinstance(duration_s, (int, float)) or not abs(duration_s) < MOST_SECONDS:
+        raise UsageError("`duration_s` is not a number of seconds")
     return Record(
         node=_text(mapping, "node"),
         check=_text(mapping, "check"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nodegate.errors import UsageError
 from nodegate.judge.verdict import NodeVerdict
 from nodegate.report.json_file import SCHEMA
-from nodegate.report.jsonl import from_json
+from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.source import Source
 
@@ -125,8 +125,8 @@ _ARTICLE = {"str": "text", "int": "a whole number", "bool": "true or false", "di
 
 def _number(entry: dict[str, object], key: str) -> float:
     value = entry.get(key)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise UsageError(f"`{key}` is missing or not a number")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MOST_SECONDS:
+        raise UsageError(f"`{key}` is missing or not a number of seconds")
     return float(value)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nodegate.report.model import NodeReport, Report
 
 _ORDER = ("fail", "unreachable", "error", "warn")
+_DIGITS = re.compile(r"[0-9][0-9.,]*")
 _MORE = re.compile(r"^ \(and \d+ more\)", re.ASCII)
 NO_RESULT = "left no result: the run ended before it, or it was not asked for"
 _BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
@@ -156,7 +157,7 @@ def not_judged(report: Report) -> list[Gap]:
 def _key(record: Record, finding: Finding) -> tuple[str, ...]:
     """What two findings share when they are the same problem: everything but the node, the device and a number."""
     said = sentence(finding)
-    observed = "" if _is_number(finding) else said.observed
+    observed = _DIGITS.sub("0", said.observed) if _is_number(finding) else said.observed
     what = (finding.verdict.value, record.check, finding.metric, finding.unit)
     return (*what, said.expected, said.action, observed, remark(record))
 
