@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import re
+import resource
 import subprocess
 import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fuzz.seeds import ROOT
 from fuzz.table import every_target, module_of
+
 if TYPE_CHECKING:
     from fuzz.target import Target
 
@@ -51,9 +54,10 @@ def main() -> int:
     _say(f"{len(names)} targets, {turns} turns of {share / turns:.0f} s each, {asked.jobs} at once; all in {folder}")
     for turn in range(turns):
         with ThreadPoolExecutor(asked.jobs) as crew:
-            for _ in crew.map(lambda name: _turn(name, folder, share / turns, turn, tallies[name]), names):
-                pass
+            list(crew.map(partial(_turn, folder=folder, seconds=share / turns, turn=turn), names, tallies.values()))
         _table(tallies, folder)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _say(f"{used.ru_utime + used.ru_stime:.0f} s of processor time in all")
     return 1 if any((folder / "findings").iterdir()) else 0
 
 
@@ -62,19 +66,19 @@ def _arguments() -> argparse.Namespace:
     command.add_argument("--seconds", type=float, default=600, help="for everything together (default 600)")
     command.add_argument("--target", action="append", help="a name, or a part of names; may be given again")
     command.add_argument("--jobs", type=int, default=1, help="processes at once")
-    command.add_argument("--folder", help="where inputs and findings are kept, to go on with later; not in the checkout")
+    command.add_argument("--folder", help="where inputs and findings are kept, to go on with later; outside git")
     return command.parse_args()
 
 
 def _seed(target: Target, inputs: Path) -> int:
     inputs.mkdir(parents=True, exist_ok=True)
     count = 0
-    for count, data in enumerate(dict.fromkeys(target.seeds()), 1):  # noqa: B007
+    for count, data in enumerate(dict.fromkeys(target.seeds()), 1):
         (inputs / f"seed-{count:04}").write_bytes(data)
     return count
 
 
-def _turn(name: str, folder: Path, seconds: float, turn: int, tally: Tally) -> None:
+def _turn(name: str, tally: Tally, *, folder: Path, seconds: float, turn: int) -> None:
     started = time.monotonic()
     while (left := seconds - (time.monotonic() - started)) > 3 or not tally.seconds:
         before = time.monotonic()
@@ -96,9 +100,10 @@ def _process(name: str, folder: Path, seconds: int, turn: int) -> str:
     """Fuzz one target for so long; returns what libFuzzer said."""
     inputs, findings = folder / "inputs" / name, folder / "findings"
     limits = [f"-max_total_time={seconds}", f"-rss_limit_mb={RSS_LIMIT_MB}", f"-timeout={HANG_S}", "-max_len=60000"]
-    command = [sys.executable, "-m", "fuzz.one", module_of(name), name, str(findings), *limits, "-print_final_stats=1", "-verbosity=1"]
+    limits += ["-print_final_stats=1", "-verbosity=1", f"-artifact_prefix={findings}/{name}-"]
+    command = [sys.executable, "-m", "fuzz.one", module_of(name), name, str(findings), *limits, str(inputs)]
     done = subprocess.run(
-        [*command, f"-artifact_prefix={findings}/{name}-", str(inputs)],
+        command,
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -117,8 +122,8 @@ def _table(tallies: dict[str, Tally], folder: Path) -> None:
     for name, tally in tallies.items():
         edges = f"{tally.first_edges}->{tally.edges}"
         count = sum(each.startswith(f"{name}-") for each in found)
-        row = f"{name:26}{tally.seconds:8.0f}{tally.executions:10}{tally.seeds:7}{tally.new:7}{edges:>14}  {count or ''}"
-        rows.append(row + (f" ({tally.ended} processes ended early)" if tally.ended else ""))
+        row = f"{name:26}{tally.seconds:8.0f}{tally.executions:10}{tally.seeds:7}{tally.new:7}{edges:>14}  "
+        rows.append(row + f"{count or ''}" + (f" ({tally.ended} processes ended early)" if tally.ended else ""))
     total = sum(tally.seconds for tally in tallies.values())
     rows.append(f"{'all':26}{total:8.0f}{sum(tally.executions for tally in tallies.values()):10}")
     text = "\n".join([*rows, *(f"finding: {folder / 'findings' / name}" for name in found)])

@@ -83,7 +83,7 @@ def _line_parts(data: bytes) -> None:
         place.of_line(line)
         place.of_path(line)
         stamp = clock.find_stamp(line, now_s=NOW_S)
-        clock.shown(stamp and stamp.epoch_s, zone_s=clock.zone_in(line) or 0.0)
+        clock.shown(stamp.epoch_s if stamp else None, zone_s=clock.zone_in(line) or 0.0)
         elastic.starts(line)
         elastic.ends_workers(line)
         details.ran_s(line)

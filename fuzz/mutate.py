@@ -22,7 +22,17 @@ _ODD: tuple[object, ...] = (
     *([], {}, [[]], [None], {"": None}, {"why": "missing"}, {"why": "not supported", "detail": "x"}, {"why": 7}),
     *([1, 2, 3], [float("nan")] * 3, ["1"] * 3, [10**400] * 3, {"1": "2"}, {"a": {"b": {}}}),
 )
-_MARKS = (b"\x00", b"\xff\xfe", b"\xed\xa0\x80", b"\r", b"\r\n", b"\x0b", b"\x85", b"\xe2\x80\xa8", b"\xd9\xa5")
+_MARKS: tuple[bytes, ...] = (
+    b"\x00",
+    b"\xff\xfe",
+    b"\xed\xa0\x80",
+    b"\r",
+    b"\r\n",
+    b"\x0b",
+    b"\x85",
+    b"\xe2\x80\xa8",
+    b"\xd9\xa5",
+)
 _MARKS += (b"9" * 30, b"-", b"nan", b"inf", b"1e999", b"\t", b"  ", b"\x1b[0m", b"0x", b":", b"N/A", b'"', b"[" * 200)
 
 
@@ -51,7 +61,7 @@ def _changed(value: object, chance: random.Random, plain: Plain) -> object:
     if not places or chance.random() < 0.01:
         return copy.deepcopy(chance.choice(_ODD))
     holder, key = chance.choice(places)
-    old = holder[key]  # type: ignore[index,call-overload]
+    old = holder[key]  # type: ignore[call-overload]
     what = chance.random()
     if what < 0.45:
         new = copy.deepcopy(chance.choice(_ODD))
@@ -61,7 +71,7 @@ def _changed(value: object, chance: random.Random, plain: Plain) -> object:
         new = old * chance.choice((-1, 0, 2, 1000, 1e-9)) if abs(old) < 1e300 else 0
     elif what < 0.8:
         other, where = chance.choice(places)
-        new = copy.deepcopy(other[where])  # type: ignore[index,call-overload]
+        new = copy.deepcopy(other[where])  # type: ignore[call-overload]
     elif what < 0.9 and isinstance(holder, dict):
         del holder[key]
         return value
@@ -70,7 +80,7 @@ def _changed(value: object, chance: random.Random, plain: Plain) -> object:
         return value
     else:
         new = str(old)
-    holder[key] = new  # type: ignore[index,call-overload]
+    holder[key] = new  # type: ignore[call-overload]
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from fuzz import seeds
 from fuzz.target import Target, refusals_allowed, text_of
@@ -10,7 +11,7 @@ from nodegate.facts import FACTS, read
 from nodegate.knowledge import kernel_signatures, nvlink5, xid_lines
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Side
-from nodegate.measure import burn_document, copies_document, copies_result, found
+from nodegate.measure import burn, burn_document, copies_document, copies_result, found, group_result, rdma_result
 from nodegate.measure.measurement import Measurement, document
 from nodegate.measure.ran import Ran, from_json
 from nodegate.measure.registry import measurement
@@ -22,7 +23,9 @@ from nodegate.unknown import Unknown, Why
 
 NOW_S = 1_800_000_000.0
 _NO_BOOT = Unknown(Why.MISSING, "")
-_MEASURED = ("gpu_burn", "nccl", "rdma_bandwidth")
+# Loaded here and not at their first use: atheris counts what is loaded while it looks on.
+_MEASURED = tuple(measurement(name) for name in ("gpu_burn", "nccl", "rdma_bandwidth"))
+_BURN, _NCCL, _RDMA = _MEASURED
 
 
 def _facts(document: ProbeDocument) -> None:
@@ -57,13 +60,14 @@ def _evidence(data: bytes) -> None:
 
 def _measured(value: object) -> None:
     if isinstance(value, dict):
-        for name in _MEASURED:
-            _of_document(measurement(name), value)
+        for each in _MEASURED:
+            _of_document(each, value)
         with refusals_allowed():
             attempts = value.get("attempts")
             if isinstance(attempts, list) and all(isinstance(each, list) for each in attempts):
                 rans = [[from_json(ran) for ran in attempt] for attempt in attempts]
                 print_metrics(copies_result.parse(rans).metrics)
+                print_metrics(group_result.parse(rans).metrics)
 
 
 def _of_document(one: Measurement, value: dict[str, object]) -> None:
@@ -94,6 +98,7 @@ def _rans(data: bytes) -> None:
 
 
 def _printed(what: str, labels: dict[str, str], data: bytes) -> list[list[Ran]]:
+    """One attempt with one program, which printed this."""
     stdout, _, stderr = text_of(data).partition("\n=stderr=\n")
     return [[Ran(what, ("x",), stdout, stderr, 0, labels=labels)]]
 
@@ -102,27 +107,40 @@ def _nccl_output(data: bytes) -> None:
     labels = {"gpus": "8", "size_bytes": str(1 << 30), "limit_s": "60.0"}
     for what in ("all_reduce", "alltoall"):
         with refusals_allowed():
-            print_metrics(measurement("nccl").parse(_printed(what, labels, data)).metrics)
+            print_metrics(_NCCL.parse(_printed(what, labels, data)).metrics)
+    labels |= {"group": "pair 1", "kind": "pair", "head": "gpu1", "nodes": "gpu1 gpu2", "good": "gpu2", "count": "2"}
+    labels |= {"node": "gpu1", "gpus_of_node": "4", "turns": "4", "builds": "1"}
+    with refusals_allowed():
+        print_metrics(group_result.parse(_printed("all_reduce", labels, data)).metrics)
 
 
 def _rdma_output(data: bytes) -> None:
-    labels = {"device": "mlx5_0", "peer": "gpu02", "peer_device": "mlx5_0", "role": "client", "round": "1"}
-    for what in ("ib_write_bw", "ib_write_lat"):
+    labels = {"device": "mlx5_0", "peer": "gpu02", "peer_device": "mlx5_0", "role": "client", "program": "client"}
+    labels |= {"round": "1", "memory": "host", "path": "between", "version": "6.24", "peer_best": "390.0"}
+    plan = Ran(rdma_result.PLAN, labels={"rails": "mlx5_0", "partners": "1"})
+    for what in ("ib_write_bw", "ib_read_bw", "ib_write_lat"):
+        ((ran,),) = _printed(what, labels, data)
+        server = replace(ran, labels={**labels, "program": "server", "role": "server"})
+        attempts = [[plan, ran, server]]
         with refusals_allowed():
-            print_metrics(measurement("rdma_bandwidth").parse(_printed(what, labels, data)).metrics)
+            print_metrics(_RDMA.parse(attempts).metrics)
+        rdma_result.doubtful(attempts)
 
 
 def _burn_output(data: bytes) -> None:
     with refusals_allowed():
         burn_document.decode(text_of(data))
-    for what in ("burn", "gpu_burn"):
+    for what in (burn.OWN, burn.OTHER):
         with refusals_allowed():
-            print_metrics(measurement("gpu_burn").parse(_printed(what, {}, data)).metrics)
+            print_metrics(_BURN.parse(_printed(what, {"mode": "fp32"}, data)).metrics)
 
 
 def _copies_output(data: bytes) -> None:
     with refusals_allowed():
         copies_document.decode(text_of(data))
+    for what in (copies_result.OWN, copies_result.OTHER):
+        with refusals_allowed():
+            print_metrics(copies_result.parse(_printed(what, {}, data)).metrics)
 
 
 def _tools_found(data: bytes) -> None:

@@ -12,10 +12,12 @@ import sqlite3
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from nodegate.demo.machine import Machine
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDINGS = ROOT / "tests" / "tools" / "recordings"
@@ -138,16 +140,17 @@ def rans() -> Iterator[bytes]:
     text = (RECORDINGS / "nccl_tests" / "2.19-healthy.txt").read_text()
     labels = {"gpus": "8", "size_bytes": str(1 << 30), "limit_s": "60.0"}
     yield _json(document("nccl", [[Ran("all_reduce", ("x",), text, "", 0, labels=labels, duration_s=9.0)]]))
-    yield _json(document("nccl", [[Ran("all_reduce", ("x",), text[:900], "", None, timed_out=True, labels=labels)]] * 2))
+    hung = Ran("all_reduce", ("x",), text[:900], "", None, timed_out=True, labels=labels)
+    yield _json(document("nccl", [[hung]] * 2))
     yield _json(document("nccl", [[Ran("", cannot="no tool", next_step="bring it")]]))
     for each in copies_documents():
         yield _json(document("memory", [[Ran("copies", ("python3", "-"), each.decode(), "", 0)]]))
 
 
-def _small_burn(machine: object) -> dict[str, object]:
+def _small_burn(machine: Machine) -> dict[str, object]:
     from support import burning  # noqa: PLC0415
 
-    found = burning.document(machine, count=2)  # type: ignore[arg-type]
+    found: dict[str, Any] = burning.document(machine, count=2)
     for gpu in found["gpus"]:
         gpu["samples"]["windows"] = gpu["samples"]["windows"][:3]
     return found
@@ -168,15 +171,18 @@ def burn_documents() -> Iterator[bytes]:
 
 
 def copies_documents() -> Iterator[bytes]:
-    """What our program for copies prints."""
-    pair = {"source": 0, "target": 1, "error": "", "direct": True, "gb_per_s": 380.1, "bytes": 1 << 30}
-    pair |= {"wrong_words": 0, "first_word": None, "begun": True}
-    copy = {"what": "host_to_device", "when": "alone", "gb_per_s": [54.0, 55.0, 56.0], "bytes": 1 << 30}
-    gpu = {"index": 0, "pci": "0000:1B:00.0", "uuid": "GPU-1", "name": "NVIDIA H100", "error": "", "copies": [copy]}
-    whole = {"schema": "nodegate.copies/1", "driver": "550.1", "cuda_driver_version": 12040, "bytes": 1 << 30}
-    whole |= {"gpus": [gpu, {**gpu, "index": 1}], "asked": "all", "pairs": [pair], "refused": ""}
-    yield _json(whole)
-    yield _json({**whole, "refused": "no GPU"})
+    """What our program for copies prints, plain and packed."""
+    _support()
+    from support import copies  # noqa: PLC0415
+
+    from nodegate.demo.machine import Machine  # noqa: PLC0415
+
+    whole = copies.document(Machine.hgx_h100())
+    small: dict[str, Any] = {**whole, "gpus": whole["gpus"][:2]}
+    small["peers"] = {**whole["peers"], "copies": whole["peers"]["copies"][:2]}
+    yield _json(small)
+    yield copies.wire(small).encode()
+    yield _json({**small, "refused": "no GPU"})
 
 
 def small_texts() -> Iterator[bytes]:
@@ -213,7 +219,8 @@ def job_logs() -> Iterator[bytes]:
 
     yield NEXT_LOG.join(_log_folder(made.ecc_case))
     yield "\n".join(made.torchrun_report("gpu07", 3, 1, -9, "15:36:01")).encode()
-    yield "\n".join([made.iteration("15:36:01.1", 7), *(made.times_out(rank, "15:46:05.7") for rank in (0, 1))]).encode()
+    lines = [made.iteration("15:36:01.1", 7), *(made.times_out(rank, "15:46:05.7") for rank in (0, 1))]
+    yield "\n".join(lines).encode()
     yield "\n".join(made.stands_at(rank, "15:46:05.7", 979 - rank, 976) for rank in (0, 1, 2)).encode()
     yield made.peer_gone("gpu07", 3, "10.9.0.8").encode()
     examples = [each.example for each in signatures() if each.side is Side.USER]
@@ -273,7 +280,8 @@ def inventories() -> Iterator[bytes]:
     for name in ("example.ini", "example.yaml", "demo.yaml"):
         yield (ROOT / "inventory" / name).read_bytes()[:8000]
     yield b"gpu[001-016]\nlogin,gpu20\n"
-    yield b"[gpus]\ngpu[01:04] ansible_host=10.0.0.1 ansible_port=2222\n[all:vars]\nansible_user=x\n[a:children]\ngpus\n"
+    yield b"[gpus]\ngpu[01:04] ansible_host=10.0.0.1 ansible_port=2222\n[all:vars]\nansible_user=x\n"
+    yield b"[gpus]\ngpu01\n[a:children]\ngpus\n[a:vars]\nb=[1, 2]\nc='x y'\n"
     yield b"all:\n  hosts:\n    gpu01: {ansible_host: 10.0.0.1}\n  children:\n    a: {hosts: {gpu02: }, vars: {x: 1}}\n"
     yield from listings()
 

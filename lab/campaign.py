@@ -19,6 +19,9 @@ from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import TracebackType
+
+    from typing_extensions import Self
 
     from lab.guest import Guest
     from lab.together import Lab
@@ -98,6 +101,14 @@ class Campaign:
         took_s = time.monotonic() - self._begun_s
         return Outcome(self.process.returncode, output, self.folder / "reports" / "latest", took_s)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
     def end(self) -> None:
         """End it, if it still runs."""
         self.process.kill()
@@ -116,10 +127,10 @@ class Campaign:
             time.sleep(0.1)
 
 
-def facts(lab: Lab, guest: Guest, folder: Path) -> NodeFacts:
+def facts(guest: Guest, folder: Path) -> NodeFacts:
     """What nodegate's probe reads on a guest, over SSH."""
     known_hosts = folder / "known_hosts"
-    known_hosts.write_text(lab.known_hosts())
+    known_hosts.write_text(guest.known_host())
     connection = Connection(
         address="127.0.0.1",
         port=guest.ssh_port,

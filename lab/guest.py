@@ -172,6 +172,10 @@ class Guest:
             raise RuntimeError(f"{self.name}: {script}: exit code {code.decode()}: {said[-500:]}")
         return said
 
+    def known_host(self) -> str:
+        """Its line of known_hosts."""
+        return f"[127.0.0.1]:{self.ssh_port} {self.image.host_key}\n"
+
     def console(self) -> str:
         """What its serial console and QEMU itself have printed."""
         if self._console is None:

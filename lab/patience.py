@@ -9,5 +9,6 @@ from nodegate.measure import rdma_life, rdma_meeting, rdma_station
 rdma_meeting.SIZE_BYTES = 64 << 10
 rdma_meeting.QUEUE_PAIRS = 2
 rdma_meeting.LATENCY_ROUNDS = 200
+rdma_meeting.SETUP_S = 12.0  # a link that is cut hangs so long, in each test of each round
 rdma_life.LISTEN_S = 30.0
 rdma_station.ASK_S = 60.0

@@ -16,9 +16,9 @@ from collections import deque
 from dataclasses import dataclass, field
 
 LARGEST_FRAME = 65550
-AT_ONCE = 64  # frames that are taken from one port before the next one's turn
-MOST_WAITING = 256  # frames in a port's queue before its network is held back
-STUCK_S = 1.0  # a guest that takes nothing for so long is taken for gone
+AT_ONCE = 8  # frames that are taken from one port before the next one's turn
+MOST_WAITING = 8  # frames in a port's queue before its network is held back: more, and perftest sends again what waits
+STUCK_S = 2.0  # a guest that takes nothing for so long is taken for gone
 AGAIN_S = 0.0005
 _BUFFER = 4 << 20
 
@@ -41,20 +41,27 @@ class Port:
     carried: int = 0
     dropped: int = 0
     waiting: deque[tuple[float, bytes]] = field(default_factory=deque, repr=False)
-    busy_until_s: float = 0.0
-    took_s: float = field(default_factory=time.monotonic)
+    sent_until_s: float = 0.0
+    got_until_s: float = 0.0
+    refused_since_s: float | None = None
 
     def mend(self) -> None:
         """A good cable again."""
         self.up, self.loss, self.delay_s, self.rate_gbps = True, 0.0, 0.0, None
 
-    def due_s(self, frame: bytes) -> float:
-        """When a frame is through, at the port's rate and after its delay."""
+    def sent_s(self, frame: bytes) -> float:
+        """When a frame of the guest's is through, at the port's rate."""
+        self.sent_until_s = self._through_s(frame, self.sent_until_s)
+        return self.sent_until_s
+
+    def got_s(self, frame: bytes) -> float:
+        """When a frame for the guest is through, at the port's rate and after its delay."""
+        self.got_until_s = self._through_s(frame, self.got_until_s)
+        return self.got_until_s + self.delay_s
+
+    def _through_s(self, frame: bytes, before_s: float) -> float:
         now_s = time.monotonic()
-        if self.rate_gbps is not None:
-            self.busy_until_s = max(now_s, self.busy_until_s) + len(frame) * 8 / (self.rate_gbps * 1e9)
-            return self.busy_until_s + self.delay_s
-        return now_s + self.delay_s
+        return now_s if self.rate_gbps is None else max(now_s, before_s) + len(frame) * 8 / (self.rate_gbps * 1e9)
 
 
 class Switch:
@@ -116,8 +123,6 @@ class Switch:
             if not source.up or len(frame) < 14:
                 source.dropped += 1
                 continue
-            if source.rate_gbps is not None:
-                source.busy_until_s = max(time.monotonic(), source.busy_until_s)
             self._places[source.network, frame[6:12]] = source
             known = self._places.get((source.network, frame[:6]))
             everyone = [port for port in self.ports.values() if port.network == source.network]
@@ -129,9 +134,7 @@ class Switch:
         if not target.up or (target.loss and random.random() < target.loss):  # noqa: S311 - lost frames, no secrets
             target.dropped += 1
             return
-        due_s = target.due_s(frame)
-        if source.rate_gbps is not None:
-            due_s = max(due_s, source.due_s(frame))
+        due_s = max(source.sent_s(frame), target.got_s(frame))
         if target.waiting or due_s > time.monotonic():
             target.waiting.append((due_s, frame))
         elif not self._send(frame, target):
@@ -144,7 +147,7 @@ class Switch:
             if target.up and not self._send(frame, target):
                 target.waiting.appendleft((now_s + AGAIN_S, frame))
                 break
-        if len(target.waiting) > MOST_WAITING and now_s - max(target.took_s, target.busy_until_s) > STUCK_S:
+        if target.refused_since_s is not None and now_s - target.refused_since_s > STUCK_S:
             target.dropped += len(target.waiting)
             target.waiting.clear()
 
@@ -153,10 +156,11 @@ class Switch:
         try:
             target.ours.send(frame)
         except BlockingIOError:
+            target.refused_since_s = target.refused_since_s or time.monotonic()
             return False
         except OSError:
             target.dropped += 1
             return True
         target.carried += 1
-        target.took_s = time.monotonic()
+        target.refused_since_s = None
         return True

@@ -74,10 +74,9 @@ class Lab:
         """The switch's port that a guest's NIC hangs on."""
         return self.switch.ports[network, guest]
 
-    def mend(self) -> None:
-        """Good cables everywhere."""
-        for port in self.switch.ports.values():
-            port.mend()
+    def panicked(self) -> list[str]:
+        """The guests whose kernel has panicked."""
+        return [guest.name for guest in self.guests if "Kernel panic" in guest.console()]
 
     def stop(self) -> None:
         """End all of it. May be called twice."""
@@ -87,7 +86,7 @@ class Lab:
 
     def known_hosts(self) -> str:
         """The guests' host keys."""
-        return "".join(f"[127.0.0.1]:{guest.ssh_port} {guest.image.host_key}\n" for guest in self.guests)
+        return "".join(guest.known_host() for guest in self.guests)
 
     def inventory(self, known_hosts: Path) -> str:
         """The guests as an Ansible YAML inventory."""

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from lab.campaign import facts
+from lab.guest import Guest
 from lab.together import Lab
 from nodegate.tools import lspci
 
 
-def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(lab: Lab, tmp_path: Path) -> None:
-    guest = lab.guests[0]
-    rdma = facts(lab, guest, tmp_path).rdma
+@pytest.fixture(scope="module")
+def guest() -> Iterator[Guest]:
+    with Lab(1) as lab:
+        yield lab.guests[0]
+
+
+def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(guest: Guest, tmp_path: Path) -> None:
+    rdma = facts(guest, tmp_path).rdma
     assert [device.name for device in rdma.devices] == ["rxe0", "rxe1"]
     for place, port in enumerate(rdma.ports):
         assert (port.state, port.phys_state, port.link_layer) == ("ACTIVE", "LinkUp", "Ethernet")
@@ -22,9 +31,8 @@ def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(lab: Lab, tmp_pat
     assert {device.address for device in rdma.devices} == {"0000:01:00.0", "0000:02:00.0"}
 
 
-def test_pcie_is_what_lspci_says(lab: Lab, tmp_path: Path) -> None:
-    guest = lab.guests[0]
-    read = {device.address: device for device in facts(lab, guest, tmp_path).pci.devices}
+def test_pcie_is_what_lspci_says(guest: Guest, tmp_path: Path) -> None:
+    read = {device.address: device for device in facts(guest, tmp_path).pci.devices}
     said = lspci.parse(guest.run("lspci -D -nn -vv")).devices
     assert said
     for device in said:
@@ -39,22 +47,20 @@ def test_pcie_is_what_lspci_says(lab: Lab, tmp_path: Path) -> None:
     assert isinstance(read["0000:01:00.0"].width, int), "the rails have PCIe links"
 
 
-def test_the_kernel_log_is_the_guests_own_and_goes_back_to_its_boot(lab: Lab, tmp_path: Path) -> None:
-    guest = lab.guests[1]
-    log = facts(lab, guest, tmp_path).kernel_log
+def test_the_kernel_log_is_the_guests_own_and_goes_back_to_its_boot(guest: Guest, tmp_path: Path) -> None:
+    log = facts(guest, tmp_path).kernel_log
     release = guest.run("uname -r").strip()
     assert any(f"Linux version {release}" in line.text for line in log.lines)
     assert not any("Firecracker" in line.text for line in log.lines)
 
 
-def test_a_link_flap_is_seen_in_the_kernel_log_and_the_counters(lab: Lab, tmp_path: Path) -> None:
-    guest = lab.guests[2]
-    before = facts(lab, guest, tmp_path)
+def test_a_link_flap_is_seen_in_the_kernel_log_and_the_counters(guest: Guest, tmp_path: Path) -> None:
+    before = facts(guest, tmp_path)
     for plugged in (False, True):
         guest.cable("rail1", plugged=plugged)
         wanted = "ACTIVE" if plugged else "DOWN"
         guest.run(f"until grep -q {wanted} /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.1; done")
-    after = facts(lab, guest, tmp_path)
+    after = facts(guest, tmp_path)
     changes = [each.netdevs["rail1"].carrier_changes for each in (before, after)]
     assert isinstance(changes[0], int)
     assert changes[1] == changes[0] + 2

@@ -5,9 +5,11 @@ Speeds are compared within one run, never with fixed numbers: how fast a guest i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import re
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -16,27 +18,23 @@ from lab.together import Lab
 
 RAILS = ("rxe0", "rxe1")
 METRICS = ("rdma.write_gbps", "rdma.read_gbps", "rdma.write_latency_us", "rdma.read_latency_us")
+TRIES = 3
 NIGHTLY = ("--profile", "nightly", "-k", "rdma_bandwidth")
-TWO = (*NIGHTLY, "--nodes", "gpu-1,gpu-2")
-Start = Callable[..., Campaign]
-
-
-@pytest.fixture
-def start(lab: Lab, tmp_path: Path) -> Iterator[Start]:
-    begun: list[Campaign] = []
-
-    def run(*arguments: str) -> Campaign:
-        begun.append(Campaign(lab, tmp_path / f"run-{len(begun)}", *arguments))
-        return begun[-1]
-
-    yield run
-    for each in begun:
-        each.end()
 
 
 def left_behind(lab: Lab) -> str:
     """The programs of perftest that still run on a guest."""
     return "".join(guest.run("pgrep -a '^ib_' || true") for guest in lab.guests)
+
+
+def comes_clear(lab: Lab, limit_s: float = 90.0) -> bool:
+    """Whether no program of perftest runs on any guest: a guard that has lost its connection ends its own."""
+    end_s = time.monotonic() + limit_s
+    while left_behind(lab):
+        if time.monotonic() > end_s:
+            return False
+        time.sleep(1)
+    return True
 
 
 def at_work(lab: Lab, tool: str, guest: int) -> Callable[[], bool]:
@@ -45,108 +43,156 @@ def at_work(lab: Lab, tool: str, guest: int) -> Callable[[], bool]:
     return lambda: lab.guests[guest - 1].run(f"{met} || true").strip() == "2"
 
 
+class Healthy(NamedTuple):
+    """What a run without a fault said, and the first guest's GIDs: device, index, GID, type."""
+
+    outcome: Outcome
+    gids: str
+
+
 def said(outcome: Outcome, node: str, check: str) -> str:
     """Verdict and words of a check on a node, for what pytest shows of a failure."""
     return f"{outcome.verdict(node, check)}: {outcome.words(node, check)}"
 
 
 @pytest.fixture(scope="module")
-def healthy(running: Lab, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return Campaign(running, tmp_path_factory.mktemp("healthy") / "run", *NIGHTLY).outcome()
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Healthy:
+    """A run without a fault, and the GID tables of the guests meanwhile."""
+    with Lab(3) as lab, Campaign(lab, tmp_path_factory.mktemp("healthy"), *NIGHTLY) as run:
+        outcome = run.outcome()
+        script = "cd /sys/class/infiniband && for rail in *; do for row in $rail/ports/1/gids/{0..15}; do "
+        script += 'echo "$rail ${row##*/} $(cat $row) $(cat ${row/gids/gid_attrs\\/types} 2>/dev/null)"; done; done'
+        return Healthy(outcome, lab.guests[0].run(script))
 
 
-def test_healthy_guests_pass_with_a_number_for_each_rail(healthy: Outcome) -> None:
+def test_healthy_guests_pass_with_a_number_for_each_rail(healthy: Healthy) -> None:
     for node in ("gpu-1", "gpu-2", "gpu-3"):
-        assert set(healthy.values(node)) == {(name, rail) for name in METRICS for rail in RAILS}
+        assert set(healthy.outcome.values(node)) == {(name, rail) for name in METRICS for rail in RAILS}
         for check in ("complete", "errors", "latency"):
-            assert healthy.verdict(node, f"rdma_bandwidth.{check}") == "pass", said(
-                healthy, node, f"rdma_bandwidth.{check}"
-            )
+            check_id = f"rdma_bandwidth.{check}"
+            assert healthy.outcome.verdict(node, check_id) == "pass", said(healthy.outcome, node, check_id)
 
 
-def test_each_program_uses_the_index_of_a_roce_v2_gid_with_an_ipv4_address(lab: Lab, healthy: Outcome) -> None:
-    clients = [ran for ran in healthy.ran("gpu-1") if ran["labels"].get("role") == "client" and "argv" in ran]
-    assert clients
-    for ran in clients:
-        words = ran["argv"]
+def test_each_program_uses_the_index_of_a_roce_v2_gid_with_an_ipv4_address(healthy: Healthy) -> None:
+    ran = [ran["argv"] for ran in healthy.outcome.ran("gpu-1") if ran["labels"].get("role") == "client"]
+    assert ran
+    rows = healthy.gids.splitlines()
+    for words in ran:
         rail, index = words[words.index("-d") + 1], words[words.index("-x") + 1]
-        port = f"/sys/class/infiniband/{rail}/ports/1"
-        found = lab.guests[0].run(f"cat {port}/gid_attrs/types/{index} {port}/gids/{index}")
-        assert found.startswith("RoCE v2\n0000:0000:0000:0000:0000:ffff:0a4d:")
+        (row,) = [row for row in rows if row.startswith(f"{rail} {index} ")]
+        assert re.fullmatch(r"\S+ \d+ (0000:){5}ffff:0a4d:\w{4} RoCE v2", row)
 
 
-def test_a_cable_that_is_cut_while_it_carries_is_named(lab: Lab, start: Start) -> None:
-    run = start(*TWO)
-    run.wait_for(at_work(lab, "ib_write_bw", 2))
-    lab.port("rail1", 2).up = False
-    found = run.outcome()
+def in_sound_guests(count: int, act: Callable[[Lab], Outcome]) -> Outcome:
+    """What a run says in guests of its own. Where a kernel panicked meanwhile, once more.
+
+    Soft-RoCE of Linux 6.12 may use a timer of a queue pair that is gone (rxe_sched_task) after it lost its peer.
+    """
+    for _ in range(TRIES):
+        with Lab(count) as lab:
+            try:
+                found = act(lab)
+            except (AssertionError, RuntimeError):
+                if not lab.panicked():
+                    raise
+            else:
+                if not lab.panicked():
+                    return found
+    pytest.fail(f"the guests' kernels panicked in {TRIES} of {TRIES} runs")
+
+
+def test_a_cable_that_is_cut_while_it_carries_is_named(tmp_path: Path) -> None:
+    def act(lab: Lab) -> Outcome:
+        with Campaign(lab, tmp_path, *NIGHTLY) as run:
+            run.wait_for(at_work(lab, "ib_write_bw", 2))
+            lab.port("rail1", 2).up = False
+            found = run.outcome()
+        assert not left_behind(lab)
+        return found
+
+    found = in_sound_guests(2, act)
     for node in ("gpu-1", "gpu-2"):
         record = found.record(node, "rdma_bandwidth.errors")
         assert {each.subject: each.verdict.value for each in record.findings} == {"rxe0": "pass", "rxe1": "fail"}
         assert "this end or that one" in said(found, node, "rdma_bandwidth.errors")
-    assert not left_behind(lab)
 
 
 def test_a_rail_that_the_switch_slows_is_slow_against_the_same_rail_of_the_others(
-    lab: Lab, healthy: Outcome, start: Start
+    healthy: Healthy, tmp_path: Path
 ) -> None:
-    lab.port("rail1", 3).rate_gbps = healthy.values("gpu-3")["rdma.write_gbps", "rxe1"] / 20
-    found = start(*NIGHTLY).outcome()
-    (slow,) = [
-        each for each in found.record("gpu-3", "rdma_bandwidth.write").findings if each.verdict.value in ("fail", "warn")
-    ]
-    assert slow.subject == "rxe1", said(found, "gpu-3", "rdma_bandwidth.write")
+    def act(lab: Lab) -> Outcome:
+        lab.port("rail1", 3).rate_gbps = healthy.outcome.values("gpu-3")["rdma.write_gbps", "rxe1"] / 8
+        with Campaign(lab, tmp_path, *NIGHTLY) as run:
+            return run.outcome()
+
+    found = in_sound_guests(3, act)
+    slow = [each for each in found.record("gpu-3", "rdma_bandwidth.write").findings if each.verdict.value != "pass"]
+    assert [each.subject for each in slow] == ["rxe1"], said(found, "gpu-3", "rdma_bandwidth.write")
     for node in ("gpu-1", "gpu-2"):
         assert found.verdict(node, "rdma_bandwidth.write") == "pass", said(found, node, "rdma_bandwidth.write")
 
 
-def test_a_lossy_cable_is_slower_than_the_other_rail_and_counts_what_it_sent_again(lab: Lab, start: Start) -> None:
-    counter = "cat /sys/class/infiniband/rxe1/ports/1/hw_counters/completer_retry_err"
-    before = int(lab.guests[0].run(counter)) + int(lab.guests[1].run(counter))
-    lab.port("rail1", 2).loss = 0.03
-    found = start(*TWO).outcome()
-    assert int(lab.guests[0].run(counter)) + int(lab.guests[1].run(counter)) > before
-    values = found.values("gpu-1")
-    rails = [values.get(("rdma.write_gbps", rail), 0.0) for rail in RAILS]
-    assert rails[1] < rails[0] / 2
+def test_a_lossy_cable_is_slower_than_the_other_rail_and_counts_what_it_sent_again(tmp_path: Path) -> None:
+    again: list[int] = []
+
+    def act(lab: Lab) -> Outcome:
+        lab.port("rail1", 2).loss = 0.03
+        with Campaign(lab, tmp_path, *NIGHTLY) as run:
+            found = run.outcome()
+        again[:] = [_sent_again(lab, rail) for rail in RAILS]
+        return found
+
+    values = in_sound_guests(2, act).values("gpu-1")
+    speeds = [values.get(("rdma.write_gbps", rail), 0.0) for rail in RAILS]
+    assert again[1] > again[0]
+    assert speeds[1] < speeds[0] / 2
 
 
-def test_a_partner_that_cannot_be_reached_by_tcp_is_no_verdict_on_the_rails(lab: Lab, start: Start) -> None:
-    lab.port("lan", 2).up = False
-    found = start(*TWO).outcome()
+def _sent_again(lab: Lab, rail: str) -> int:
+    counter = f"/sys/class/infiniband/{rail}/ports/1/hw_counters/completer_retry_err"
+    return sum(int(guest.run(f"cat {counter}")) for guest in lab.guests)
+
+
+def test_a_partner_that_cannot_be_reached_by_tcp_is_no_verdict_on_the_rails(tmp_path: Path) -> None:
+    def act(lab: Lab) -> Outcome:
+        lab.port("lan", 2).up = False
+        with Campaign(lab, tmp_path, *NIGHTLY) as run:
+            found = run.outcome()
+        assert not left_behind(lab)
+        return found
+
+    found = in_sound_guests(2, act)
     for node in ("gpu-1", "gpu-2"):
-        assert found.verdict(node, "rdma_bandwidth.complete") == "error", said(found, node, "rdma_bandwidth.complete")
-        assert found.verdict(node, "rdma_bandwidth.errors") == "error", said(found, node, "rdma_bandwidth.errors")
-    assert not left_behind(lab)
+        for check in ("rdma_bandwidth.complete", "rdma_bandwidth.errors"):
+            assert found.verdict(node, check) == "error", said(found, node, check)
 
 
-def test_a_guest_whose_sshd_dies_half_way_is_incomplete_and_nothing_runs_on_there(lab: Lab, start: Start) -> None:
-    guest = lab.guests[1]
-    run = start(*TWO)
-    try:
-        run.wait_for(at_work(lab, "ib_write_bw", 2))
-        guest.run("systemctl stop ssh; pkill -KILL sshd || true")
-        found = run.outcome()
-    finally:
-        guest.run("systemctl start ssh")
-    assert found.verdict("gpu-2", "rdma_bandwidth.complete") == "error", said(
-        found, "gpu-2", "rdma_bandwidth.complete"
-    )
+def test_a_guest_whose_sshd_dies_half_way_is_incomplete_and_nothing_runs_on_there(tmp_path: Path) -> None:
+    def act(lab: Lab) -> Outcome:
+        with Campaign(lab, tmp_path, *NIGHTLY) as run:
+            run.wait_for(at_work(lab, "ib_write_bw", 2))
+            lab.guests[1].run("systemctl stop ssh; pkill -KILL sshd || true")
+            found = run.outcome()
+        assert comes_clear(lab)
+        return found
+
+    found = in_sound_guests(2, act)
     assert found.exit_code == 1
-    guest.run("timeout 60 sh -c 'while pgrep ^ib_; do sleep 0.2; done'", limit_s=70)
+    check = "rdma_bandwidth.complete"
+    assert found.verdict("gpu-2", check) == "error", said(found, "gpu-2", check)
 
 
-def test_a_frozen_guest_ends_the_run_in_time_without_a_fail(lab: Lab, start: Start) -> None:
-    run = start(*TWO)
-    try:
-        run.wait_for(at_work(lab, "ib_write_bw", 2))
-        lab.guests[1].freeze()
-        found = run.outcome()
-    finally:
-        with suppress(ProcessLookupError):
-            lab.guests[1].thaw()
-    assert found.verdict("gpu-2", "rdma_bandwidth.complete") == "error", said(
-        found, "gpu-2", "rdma_bandwidth.complete"
-    )
+def test_a_frozen_guest_ends_the_run_without_a_fail(tmp_path: Path) -> None:
+    def act(lab: Lab) -> Outcome:
+        with Campaign(lab, tmp_path, *NIGHTLY) as run:
+            run.wait_for(at_work(lab, "ib_write_bw", 2))
+            lab.guests[1].freeze()
+            found = run.outcome()
+        lab.guests[1].thaw()
+        assert comes_clear(lab)
+        return found
+
+    found = in_sound_guests(2, act)
     assert found.exit_code == 1
-    lab.guests[0].run("timeout 60 sh -c 'while pgrep ^ib_; do sleep 0.2; done'", limit_s=70)
+    check = "rdma_bandwidth.complete"
+    assert found.verdict("gpu-2", check) == "error", said(found, "gpu-2", check)

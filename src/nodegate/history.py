@@ -84,7 +84,7 @@ class History:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.closing(sqlite3.connect(self.file, timeout=WAIT_S)) as index, index:
                 yield index
-        except (sqlite3.Error, OSError) as broken:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as broken:  # the last of a damaged name of a column
             hint = "name another file with --history, or move it out of the way"
             raise UsageError(f"the history cannot be used: {broken}", file=str(self.file), hint=hint) from broken
 

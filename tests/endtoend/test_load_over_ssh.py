@@ -296,11 +296,12 @@ def test_resume_after_kill_9_measures_only_what_is_missing(few: LoadFleet, tmp_p
     assert set(node_verdicts(outcome).values()) == {"accepted"}
 
 
-def test_workers_of_xdist_come_to_the_same_verdicts(few: LoadFleet, tmp_path: Path) -> None:
-    few["gpu2"].adapter("mlx5_1", gbps=120.0)
-    few["gpu1"].nccl(faults={"all_gather": "crash"})
-    alone, shared = few.run(tmp_path / "alone"), few.run(tmp_path / "shared", "-n", "2")
-    assert node_verdicts(alone) == {"gpu1": "incomplete", "gpu2": "rejected"}
+def test_workers_of_xdist_come_to_the_same_verdicts(tmp_path: Path) -> None:
+    with LoadFleet(tmp_path / "fleet", 4) as fleet:  # of two nodes neither could be told from its only partner
+        fleet["gpu2"].adapter("mlx5_1", gbps=120.0)
+        fleet["gpu3"].nccl(faults={"all_gather": "crash"})
+        alone, shared = fleet.run(tmp_path / "alone"), fleet.run(tmp_path / "shared", "-n", "2")
+    assert node_verdicts(alone) == {"gpu1": "accepted", "gpu2": "rejected", "gpu3": "incomplete", "gpu4": "accepted"}
     assert node_verdicts(shared) == node_verdicts(alone)
     assert verdicts(shared) == verdicts(alone)
     assert shared.exit_code == alone.exit_code == 1

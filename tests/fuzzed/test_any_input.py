@@ -1,4 +1,4 @@
-"""Whatever is read, a reader gives its answer or one of its documented refusals: every target of fuzz/, by hypothesis."""
+"""Whatever is read, a reader gives its answer or one of its documented refusals: every target of fuzz/."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import gzip
 from functools import cache
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
 from fuzz.mutate import json_mutator, text_mutator
 from fuzz.table import every_target
 from fuzz.target import refusals_allowed
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 TARGETS = every_target()
 SLOW_TO_GENERATE = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -50,7 +51,9 @@ def test_any_bytes(name: str, data: bytes) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 @settings(SLOW_TO_GENERATE, max_examples=40)
 @given(st.integers(0, 10_000), CHANGES, PIECES)
-def test_any_change_of_a_seed(name: str, which: int, changes: list[int], pieces: list[tuple[float, float, bytes]]) -> None:
+def test_any_change_of_a_seed(
+    name: str, which: int, changes: list[int], pieces: list[tuple[float, float, bytes]]
+) -> None:
     def plain(data: bytes, most: int) -> bytes:
         for start, length, inserted in pieces:
             at, end = int(start * len(data)), int((start + length) * len(data))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
+
 from fuzz.linear import MOST_TIMES, Shape, growth
 from fuzz.table import every_target
 from fuzz.target import refusals_allowed
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TARGETS = every_target()
+RECORD = next(iter(TARGETS["files.results"].seeds())).split(b"\n")[0] + b"\n"
+HISTORY = next(iter(TARGETS["files.history"].seeds()))
+REPORT = next(iter(TARGETS["files.report"].seeds()))
 XID = b'"NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."'
 PROBE = b'{"schema": "nodegate.probe/1", "sections": {}, "uid": 0, "duration_s": 0.1, "epoch_s": '
 
@@ -62,6 +67,24 @@ KEPT = [
     Kept("files.node_names", "a name of 5,000 digits", b"gpu" + b"9" * 5000, "ValueError: the limit of 4300 digits"),
     Kept("files.node_names", "two names of 5,000 digits", b"a%s,a%s" % (b"9" * 5000, b"8" * 5000)),
     Kept("files.node_names", "a range up to a number of 5,000 digits", b"gpu[0-" + b"9" * 5000 + b"]"),
+    Kept(
+        "files.results",
+        "a check that took 10^400 seconds",
+        re.sub(rb'"duration_s":[0-9.]+', b'"duration_s":1' + b"0" * 400, RECORD),
+        "OverflowError: int too large to convert to float",
+    ),
+    Kept(
+        "files.report",
+        "a run that began 10^400 seconds after 1970",
+        re.sub(rb'"started_epoch_s": *[0-9.]+', b'"started_epoch_s":1' + b"0" * 400, REPORT),
+        "OverflowError: int too large to convert to float",
+    ),
+    Kept(
+        "files.history",
+        "a history whose damage SQLite cannot name in UTF-8",
+        HISTORY.replace(b") without rowid", b"\xed without rowid"),
+        "UnicodeDecodeError",
+    ),
     Kept("watch.own_pattern", "a pattern of which Python warns", b"[[a]", "FutureWarning with a line of our source"),
     Kept("files.node_names", "a regular expression of which Python warns", b"~[[a]", "FutureWarning"),
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from fuzz.linear import MOST_TIMES, Shape, growth, shapes
 from fuzz.table import every_target
 
@@ -20,7 +21,8 @@ LINES = {
     "errors": b"RuntimeError: CUDA error: NCCL WARN [Rank 1] ",
 }
 LOGS = ("triage.job_logs", "triage.kernel_logs", "triage.line_parts", "knowledge.lines", "watch.log", "watch.lines")
-TEXTS = [name for name, target in TARGETS.items() if target.form == "text" and not name.startswith(("files.", "watch.own"))]
+PROGRAMS = ("tools.", "probe.", "measure.")
+TEXTS = [name for name, target in TARGETS.items() if target.form == "text" and name.startswith(PROGRAMS)]
 
 
 def line_of(piece: bytes) -> Shape:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.demo import load_faults
-from nodegate.demo.load import burn, nccl, rdma
+from nodegate.demo.load import burn, copies, groups, nccl, rdma
 from nodegate.demo.planted import found
 from nodegate.errors import Busy, CannotMeasure
 
@@ -23,7 +23,8 @@ def lost_gpu(machine: Machine) -> list[PlantedFault]:
     """GPU 3 has fallen off the bus half an hour ago."""
     machine.lose_gpu(3)
     address = machine.gpu_address(3)
-    for measurement, gate in ((burn.NAME, "gpu.lost"), (nccl.NAME, "gpu.on_bus")):
+    gates = {burn.NAME: "gpu.lost", copies.NAME: "gpu.lost", nccl.NAME: "gpu.on_bus", groups.NAME: "gpu.on_bus"}
+    for measurement, gate in gates.items():
         machine.not_measured(measurement, _blocked(gate))
     return found(
         machine,
@@ -37,7 +38,9 @@ def lost_gpu(machine: Machine) -> list[PlantedFault]:
         f"pcie.devices_answer fail GPU {address}",
         "* error GPU 3",  # nothing else can be judged of it
         "burn.* error",
+        "copies.* error",
         "nccl.* error",
+        "nccl_groups.* error",
     )
 
 
@@ -59,10 +62,11 @@ def dead_fabric_manager(machine: Machine) -> list[PlantedFault]:
     for index in range(8):
         machine.set_gpu(index, "fabric.state", 2)
         machine.set_gpu(index, "fabric.health_mask", 0)
-    machine.under_load(
-        burn.NAME, lambda document: burn.never_started(document, "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY")
-    )
-    machine.not_measured(nccl.NAME, _blocked("fabric.manager"))
+    error = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
+    machine.under_load(burn.NAME, lambda document: burn.never_started(document, error))
+    machine.under_load(copies.NAME, copies.never_started)
+    for measurement in (nccl.NAME, groups.NAME):
+        machine.not_measured(measurement, _blocked("fabric.manager"))
     return found(
         machine,
         "F12",
@@ -72,9 +76,11 @@ def dead_fabric_manager(machine: Machine) -> list[PlantedFault]:
         "fabric.manager_log fail nvidia-fabricmanager",
         "drift.same_as_fleet warn fabric manager version",
         *(f"fabric.state fail GPU {index}" for index in range(8)),
-        *(f"burn.* error GPU {index}" for index in range(8)),
+        *(f"{checks}.* error GPU {index}" for checks in ("burn", "copies") for index in range(8)),
         "burn.* error",
+        "copies.* error",
         "nccl.* error",
+        "nccl_groups.* error",
     )
 
 
@@ -171,7 +177,15 @@ def gsp_off(machine: Machine) -> list[PlantedFault]:
 def narrow_gpu(machine: Machine) -> list[PlantedFault]:
     """GPU 7's link trained with 2 of its 16 lanes."""
     machine.set_link(machine.gpu_address(7), width=2)
-    return found(machine, "F05", "GPU 7 is linked at x2", f"pcie.link_width fail GPU {machine.gpu_address(7)}")
+    return found(
+        machine,
+        "F05",
+        "GPU 7 is linked at x2",
+        f"pcie.link_width fail GPU {machine.gpu_address(7)}",
+        "copies.host_to_device fail GPU 7",
+        "copies.device_to_host fail GPU 7",
+        "copies.nvbandwidth fail GPU 7",
+    )
 
 
 def narrow_nic(machine: Machine) -> list[PlantedFault]:
@@ -261,7 +275,7 @@ def stray_process(machine: Machine) -> list[PlantedFault]:
         5, "processes", [{"pid": 77120, "kind": "compute", "memory_bytes": size - (1 << 20), "name": "python3"}]
     )
     machine.set("jobs", "gpu_users", [{"pid": 77120, "comm": "python3", "uid": 1004}])
-    for measurement in (burn.NAME, nccl.NAME, rdma.NAME):
+    for measurement in (burn.NAME, copies.NAME, nccl.NAME, rdma.NAME, groups.NAME):
         why = "the node works: python3 (pid 77120) on GPU 5"
         machine.not_measured(measurement, Busy(why, next_step="drain it, wait for its end, then run again"))
     return found(
@@ -271,7 +285,9 @@ def stray_process(machine: Machine) -> list[PlantedFault]:
         "idle.processes fail GPU 5",
         "idle.memory fail GPU 5",
         "burn.* error",
+        "copies.* error",
         "nccl.* error",
+        "nccl_groups.* error",
         "rdma_bandwidth.* error",
     )
 

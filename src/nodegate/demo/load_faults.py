@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load import after, burn, nccl, rdma
+from nodegate.demo.load import after, burn, groups, nccl, rdma
 from nodegate.demo.planted import found
 from nodegate.measure.nccl_launches import ALL_REDUCE, LAUNCHES, RING
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _THRICE = 3  # a suspect is measured twice more
 _HOT_C = 24.0
 _IDLE_DROP, _BRAKE = 0x8, 0x80  # NVML's bits of the reasons why a clock is held down: hardware slowdown, power brake
+_GOOD_GBPS = 392.0
+_SLOW_IN_GROUPS = ("nccl_groups.all_reduce fail node", "nccl_groups.collectives fail node")
 _SOFTWARE_HEAT, _HARDWARE_HEAT = 0x20, 0x40
 
 
@@ -100,6 +102,7 @@ def nic_findings(machine: Machine, number: int, gbps: float, mode: str, what: st
     """
     name, neighbour = f"mlx5_{number}", f"mlx5_{number ^ 1}"
     machine.under_load(rdma.NAME, *[rdma.slower(name, gbps)] * _THRICE)
+    machine.under_load(groups.NAME, groups.slower(gbps / _GOOD_GBPS))
     return found(
         machine,
         mode,
@@ -109,6 +112,7 @@ def nic_findings(machine: Machine, number: int, gbps: float, mode: str, what: st
         f"rdma_bandwidth.share_of_rate fail {name}",
         f"rdma_bandwidth.inside fail {name}",
         f"rdma_bandwidth.inside fail {neighbour}",
+        *_SLOW_IN_GROUPS,
     )
 
 
@@ -140,12 +144,14 @@ def slow_all_reduce(machine: Machine) -> list[PlantedFault]:
 def slow_collectives(machine: Machine, share: float, mode: str, what: str) -> list[PlantedFault]:
     """Every collective is slower."""
     machine.under_load(nccl.NAME, *[nccl.slower(share)] * _THRICE)
-    return found(machine, mode, what, "nccl.all_reduce fail node", "nccl.collectives fail node")
+    machine.under_load(groups.NAME, groups.slower(share))
+    return found(machine, mode, what, "nccl.all_reduce fail node", "nccl.collectives fail node", *_SLOW_IN_GROUPS)
 
 
 def hung_all_reduce(machine: Machine) -> list[PlantedFault]:
     """all_reduce never ends, whichever algorithm it uses: the time limit ends it, and the rest is left out."""
     machine.under_load(nccl.NAME, *[nccl.hung] * _THRICE)
+    machine.under_load(groups.NAME, groups.hangs)
     rest = [launch.what for launch in LAUNCHES]
     unknown = [f"nccl.{check} error {what}" for check in ("data", "complete") for what in rest]
     return found(
@@ -159,6 +165,8 @@ def hung_all_reduce(machine: Machine) -> list[PlantedFault]:
         "nccl.all_reduce error all_reduce",
         "nccl.collectives error",
         "nccl.version error NCCL",
+        f"nccl_groups.hang fail {ALL_REDUCE}",
+        "nccl_groups.* error",
     )
 
 
@@ -167,4 +175,5 @@ def no_nccl_tests(machine: Machine) -> list[PlantedFault]:
     tools: Mapping[str, str] = machine.sections["software"]["tools"]
     machine.set("software", "tools", {**tools, "all_reduce_perf": ""})
     machine.under_load(nccl.NAME, *[nccl.no_tool] * _THRICE)
-    return found(machine, "F24", "nccl-tests is not installed", "nccl.* error")
+    machine.under_load(groups.NAME, groups.no_tool)
+    return found(machine, "F24", "nccl-tests is not installed", "nccl.* error", "nccl_groups.* error")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from nodegate.demo.verify import compare, read_faults
 from nodegate.paths import CHECKS, INVENTORY, suite_folder
@@ -24,7 +25,8 @@ def show(run_dir: Path | None) -> int:
     print(f"pytest --inventory {shown}", flush=True)
     # Our checks alone: those of a site know nothing of these nodes.
     command = [sys.executable, "-m", "pytest", str(suite_folder(CHECKS)), "--inventory", str(shown), *quiet, *where]
-    done = subprocess.run(command, check=False)
+    with TemporaryDirectory() as past:  # recorded nodes have no past, and leave none to nodes of their names
+        done = subprocess.run([*command, "--history", f"{past}/history.sqlite"], check=False)
     if done.returncode not in (0, 1):  # then `latest` is another run's
         print(f"demo: pytest ended with exit code {done.returncode}")
         return 2

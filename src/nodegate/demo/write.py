@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.demo.fleet import HGX_NODES, ROCE_NODES, build
 from nodegate.demo.load.recordings import recordings as recorded
+from nodegate.demo.racks import racks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -20,7 +21,6 @@ INVENTORY_FILE = "demo.yaml"
 FAULTS_FILE = "demo/faults.yaml"
 RECORDINGS = "demo/recordings"
 _HEAD = "# Written by python -m nodegate.demo.write: change src/nodegate/demo/ and write it again.\n"
-_ONE_A_RACK = 5
 
 
 def files() -> Mapping[str, str]:
@@ -50,6 +50,7 @@ def write(folder: Path) -> int:
 def _inventory(machines: Sequence[Machine]) -> str:
     hgx = [machine for machine in machines if machine.name in HGX_NODES]
     roce = [machine for machine in machines if machine.name in ROCE_NODES]
+    where = racks(machine.name for machine in machines)
     lines = [
         _HEAD + "# A fleet of recorded nodes: no GPU, no network. What is wrong with them stands in demo/faults.yaml.",
         "all:",
@@ -63,23 +64,23 @@ def _inventory(machines: Sequence[Machine]) -> str:
         "      vars:",
         "        nodegate_limits: {host.memory_gib: 2048}",
         "      hosts:",
-        *_hosts(hgx, "a"),
+        *_hosts(hgx, where),
         "    roce:",
         "      vars:",
         "        nodegate_gpus: 8  # how many cards a server holds is a property of the order",
         "        nodegate_rails: 4",
         "        nodegate_limits: {host.memory_gib: 1024}",
         "      hosts:",
-        *_hosts(roce, "b"),
+        *_hosts(roce, where),
     ]
     return "\n".join(lines) + "\n"
 
 
-def _hosts(machines: Sequence[Machine], row: str) -> list[str]:
+def _hosts(machines: Sequence[Machine], where: Mapping[str, str]) -> list[str]:
     serials = [machine.sections["system"]["dmi"]["product_serial"] for machine in machines]
     return [
-        f"        {machine.name}: {{nodegate_rack: {row}{number // _ONE_A_RACK + 1}, nodegate_serial: {serial}}}"
-        for number, (machine, serial) in enumerate(zip(machines, serials, strict=True))
+        f"        {machine.name}: {{nodegate_rack: {where[machine.name]}, nodegate_serial: {serial}}}"
+        for machine, serial in zip(machines, serials, strict=True)
     ]
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nodegate.inventory.names import Written
 
 ALL, UNGROUPED = "all", "ungrouped"
+MAX_DEPTH = 100  # of groups in groups: each holds the hosts of all below it
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,8 @@ class Tree:
             host.groups = grouped
         for group in self._parents_first():
             group.depth = 1 + max((self.groups[name].depth for name in group.parents), default=-1)
+            if group.depth > MAX_DEPTH:
+                raise UsageError(f"groups are nested deeper than {MAX_DEPTH}", file=group.file, line=group.line)
 
     def ancestors(self, names: list[str]) -> dict[str, None]:
         """These groups and all that hold them."""

@@ -19,8 +19,10 @@ FACTS_AFTER = "facts_after"  # the name of their evidence
 
 _WHERE = {
     "gpu_burn": "nodegate.measure.burn:BURN",
+    "gpu_copies": "nodegate.measure.copies:COPIES",
     "nccl": "nodegate.measure.nccl:NCCL",
     "rdma_bandwidth": "nodegate.measure.rdma:RDMA_BANDWIDTH",
+    "nccl_groups": "nodegate.measure.nccl_groups:NCCL_GROUPS",
 }
 MEASURED = frozenset((*_WHERE, COUNTERS))
 

@@ -6,7 +6,7 @@ Source of the layout: NVIDIA/nccl-tests v2.17.5 (src/common.cu, src/util.cu).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
 from nodegate.demo.machine import facts_of
@@ -85,9 +85,13 @@ def hung(found: Collectives) -> None:
 def no_tool(found: Collectives) -> None:
     """nccl-tests is not on the node."""
     for launch in LAUNCHES:
-        program = f"{launch.collective}_perf"
-        reason = f"no {program} or {program}_mpi was found"
-        found[launch.what].cannot = CannotMeasure(reason, next_step=how_to_get([program]))
+        found[launch.what].cannot = lacking(launch.collective)
+
+
+def lacking(collective: str) -> CannotMeasure:
+    """What is said where the program of a collective is not on the node."""
+    program = f"{collective}_perf"
+    return CannotMeasure(f"no {program} or {program}_mpi was found", next_step=how_to_get([program]))
 
 
 def _attempts(machine: Machine) -> Attempts:
@@ -124,29 +128,57 @@ def _ran(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gp
 
 
 def _printed(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Iterator[str]:
-    version = _nccl(machine)
+    version = nccl_of(machine)
+    yield from header(launch.collective, chosen, version, gpus)
+    yield from (rank(machine, gpu, gpu["index"], _PID) for gpu in machine.sections["nvml"]["gpus"])
+    yield from _said_by_nccl(machine, launch, launched, version)
+    if not launched.hangs:
+        yield from table(launch.collective, launched.busbw, chosen, gpus)
+
+
+def header(collective: str, chosen: Sweep, version: str, gpus: int) -> Iterator[str]:
+    """What it prints before its ranks; `gpus` are those of one process."""
     major, minor, patch = map(int, version.split("."))
     code = major * 10000 + minor * 100 + patch
     yield f"# nccl-tests version 2.17.5 nccl-headers={code} nccl-library={code}"
-    yield f"# Collective test starting: {launch.collective}_perf"
+    yield f"# Collective test starting: {collective}_perf"
     yield (
         f"# nThread 1 nGpus {gpus} minBytes {chosen.first_bytes} maxBytes {chosen.judged_bytes} step: 2(factor) warmup "
         f"iters: {chosen.warmup} iters: {chosen.iterations} agg iters: 1 validation: 1 graph: 0"
     )
     yield "#\n# Using devices"
+
+
+def rank(machine: Machine, gpu: Mapping[str, Any], number: int, pid: int) -> str:
+    """One rank in its list."""
+    place = machine.gpu_address(gpu["index"]).rpartition(".")[0]
+    return (
+        f"#  Rank {number:2} Group  0 Pid {pid:6} on {machine.name:>10} device {gpu['index']:2} [{place}] {gpu['name']}"
+    )
+
+
+def head(program: str, version: str, chosen: Sweep, gpus: int) -> Iterator[str]:
+    """What is printed first: with this version of NCCL, by a process that drives so many GPUs."""
+    major, minor, patch = map(int, version.split("."))
+    code = major * 10000 + minor * 100 + patch
+    yield f"# nccl-tests version 2.17.5 nccl-headers={code} nccl-library={code}"
+    yield f"# Collective test starting: {program}"
+    yield (
+        f"# nThread 1 nGpus {gpus} minBytes {chosen.first_bytes} maxBytes {chosen.judged_bytes} step: 2(factor) warmup "
+        f"iters: {chosen.warmup} iters: {chosen.iterations} agg iters: 1 validation: 1 graph: 0"
+    )
+    yield "#\n# Using devices"
+
+
+def devices(machine: Machine, first: int = 0, *, processes: bool = False) -> Iterator[str]:
+    """A line for each GPU of a node, whose ranks begin with `first`; `processes`: each GPU has a process of its own."""
     for gpu in machine.sections["nvml"]["gpus"]:
-        place = machine.gpu_address(gpu["index"]).rpartition(".")[0]
+        index = gpu["index"]
+        place = machine.gpu_address(index).rpartition(".")[0]
         yield (
-            f"#  Rank {gpu['index']:2} Group  0 Pid {_PID:6} on {machine.name:>10} device {gpu['index']:2} "
-            f"[{place}] {gpu['name']}"
+            f"#  Rank {first + index:2} Group  0 Pid {_PID + (index if processes else 0):6} on {machine.name:>10} "
+            f"device {index:2} [{place}] {gpu['name']}"
         )
-    yield from _said_by_nccl(machine, launch, launched, version)
-    if launched.hangs:
-        return
-    yield from _table(launch, launched, chosen, gpus)
-    yield "# Out of bounds values : 0 OK"
-    yield f"# Avg bus bandwidth    : {launched.busbw * 0.972:g} \n#"
-    yield f"# Collective test concluded: {launch.collective}_perf\n"
 
 
 def _said_by_nccl(machine: Machine, launch: Launch, launched: Launched, version: str) -> Iterator[str]:
@@ -162,7 +194,8 @@ def _said_by_nccl(machine: Machine, launch: Launch, launched: Launched, version:
         )
 
 
-def _table(launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Iterator[str]:
+def table(collective: str, busbw: float, chosen: Sweep, ranks: int) -> Iterator[str]:
+    """The table, and the lines below it."""
     halves = "  %7s  %6s  %6s  %6s" * 2
     yield f"#\n#{'':62}out-of-place                       in-place          "
     yield f"# {'size':>10}  {'count':>12}  {'type':>8}  {'redop':>6}  {'root':>6}" + halves % (
@@ -171,26 +204,25 @@ def _table(launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Iter
     yield f"# {'(B)':>10}  {'(elements)':>12}  {'':>8}  {'':>6}  {'':>6}" + halves % (
         ("(us)", "(GB/s)", "(GB/s)", "") * 2
     )
-    reduces = launch.collective in {"all_reduce", "reduce_scatter"}
-    shared = gpus if launch.collective in {"all_gather", "reduce_scatter", "alltoall"} else 1
-    unchecked = launch.collective in {"alltoall", "sendrecv"}  # in place
+    redop = "sum" if collective in {"all_reduce", "reduce_scatter"} else "none"
+    shared = ranks if collective in {"all_gather", "reduce_scatter", "alltoall"} else 1
+    in_place = "N/A" if collective in {"alltoall", "sendrecv"} else "0"  # how many are wrong: those are not compared
     size = chosen.first_bytes
     while size <= chosen.judged_bytes:
-        redop = "sum" if reduces else "none"
+        out = _half(collective, busbw, size, ranks)
         row = f"{size:12d}  {size // 4 // shared:12d}  {'float':>8}  {redop:>6}  {-1:6d}"
-        yield (
-            row
-            + _half(launch, launched.busbw, size, gpus, "0")
-            + _half(launch, launched.busbw * 0.998, size, gpus, "N/A" if unchecked else "0")
-        )
+        yield f"{row}{out}  {'0':>6}{_half(collective, busbw * 0.998, size, ranks)}  {in_place:>6}"
         size *= 2
+    yield "# Out of bounds values : 0 OK"
+    yield f"# Avg bus bandwidth    : {busbw * 0.972:g} \n#"
+    yield f"# Collective test concluded: {collective}_perf\n"
 
 
-def _half(launch: Launch, busbw: float, size: int, gpus: int, wrong: str) -> str:
-    factor = {"2(n-1)/n": 2.0 * (gpus - 1) / gpus, "(n-1)/n": (gpus - 1) / gpus, "1": 1.0}[FACTORS[launch.collective]]
+def _half(collective: str, busbw: float, size: int, ranks: int) -> str:
+    factor = {"2(n-1)/n": 2.0 * (ranks - 1) / ranks, "(n-1)/n": (ranks - 1) / ranks, "1": 1.0}[FACTORS[collective]]
     time_us = size / 1e3 / (busbw / factor) + _START_US
     algbw = size / 1e3 / time_us
-    return f"  {_fitted(time_us, 7):>7}  {_fitted(algbw, 6):>6}  {_fitted(algbw * factor, 6):>6}  {wrong:>6}"
+    return f"  {_fitted(time_us, 7):>7}  {_fitted(algbw, 6):>6}  {_fitted(algbw * factor, 6):>6}"
 
 
 def _fitted(value: float, width: int) -> str:
@@ -198,6 +230,7 @@ def _fitted(value: float, width: int) -> str:
     return next(text for decimals in (2, 1, 0) if len(text := f"{value:.{decimals}f}") <= width or decimals == 0)
 
 
-def _nccl(machine: Machine) -> str:
+def nccl_of(machine: Machine) -> str:
+    """The NCCL that the node's programs use."""
     name: str = machine.sections["software"]["nccl"][0]["file"]
     return name.rpartition(".so.")[2]

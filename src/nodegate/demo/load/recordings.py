@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load import burn, nccl, rdma
+from nodegate.demo.load import burn, copies, groups, nccl, rdma
 from nodegate.demo.load.after import document_after
 from nodegate.errors import Busy
 from nodegate.measure.measurement import document
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nodegate.errors import CannotMeasure
 
 # A measurement more is a module more, with a NAME and the function `recorded`.
-MODULES = (burn, nccl, rdma)
+MODULES = (burn, copies, nccl, rdma, groups)
 
 
 def recordings(machines: Sequence[Machine]) -> Mapping[str, Mapping[str, dict[str, Any]]]:

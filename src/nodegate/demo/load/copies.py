@@ -1,0 +1,251 @@
+"""The copies of a made-up node: the document of docs/copies-document.md, and what nvbandwidth 0.8 prints after it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from nodegate.measure.copies import CASES, options_for
+from nodegate.measure.copies_document import ALONE, AT_ONCE, IN, INSIDE, OUT, SCHEMA, WIRE
+from nodegate.measure.copies_result import OTHER, OWN
+from nodegate.measure.length import OF_PROFILE
+from nodegate.measure.ran import Ran
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.demo.load.plan import Attempts, Change
+    from nodegate.demo.machine import Machine
+
+    Document = dict[str, Any]
+
+NAME = "gpu_copies"
+_OPTIONS = options_for(OF_PROFILE[Profile.DELIVERY])
+_LANES = 16
+_NOT_READY = "CUDA_ERROR_SYSTEM_NOT_READY"
+
+
+@dataclass(frozen=True)
+class _Board:
+    """How a board copies, in GB/s: by way, alone; with the host when all do; to a GPU beside it, and to one far off.
+
+    `cpus` and `far_from` say where its servers put it: the CPUs of each socket, and from how many GPUs on a partner
+    sits below another PCIe switch (0: NVSwitches join all).
+    """
+
+    rates: Mapping[str, float]
+    at_once: float
+    peer: float
+    far_peer: float
+    far_from: int
+    cpus: tuple[str, str]
+
+
+_H100 = _Board({OUT: 55.1, IN: 55.4, INSIDE: 1246.0}, 27.4, 376.0, 376.0, 0, ("0-55,112-167", "56-111,168-223"))
+_L40S = _Board({OUT: 26.3, IN: 26.1, INSIDE: 371.0}, 24.9, 24.8, 21.3, 2, ("0-31,64-95", "32-63,96-127"))
+
+
+def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
+    """What each node's copies left."""
+    return {machine.name: _attempts(machine) for machine in machines if NAME not in machine.load.refused}
+
+
+def trained_down(index: int, width: int) -> Change:
+    """A GPU whose link comes down to so many lanes as soon as it has work; it had all of them before."""
+
+    def change(document: Document) -> None:
+        gpu = document["gpus"][index]
+        for each in gpu["copies"]:
+            if each["what"] == INSIDE:
+                continue
+            most = each["gb_per_s"] if each["when"] == AT_ONCE else each["gb_per_s"] * width / _LANES
+            each.update(_rates(min(most, _alone(gpu, each["what"]) if each["when"] == AT_ONCE else most)))
+        for when in (ALONE, AT_ONCE):
+            gpu["link"][when]["link_width"] = [width, width, width if when == AT_ONCE else _LANES]
+
+    return change
+
+
+def words_lost(index: int, what: str, words: int) -> Change:
+    """A GPU that loses a few words on one way: OUT, IN or INSIDE."""
+
+    def change(document: Document) -> None:
+        data = next(each for each in document["gpus"][index]["data"] if each["what"] == what or what == OUT)
+        data.update(what=what, wrong_words=words, first_word=70_254_592)
+
+    return change
+
+
+def slow_peer(index: int, share: float) -> Change:
+    """A GPU that reaches every other one, and is reached, at this share of the rate."""
+
+    def change(document: Document) -> None:
+        for pair in document["peers"]["copies"]:
+            if index in {pair["from"], pair["to"]}:
+                pair.update(_rates(pair["gb_per_s"] * share))
+
+    return change
+
+
+def never_started(document: Document) -> None:
+    """CUDA did not start on any GPU."""
+    for gpu in document["gpus"]:
+        gpu.update(error=f"cuInit: 802 {_NOT_READY}", copies=[], data=[])
+    document["peers"]["copies"] = []
+
+
+def wire(document: Mapping[str, Any]) -> str:
+    """As the program prints it."""
+    packed = base64.b64encode(zlib.compress(json.dumps(document, separators=(",", ":")).encode())).decode()
+    return f"\n{WIRE}{packed}\n"
+
+
+def _attempts(machine: Machine) -> Attempts:
+    done = []
+    for attempt in range(machine.load.attempts(NAME)):
+        document = _document(machine, attempt)
+        machine.load.apply(NAME, attempt, document)
+        done.append([_ran(machine, document), _by_others(machine, document, attempt)])
+    return done
+
+
+def _ran(machine: Machine, document: Document) -> Ran:
+    return Ran(
+        OWN,
+        ("python3", "-I", "-S", "-"),
+        stdout=wire(document),
+        exit_code=0,
+        started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 15,
+        duration_s=document["seconds"] + 2.1,
+    )
+
+
+def _document(machine: Machine, attempt: int) -> Document:
+    """Healthy copies of all the GPUs that the machine has."""
+    gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
+    board = _H100 if gpus[0]["nvlinks"] else _L40S
+    pairs = [(one["index"], other["index"]) for one in gpus for other in gpus if one is not other]
+    return {
+        "schema": SCHEMA,
+        "driver": machine.sections["nvml"]["driver_version"],
+        "cuda_driver_version": machine.sections["nvml"]["cuda_driver_version"],
+        "bytes": _OPTIONS.size,
+        "refused": "",
+        "gpus": [_gpu(machine.name, gpu, board, attempt) for gpu in gpus],
+        "peers": {
+            "pairs": _OPTIONS.peers,
+            "copies": [_pair(machine.name, *pair, board, attempt) for pair in pairs],
+        },
+        "seconds": 93.12,
+    }
+
+
+def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
+    width, gen = gpu["link_width"], gpu["link_gen_max"]
+    copies = []
+    for what, rate in board.rates.items():
+        most = rate if what == INSIDE else rate * width / _LANES
+        copies.append(_copy(what, ALONE, near(most, 0.3, node, gpu["index"], what, attempt)))
+    for copy in copies[:2]:
+        at_once = near(board.at_once, 0.3, node, gpu["index"], copy["what"], AT_ONCE, attempt)
+        copies.append(_copy(copy["what"], AT_ONCE, min(at_once, copy["gb_per_s"])))
+    link = {"count": 118, "link_gen": [gen] * 3, "link_width": [width] * 3}
+    return {
+        "index": gpu["index"],
+        "uuid": gpu["uuid"],
+        "pci": gpu["bus_id"],
+        "name": gpu["name"],
+        "memory_total_bytes": gpu["memory_total_bytes"],
+        "error": "",
+        "place": {"cpus": board.cpus[gpu["numa_node"]], "numa_node": str(gpu["numa_node"]), "error": ""},
+        "copies": copies,
+        "data": [
+            {"what": what, "when": when, "bytes": _OPTIONS.size, "wrong_words": 0, "first_word": None}
+            for what, when in ((IN, ALONE), (INSIDE, ALONE), (IN, AT_ONCE))
+        ],
+        "link": {ALONE: link, AT_ONCE: dict(link), "unread": {}, "replays": 0},
+    }
+
+
+def _copy(what: str, when: str, gb_per_s: float) -> Document:
+    return {"what": what, "when": when, **_rates(gb_per_s), "copies": int(gb_per_s * 5.59), "seconds": 3.02}
+
+
+def _rates(gb_per_s: float) -> Document:
+    """The median, and the slowest and the fastest piece."""
+    median = round(gb_per_s, 2)
+    return {"gb_per_s": median, "lowest": round(median * 0.996, 2), "highest": round(median * 1.001, 2)}
+
+
+def _alone(gpu: Mapping[str, Any], what: str) -> float:
+    rate: float = next(each["gb_per_s"] for each in gpu["copies"] if (each["what"], each["when"]) == (what, ALONE))
+    return rate
+
+
+def _pair(node: str, source: int, target: int, board: _Board, attempt: int) -> Document:
+    near_by = board.far_from == 0 or source // board.far_from == target // board.far_from
+    rate = near(board.peer if near_by else board.far_peer, 0.2, node, source, target, attempt)
+    return {
+        "from": source,
+        "to": target,
+        "begun": True,
+        "error": "",
+        "direct": True,
+        "wrong_words": 0,
+        "first_word": None,
+        **_rates(rate),
+        "copies": int(rate * 0.5),
+        "seconds": 0.27,
+    }
+
+
+def _by_others(machine: Machine, document: Document, attempt: int) -> Ran:
+    """nvbandwidth, which comes to the rates of our own copies."""
+    told: Document = {"git_version": "v0.8", "version": "v0.8"}
+    if document["peers"]["copies"]:
+        told |= {
+            "CUDA Runtime Version": 12040,
+            "Driver Version": document["driver"],
+            "GPU Device list": [
+                f"{place}: {gpu['name']} ({gpu['pci'].lower().rpartition('.')[0]}): ({machine.name})"
+                for place, gpu in enumerate(document["gpus"])
+            ],
+            "testcases": list(_cases(machine.name, document, attempt)),
+        }
+    else:
+        where = "in expression cuInit(0) in int main(int, char**)() : nvbandwidth.cpp:240"
+        told["error"] = f"[{_NOT_READY}] system not yet initialized {where}\n"
+    return Ran(
+        OTHER,
+        ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "/opt/nvbandwidth/nvbandwidth", "-j", "-t", *CASES),
+        stdout=json.dumps({"nvbandwidth": told}, indent="\t", sort_keys=True) + "\n",
+        exit_code=0 if "testcases" in told else 1,
+        started_epoch_s=machine.epoch_s + BEGIN_S + BURN_S + 115,
+        duration_s=41.7,
+        labels={"origin": "the node"},
+    )
+
+
+def _cases(node: str, document: Document, attempt: int) -> Iterable[Document]:
+    gpus = document["gpus"]
+    for case, what, arrow in ((CASES[0], IN, "->"), (CASES[1], OUT, "<-")):
+        row = [near(_alone(gpu, what) * 1.003, 0.1, node, case, gpu["index"], attempt) for gpu in gpus]
+        yield _case(case, f"memcpy CE CPU(row) {arrow} GPU(column) bandwidth (GB/s)", [row])
+    rates = {(pair["from"], pair["to"]): pair["gb_per_s"] for pair in document["peers"]["copies"]}
+    matrix = [[rates.get((source["index"], target["index"])) for target in gpus] for source in gpus]
+    yield _case(CASES[2], "memcpy CE GPU(row) <- GPU(column) bandwidth (GB/s)", matrix)
+
+
+def _case(name: str, about: str, matrix: Sequence[Sequence[float | None]]) -> Document:
+    return {
+        "name": name,
+        "status": "Passed",
+        "bandwidth_description": about,
+        "bandwidth_matrix": [["N/A" if rate is None else f"{rate:.2f}" for rate in row] for row in matrix],
+        "sum": round(sum(rate or 0.0 for row in matrix for rate in row), 2),
+    }

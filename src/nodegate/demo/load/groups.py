@@ -1,0 +1,244 @@
+"""NCCL over made-up nodes: launched by the measurement itself, over sessions that answer as nodes with MPI would.
+
+Who is launched with whom, who is looked for in halves and what each node keeps is the measurement's own doing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from nodegate.demo.load import nccl
+from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from nodegate.demo.machine import facts_of
+from nodegate.demo.racks import racks
+from nodegate.errors import CannotMeasure
+from nodegate.measure.group_launch import RANK
+from nodegate.measure.group_plan import PAIR
+from nodegate.measure.group_result import parse
+from nodegate.measure.measurement import Site
+from nodegate.measure.nccl import Sweep
+from nodegate.measure.nccl_groups import NCCL_GROUPS
+from nodegate.measure.tool_list import how_to_get
+from nodegate.measure.toolbox import Tool
+from nodegate.node import Node
+from nodegate.transport.session import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from nodegate.demo.load.plan import Attempts, Change
+    from nodegate.demo.machine import Machine
+    from nodegate.measure.ran import Ran
+    from nodegate.transport.session import NodeLock
+
+T = TypeVar("T")
+NAME = "nccl_groups"
+AGAIN = 2  # a suspect is measured so often once more
+_FOLDER = "/opt/nccl-tests/build"
+_MPIRUN = "/usr/bin/mpirun"
+# Bus bandwidth in GB/s of two nodes, and of more: 8 rails of 400 Gb/s behind NVSwitches, 4 of 200 for 8 PCIe cards.
+_RAILS_400 = {"all_reduce": (383.0, 371.0), "alltoall": (88.4, 55.2), "sendrecv": (47.6, 47.1)}
+_RAILS_200 = {"all_reduce": (18.7, 18.2), "alltoall": (11.6, 9.3), "sendrecv": (13.9, 13.6)}
+_LEFT_OUT = "..."  # of the command line: the lines of shell around each rank, and the mark of a run
+_SUSPECT_BELOW = 0.95  # of the best pair
+
+
+@dataclass
+class Shape:
+    """What a node brings to a group: the shares of the bandwidth that it reaches, and whether it ends at all."""
+
+    shares: dict[str, float]
+    hangs: bool = False
+    missing: bool = False
+
+
+def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
+    """What the launches left on each node: the first time, and twice more on suspects with nodes that passed."""
+    taking_part = [machine for machine in machines if NAME not in machine.load.refused]
+    where = racks(machine.name for machine in machines)
+    found: dict[str, list[Sequence[Ran]]] = {machine.name: [] for machine in taking_part}
+    suspects = frozenset(found)
+    for attempt in range(1 + AGAIN):
+        made = {machine.name: _made(machine, attempt) for machine in taking_part}
+        nodes = [Node(machine.name, expected={"rack": where[machine.name]}) for machine in taking_part]
+        facts = [facts_of(machine) for machine in taking_part]
+        sites = [
+            Site(node, _Session(node, made), each, _Tools(made[node.name]), nccl.LENGTH)
+            for node, each in zip(nodes, facts, strict=True)
+        ]
+        runs = NCCL_GROUPS.again(sites, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(sites, _Crew())
+        for name in suspects & runs.keys():
+            found[name].append([_tidy(ran, made[name].machine) for ran in runs[name]])
+        suspects = _suspects(found)
+    return found
+
+
+def slower(share: float, *whats: str) -> Change:
+    """A node with which these collectives, or all of them, reach only this share of their bandwidth."""
+
+    def change(shape: Shape) -> None:
+        for what in whats or tuple(shape.shares):
+            shape.shares[what] *= share
+
+    return change
+
+
+def hangs(shape: Shape) -> None:
+    """Nothing ends that the node takes part in."""
+    shape.hangs = True
+
+
+def no_tool(shape: Shape) -> None:
+    """nccl-tests is not on the node."""
+    shape.missing = True
+
+
+class _Made(NamedTuple):
+    machine: Machine
+    shape: Shape
+    good: Mapping[str, tuple[float, float]]
+    attempt: int
+
+
+def _made(machine: Machine, attempt: int) -> _Made:
+    gpu = next(gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu)
+    good = _RAILS_400 if gpu["nvlinks"] else _RAILS_200
+    shape = Shape(dict.fromkeys(good, 1.0))
+    machine.load.apply(NAME, attempt, shape)
+    return _Made(machine, shape, good, attempt)
+
+
+def _suspects(found: Mapping[str, Sequence[Sequence[Ran]]]) -> frozenset[str]:
+    """The nodes whose best pair is slower than that of others like them, and those that gave no number."""
+    best = {name: _of_pairs(attempts) for name, attempts in found.items()}
+    top: dict[object, float] = {}
+    for values in best.values():
+        for key, value in values.items():
+            top[key] = max(top.get(key, 0.0), value)
+    return frozenset(
+        name
+        for name, values in best.items()
+        if not values or any(value < _SUSPECT_BELOW * top[key] for key, value in values.items())
+    )
+
+
+def _of_pairs(attempts: Sequence[Sequence[Ran]]) -> dict[object, float]:
+    """The best of each collective over two nodes, beside what makes it comparable."""
+    try:
+        metrics = parse(attempts).metrics
+    except CannotMeasure:
+        return {}
+    return {each.key: each.best for each in metrics if each.conditions["group"] == PAIR}
+
+
+def _tidy(ran: Ran, machine: Machine) -> Ran:
+    """As if it had been launched at the time of the demo, and without what is new in every run."""
+    words = (_LEFT_OUT if word == RANK or word.startswith("nodegate-launch-") else word for word in ran.argv)
+    started_s = 0.0 if ran.cannot or not ran.labels.get("group") else machine.epoch_s + BEGIN_S + BURN_S + 120
+    return replace(ran, argv=tuple(words), started_epoch_s=started_s)
+
+
+class _Crew:
+    """Does one job after the other."""
+
+    cancelled = False
+
+    def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
+        done: dict[str, T | CannotMeasure] = {}
+        for name, job in jobs.items():
+            try:
+                done[name] = job()
+            except CannotMeasure as why:  # noqa: PERF203 - a job's failure is its own
+                done[name] = why
+        return done
+
+
+class _Tools:
+    """nccl-tests with MPI, and Open MPI to launch them, unless the node lacks the first."""
+
+    def __init__(self, made: _Made) -> None:
+        self._missing = made.shape.missing
+
+    def find(self, *names: str) -> Tool:
+        if names[0] == "mpirun":
+            return Tool("mpirun", (_MPIRUN,), "PATH")
+        if self._missing:
+            raise CannotMeasure(f"no {names[0]} was found", next_step=how_to_get(names))
+        return Tool(names[0], (f"{_FOLDER}/{names[0]}",), _FOLDER)
+
+    def has(self, names: Sequence[str]) -> frozenset[str]:
+        return frozenset(names)
+
+    def close(self) -> None:
+        pass
+
+
+class _Keeper:
+    """What keeps a node clean, as long as it is there."""
+
+    def line(self) -> str:
+        return "/tmp/nodegate-launch"  # noqa: S108 - nothing is written there
+
+    def ended(self, within_s: float) -> bool:  # noqa: ARG002 - never
+        return False
+
+    def stop(self) -> Output:
+        return Output(b"", b"", 0, 0.1)
+
+
+class _Session:
+    """A node that answers what the measurement asks of it."""
+
+    def __init__(self, node: Node, made: Mapping[str, _Made]) -> None:
+        self.node, self._made = node, made
+
+    def run(self, argv: Sequence[str], **_: object) -> Output:
+        if _MPIRUN in argv and "-H" in argv:
+            return self._launched(list(argv))
+        if "nodegate-look" in argv:
+            version = nccl.library(self._made[self.node.name].machine)
+            said = f"launcher mpirun (Open MPI) 4.1.6\nprogram 5d0c6a1b77e2\nnccl {_digest(version)}\n"
+            return Output(said.encode(), b"", 0, 0.4)
+        return Output(b'{"stuck": []}', b"", 0, 0.2)
+
+    def start(self, argv: Sequence[str], **_: object) -> _Keeper:  # noqa: ARG002 - the only one that is started
+        return _Keeper()
+
+    def hold_lock(self, *_: object, **__: object) -> NodeLock:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        pass
+
+    def _launched(self, argv: list[str]) -> Output:
+        nodes = [self._made[host.partition(":")[0]] for host in argv[argv.index("-H") + 1].split(",")]
+        path = next(word for word in argv if word.startswith(_FOLDER))
+        least, most, times, warmup = (int(argv[argv.index(option) + 1]) for option in ("-b", "-e", "-n", "-w"))
+        collective = path.removeprefix(f"{_FOLDER}/").removesuffix("_perf_mpi")
+        ended = not any(made.shape.hangs for made in nodes)
+        lines = _printed(collective, nodes, Sweep(least, most, times, warmup), ended=ended)
+        text = "".join(f"{line}\n" for line in lines)
+        return Output(text.encode(), b"", 0 if ended else None, 11.8 if ended else nccl.LENGTH.group_s, not ended)
+
+
+def _printed(collective: str, nodes: Sequence[_Made], chosen: Sweep, *, ended: bool) -> Iterator[str]:
+    version = nccl.library(nodes[0].machine)
+    yield from nccl.head(f"{collective}_perf_mpi", version, chosen, 1)
+    for place, made in enumerate(nodes):
+        yield from nccl.devices(made.machine, len(nodes[0].machine.gpu_addresses) * place, processes=True)
+    yield f"NCCL version {version}+cuda12.4"
+    if not ended:
+        return
+    names = (f"{made.machine.name} {made.attempt}" for made in nodes)
+    good = nodes[0].good[collective][len(nodes) > 2]
+    busbw = near(good * min(made.shape.shares[collective] for made in nodes), 0.5, collective, *names)
+    yield from nccl.table(collective, busbw, chosen, len(nodes) * len(nodes[0].machine.gpu_addresses))
+    yield "# Out of bounds values : 0 OK"
+    yield f"# Avg bus bandwidth    : {busbw * 0.991:g} \n#"
+    yield f"# Collective test concluded: {collective}_perf_mpi"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:12]
