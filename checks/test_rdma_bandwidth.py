@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("nightly")
 
-BETWEEN = ("rdma.write_gbps", "rdma.read_gbps")
 SLOW = (
     "look at the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
     "cables with a good rail"
@@ -29,6 +28,7 @@ SLOW = (
 FAR = "look at the switch that this rail hangs on, and for other traffic; CPU idle states slow it down too"
 ENDS = "look at this NIC's cable, port counters and kernel log, and at PFC and MTU of its switch port"
 PATH = "look at the links between the two switches, and at the routing of this rail"
+THIRD = "measure it with a third node, which tells the two ends apart"
 ALONE = "this node had no other node to be measured with: see rdma_bandwidth.inside"
 
 
@@ -38,7 +38,7 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     A rail that nobody measured may be as slow as it likes. Rails that are down are judged by rdma.port_state. A node
     without a partner is measured NIC to NIC inside.
     """
-    wanted = BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
+    wanted = rdma_links.BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
     have = {(metric.name, metric.device) for metric in rdma_bandwidth.metrics}
     ports = rails(rdma, rate=baseline.find("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     active = [rdma_links.device_of(port) for port in ports if is_active(port)]
@@ -121,15 +121,16 @@ def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Base
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
     baseline.limit(rdma_links.SHARE)
-    metrics = rdma_bandwidth.named(*BETWEEN)
+    metrics = rdma_bandwidth.named(*rdma_links.BETWEEN)
     for metric in metrics:
-        verdicts.at_least(
-            subject=metric.device,
-            what=measured.label(metric.name),
-            observed=round(metric.best, 2),
-            limit=rdma_links.share_of_rate(rdma, metric.device, baseline),
-            remedy=SLOW,
-        )
+        what, limit = measured.label(metric.name), rdma_links.share_of_rate(rdma, metric.device, baseline)
+        unproven = rdma_links.unproven(rdma_bandwidth, metric, limit)
+        if unproven:
+            told = f"{what} {metric.best:.1f} Gb/s, but {unproven}"
+            verdicts.found(Verdict.ERROR, subject=metric.device, message=told, remedy=THIRD, metric=what)
+            continue
+        observed = round(metric.best, 2)
+        verdicts.at_least(subject=metric.device, what=what, observed=observed, limit=limit, remedy=SLOW)
     if not metrics:
         verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
 
@@ -194,7 +195,7 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
     judged = False
-    for metric in rdma_bandwidth.named(*BETWEEN):
+    for metric in rdma_bandwidth.named(*rdma_links.BETWEEN):
         limit = rdma_links.least(rdma, metric.name, metric.device, baseline)
         if limit is None:
             continue
@@ -216,14 +217,16 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
 
 
 @pytest.mark.tier("delivery")
-def test_inside(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+def test_inside(
+    rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
     """NIC to NIC inside the node, each rail is as fast as its platform and its peers. (F05, F07)
 
     Tells a NIC or its PCIe slot from the fabric between nodes, and needs no partner. On some RoCE networks the two NICs
     of one node do not reach each other: where rails are well between nodes, what fails inside only warns.
     """
     metrics = rdma_bandwidth.named("rdma.inside_gbps")
-    between = {metric.device for metric in rdma_bandwidth.named(*BETWEEN)}
+    between = {metric.device for metric in rdma_bandwidth.named(*rdma_links.BETWEEN)}
     failed = [run for run in rdma_bandwidth.of("rdma.inside_gbps") if run.trouble is not None]
     if not metrics and not failed:
         verdicts.skip("NIC to NIC inside the node was not asked for")
@@ -236,8 +239,18 @@ def test_inside(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePe
             verdict = Verdict.FAIL
         message = f"with {run.peer_device}: {run.trouble.said}"
         verdicts.found(verdict, subject=run.device, message=message, remedy=run.trouble.next_step, metric="inside")
-    if metrics:
-        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+    own = []
+    for metric in metrics:
+        partners = rdma_links.slow_partners_inside(rdma_bandwidth, metric, rdma, baseline)
+        if partners:
+            told = (
+                f"inside {metric.best:.1f} Gb/s, measured with {partners} alone, slow between nodes too: not this one"
+            )
+            verdicts.passed(subject=metric.device, message=told)
+        else:
+            own.append(metric)
+    if own:
+        measured.judge(verdicts, own, baseline=baseline, peers=peers, remedy=SLOW)
 
 
 def test_gpu_memory(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from support.rdma_links import PARTNERS, RAILS, LinkCase, attempt, checks, judged, link
+from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, attempt, checks, healthy, judged, link
 
 from nodegate.errors import CannotMeasure
 from nodegate.judge.verdict import Verdict
@@ -79,6 +80,27 @@ def with_gpu(**how: object) -> Callable[[Links], list[list[object]]]:
         return [attempt(links, more=runs)]
 
     return attempts
+
+
+def of_two() -> Links:
+    """This node and one other, which has met nobody else; mlx5_3 is slow between them."""
+    links = healthy(("gpu02",))
+    for key, run in links.items():
+        value = 212.5 if key[:2] == (WRITE, "mlx5_3") else TESTS[key[0]]
+        about = {name: each for name, each in run.labels.items() if name != "peer_best"}
+        links[key] = replace(link(*key, value), labels=about)
+    return links
+
+
+def neighbour_inside(links: Links) -> list[list[object]]:
+    """mlx5_3 is slow everywhere, and mlx5_2 had only it to be measured with inside the node."""
+    values = dict.fromkeys(RAILS, 391.5) | {"mlx5_2": 212.5, "mlx5_3": 212.5}
+    partner = {"mlx5_2": "mlx5_3", "mlx5_3": "mlx5_2"}
+    runs = [
+        link(WRITE, device, "gpu01", value, path="inside", peer_device=partner.get(device, "mlx5_7"))
+        for device, value in values.items()
+    ]
+    return [attempt(hurt(links), more=runs)]
 
 
 def hurt(links: Links) -> Links:
@@ -212,6 +234,14 @@ CASES = (
         change=slow(212.5),
     ),
     LinkCase(
+        "known false alarm: of two nodes alone nobody can tell which end is slow",
+        "rdma_bandwidth.share_of_rate",
+        ERROR,
+        "mlx5_3: write 212.5 Gb/s, but with gpu02 mlx5_3 alone: either end may be slow, or what lies between - measure "
+        "it with a third node, which tells the two ends apart",
+        attempts=lambda _links: [attempt(of_two(), partners=1)],
+    ),
+    LinkCase(
         "the rate was not read",
         "rdma_bandwidth.share_of_rate",
         ERROR,
@@ -332,6 +362,15 @@ CASES = (
     LinkCase("not asked for", "rdma_bandwidth.inside", SKIP, "NIC to NIC inside the node was not asked for"),
     LinkCase("a node alone", "rdma_bandwidth.inside", PASS, "", attempts=alone),
     LinkCase("a slow NIC", "rdma_bandwidth.inside", FAIL, "", attempts=with_inside(value=61.5)),
+    LinkCase(
+        "the neighbour of a slow NIC is not blamed: one finding, of mlx5_3",
+        "rdma_bandwidth.inside",
+        FAIL,
+        "mlx5_3: inside 212.5 Gb/s, expected at least 380 Gb/s (h100.yaml rdma.inside_gbps: test); 45.7 % below the "
+        "median 391.5 Gb/s of 6 other devices of this node - look at the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap cables with a "
+        "good rail",
+        attempts=neighbour_inside,
+    ),
     LinkCase(
         "healthy: NICs of a node that do not reach each other",
         "rdma_bandwidth.inside",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.blame import Blame, Trial, blame
+from nodegate.judge.blame import Blame, Fault, Trial, blame
 from nodegate.judge.verdict import Limit
 from nodegate.measure.rdma_result import is_latency
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate.judge.baseline import Baseline
+    from nodegate.measure.metric import Metric
     from nodegate.measure.rdma_result import LinkRun, RdmaBandwidth
     from nodegate.probe.rdma import Rdma, RdmaPort
 
 SHARE = "rdma.share_of_rate_percent"
+BETWEEN = ("rdma.write_gbps", "rdma.read_gbps")
 
 
 def port_of(rdma: Rdma, device: str) -> RdmaPort | None:
@@ -53,6 +55,40 @@ def blamed(measured: RdmaBandwidth, name: str, device: str, limit: Limit | None)
     """Where the fault is in the runs of one metric of one device; without a limit only failed runs are bad ones."""
     runs = [run for run in measured.of(name, device) if not _says_nothing(run)]
     return blame([Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)) for run in runs])
+
+
+def unproven(measured: RdmaBandwidth, metric: Metric, limit: Limit | Unknown | None) -> str:
+    """Why a bad number of this device proves nothing against it; empty where the number is good, or does."""
+    right = limit.value if isinstance(limit, Limit) else None
+    if not isinstance(limit, Limit) or not isinstance(right, (int, float)) or metric.best >= right:
+        return ""
+    found = blamed(measured, metric.name, metric.device, limit)
+    if found.fault is Fault.EITHER:
+        return f"with {found.bad_with[0]} alone: either end may be slow, or what lies between"
+    if found.fault is Fault.UNPROVEN:
+        return f"only with partners that are slow themselves ({', '.join(found.bad_with)})"
+    return ""
+
+
+def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, baseline: Baseline) -> str:
+    """The NICs of this node that a device was measured with inside it, where they are slow and the device is not.
+
+    Empty where one of them does well between nodes, or the device itself does not, or nobody knows.
+    """
+    partners = sorted({run.peer_device for run in measured.of(metric.name, metric.device)})
+    bad = [_does_well_between(measured, device, rdma, baseline) is False for device in partners]
+    excused = partners and all(bad) and _does_well_between(measured, metric.device, rdma, baseline) is True
+    return ", ".join(partners) if excused else ""
+
+
+def _does_well_between(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline) -> bool | None:
+    """Whether a device carries its share of the rate between nodes; None where nobody knows."""
+    limit = share_of_rate(rdma, device, baseline)
+    right = limit.value if isinstance(limit, Limit) else None
+    values = [metric.best for metric in measured.named(*BETWEEN) if metric.device == device]
+    if not values or not isinstance(right, (int, float)):
+        return None
+    return min(values) >= right
 
 
 def _says_nothing(run: LinkRun) -> bool:
