@@ -72,14 +72,15 @@ def _packed(data: bytes) -> None:
 
 def _line_parts(data: bytes) -> None:
     """What is read from single lines and from the names of logs."""
-    text = text_of(data)
-    elastic_report = list(elastic.exits(text, now_s=NOW_S))
+    near = text_of(data[: 1 << 16])  # as much as is given to these
+    elastic_report = list(elastic.exits(near[:4096], now_s=NOW_S))
     assert all(each.text for each in elastic_report)  # noqa: S101
     scan.interesting(data)
     scan.identities(data)
     progress.last_iteration(data, 0, len(data), now_s=NOW_S)
-    clock.last_stamp(text, now_s=NOW_S)
-    for line in text.split("\n")[:200]:
+    clock.last_stamp(near, now_s=NOW_S)
+    for line in text_of(data).split("\n")[:200]:
+        line = line[:4000]  # noqa: PLW2901 - scan cuts there
         place.of_line(line)
         place.of_path(line)
         stamp = clock.find_stamp(line, now_s=NOW_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,26 +33,21 @@ def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(guest: Guest, tmp
 
 
 def test_pcie_is_what_lspci_says(guest: Guest, tmp_path: Path) -> None:
+    said = {device.address: device for device in lspci.parse(guest.run("lspci -D -nn -vv")).devices}
     read = {device.address: device for device in facts(guest, tmp_path).pci.devices}
-    said = lspci.parse(guest.run("lspci -D -nn -vv")).devices
-    assert said
-    for device in said:
-        mine = read[device.address]
-        assert (mine.vendor, mine.device, mine.class_code >> 8) == (
-            device.vendor,
-            device.device,
-            device.class_code >> 8,
-        )
-        if isinstance(device.width, int):
-            assert (mine.width, mine.width_max, mine.speed_gts) == (device.width, device.width_max, device.speed_gts)
+    assert {"0000:01:00.0", "0000:02:00.0"} <= read.keys() <= said.keys()
+    for address, mine in read.items():
+        theirs = said[address]
+        assert (mine.vendor, mine.device) == (theirs.vendor, theirs.device)
+        if isinstance(theirs.width, int):
+            assert (mine.width, mine.speed_gts) == (theirs.width, theirs.speed_gts)
     assert isinstance(read["0000:01:00.0"].width, int), "the rails have PCIe links"
 
 
-def test_the_kernel_log_is_the_guests_own_and_goes_back_to_its_boot(guest: Guest, tmp_path: Path) -> None:
-    log = facts(guest, tmp_path).kernel_log
-    release = guest.run("uname -r").strip()
-    assert any(f"Linux version {release}" in line.text for line in log.lines)
-    assert not any("Firecracker" in line.text for line in log.lines)
+def test_kernel_and_kernel_log_are_the_guests_own(guest: Guest, tmp_path: Path) -> None:
+    found = facts(guest, tmp_path)
+    assert found.host.kernel_release == guest.run("uname -r").strip() != os.uname().release
+    assert [line.text for line in found.kernel_log.lines if "infiniband rxe0: added rail0" in line.text]
 
 
 def test_a_link_flap_is_seen_in_the_kernel_log_and_the_counters(guest: Guest, tmp_path: Path) -> None:

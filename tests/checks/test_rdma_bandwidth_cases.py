@@ -367,8 +367,8 @@ CASES = (
         "rdma_bandwidth.inside",
         FAIL,
         "mlx5_3: inside 212.5 Gb/s, expected at least 380 Gb/s (h100.yaml rdma.inside_gbps: test); 45.7 % below the "
-        "median 391.5 Gb/s of 6 other devices of this node - look at the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap cables with a "
-        "good rail",
+        "median 391.5 Gb/s of 6 other devices of this node - look at the NIC's PCIe width and speed, its cable and "
+        "port counters, PFC and ECN on its switch port; then swap cables with a good rail",
         attempts=neighbour_inside,
     ),
     LinkCase(

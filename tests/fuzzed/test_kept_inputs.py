@@ -68,6 +68,24 @@ KEPT = [
     Kept("files.node_names", "two names of 5,000 digits", b"a%s,a%s" % (b"9" * 5000, b"8" * 5000)),
     Kept("files.node_names", "a range up to a number of 5,000 digits", b"gpu[0-" + b"9" * 5000 + b"]"),
     Kept(
+        "tools.nccl_json",
+        "a count of wrong values with 400 digits",
+        b'{"results": [{"size": 8, "out_of_place": {"time": 1, "nwrong": 1' + b"0" * 400 + b"}}]}",
+        "OverflowError: int too large to convert to float",
+    ),
+    Kept(
+        "tools.perftest",
+        "a table whose header is torn",
+        b" #bytes     #itera9 9 9tions    BW peak[MB/sec]    BW average[MB/sec]\n 65536 11738.21 11738.21\n",
+        "KeyError: '#iterations'",
+    ),
+    Kept(
+        "tools.perftest",
+        "a row with endless iterations",
+        b" #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]\n 65536 inf 391.0 391.0\n",
+        "OverflowError: cannot convert float infinity to integer",
+    ),
+    Kept(
         "files.results",
         "a check that took 10^400 seconds",
         re.sub(rb'"duration_s":[0-9.]+', b'"duration_s":1' + b"0" * 400, RECORD),
@@ -93,6 +111,7 @@ KEPT = [
 SLOW = [
     # What took a second or more below 100 kB, with how it grew: the time of all of these grows with their length now.
     ("files.node_names", "a name with a thousand brackets", lambda size: b"gpu" + b"[1]" * (size // 3)),
+    ("files.inventory", "a quote in a long line of a host", lambda size: b"gpu01 c='" + b"," * size),
     ("files.inventory", "groups one in another", lambda size: b"".join(_chain(size // 24))),
 ]
 

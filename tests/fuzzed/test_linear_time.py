@@ -20,7 +20,7 @@ LINES = {
     "Xids": b"NVRM: Xid (PCI:0000:9b:00): 79, pid=",
     "errors": b"RuntimeError: CUDA error: NCCL WARN [Rank 1] ",
 }
-LOGS = ("triage.job_logs", "triage.kernel_logs", "triage.line_parts", "knowledge.lines", "watch.log", "watch.lines")
+LOGS = ("triage.job_logs", "triage.kernel_logs", "knowledge.lines", "watch.log", "watch.lines")
 PROGRAMS = ("tools.", "probe.", "measure.")
 TEXTS = [name for name, target in TARGETS.items() if target.form == "text" and name.startswith(PROGRAMS)]
 
@@ -33,7 +33,7 @@ def line_of(piece: bytes) -> Shape:
 def test_long_lines_and_near_misses(name: str) -> None:
     run = TARGETS[name].run
     assert [
-        shape.name for shape in shapes(TARGETS[name], most=24) if growth(run, shape, 400 * KILOBYTE) > MOST_TIMES
+        shape.name for shape in shapes(TARGETS[name], most=12) if growth(run, shape, 200 * KILOBYTE) > MOST_TIMES
     ] == []
 
 

@@ -344,7 +344,10 @@ def low_limits(machine: Machine) -> list[PlantedFault]:
 
 
 def stale_nccl_settings(machine: Machine) -> list[PlantedFault]:
-    """An old image's nccl.conf turns InfiniBand off."""
+    """An old image's nccl.conf turns InfiniBand off.
+
+    It stands on a node that takes no part in launches over nodes: those would hang with it.
+    """
     machine.set(
         "environment", "nccl_conf", "# written by the image of this cluster\nNCCL_DEBUG=WARN\nNCCL_IB_DISABLE=1"
     )
@@ -375,12 +378,12 @@ def _blocked(check: str) -> CannotMeasure:
 FAULTS: Mapping[str, Sequence[Callable[[Machine], list[PlantedFault]]]] = {
     "hgx02": (load_faults.slow_nic, load_faults.hot_gpu, load_faults.memory_errors),
     "hgx03": (lost_gpu,),
-    "hgx04": (load_faults.no_nvls, load_faults.bad_cable),
-    "hgx05": (dead_fabric_manager,),
-    "hgx06": (load_faults.slow_all_reduce,),
+    "hgx04": (load_faults.no_nvls, load_faults.bad_cable, load_faults.link_trains_down),
+    "hgx05": (dead_fabric_manager, stale_nccl_settings),
+    "hgx06": (load_faults.slow_all_reduce, load_faults.lost_words),
     "hgx07": (row_remap_pending, narrow_nic, old_vbios),
     "hgx08": (broken_nvlink, power_brake, out_of_memory),
-    "hgx10": (flapping_link, gsp_timeout, stale_nccl_settings),
+    "hgx10": (flapping_link, gsp_timeout),
     "roce02": (port_down, row_remap_failed, stray_process),
     "roce03": (load_faults.wrong_results, load_faults.brake_under_load),
     "roce04": (load_faults.hung_all_reduce,),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load import after, burn, groups, nccl, rdma
+from nodegate.demo.load import after, burn, copies, groups, nccl, rdma
 from nodegate.demo.planted import found
+from nodegate.measure.copies_document import OUT
 from nodegate.measure.nccl_launches import ALL_REDUCE, LAUNCHES, RING
 
 if TYPE_CHECKING:
@@ -98,9 +99,9 @@ def slow_nic(machine: Machine) -> list[PlantedFault]:
 def nic_findings(machine: Machine, number: int, gbps: float, mode: str, what: str) -> list[PlantedFault]:
     """A NIC that reaches no more than this with any partner, and what must be found of it.
 
-    Inside the node its neighbour is slow too, for it has no other partner there.
+    Inside the node its neighbour is slow too, for it has no other partner there, and is not blamed.
     """
-    name, neighbour = f"mlx5_{number}", f"mlx5_{number ^ 1}"
+    name = f"mlx5_{number}"
     machine.under_load(rdma.NAME, *[rdma.slower(name, gbps)] * _THRICE)
     machine.under_load(groups.NAME, groups.slower(gbps / _GOOD_GBPS))
     return found(
@@ -111,7 +112,6 @@ def nic_findings(machine: Machine, number: int, gbps: float, mode: str, what: st
         f"rdma_bandwidth.read fail {name}",
         f"rdma_bandwidth.share_of_rate fail {name}",
         f"rdma_bandwidth.inside fail {name}",
-        f"rdma_bandwidth.inside fail {neighbour}",
         *_SLOW_IN_GROUPS,
     )
 
@@ -127,6 +127,26 @@ def bad_cable(machine: Machine) -> list[PlantedFault]:
         "counters.nic fail mlx5_6 port 1",
         f"counters_log.link_downs fail NIC {machine.nic_address(6)}",
     )
+
+
+def link_trains_down(machine: Machine) -> list[PlantedFault]:
+    """GPU 5 has all its lanes until it has work; then its link comes down to 8."""
+    machine.under_load(copies.NAME, *[copies.trained_down(5, 8)] * _THRICE)
+    return found(
+        machine,
+        "F05",
+        "GPU 5 copies at half of its rate: its link comes down to x8 under load",
+        "copies.host_to_device fail GPU 5",
+        "copies.device_to_host fail GPU 5",
+        "copies.link fail GPU 5",
+        "copies.nvbandwidth fail GPU 5",
+    )
+
+
+def lost_words(machine: Machine) -> list[PlantedFault]:
+    """What GPU 3 sends to the host arrives with a few wrong words, and nobody says so."""
+    machine.under_load(copies.NAME, copies.words_lost(3, OUT, 2))
+    return found(machine, "F03", "data of GPU 3 arrives wrong at the host", "copies.data fail GPU 3")
 
 
 def no_nvls(machine: Machine) -> list[PlantedFault]:

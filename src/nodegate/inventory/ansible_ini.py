@@ -18,6 +18,7 @@ SECTION = re.compile(r"\[(?P<group>[^:\]\s]+)(?::(?P<kind>\w+))?\]\s*(?:#.*)?")
 KINDS = ("hosts", "vars", "children")
 
 _GROUP_LINE = re.compile(r"(?P<group>[^:\]\s]+)\s*(?:#.*)?")
+_MAX_LINE = 65_536  # characters of a host with its variables: shlex takes the square of it
 _MAX_LITERAL = 4096  # characters: no honest list is longer, and a literal nests as deep as it is long
 
 
@@ -78,6 +79,8 @@ class _Reader:
             self.group.layers.append(Layer(self.variables, self.name, self.folder, self.line, self.lines))
 
     def _hosts(self, line: str) -> None:
+        if len(line) > _MAX_LINE:
+            raise self._wrong(f"a line of more than {_MAX_LINE} characters", "put long values below [group:vars]")
         try:
             words = shlex.split(line, comments=True) if set(line) & set("\"'\\#") else line.split()
         except ValueError as problem:

@@ -60,6 +60,11 @@ class CheckItem(pytest.Item):
             pytest.xfail(self.record.waiver)
         pytest.fail(self._said(self.record), pytrace=False)
 
+    def teardown(self) -> None:
+        """Forget the record, which the report holds now: a fleet's records twice over would take a gigabyte."""
+        self.config.stash[ACCEPTANCE].forget(self.check, self.node_name)
+        self.record = None
+
     def tell(self, report: pytest.TestReport) -> None:
         """Put the record into the report that says the verdict: it is how the controller of pytest-xdist gets it."""
         says = report.when == "call" or (report.when == "setup" and not report.passed)

@@ -95,6 +95,10 @@ class Acceptance:
             self._judge_all(node, [check, *last])
         return self._records[node, check.id]
 
+    def forget(self, check: Check, node: str) -> None:
+        """What a check says of a node has been told."""
+        self._records.pop((node, check.id), None)
+
     def judge_node(self, name: str) -> None:
         """Judge every check of a node that needs neither load nor another node; once."""
         if name not in self._judged:

@@ -8,7 +8,6 @@ not written over, the report goes to `<name>.0` then. Source: NVIDIA/nccl-tests 
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from statistics import median
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 64 << 20
 MAX_ROWS = 4096
+_MOST = 1 << 63  # of a size in bytes, and of a count
 MAX_TIMES = 1 << 20  # of one row, over all processes
 _BARE_INFINITY = re.compile(r"(?<=[:\[,])(-?)(?:inf|nan)(?=[,}\]])")
 _NEXT = "look at what nccl-tests printed; run it again with another file name for -J"
@@ -121,7 +121,7 @@ def _report(whole: Mapping[str, object]) -> NcclReport:
 
 def _row(data: Mapping[str, object]) -> Row:
     size = data.get("size")
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < _MOST:
         raise CannotMeasure(f"a result of nccl-tests has the size {shown(size)}", next_step=_NEXT)
     per_iteration = _object(data.get("out_of_place_per_iter"))
     return Row(
@@ -144,7 +144,7 @@ def _half(value: object) -> Known[Half]:
         algbw_gb_per_s=_float(value, "alg_bw"),
         busbw_gb_per_s=_float(value, "bus_bw"),
         wrong=int(wrong)
-        if isinstance(wrong, (int, float)) and math.isfinite(wrong)
+        if isinstance(wrong, (int, float)) and abs(wrong) < _MOST  # not for nan
         else Unknown(Why.NOT_SUPPORTED, "not checked in this run"),
     )
 

@@ -131,7 +131,7 @@ def parse(written: str) -> Report:
     for line in lines(written):
         last = line
         if "#bytes" in line:
-            columns = _COLUMN.findall(line)
+            columns = _columns(line)
         elif columns and _ROW.fullmatch(line):
             rows.append(_row(columns, line))
         elif not columns and _TITLE.fullmatch(line):
@@ -202,9 +202,17 @@ def lines(written: str) -> list[str]:
     return [line.strip() for line in plain.split("\n") if line.strip().strip("-*")]
 
 
+def _columns(line: str) -> list[str]:
+    """The names of the columns; the first two are whole numbers in every table."""
+    found = _COLUMN.findall(line)
+    if found[:2] != ["#bytes", "#iterations"]:
+        raise _bad(line)
+    return found
+
+
 def _row(columns: Sequence[str], line: str) -> dict[str, float]:
     words = line.split()
-    if len(words) != len(columns) or not all(_NUMBER.fullmatch(word) for word in words):
+    if len(words) != len(columns) or not all(_NUMBER.fullmatch(word) for word in words) or not words[1].isdigit():
         raise _bad(line)
     return {name: float(word) for name, word in zip(columns, words, strict=True)}
 

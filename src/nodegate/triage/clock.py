@@ -18,6 +18,9 @@ _STAMP = re.compile(
     rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
     rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK})"
 )
+_CLOCK_IN = re.compile(
+    ":[0-9]{2}:[0-9]{2}"
+)  # in each of these forms; found a hundred times as fast where there is none
 _OFFSETS = {"iso": 2, "glog": 11, "us": 18, "syslog": 26}  # the first group inside each form
 _DAY_S = 86_400.0
 
@@ -35,14 +38,14 @@ def find_stamp(text: str, *, now_s: float) -> Stamp | None:
 
     A year that is not written is the newest that does not lie more than a day after `now_s`.
     """
-    match = _STAMP.search(text)
+    match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
     return read_stamp(match, now_s=now_s) if match else None
 
 
 def last_stamp(text: str, *, now_s: float) -> Stamp | None:
     """The last time in the text."""
     found = None
-    for match in _STAMP.finditer(text):
+    for match in _STAMP.finditer(text) if _CLOCK_IN.search(text) else ():
         found = match
     return read_stamp(found, now_s=now_s) if found else None
 

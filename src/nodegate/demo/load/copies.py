@@ -61,10 +61,10 @@ def trained_down(index: int, width: int) -> Change:
     def change(document: Document) -> None:
         gpu = document["gpus"][index]
         for each in gpu["copies"]:
-            if each["what"] == INSIDE:
-                continue
-            most = each["gb_per_s"] if each["when"] == AT_ONCE else each["gb_per_s"] * width / _LANES
-            each.update(_rates(min(most, _alone(gpu, each["what"]) if each["when"] == AT_ONCE else most)))
+            if (each["what"], each["when"]) in {(OUT, ALONE), (IN, ALONE)}:
+                each.update(_rates(each["gb_per_s"] * width / _LANES))
+            elif each["when"] == AT_ONCE:
+                each.update(_rates(min(each["gb_per_s"], _alone(gpu, each["what"]))))
         for when in (ALONE, AT_ONCE):
             gpu["link"][when]["link_width"] = [width, width, width if when == AT_ONCE else _LANES]
 
@@ -77,17 +77,6 @@ def words_lost(index: int, what: str, words: int) -> Change:
     def change(document: Document) -> None:
         data = next(each for each in document["gpus"][index]["data"] if each["what"] == what or what == OUT)
         data.update(what=what, wrong_words=words, first_word=70_254_592)
-
-    return change
-
-
-def slow_peer(index: int, share: float) -> Change:
-    """A GPU that reaches every other one, and is reached, at this share of the rate."""
-
-    def change(document: Document) -> None:
-        for pair in document["peers"]["copies"]:
-            if index in {pair["from"], pair["to"]}:
-                pair.update(_rates(pair["gb_per_s"] * share))
 
     return change
 

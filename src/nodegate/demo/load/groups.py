@@ -41,6 +41,7 @@ _MPIRUN = "/usr/bin/mpirun"
 # Bus bandwidth in GB/s of two nodes, and of more: 8 rails of 400 Gb/s behind NVSwitches, 4 of 200 for 8 PCIe cards.
 _RAILS_400 = {"all_reduce": (383.0, 371.0), "alltoall": (88.4, 55.2), "sendrecv": (47.6, 47.1)}
 _RAILS_200 = {"all_reduce": (18.7, 18.2), "alltoall": (11.6, 9.3), "sendrecv": (13.9, 13.6)}
+_PID = 20412
 _LEFT_OUT = "..."  # of the command line: the lines of shell around each rank, and the mark of a run
 _SUSPECT_BELOW = 0.95  # of the best pair
 
@@ -112,7 +113,7 @@ def _made(machine: Machine, attempt: int) -> _Made:
 
 def _suspects(found: Mapping[str, Sequence[Sequence[Ran]]]) -> frozenset[str]:
     """The nodes whose best pair is slower than that of others like them, and those that gave no number."""
-    best = {name: _of_pairs(attempts) for name, attempts in found.items()}
+    best = {name: _of_pairs(name.rstrip("0123456789"), attempts) for name, attempts in found.items()}
     top: dict[object, float] = {}
     for values in best.values():
         for key, value in values.items():
@@ -124,13 +125,13 @@ def _suspects(found: Mapping[str, Sequence[Sequence[Ran]]]) -> frozenset[str]:
     )
 
 
-def _of_pairs(attempts: Sequence[Sequence[Ran]]) -> dict[object, float]:
-    """The best of each collective over two nodes, beside what makes it comparable."""
+def _of_pairs(kind: str, attempts: Sequence[Sequence[Ran]]) -> dict[object, float]:
+    """The best of each collective over two nodes, by what makes it comparable: the kind of the node, the conditions."""
     try:
         metrics = parse(attempts).metrics
     except CannotMeasure:
         return {}
-    return {each.key: each.best for each in metrics if each.conditions["group"] == PAIR}
+    return {(kind, *each.key): each.best for each in metrics if each.conditions["group"] == PAIR}
 
 
 def _tidy(ran: Ran, machine: Machine) -> Ran:
@@ -198,7 +199,7 @@ class _Session:
         if _MPIRUN in argv and "-H" in argv:
             return self._launched(list(argv))
         if "nodegate-look" in argv:
-            version = nccl.library(self._made[self.node.name].machine)
+            version = nccl.nccl_of(self._made[self.node.name].machine)
             said = f"launcher mpirun (Open MPI) 4.1.6\nprogram 5d0c6a1b77e2\nnccl {_digest(version)}\n"
             return Output(said.encode(), b"", 0, 0.4)
         return Output(b'{"stuck": []}', b"", 0, 0.2)
@@ -224,20 +225,17 @@ class _Session:
 
 
 def _printed(collective: str, nodes: Sequence[_Made], chosen: Sweep, *, ended: bool) -> Iterator[str]:
-    version = nccl.library(nodes[0].machine)
-    yield from nccl.head(f"{collective}_perf_mpi", version, chosen, 1)
-    for place, made in enumerate(nodes):
-        yield from nccl.devices(made.machine, len(nodes[0].machine.gpu_addresses) * place, processes=True)
+    version = nccl.nccl_of(nodes[0].machine)
+    yield from nccl.header(collective, chosen, version, 1)
+    gpus = [(made.machine, gpu) for made in nodes for gpu in made.machine.sections["nvml"]["gpus"]]
+    for number, (machine, gpu) in enumerate(gpus):
+        yield nccl.rank(machine, gpu, number, _PID + gpu["index"])
     yield f"NCCL version {version}+cuda12.4"
-    if not ended:
-        return
-    names = (f"{made.machine.name} {made.attempt}" for made in nodes)
-    good = nodes[0].good[collective][len(nodes) > 2]
-    busbw = near(good * min(made.shape.shares[collective] for made in nodes), 0.5, collective, *names)
-    yield from nccl.table(collective, busbw, chosen, len(nodes) * len(nodes[0].machine.gpu_addresses))
-    yield "# Out of bounds values : 0 OK"
-    yield f"# Avg bus bandwidth    : {busbw * 0.991:g} \n#"
-    yield f"# Collective test concluded: {collective}_perf_mpi"
+    if ended:
+        names = (f"{made.machine.name} {made.attempt}" for made in nodes)
+        good = nodes[0].good[collective][len(nodes) > 2]
+        slowest = min(made.shape.shares[collective] for made in nodes)
+        yield from nccl.table(collective, near(good * slowest, 0.5, collective, *names), chosen, len(gpus))
 
 
 def _digest(text: str) -> str:

@@ -157,30 +157,6 @@ def rank(machine: Machine, gpu: Mapping[str, Any], number: int, pid: int) -> str
     )
 
 
-def head(program: str, version: str, chosen: Sweep, gpus: int) -> Iterator[str]:
-    """What is printed first: with this version of NCCL, by a process that drives so many GPUs."""
-    major, minor, patch = map(int, version.split("."))
-    code = major * 10000 + minor * 100 + patch
-    yield f"# nccl-tests version 2.17.5 nccl-headers={code} nccl-library={code}"
-    yield f"# Collective test starting: {program}"
-    yield (
-        f"# nThread 1 nGpus {gpus} minBytes {chosen.first_bytes} maxBytes {chosen.judged_bytes} step: 2(factor) warmup "
-        f"iters: {chosen.warmup} iters: {chosen.iterations} agg iters: 1 validation: 1 graph: 0"
-    )
-    yield "#\n# Using devices"
-
-
-def devices(machine: Machine, first: int = 0, *, processes: bool = False) -> Iterator[str]:
-    """A line for each GPU of a node, whose ranks begin with `first`; `processes`: each GPU has a process of its own."""
-    for gpu in machine.sections["nvml"]["gpus"]:
-        index = gpu["index"]
-        place = machine.gpu_address(index).rpartition(".")[0]
-        yield (
-            f"#  Rank {first + index:2} Group  0 Pid {_PID + (index if processes else 0):6} on {machine.name:>10} "
-            f"device {index:2} [{place}] {gpu['name']}"
-        )
-
-
 def _said_by_nccl(machine: Machine, launch: Launch, launched: Launched, version: str) -> Iterator[str]:
     if launch.settings["NCCL_DEBUG"] != "INFO":
         yield f"NCCL version {version}+cuda12.4"
