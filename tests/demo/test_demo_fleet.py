@@ -169,9 +169,9 @@ def unpacked(text: str) -> object:
     found = json.loads(text)
     for attempt in found["attempts"]:
         for ran in attempt:
-            for wire in WIRES:
-                if wire in ran.get("stdout", ""):
-                    ran["stdout"] = zlib.decompress(base64.b64decode(ran["stdout"].strip().removeprefix(wire)))
+            wire = next((each for each in WIRES if each in ran.get("stdout", "")), None)
+            if wire is not None:
+                ran["stdout"] = zlib.decompress(base64.b64decode(ran["stdout"].strip().removeprefix(wire)))
     return found
 
 

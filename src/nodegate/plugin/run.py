@@ -190,7 +190,7 @@ class PytestRun:
         record = getattr(report, "nodegate", None)
         if record is None or self.results is None or self._trouble:
             return
-        del report.nodegate  # type: ignore[attr-defined]  # pytest keeps its reports to the end
+        del report.nodegate  # pytest keeps its reports to the end
         try:
             self.results.keep(from_json(record))
         except OSError as broken:

@@ -7,7 +7,7 @@ program ends, by SIGKILL too, the input ends: docker closes a container's input 
 podman's conmon does so as well, and for enroot and apptainer it is our own pipe. The script then ends the tool.
 """
 
-# ruff: noqa: PTH112, PTH120 - pathlib costs each start 5 ms
+
 
 import os
 import secrets

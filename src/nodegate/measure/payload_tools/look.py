@@ -5,7 +5,7 @@ program that is found is looked at without being run: its file's head says for w
 dynamic loader (as `ldd` uses it) which of its libraries are not there.
 """
 
-# ruff: noqa: PTH110, PTH113, PTH118, PTH119, PTH123, PTH207 - pathlib costs each start 5 ms
+
 
 import glob
 import json

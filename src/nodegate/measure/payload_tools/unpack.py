@@ -4,7 +4,7 @@ Started as `python3 -c SOURCE folder bytes-so-far` with the next piece of the ar
 third argument it unpacks all of it. Prints `ok`, or `cannot <why>`.
 """
 
-# ruff: noqa: PTH102, PTH108, PTH118, PTH123 - pathlib costs each start 5 ms
+
 
 import os
 import sys
