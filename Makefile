@@ -15,7 +15,7 @@ test: .venv/test-installed
 
 # Virtual machines with real perftest over soft-RoCE: needs root, some minutes, and no special hardware
 lab: .venv/test-installed
-	tests/system_packages.sh busybox-static cpio e2fsprogs mmdebstrap openssh-client qemu-system-x86 qemu-utils xz-utils zstd
+	tests/system_packages.sh busybox-static cpio e2fsprogs iproute2 mmdebstrap openssh-client qemu-system-x86 qemu-utils xz-utils zstd
 	$(BIN)/python -m lab build
 	$(BIN)/python -m pytest lab/tests
 

@@ -68,11 +68,11 @@ def _why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
     if device in found.missing:
         return found.missing[device].reason, found.missing[device].next_step
     for run in found.runs:
-        if run.device == device and run.trouble is not None:
+        if device in ("", run.device) and run.trouble is not None:
             return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
     if found.failed:
         return found.failed[-1].reason, found.failed[-1].next_step
-    if device not in found.planned:
+    if device and device not in found.planned:
         return "not chosen to be measured", "name the rails of this node in the inventory (nodegate_nics: a list)"
     return "no other node could be measured with it", "see what the other nodes say, then run again"
 

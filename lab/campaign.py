@@ -95,9 +95,13 @@ class Campaign:
             text=True,
         )
 
-    def outcome(self) -> Outcome:
-        """What it left behind."""
-        output, _ = self.process.communicate(timeout=LIMIT_S)
+    def outcome(self, limit_s: float = LIMIT_S) -> Outcome:
+        """What it left behind.
+
+        Raises:
+            subprocess.TimeoutExpired: it did not end in time.
+        """
+        output, _ = self.process.communicate(timeout=limit_s)
         took_s = time.monotonic() - self._begun_s
         return Outcome(self.process.returncode, output, self.folder / "reports" / "latest", took_s)
 

@@ -130,13 +130,13 @@ def test_a_rail_that_the_switch_slows_is_slow_against_the_same_rail_of_the_other
     in_sound_guests(3, act)
 
 
-def test_a_lossy_cable_is_slower_than_the_other_rail_and_counts_what_it_sent_again(tmp_path: Path) -> None:
+def test_a_cable_that_loses_frames_one_way_is_slow_that_way_and_counts_what_was_sent_again(tmp_path: Path) -> None:
     def act(lab: Lab) -> None:
-        lab.port("rail1", 2).loss = 0.03
+        lab.port("rail1", 2).loss = 0.03  # towards the second guest, which is the client: what it reads comes this way
         with Campaign(lab, tmp_path, *NIGHTLY) as run:
             values = run.outcome().values("gpu-1")
         again = [_sent_again(lab, rail) for rail in RAILS]
-        speeds = [values.get(("rdma.write_gbps", rail), 0.0) for rail in RAILS]
+        speeds = [values.get(("rdma.read_gbps", rail), 0.0) for rail in RAILS]
         assert again[1] > again[0]
         assert speeds[1] < speeds[0] / 2
 
@@ -180,7 +180,7 @@ def test_a_frozen_guest_ends_the_run_without_a_fail(tmp_path: Path) -> None:
         with Campaign(lab, tmp_path, *NIGHTLY) as run:
             run.wait_for(at_work(lab, "ib_write_bw", 2))
             lab.guests[1].freeze()
-            found = run.outcome()
+            found = run.outcome(limit_s=300)
         assert found.exit_code == 1
         check = "rdma_bandwidth.complete"
         assert found.verdict("gpu-2", check) == "error", said(found, "gpu-2", check)

@@ -19,6 +19,7 @@ TARGETS = every_target()
 RECORD = next(iter(TARGETS["files.results"].seeds())).split(b"\n")[0] + b"\n"
 HISTORY = next(iter(TARGETS["files.history"].seeds()))
 REPORT = next(iter(TARGETS["files.report"].seeds()))
+RUN = b'{"profile": "nightly", "nodes": [{"name": "gpu01", "groups": [@"b"]}]}'
 XID = b'"NVRM: Xid (PCI:0000:9b:00): 79, GPU has fallen off the bus."'
 PROBE = b'{"schema": "nodegate.probe/1", "sections": {}, "uid": 0, "duration_s": 0.1, "epoch_s": '
 
@@ -64,6 +65,18 @@ KEPT = [
         "OverflowError: int too large to convert to float",
     ),
     Kept("probe.evidence", "a recording whose clock is no number", PROBE + b"NaN}"),
+    Kept(
+        "files.inventory",
+        "a listing in YAML with a number as the name of a variable",
+        b'{"_meta": {"hostvars": {"gpu01": {22: 1}}}, "all": {"hosts": ["gpu01"]}}',
+        "TypeError: expected string, got int",
+    ),
+    Kept(
+        "files.inventory",
+        "a listing in YAML with a number as the name of a host",
+        b'{"_meta": {"hostvars": {22: {}}}, "all": {"hosts": ["gpu01"]}}',
+        "TypeError: expected string, got int",
+    ),
     Kept("files.node_names", "a name of 5,000 digits", b"gpu" + b"9" * 5000, "ValueError: the limit of 4300 digits"),
     Kept("files.node_names", "two names of 5,000 digits", b"a%s,a%s" % (b"9" * 5000, b"8" * 5000)),
     Kept("files.node_names", "a range up to a number of 5,000 digits", b"gpu[0-" + b"9" * 5000 + b"]"),
@@ -112,6 +125,7 @@ SLOW = [
     # What took a second or more below 100 kB, with how it grew: the time of all of these grows with their length now.
     ("files.node_names", "a name with a thousand brackets", lambda size: b"gpu" + b"[1]" * (size // 3)),
     ("files.inventory", "a quote in a long line of a host", lambda size: b"gpu01 c='" + b"," * size),
+    ("files.run", "a node that is in one group many times", lambda size: RUN.replace(b"@", b'"a",' * (size // 4))),
     ("files.inventory", "groups one in another", lambda size: b"".join(_chain(size // 24))),
 ]
 

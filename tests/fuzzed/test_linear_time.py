@@ -21,7 +21,7 @@ LINES = {
     "errors": b"RuntimeError: CUDA error: NCCL WARN [Rank 1] ",
 }
 LOGS = ("triage.job_logs", "triage.kernel_logs", "knowledge.lines", "watch.log", "watch.lines")
-PROGRAMS = ("tools.", "probe.", "measure.")
+PROGRAMS = ("tools.", "probe.")
 TEXTS = [name for name, target in TARGETS.items() if target.form == "text" and name.startswith(PROGRAMS)]
 
 

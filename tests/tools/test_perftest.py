@@ -83,6 +83,12 @@ def test_a_unit_or_a_number_that_nobody_knows_is_refused(change):
         perftest.parse(recording("perftest", "healthy.txt").replace(*change))
 
 
+def test_a_deviation_that_is_no_number_spoils_no_latency():
+    written = recording("perftest", "latency.txt")
+    assert "\t0.05 " in written
+    assert perftest.parse(written.replace("\t0.05 ", "\t-nan ")).latency == perftest.parse(written).latency
+
+
 def test_terminal_codes_and_carriage_returns_are_taken_out():
     written = recording("perftest", "healthy.txt").replace("\n", "\r\n").replace("391.87", "\x1b[1m391.87\x1b[0m")
     assert perftest.parse(written).bandwidth[0].average_gbps == 391.87

@@ -100,7 +100,7 @@ class _Reader:
         ungrouped = self.tree.groups["ungrouped"]
         for host in self.hostvars:
             if host not in self.seen:
-                self._host(host, ungrouped)
+                self._host(self._text(host, "host"), ungrouped)
 
     def _group(self, name: str, body: object) -> None:
         group = self.tree.add_group(name, self.name, 0)
@@ -124,7 +124,14 @@ class _Reader:
         self.tree.add_hosts(written, group, self._layer(values if isinstance(values, dict) else {}))
 
     def _layer(self, values: Mapping[str, object]) -> Layer:
-        return Layer({key: _decoded(value) for key, value in values.items()}, self.name, self.folder)
+        named = {self._text(key, "variable"): _decoded(value) for key, value in values.items()}
+        return Layer(named, self.name, self.folder)
+
+    def _text(self, name: object, what: str) -> str:
+        """The name of something: a listing that somebody wrote in YAML may hold a number there."""
+        if not isinstance(name, str):
+            raise UsageError(f"the {what} name {shown(str(name))} is no text", file=self.name, hint="put it in quotes")
+        return name
 
 
 def _texts(value: object) -> list[str]:

@@ -9,7 +9,6 @@ channel for its servers and one for its clients.
 from __future__ import annotations
 
 import json
-import math
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Site
     from nodegate.transport.session import Output
 
+LONGEST_S = 1e9  # more is no duration
 LISTEN_S = 10.0  # a server listens within a second; a loaded node takes longer
 SERVER_END_S = 3.0  # a server ends by itself just after its client
 END_S = 15.0  # what several.py needs beyond its programs' time: to end them, and to say so
@@ -178,5 +178,5 @@ def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Out
 
 
 def _seconds(value: object) -> float:
-    found = float(value) if isinstance(value, (int, float)) else 0.0
-    return found if math.isfinite(found) and 0 <= found < 1e9 else 0.0
+    known = isinstance(value, (int, float)) and 0 <= value < LONGEST_S  # not for nan; a whole number may be too large
+    return float(value) if known else 0.0  # type: ignore[arg-type]

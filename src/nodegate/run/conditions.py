@@ -116,11 +116,13 @@ class Earlier:
         """
         if not pattern:
             return self.nodes
-        groups: dict[str, tuple[str, ...]] = {"all": tuple(node.name for node in self.nodes)}
+        names = tuple(node.name for node in self.nodes)
+        groups: dict[str, list[str]] = {}
         for node in self.nodes:
-            for group in node.groups:
-                groups[group] = (*groups.get(group, ()), node.name)
-        chosen = set(patterns.select(pattern, groups["all"], groups))
+            for group in dict.fromkeys(node.groups):
+                groups.setdefault(group, []).append(node.name)
+        known = {"all": names, **{group: tuple(members) for group, members in groups.items()}}
+        chosen = set(patterns.select(pattern, names, known))
         return tuple(node for node in self.nodes if node.name in chosen)
 
 

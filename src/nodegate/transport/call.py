@@ -243,7 +243,7 @@ class _End:
             stuck = tuple(printable(str(line).encode(), 100) for line in end["stuck"][:20])
             exit_code = None if code is None else int(code)
             return cls(exit_code, end["timed_out"] is True, end["truncated"] is True, stuck)
-        except (ValueError, TypeError, KeyError, LookupError, RecursionError) as error:
+        except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
             what = f"what came back is not in the guard's form: {type(error).__name__}"
             raise Unreachable("dropped", what, next_step="see what stands between us and the node's python3") from None
 

@@ -129,7 +129,7 @@ class GuardedSession(ABC):
             self._held.discard(call)
         call.channel.end_input()
         with contextlib.suppress(Unreachable):
-            call.output()
+            call.ended(CLOSE_S)  # a node that stands still is not waited for: its lock ends with the connection
         call.channel.close()
 
 

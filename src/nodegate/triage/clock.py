@@ -18,9 +18,7 @@ _STAMP = re.compile(
     rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
     rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK})"
 )
-_CLOCK_IN = re.compile(
-    ":[0-9]{2}:[0-9]{2}"
-)  # in each of these forms; found a hundred times as fast where there is none
+_CLOCK_IN = re.compile(":[0-9]{2}:[0-9]{2}")  # in each of these forms; far quicker where there is none
 _OFFSETS = {"iso": 2, "glog": 11, "us": 18, "syslog": 26}  # the first group inside each form
 _DAY_S = 86_400.0
 

@@ -5,8 +5,6 @@ Started under the guard as `python3 -c SOURCE bytes`. Prints one line: `held <fo
 a pipe for its parent's end and removes the folder then: after SIGKILL too, which nobody can catch.
 """
 
-
-
 import os
 import shutil
 import signal

@@ -7,8 +7,6 @@ program ends, by SIGKILL too, the input ends: docker closes a container's input 
 podman's conmon does so as well, and for enroot and apptainer it is our own pipe. The script then ends the tool.
 """
 
-
-
 import os
 import secrets
 import signal

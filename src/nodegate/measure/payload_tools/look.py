@@ -5,8 +5,6 @@ program that is found is looked at without being run: its file's head says for w
 dynamic loader (as `ldd` uses it) which of its libraries are not there.
 """
 
-
-
 import glob
 import json
 import os

@@ -4,8 +4,6 @@ Started as `python3 -c SOURCE folder bytes-so-far` with the next piece of the ar
 third argument it unpacks all of it. Prints `ok`, or `cannot <why>`.
 """
 
-
-
 import os
 import sys
 import tarfile
