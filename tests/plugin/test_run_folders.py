@@ -346,10 +346,8 @@ def test_ctrl_c_while_nodes_are_measured_ends_soon_and_accepts_nobody(
 ) -> None:
     running = start(machines, tmp_path, *more)
     wait_for(evidence(tmp_path / "run", "node1").exists)
-    began = time.monotonic()
     running.send_signal(signal.SIGINT)
     said = running.communicate(timeout=30)[0]
-    assert time.monotonic() - began < 60  # a connection is given up later than that
     assert running.returncode == 2, said
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["run"]["interrupted"] is True
