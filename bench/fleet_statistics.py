@@ -9,10 +9,10 @@ import time
 
 import numpy as np
 
-from nodegate.judge.assessments import assessments
 from nodegate.judge.baseline import Baseline, Baselines
-from nodegate.judge.peers import Peers
-from nodegate.judge.suspects import suspects
+from nodegate.judge.numbers.assessments import assessments
+from nodegate.judge.numbers.peers import Peers
+from nodegate.judge.numbers.suspects import suspects
 from nodegate.judge.verdict import Limit
 from nodegate.measure.metric import Metric
 

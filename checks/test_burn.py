@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.margins import Margins
+from nodegate.judge.numbers.margins import Margins
 from nodegate.judge.verdict import Limit, Verdict
 from nodegate.profile import Profile
 from nodegate.rules import burn as rules
@@ -19,8 +19,8 @@ from nodegate.unknown import Unknown, Why
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
-    from nodegate.measure.burn import Burn
+    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.measure.burn.burn import Burn
     from nodegate.probe.gpu import Gpus
 
 pytestmark = pytest.mark.tier("bootcheck")

@@ -8,8 +8,8 @@ import pytest
 
 from nodegate.errors import CannotMeasure
 from nodegate.judge.verdict import Verdict
-from nodegate.measure.copies_document import ALONE, AT_ONCE
-from nodegate.measure.copies_result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
+from nodegate.measure.copies.document import ALONE, AT_ONCE
+from nodegate.measure.copies.result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
 from nodegate.rules import copies as rules
 from nodegate.rules import measured
 from nodegate.tools import nvbandwidth
@@ -17,8 +17,8 @@ from nodegate.tools import nvbandwidth
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
-    from nodegate.measure.copies_result import Copies
+    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.measure.copies.result import Copies
     from nodegate.probe.gpu import Gpus
 
 pytestmark = pytest.mark.tier("bootcheck")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge.verdict import Verdict
-from nodegate.measure.counters import Growth, growth, port_growth
+from nodegate.rules.counters import Growth, growth, port_growth
 from nodegate.rules.growth import is_too_many, judged, none_told, nothing_told, of_link, part, replays_allowed, untold
 from nodegate.rules.rails import rails
 from nodegate.rules.rates import allowed, none_allowed
@@ -16,7 +16,7 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
-    from nodegate.measure.counters import Counters, PortPair
+    from nodegate.rules.counters import Counters, PortPair
 
 pytestmark = pytest.mark.tier("bootcheck")
 

@@ -15,8 +15,8 @@ from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.measure.counters import Counters
     from nodegate.profile import Profile
+    from nodegate.rules.counters import Counters
     from nodegate.rules.new_lines import NewLines
 
 pytestmark = pytest.mark.tier("bootcheck")

@@ -13,8 +13,8 @@ from nodegate.rules.versions import judge_version
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
-    from nodegate.measure.nccl_result import Nccl
+    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.measure.nccl.result import Nccl
 
 pytestmark = pytest.mark.tier("delivery")
 

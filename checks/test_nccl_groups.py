@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge.verdict import Verdict
-from nodegate.measure.group_result import APART_NAME, NAMES
+from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.rules import collective_groups as rules
 from nodegate.rules import measured
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
-    from nodegate.measure.group_result import NcclGroups
+    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.measure.groups.result import NcclGroups
     from nodegate.probe.rdma import Rdma
 
 pytestmark = pytest.mark.tier("delivery")

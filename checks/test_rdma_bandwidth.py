@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.blame import Blame
-    from nodegate.judge.peers import NodePeers
-    from nodegate.measure.rdma_result import LinkRun, RdmaBandwidth
+    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
     from nodegate.probe.rdma import Rdma
 
 pytestmark = pytest.mark.tier("nightly")

@@ -11,10 +11,16 @@ from nodegate.facts import FACTS, read
 from nodegate.knowledge import kernel_signatures, nvlink5, xid_lines
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Side
-from nodegate.measure import burn, burn_document, copies_document, copies_result, found, group_result, rdma_result
+from nodegate.measure.burn import burn
+from nodegate.measure.burn import document as burn_document
+from nodegate.measure.copies import document as copies_document
+from nodegate.measure.copies import result as copies_result
+from nodegate.measure.groups import result as group_result
 from nodegate.measure.measurement import Measurement, document
 from nodegate.measure.ran import Ran, from_json
+from nodegate.measure.rdma import result as rdma_result
 from nodegate.measure.registry import measurement
+from nodegate.measure.toolbox import found
 from nodegate.probe.collect import decode
 from nodegate.probe.document import ProbeDocument, document_of
 from nodegate.probe.kernel_line import parse_line

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fuzz.seeds import recordings, small_texts
 from fuzz.target import Target, refusals_allowed, text_of
-from nodegate.measure import rdma_rails
+from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.probe import driver, environment, limits, services, software
 from nodegate.tools import (
     ethtool,

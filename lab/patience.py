@@ -4,7 +4,9 @@ Nothing else of a run is changed. Transfers and rounds are fewer and smaller, so
 and does not end with half a gigabyte on its way; to start perftest takes a guest as long as a node's whole measurement.
 """
 
-from nodegate.measure import rdma_life, rdma_meeting, rdma_station
+from nodegate.measure.rdma import life as rdma_life
+from nodegate.measure.rdma import meeting as rdma_meeting
+from nodegate.measure.rdma import station as rdma_station
 
 rdma_meeting.SIZE_BYTES = 64 << 10
 rdma_meeting.QUEUE_PAIRS = 2

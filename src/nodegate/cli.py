@@ -109,7 +109,7 @@ def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 def _doctor(asked: argparse.Namespace) -> int:
     from nodegate import doctor, inventory  # noqa: PLC0415
-    from nodegate.measure.carried import Carried  # noqa: PLC0415
+    from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
     from nodegate.transport import Options  # noqa: PLC0415
 
     read = inventory.read(asked.inventory, stdin=sys.stdin)

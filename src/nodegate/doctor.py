@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
-from nodegate.measure.tool_list import how_to_get
-from nodegate.measure.tool_settings import tool_settings
-from nodegate.measure.toolbox import Lacking, NodeToolbox
+from nodegate.measure.toolbox.settings import tool_settings
+from nodegate.measure.toolbox.tool_list import how_to_get
+from nodegate.measure.toolbox.toolbox import Lacking, NodeToolbox
 from nodegate.report.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nodegate.measure.carried import Carried
-    from nodegate.measure.toolbox import Toolbox
+    from nodegate.measure.toolbox.carried import Carried
+    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.transport import Options
 

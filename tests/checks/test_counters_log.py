@@ -10,8 +10,8 @@ from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.run import judge
 from nodegate.judge.verdict import Verdict
-from nodegate.measure.counters import Counters
 from nodegate.profile import Profile
+from nodegate.rules.counters import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable

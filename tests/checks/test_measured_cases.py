@@ -15,7 +15,7 @@ from nodegate.demo.load import after, burn, nccl, rdma
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
 from nodegate.judge.verdict import Verdict
-from nodegate.measure.nccl_launches import ALL_REDUCE
+from nodegate.measure.nccl.launches import ALL_REDUCE
 from nodegate.measure.registry import is_active
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from support.nccl_fleet import SIZE, table
 
 from nodegate.errors import CannotMeasure
 from nodegate.judge.verdict import Verdict
-from nodegate.measure.group_result import ALONE
+from nodegate.measure.groups.result import ALONE
 from nodegate.measure.ran import Ran, not_run
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from nodegate import doctor
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.doctor import Complaint
 from nodegate.errors import CannotMeasure
-from nodegate.measure.carried import Carried
+from nodegate.measure.toolbox.carried import Carried
 from nodegate.node import Node
 from nodegate.transport import Options
 

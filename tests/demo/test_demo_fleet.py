@@ -26,7 +26,8 @@ from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import argument_names
 from nodegate.judge.verdict import Record, Verdict
 from nodegate.judge.waivers import Waivers
-from nodegate.measure import burn_document, copies_document
+from nodegate.measure.burn import document as burn_document
+from nodegate.measure.copies import document as copies_document
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
 from nodegate.paths import suite_folder
 from nodegate.profile import Profile

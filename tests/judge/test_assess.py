@@ -6,13 +6,13 @@ import pytest
 from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 
 from nodegate.errors import CannotMeasure, NotJudged, UsageError
-from nodegate.judge.against_others import Reference
-from nodegate.judge.assess import Assessment, assess
-from nodegate.judge.assessments import assessments, right
 from nodegate.judge.baseline import Baseline
-from nodegate.judge.margins import Margins
-from nodegate.judge.peers import NoPeers, PeerGroup, Peers
-from nodegate.judge.suspects import suspects
+from nodegate.judge.numbers.against_others import Reference
+from nodegate.judge.numbers.assess import Assessment, assess
+from nodegate.judge.numbers.assessments import assessments, right
+from nodegate.judge.numbers.margins import Margins
+from nodegate.judge.numbers.peers import NoPeers, PeerGroup, Peers
+from nodegate.judge.numbers.suspects import suspects
 from nodegate.judge.verdict import Limit, Verdict
 from nodegate.judge.verdicts import Verdicts
 from nodegate.rules import measured

@@ -12,7 +12,7 @@ from nodegate.errors import UsageError
 from nodegate.judge import baseline_file
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.baseline_file import Entry
-from nodegate.judge.learn import Learned, LearnedFrom, learn
+from nodegate.judge.learn.learn import Learned, LearnedFrom, learn
 from nodegate.measure.metric import Metric
 
 PLATFORM = "hgx-h100-8"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.measured import fleet, group, margins, metric, peers
 
-from nodegate.judge.peers import NoPeers, Peers
+from nodegate.judge.numbers.peers import NoPeers, Peers
 
 MARGINS = margins()
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from support.measured import ALL_REDUCE, baseline, metric
 
-from nodegate.judge.assessments import assessments
-from nodegate.judge.peers import Peers
-from nodegate.judge.suspects import TIMES_MORE, suspects
+from nodegate.judge.numbers.assessments import assessments
+from nodegate.judge.numbers.peers import Peers
+from nodegate.judge.numbers.suspects import TIMES_MORE, suspects
 from nodegate.judge.verdict import Verdict, worst
 
 PLATFORM = "hgx-h100-8"

@@ -14,11 +14,12 @@ from support.burning import burnt, document, every_window, ran, ran_by_others, w
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure import burn, burn_document
+from nodegate.measure.burn import burn
+from nodegate.measure.burn import document as burn_document
 from nodegate.measure.length import Length
 from nodegate.measure.measurement import Site
 from nodegate.measure.ran import Ran, not_run
-from nodegate.measure.toolbox import Tool
+from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
 from nodegate.transport.local import LocalSession
 from nodegate.unknown import Unknown, Why

@@ -19,10 +19,10 @@ from support.processes import wait_until
 from support.sshd import NODE_PYTHON, Fleet
 
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
-from nodegate.measure import carried as module
-from nodegate.measure.carried import Carried
-from nodegate.measure.found import source
-from nodegate.measure.toolbox import NodeToolbox
+from nodegate.measure.toolbox import carried as module
+from nodegate.measure.toolbox.carried import Carried
+from nodegate.measure.toolbox.found import source
+from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 
@@ -180,8 +180,8 @@ def test_closing_the_session_removes_the_folder(node: Node, folder: Path, toolbo
 CONTROLLER = """
 import json, sys, time
 from pathlib import Path
-from nodegate.measure.carried import Carried
-from nodegate.measure.toolbox import NodeToolbox
+from nodegate.measure.toolbox.carried import Carried
+from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 node = Node("gpu1", Connection(**json.loads(sys.argv[1])))

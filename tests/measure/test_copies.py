@@ -27,15 +27,17 @@ from support.nvml import healthy_h100
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure import copies, copies_document, copies_result
-from nodegate.measure.copies_document import ALONE
-from nodegate.measure.copies_result import TO_DEVICE, TO_HOST
+from nodegate.measure.copies import copies
+from nodegate.measure.copies import document as copies_document
+from nodegate.measure.copies import result as copies_result
+from nodegate.measure.copies.document import ALONE
+from nodegate.measure.copies.result import TO_DEVICE, TO_HOST
 from nodegate.measure.length import OF_PROFILE, Length
 from nodegate.measure.measurement import Site
 from nodegate.measure.metric import Metric
 from nodegate.measure.payload.copies import Options
 from nodegate.measure.ran import MAX_KEPT, Ran, not_run
-from nodegate.measure.toolbox import Tool
+from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.tools.nvbandwidth import NvBandwidth

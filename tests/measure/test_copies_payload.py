@@ -15,7 +15,7 @@ import pytest
 from support import copies_node
 from support.nvml import healthy_h100
 
-from nodegate.measure.copies_document import decode
+from nodegate.measure.copies.document import decode
 from nodegate.measure.payload import copies, peers, place
 from nodegate.measure.payload import turns as steps
 from nodegate.measure.payload.turns import Turns

@@ -13,11 +13,11 @@ from support.sshd import NODE_PYTHON, Fleet
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure import nccl
 from nodegate.measure.length import OF_PROFILE, Length
 from nodegate.measure.measurement import Site, document
-from nodegate.measure.nccl_launches import LAUNCHES
-from nodegate.measure.nccl_result import parse
+from nodegate.measure.nccl import nccl
+from nodegate.measure.nccl.launches import LAUNCHES
+from nodegate.measure.nccl.result import parse
 from nodegate.measure.ran import Ran, not_run
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile

@@ -23,14 +23,14 @@ from support.processes import wait_until
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, UsageError
-from nodegate.measure import group_plan as plan
-from nodegate.measure.group_bisect import bisect, rounds_for
-from nodegate.measure.group_launch import Launch, for_node, labels_of, sweep, words
-from nodegate.measure.group_result import parse, read
-from nodegate.measure.group_settings import launch_settings
-from nodegate.measure.group_station import Launcher, Station
+from nodegate.measure.groups import plan
+from nodegate.measure.groups.bisect import bisect, rounds_for
+from nodegate.measure.groups.groups import NCCL_GROUPS, disjoint
+from nodegate.measure.groups.launch import Launch, for_node, labels_of, sweep, words
+from nodegate.measure.groups.result import parse, read
+from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.groups.station import Launcher, Station
 from nodegate.measure.measurement import Site
-from nodegate.measure.nccl_groups import NCCL_GROUPS, disjoint
 from nodegate.measure.ran import Ran, not_run
 from nodegate.node import Connection, Node
 
@@ -129,7 +129,7 @@ class Simulated:
         self.fleet = NcclFleet(tmp_path, count, length=length, racks=racks)
         self.fleet.here = True
         self.faults, self.hang_from, self.launched = faults, hang_from, []
-        monkeypatch.setattr("nodegate.measure.group_field.run_group", self.run_group)
+        monkeypatch.setattr("nodegate.measure.groups.field.run_group", self.run_group)
 
     def run_group(self, launch, group, stations, mark):
         self.launched.append(group.name)
@@ -277,7 +277,7 @@ from pathlib import Path
 from support.nccl_fleet import NIGHTLY, Folder, facts
 from support.rdma_fleet import Crew
 from nodegate.measure.measurement import Site
-from nodegate.measure.nccl_groups import NCCL_GROUPS
+from nodegate.measure.groups.groups import NCCL_GROUPS
 from nodegate.transport import Options, connect
 nodes = pickle.loads(Path({nodes!r}).read_bytes())
 sites = [Site(node, connect(node, Options()), facts(1), Folder(Path({tools!r})), NIGHTLY) for node in nodes]

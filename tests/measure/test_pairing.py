@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate.measure.pairing import inside, nic_pairs, rounds, with_good_ones
+from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones
 
 
 def names(count: int) -> list[str]:

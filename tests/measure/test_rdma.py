@@ -16,14 +16,17 @@ from support.rdma_fleet import Crew, RdmaFleet, another_length
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.measure import rdma, rdma_life, rdma_meeting, rdma_rails
 from nodegate.measure.measurement import document
-from nodegate.measure.rdma import RDMA_BANDWIDTH
-from nodegate.measure.rdma_result import parse
+from nodegate.measure.rdma import life as rdma_life
+from nodegate.measure.rdma import meeting as rdma_meeting
+from nodegate.measure.rdma import rails as rdma_rails
+from nodegate.measure.rdma import rdma
+from nodegate.measure.rdma.rdma import RDMA_BANDWIDTH
+from nodegate.measure.rdma.result import parse
 from nodegate.node import Node
 
 if TYPE_CHECKING:
-    from nodegate.measure.rdma_result import RdmaBandwidth
+    from nodegate.measure.rdma.result import RdmaBandwidth
 
 WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 

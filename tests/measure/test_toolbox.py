@@ -20,12 +20,12 @@ from support.processes import running, wait_until
 from support.sshd import NODE_PYTHON
 
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
-from nodegate.measure import toolbox as module
-from nodegate.measure.container import argv_in
-from nodegate.measure.found import parse_found
-from nodegate.measure.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
-from nodegate.measure.tool_settings import tool_settings
-from nodegate.measure.toolbox import NodeToolbox
+from nodegate.measure.toolbox import toolbox as module
+from nodegate.measure.toolbox.container import argv_in
+from nodegate.measure.toolbox.found import parse_found
+from nodegate.measure.toolbox.settings import tool_settings
+from nodegate.measure.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
+from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 

@@ -11,8 +11,8 @@ from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 from nodegate import strict_yaml
 from nodegate.errors import UsageError
 from nodegate.judge import baseline_file
-from nodegate.judge.assess import Assessment, assess
-from nodegate.judge.peers import NoPeers, Peers
+from nodegate.judge.numbers.assess import Assessment, assess
+from nodegate.judge.numbers.peers import NoPeers, Peers
 from nodegate.judge.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR

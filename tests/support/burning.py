@@ -17,10 +17,10 @@ from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.judge.baseline import Baseline
-from nodegate.judge.peers import Peers
+from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
-from nodegate.measure import burn
-from nodegate.measure.burn_document import WIRE
+from nodegate.measure.burn import burn
+from nodegate.measure.burn.document import WIRE
 from nodegate.measure.ran import Ran
 from nodegate.profile import Profile
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from support import nvml
 from support.cache import FOLDER
 
-from nodegate.measure import copies
+from nodegate.measure.copies import copies
 from nodegate.measure.payload.copies import WIRE
 from nodegate.node_program import PYTHON_OPTIONS, pack
 

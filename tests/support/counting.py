@@ -12,8 +12,8 @@ from support.judging import baseline_of
 from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.run import judge
-from nodegate.measure.counters import Counters
 from nodegate.node import Node
+from nodegate.rules.counters import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

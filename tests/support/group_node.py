@@ -9,9 +9,9 @@ from support.judging import baseline_of
 
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
-from nodegate.judge.peers import Peers
+from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
-from nodegate.measure.group_result import parse
+from nodegate.measure.groups.result import parse
 from nodegate.node import Node
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from nodegate.judge.baseline import Baselines
 from nodegate.judge.baseline_file import unit_for
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
-from nodegate.judge.peers import Peers
+from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
 from nodegate.judge.verdict import Limit, Verdict
 from nodegate.measure.registry import MEASURED

@@ -7,9 +7,9 @@ from nodegate.demo.load.recordings import MODULES
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import NodeFacts
-from nodegate.measure.counters import Counters
 from nodegate.measure.registry import COUNTERS, measurement
 from nodegate.probe.document import document_of
+from nodegate.rules.counters import Counters
 
 _RECORDED = {module.NAME: module.recorded for module in MODULES}
 _RAILS_OF_HGX = 8

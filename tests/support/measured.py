@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from nodegate import strict_yaml
 from nodegate.judge import baseline_file
 from nodegate.judge.baseline import Baseline
-from nodegate.judge.margins import Margins
-from nodegate.judge.peers import NoPeers, PeerGroup, Peers
+from nodegate.judge.numbers.margins import Margins
+from nodegate.judge.numbers.peers import NoPeers, PeerGroup, Peers
 from nodegate.measure.metric import Metric
 
 if TYPE_CHECKING:

@@ -16,15 +16,15 @@ from support.sshd import Fleet
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
+from nodegate.measure.groups.groups import NCCL_GROUPS
 from nodegate.measure.length import Length
 from nodegate.measure.measurement import Site, document
-from nodegate.measure.nccl_groups import NCCL_GROUPS
-from nodegate.measure.toolbox import Tool
+from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
-    from nodegate.measure.group_result import NcclGroups
+    from nodegate.measure.groups.result import NcclGroups
     from nodegate.measure.ran import Ran
 
 FAKES = Path(__file__).with_name("fake_tools")

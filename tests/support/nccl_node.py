@@ -10,10 +10,10 @@ from support.judging import baseline_of
 
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
-from nodegate.judge.peers import Peers
+from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
-from nodegate.measure.nccl_launches import LAUNCHES
-from nodegate.measure.nccl_result import parse
+from nodegate.measure.nccl.launches import LAUNCHES
+from nodegate.measure.nccl.result import parse
 from nodegate.node import Node
 
 if TYPE_CHECKING:

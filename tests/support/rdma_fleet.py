@@ -16,7 +16,7 @@ from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.length import Length
 from nodegate.measure.measurement import Site
-from nodegate.measure.toolbox import Tool
+from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 

@@ -12,10 +12,10 @@ from support.measured import entries
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.baseline import Baseline
-from nodegate.judge.peers import Peers
+from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
-from nodegate.measure import rdma_result
 from nodegate.measure.ran import Ran
+from nodegate.measure.rdma import result as rdma_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,7 +11,7 @@ from nodegate import suite
 from nodegate.bootcheck import Outcome, bootcheck
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
-from nodegate.judge.peers import Peers
+from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node

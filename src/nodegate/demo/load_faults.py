@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from nodegate.demo.load import after, burn, copies, groups, nccl, rdma
 from nodegate.demo.planted import found
-from nodegate.measure.copies_document import OUT
-from nodegate.measure.nccl_launches import ALL_REDUCE, LAUNCHES, RING
+from nodegate.measure.copies.document import OUT
+from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.demo.load import nccl
-from nodegate.measure.nccl_launches import ALL_REDUCE
+from nodegate.measure.nccl.launches import ALL_REDUCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from nodegate.judge.baseline import Baseline, Baselines
     from nodegate.judge.fleet import Fleet
-    from nodegate.judge.peers import NodePeers
-    from nodegate.measure.counters import Counters
+    from nodegate.judge.numbers.peers import NodePeers
     from nodegate.measure.measurement import Measured
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
+    from nodegate.rules.counters import Counters
     from nodegate.run.evidence import Evidence
 
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "peers", "verdicts")
@@ -125,7 +125,7 @@ class Context:
         return wanted.of_document(evidence.document or {})
 
     def _counters(self) -> Counters:
-        from nodegate.measure.counters import Counters  # noqa: PLC0415 - a bootcheck has none
+        from nodegate.rules.counters import Counters  # noqa: PLC0415 - a bootcheck has none
 
         return Counters(self.known_facts, facts_of(self._evidence_of(FACTS_AFTER)))
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
     from nodegate.measure.length import Length
     from nodegate.measure.metric import Metric
-    from nodegate.measure.toolbox import Toolbox
+    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.transport.session import Session
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.judge.peers import PeerGroup
+from nodegate.judge.numbers.peers import PeerGroup
 from nodegate.judge.verdict import Limit
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.judge.margins import Margins
-    from nodegate.judge.peers import NodePeers
-    from nodegate.measure.burn import Burn
-    from nodegate.measure.burn_document import BurnDocument, GpuLoad, Phase
+    from nodegate.judge.numbers.margins import Margins
+    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.measure.burn.burn import Burn
+    from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
     from nodegate.measure.metric import Metric
     from nodegate.probe.gpu import Gpu, Gpus
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.judge.verdicts import Verdicts
-    from nodegate.measure.burn_document import BurnDocument, GpuLoad, Phase
+    from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
     from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
 
 AGAIN = "burn this node again; see the evidence file for what the GPU said"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.judge.verdict import Limit, Verdict
-from nodegate.measure.group_station import COLLECTIVES
+from nodegate.measure.groups.station import COLLECTIVES
 from nodegate.rules import measured
 from nodegate.rules.rails import rails
 from nodegate.unknown import Unknown
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
+    from nodegate.judge.numbers.peers import NodePeers
     from nodegate.judge.verdicts import Verdicts
-    from nodegate.measure.group_result import GroupRun, NcclGroups
+    from nodegate.measure.groups.result import GroupRun, NcclGroups
     from nodegate.probe.rdma import Rdma
 
 Whose = Literal["here", "either", "other", "open"]
@@ -109,7 +109,7 @@ def judge_bandwidth(
     remedy: str,
 ) -> None:
     """The bus bandwidth of some collectives over some kinds of groups; each that gave none is an error of its own."""
-    from nodegate.measure.group_result import NAMES  # noqa: PLC0415 - at judging only
+    from nodegate.measure.groups.result import NAMES  # noqa: PLC0415 - at judging only
 
     chosen = []
     for what in whats:

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 from nodegate.judge.parameters import difference
 from nodegate.judge.verdict import Verdict
-from nodegate.measure.nccl_launches import ALL_REDUCE, LAUNCHES, RING
+from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.rules import measured
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
+    from nodegate.judge.numbers.peers import NodePeers
     from nodegate.judge.verdict import Limit
     from nodegate.judge.verdicts import Verdicts
-    from nodegate.measure.nccl_result import Nccl, Outcome
+    from nodegate.measure.nccl.result import Nccl, Outcome
     from nodegate.tools.nccl_tests import NcclTest
 
 ALL = tuple(launch.what for launch in LAUNCHES)

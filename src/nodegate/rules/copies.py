@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.assessments import assessments, right
+from nodegate.judge.numbers.assessments import assessments, right
 from nodegate.judge.verdict import Limit, Verdict
-from nodegate.measure.copies_document import ALONE, INSIDE
-from nodegate.measure.copies_result import PEER
+from nodegate.measure.copies.document import ALONE, INSIDE
+from nodegate.measure.copies.result import PEER
 from nodegate.rules.gpus import NORMAL_ABSENCE
 from nodegate.rules.measured import label
 from nodegate.rules.pcie_rates import capacity, link_of
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
+    from nodegate.judge.numbers.peers import NodePeers
     from nodegate.judge.verdicts import Verdicts
-    from nodegate.measure.copies_document import Data, GpuCopies, Pair
-    from nodegate.measure.copies_result import Copies
+    from nodegate.measure.copies.document import Data, GpuCopies, Pair
+    from nodegate.measure.copies.result import Copies
     from nodegate.probe.gpu import Gpu, Gpus
 
 AGAIN = "measure this node again; see the evidence file for what the GPU said"

@@ -6,15 +6,15 @@ import math
 from typing import TYPE_CHECKING
 
 from nodegate.judge.verdict import Limit, Verdict
-from nodegate.measure.counters import Growth, growth
+from nodegate.rules.counters import Growth, growth
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nodegate.judge.verdicts import Verdicts
-    from nodegate.measure.counters import GpuPair, LinkPair
     from nodegate.probe.gpu import Gpu
+    from nodegate.rules.counters import GpuPair, LinkPair
 
 CLEAR = "perfquery -R, or a reload of the driver, sets it to zero"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.assessments import assessments
+from nodegate.judge.numbers.assessments import assessments
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.peers import NodePeers
+    from nodegate.judge.numbers.peers import NodePeers
     from nodegate.judge.verdicts import Verdicts
     from nodegate.measure.metric import Metric
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from nodegate.judge.blame import Blame, Fault, Trial, blame
 from nodegate.judge.verdict import Limit
-from nodegate.measure.rdma_result import is_latency
+from nodegate.measure.rdma.result import is_latency
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate.judge.baseline import Baseline
     from nodegate.measure.metric import Metric
-    from nodegate.measure.rdma_result import LinkRun, RdmaBandwidth
+    from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
     from nodegate.probe.rdma import Rdma, RdmaPort
 
 SHARE = "rdma.share_of_rate_percent"

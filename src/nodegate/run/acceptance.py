@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from nodegate.facts import NodeFacts
     from nodegate.history import History
-    from nodegate.judge.assessments import Earlier
     from nodegate.judge.baseline import Baseline, Baselines
-    from nodegate.judge.peers import Peers
+    from nodegate.judge.numbers.assessments import Earlier
+    from nodegate.judge.numbers.peers import Peers
     from nodegate.judge.verdict import Record
     from nodegate.judge.waivers import Waivers
     from nodegate.measure.metric import Metric
@@ -192,7 +192,7 @@ class Acceptance:
     def peers(self) -> Peers:
         """Everything that was measured under load on every node of this run, for comparison."""
         if self._peers is None:
-            from nodegate.judge.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
+            from nodegate.judge.numbers.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
 
             self._peers = Peers.of({node: (self.platform(node), self.metrics(node)) for node in self.asked})
         return self._peers

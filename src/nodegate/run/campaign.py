@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from nodegate.measure.length import Length
     from nodegate.measure.measurement import Measurement
-    from nodegate.measure.toolbox import Toolbox
+    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.evidence import RunFolder
     from nodegate.run.load import Umpire

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.length import length
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
-from nodegate.measure.toolbox import NodeToolbox
+from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.run.acceptance import Acceptance
 from nodegate.run.campaign import Campaign, Plan, Ways
 from nodegate.run.evidence import RunFolder

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-    from nodegate.measure.carried import Carried
     from nodegate.measure.length import Length
-    from nodegate.measure.toolbox import Toolbox
+    from nodegate.measure.toolbox.carried import Carried
+    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
     from nodegate.run.settings import Settings
@@ -89,13 +89,13 @@ class Prepared:
         return Ways(self.connect, self._toolbox)
 
     def _toolbox(self, session: Session) -> Toolbox:
-        from nodegate.measure.toolbox import NodeToolbox  # noqa: PLC0415
+        from nodegate.measure.toolbox.toolbox import NodeToolbox  # noqa: PLC0415
 
         return NodeToolbox(session, session.node, carried=self._carried)
 
     @cached_property
     def _carried(self) -> Carried | None:
-        from nodegate.measure.carried import Carried  # noqa: PLC0415
+        from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
 
         return Carried(self.settings.tools) if self.settings.tools else None
 
@@ -187,8 +187,8 @@ def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
     """Refuse a folder of tools, or what the inventory says of them, before any node is contacted."""
     if settings.replay:
         return
-    from nodegate.measure.carried import Carried  # noqa: PLC0415
-    from nodegate.measure.tool_settings import tool_settings  # noqa: PLC0415
+    from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
+    from nodegate.measure.toolbox.settings import tool_settings  # noqa: PLC0415
 
     if settings.tools:
         Carried(settings.tools)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
-from nodegate.measure.burn import MODES, OTHER, OWN, PHASES, other_seconds
-from nodegate.measure.burn_document import SCHEMA, VIOLATIONS, WIRE
+from nodegate.measure.burn.burn import MODES, OTHER, OWN, PHASES, other_seconds
+from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.ran import Ran
 
 if TYPE_CHECKING:

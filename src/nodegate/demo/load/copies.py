@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
-from nodegate.measure.copies import CASES, options_for
-from nodegate.measure.copies_document import ALONE, AT_ONCE, IN, INSIDE, OUT, SCHEMA, WIRE
-from nodegate.measure.copies_result import OTHER, OWN
+from nodegate.measure.copies.copies import CASES, options_for
+from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT, SCHEMA, WIRE
+from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.length import OF_PROFILE
 from nodegate.measure.ran import Ran
 from nodegate.profile import Profile

@@ -14,14 +14,14 @@ from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
 from nodegate.demo.machine import facts_of
 from nodegate.demo.racks import racks
 from nodegate.errors import CannotMeasure
-from nodegate.measure.group_launch import RANK
-from nodegate.measure.group_plan import PAIR
-from nodegate.measure.group_result import parse
+from nodegate.measure.groups.groups import NCCL_GROUPS
+from nodegate.measure.groups.launch import RANK
+from nodegate.measure.groups.plan import PAIR
+from nodegate.measure.groups.result import parse
 from nodegate.measure.measurement import Site
-from nodegate.measure.nccl import Sweep
-from nodegate.measure.nccl_groups import NCCL_GROUPS
-from nodegate.measure.tool_list import how_to_get
-from nodegate.measure.toolbox import Tool
+from nodegate.measure.nccl.nccl import Sweep
+from nodegate.measure.toolbox.tool_list import how_to_get
+from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Node
 from nodegate.transport.session import Output
 

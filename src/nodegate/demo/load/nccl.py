@@ -12,10 +12,10 @@ from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
 from nodegate.demo.machine import facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.length import OF_PROFILE
-from nodegate.measure.nccl import gpu_count, has_nvlink, sweep
-from nodegate.measure.nccl_launches import ALL_REDUCE, LAUNCHES, RING
+from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
+from nodegate.measure.nccl.nccl import gpu_count, has_nvlink, sweep
 from nodegate.measure.ran import Ran, not_run
-from nodegate.measure.tool_list import how_to_get
+from nodegate.measure.toolbox.tool_list import how_to_get
 from nodegate.profile import Profile
 from nodegate.tools.nccl_rows import FACTORS
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from nodegate.demo.load.plan import Attempts, Change
     from nodegate.demo.machine import Machine
-    from nodegate.measure.nccl import Sweep
-    from nodegate.measure.nccl_launches import Launch
+    from nodegate.measure.nccl.launches import Launch
+    from nodegate.measure.nccl.nccl import Sweep
 
 NAME = "nccl"
 LENGTH = OF_PROFILE[Profile.DELIVERY]

@@ -10,11 +10,11 @@ from nodegate.demo.load import perftest
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
 from nodegate.demo.machine import facts_of
 from nodegate.measure.length import OF_PROFILE
-from nodegate.measure.pairing import inside, nic_pairs, rounds, with_good_ones
 from nodegate.measure.ran import Ran
-from nodegate.measure.rdma_meeting import LATENCIES, READ, SETUP_S, WRITE
-from nodegate.measure.rdma_rails import Rail, fabric, rails_in_service
-from nodegate.measure.rdma_result import CLIENT, PLAN, number
+from nodegate.measure.rdma.meeting import LATENCIES, READ, SETUP_S, WRITE
+from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones
+from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
+from nodegate.measure.rdma.result import CLIENT, PLAN, number
 from nodegate.node import Node
 from nodegate.profile import Profile
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from nodegate.demo.load.plan import Attempts, Change
     from nodegate.demo.machine import Machine
-    from nodegate.measure.pairing import Pair
-    from nodegate.measure.rdma_meeting import Test
+    from nodegate.measure.rdma.meeting import Test
+    from nodegate.measure.rdma.pairing import Pair
 
 NAME = "rdma_bandwidth"
 ROUNDS, AGAIN = 2, 2  # of pairs over the fleet; partners of a suspect

@@ -1,0 +1,1 @@
+"""Baselines learned from a run, and compared."""

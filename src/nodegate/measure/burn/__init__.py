@@ -1,0 +1,1 @@
+"""The burn of all GPUs of a node."""

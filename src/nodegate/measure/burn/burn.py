@@ -1,0 +1,301 @@
+"""The burn: every GPU of a node at full load, every result compared, and the clocks, power and heat meanwhile.
+
+Our own program needs nothing on the node but the driver. Where gpu_burn is installed and the run is long, that is run
+too: another program, by others, that should come to the same answer.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.burn import document as burn_document
+from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
+from nodegate.measure.metric import Metric
+from nodegate.measure.ran import Ran, kept, not_run, run
+from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.tools import gpu_burn
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.facts import NodeFacts
+    from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
+    from nodegate.measure.length import Length
+    from nodegate.measure.measurement import Site
+    from nodegate.tools.gpu_burn import GpuBurnRun
+
+OWN = "burn"
+OTHER = "gpu_burn"  # the tool, once for each of its modes
+MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
+PAYLOAD = "nodegate.measure.payload"
+PHASES = (("bf16", 0.6), ("fp32", 0.2), ("fp64", 0.2))  # share of the time; tensor cores draw the most power
+
+_START_LIMIT_S = 120.0
+_ANSWER_LIMIT_S = 60.0
+_END_S = 30.0
+_OTHER_FROM_S = 300.0  # a shorter burn is no acceptance
+_OTHER_SHARE = 0.2
+# A report takes two batches, 24 s on the largest memories: fewer than five reports say little.
+_OTHER_LEAST_S, _OTHER_MOST_S = 120.0, 300.0
+_OTHER_END_S = 150.0  # 30 s are its own patience with its children
+# gpu_burn looks for its compare kernel in the working directory; CUDA's order of GPUs is made that of NVML.
+_IN_ITS_FOLDER = (
+    'tool=$(command -v "$1") && tool=$(readlink -f "$tool") && cd "${tool%/*}" && shift'
+    ' && CUDA_DEVICE_ORDER=PCI_BUS_ID exec "$tool" "$@"'
+)
+
+
+@dataclass(frozen=True)
+class OtherRun:
+    """One run of the program gpu_burn in one of its modes: what it printed, or why there is nothing to read."""
+
+    mode: str
+    found: GpuBurnRun | CannotMeasure
+
+
+@dataclass(frozen=True)
+class Burn:
+    """What the burns of a node say, the first and those of a suspect that was measured again.
+
+    `runs` are the attempts that left a document, in order; `failed` why others did not. `others` are the runs of
+    gpu_burn, none where it is not installed or the burn was short.
+    """
+
+    runs: tuple[BurnDocument, ...]
+    failed: tuple[CannotMeasure, ...]
+    others: tuple[OtherRun, ...]
+
+    @cached_property
+    def loads(self) -> Mapping[int, tuple[GpuLoad, ...]]:
+        """What each GPU did in each burn, by its NVML index."""
+        found: dict[int, tuple[GpuLoad, ...]] = {}
+        for each in self.runs:
+            for load in each.gpus:
+                found[load.index] = (*found.get(load.index, ()), load)
+        return dict(sorted(found.items()))
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The types of numbers that every GPU had to compute with."""
+        return tuple(dict.fromkeys(dtype for each in self.runs for dtype in each.dtypes))
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Rates by type, and clock, power and temperature under settled load, for each GPU; then gpu_burn's rates."""
+        singles = [each for document in self.runs for each in _metrics_of(document)]
+        singles += [each for other in self.others for each in _metrics_of_other(other)]
+        return tuple(_joined(singles))
+
+    def rates(self) -> tuple[Metric, ...]:
+        """Only the rates of our own burn."""
+        return tuple(each for each in self.metrics if each.name.endswith("_tflops") and "gpu_burn" not in each.name)
+
+    def named(self, name: str) -> tuple[Metric, ...]:
+        """The metrics of one name, such as "burn.sm_clock_mhz"."""
+        return tuple(each for each in self.metrics if each.name == name)
+
+
+def parse(attempts: Sequence[Sequence[Ran]]) -> Burn:
+    """What the attempts left on one node.
+
+    Raises:
+        CannotMeasure: none of them left a document; the last reason.
+    """
+    runs: list[BurnDocument] = []
+    failed: list[CannotMeasure] = []
+    others: list[OtherRun] = []
+    for attempt in attempts:
+        for ran in attempt:
+            if ran.what.startswith(OTHER):
+                others.append(OtherRun(ran.labels.get("mode", ran.what), _other(ran)))
+                continue
+            try:
+                runs.append(_document(ran))
+                failed += [_unended(ran)] if ran.timed_out or ran.stuck else []
+            except CannotMeasure as why:
+                failed.append(why)
+    if not runs:
+        raise failed[-1] if failed else CannotMeasure("no burn was run", next_step="burn this node again")
+    return Burn(tuple(runs), tuple(failed), tuple(others))
+
+
+def burn_of(site: Site) -> tuple[Ran, ...]:
+    """Burn all GPUs of a node with our own program, then with gpu_burn where it is there and the burn is long."""
+    seconds = site.length.burn_s
+    own = run(
+        site.session,
+        OWN,
+        [site.node.connection.python, *PYTHON_OPTIONS, "-"],
+        timeout_s=seconds + 2 * _START_LIMIT_S + _ANSWER_LIMIT_S + _END_S,
+        stdin=_program(seconds),
+    )
+    if seconds < _OTHER_FROM_S or own.exit_code != 0 or own.stuck:
+        return (own,)
+    return (own, *_burn_by_others(site))
+
+
+def other_seconds(burn_s: float) -> float:
+    """How long gpu_burn runs in each of its modes, in seconds; 0: not at all."""
+    return min(max(_OTHER_SHARE * burn_s, _OTHER_LEAST_S), _OTHER_MOST_S) if burn_s >= _OTHER_FROM_S else 0.0
+
+
+def takes_s(length: Length) -> float:
+    """About how long it takes, without gpu_burn."""
+    return length.burn_s + _END_S
+
+
+def applies(facts: NodeFacts) -> str:
+    """Why there is nothing to burn; empty where there is, or where NVML does not answer: then the burn says why."""
+    try:
+        return "" if facts.gpus.devices else "no NVIDIA GPU"
+    except CannotMeasure:
+        return ""
+
+
+def _program(seconds: float) -> bytes:
+    options = {
+        "seconds": seconds,
+        "phases": [list(each) for each in PHASES],
+        "start_limit_s": _START_LIMIT_S,
+        "answer_limit_s": _ANSWER_LIMIT_S,
+    }
+    purpose = f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk."
+    return pack(main=f"{PAYLOAD}.burn", packages=(PAYLOAD, "nodegate.probe.payload"), options=options, purpose=purpose)
+
+
+def _burn_by_others(site: Site) -> list[Ran]:
+    try:
+        if OTHER not in site.tools.has([OTHER]):
+            return []
+        tool = site.tools.find(OTHER)
+    except CannotMeasure as why:
+        return [not_run(OTHER, why)]
+    seconds = other_seconds(site.length.burn_s)
+    done: list[Ran] = []
+    for mode, options in MODES.items():
+        argv = [*_argv(tool.argv), *options, f"{seconds:.0f}"]
+        labels = {"mode": mode, "origin": tool.origin}
+        try:
+            ran = _run_other(site, argv, seconds + _OTHER_END_S, labels)
+        except Unreachable as why:
+            return [*done, not_run(OTHER, why, labels)]
+        done.append(ran)
+        if ran.timed_out or ran.stuck:
+            break
+    return done
+
+
+def _run_other(site: Site, argv: Sequence[str], timeout_s: float, labels: Mapping[str, str]) -> Ran:
+    """As `ran.run`, with fewer reports kept: it writes them anew at each line that its nvidia-smi prints."""
+    started = time.time()
+    output = site.session.run(argv, timeout_s=timeout_s)
+    fewer = gpu_burn.condensed(output.stdout.decode("utf-8", "replace")).encode()
+    return kept(OTHER, argv, replace(output, stdout=fewer), started_epoch_s=started, labels=labels)
+
+
+def _argv(tool: tuple[str, ...]) -> tuple[str, ...]:
+    """In the tool's own folder; an image has that as its working directory."""
+    return ("sh", "-c", _IN_ITS_FOLDER, "sh", *tool) if len(tool) == 1 else tool
+
+
+def _document(ran: Ran) -> BurnDocument:
+    if ran.cannot:
+        raise CannotMeasure(ran.cannot, next_step=ran.next_step)
+    if burn_document.WIRE in ran.stdout:
+        return burn_document.decode(ran.stdout)
+    if ran.timed_out or ran.stuck:
+        raise _unended(ran)
+    if ran.exit_code != 0:
+        last = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "it said nothing")
+        raise CannotMeasure(
+            f"the burn ended with exit code {ran.exit_code}: {last[:160]}", next_step="see the evidence file"
+        )
+    return burn_document.decode(ran.stdout)
+
+
+def _unended(ran: Ran) -> CannotMeasure:
+    held = f"; still there: {', '.join(ran.stuck)}" if ran.stuck else ""
+    return CannotMeasure(
+        f"the burn did not end within {ran.duration_s:.0f} s{held}",
+        next_step="look for processes in D state on the node; power-cycle it",
+    )
+
+
+def _other(ran: Ran) -> GpuBurnRun | CannotMeasure:
+    if ran.cannot:
+        return CannotMeasure(ran.cannot, next_step=ran.next_step)
+    if ran.stuck:
+        step = "look for processes in D state on the node; power-cycle it"
+        return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step)
+    try:
+        return gpu_burn.parse(ran.stdout, ran.stderr)
+    except CannotMeasure as why:
+        return why
+
+
+def _metrics_of(document: BurnDocument) -> Iterable[Metric]:
+    for load in document.gpus:
+        conditions = _conditions(document, load)
+        for phase in load.phases:
+            if not isinstance(phase.tflops, Unknown):
+                with_type = conditions | _of_phase(phase)
+                name = f"burn.{phase.dtype}_tflops"
+                yield Metric(name, (phase.tflops,), "TFLOPS", load.device, conditions=with_type)
+        conditions |= {"dtype": "+".join(document.dtypes)}
+        clock, power, heat = load.middle("sm_clock_mhz"), load.middle("power_w"), load.middle("temperature_c")
+        if not isinstance(clock, Unknown):
+            yield Metric("burn.sm_clock_mhz", (clock,), "MHz", load.device, conditions=conditions)
+        if not isinstance(power, Unknown):
+            yield Metric("burn.power_w", (power,), "W", load.device, conditions=conditions)
+        if not isinstance(heat, Unknown):
+            yield Metric("burn.temperature_c", (heat,), "°C", load.device, better="lower", conditions=conditions)
+
+
+def _conditions(document: BurnDocument, load: GpuLoad) -> dict[str, str]:
+    path = load.path or document.path
+    found = {"tool": "nodegate burn", "gpu": str(load.name), "path": path, "driver": str(document.driver)}
+    if path == "cublas":
+        found["cublas"] = str(document.library_version)
+    return found
+
+
+def _of_phase(phase: Phase) -> dict[str, str]:
+    return {"dtype": phase.dtype, "matrix": str(phase.matrix)}
+
+
+def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:
+    if isinstance(other.found, CannotMeasure):
+        return
+    for gpu in other.found.gpus:
+        rate = gpu.rate_gflops
+        if not isinstance(rate, Unknown):
+            name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores is True else "burn.gpu_burn_fp32_tflops"
+            conditions = {"tool": OTHER, "gpu": str(gpu.name), "mode": other.mode}
+            yield Metric(name, (rate / 1000.0,), "TFLOPS", f"GPU {gpu.index}", conditions=conditions)
+
+
+def _joined(singles: Iterable[Metric]) -> Iterable[Metric]:
+    """One metric a quantity and device, with a value for each attempt that gave one."""
+    found: dict[tuple[object, ...], Metric] = {}
+    for each in singles:
+        key = (each.device, *each.key)
+        earlier = found.get(key)
+        found[key] = each if earlier is None else replace(earlier, values=earlier.values + each.values)
+    return found.values()
+
+
+BURN = Measurement(
+    name="gpu_burn",
+    stage="gpu",
+    applies=applies,
+    rests_on=("gpu.lost",),
+    measure=on_each_node(burn_of),
+    again=suspects_alone(on_each_node(burn_of)),
+    parse=parse,
+    takes_s=takes_s,
+)

@@ -1,0 +1,1 @@
+"""Memory bandwidth and copies of GPUs."""

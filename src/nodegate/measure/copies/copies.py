@@ -1,0 +1,115 @@
+"""Memory and copies of GPUs: to and from the host, inside each GPU, and between them; the data compared afterwards.
+
+Our own program needs nothing on the node but the driver. Where nvbandwidth is installed and the run is a delivery, that
+is run too: another program, by others, that should come to the same answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.copies.result import OTHER, OWN, parse
+from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
+from nodegate.measure.payload.copies import DEVICE_SHARE, HOST_SHARE, PEER_SHARE, Options, limit_s
+from nodegate.measure.ran import Ran, not_run, run
+from nodegate.node_program import PYTHON_OPTIONS, pack
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.facts import NodeFacts
+    from nodegate.measure.length import Length
+    from nodegate.measure.measurement import Site
+
+MAIN = "nodegate.measure.payload.copies"
+PACKAGES = ("nodegate.measure.payload", "nodegate.probe.payload")
+CASES = (
+    "host_to_device_memcpy_ce",
+    "device_to_host_memcpy_ce",
+    "device_to_device_memcpy_write_ce",
+)
+OTHER_LIMIT_S = 300.0
+
+_ALL_PAIRS_FROM_S = 20.0  # seconds of copies for each GPU from which on every pair of GPUs has its time
+_PAIRS_FROM_S = 8.0  # below it none has
+_USUAL_GPUS, _MOST_GPUS = 8, 16
+_START_S = 15.0
+_END_S = 30.0
+
+
+def copies_of(site: Site) -> tuple[Ran, ...]:
+    """Copy on all GPUs of a node with our own program, then with nvbandwidth where it is there and the run is long."""
+    options = options_for(site.length)._asdict()
+    own = run(
+        site.session,
+        OWN,
+        [site.node.connection.python, *PYTHON_OPTIONS, "-"],
+        timeout_s=limit_s(options_for(site.length), _gpus(site.facts)) + _END_S,
+        stdin=_program(options),
+    )
+    if site.length.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
+        return (own,)
+    return (own, *_by_others(site))
+
+
+def options_for(length: Length) -> Options:
+    """What the program is asked for: all pairs of GPUs in a long run, a ring of them in a shorter one."""
+    seconds = length.copies_s
+    pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
+    return Options(seconds=seconds, peers=pairs)
+
+
+def takes_s(length: Length) -> float:
+    """About how long it takes on a node of eight GPUs, without nvbandwidth."""
+    in_turn = 2 * HOST_SHARE * _USUAL_GPUS
+    return length.copies_s * (in_turn + DEVICE_SHARE + 2 * HOST_SHARE + PEER_SHARE) + _START_S
+
+
+def applies(facts: NodeFacts) -> str:
+    """Why there is nothing to copy; empty where there is, or where NVML does not answer: then the copies say why."""
+    try:
+        return "" if facts.gpus.devices else "no NVIDIA GPU"
+    except CannotMeasure:
+        return ""
+
+
+def _gpus(facts: NodeFacts) -> int:
+    try:
+        return len(facts.gpus.devices) or _MOST_GPUS
+    except CannotMeasure:
+        return _MOST_GPUS
+
+
+def _program(options: dict[str, object]) -> bytes:
+    purpose = "copies to, from and between the GPUs and compares what arrived; writes nothing to disk."
+    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
+
+
+def _by_others(site: Site) -> Sequence[Ran]:
+    """One run of nvbandwidth; CUDA's order of GPUs is made that of NVML."""
+    try:
+        if OTHER not in site.tools.has([OTHER]):
+            return ()
+        tool = site.tools.find(OTHER)
+    except CannotMeasure as why:
+        return (not_run(OTHER, why),)
+    first = ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID") if len(tool.argv) == 1 else ()
+    labels = {"origin": tool.origin}
+    try:
+        argv = [*first, *tool.argv, "-j", "-t", *CASES]
+        return (run(site.session, OTHER, argv, timeout_s=OTHER_LIMIT_S, labels=labels),)
+    except Unreachable as why:
+        return (not_run(OTHER, why, labels),)
+
+
+COPIES = Measurement(
+    name="gpu_copies",
+    stage="gpu",
+    applies=applies,
+    rests_on=("gpu.lost",),
+    measure=on_each_node(copies_of),
+    again=suspects_alone(on_each_node(copies_of)),
+    parse=parse,
+    takes_s=takes_s,
+)

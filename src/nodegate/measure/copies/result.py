@@ -1,0 +1,226 @@
+"""What the copies of a node say: the first measurement and those of a suspect, and nvbandwidth beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.copies import document as copies_document
+from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT
+from nodegate.measure.metric import Metric
+from nodegate.tools import nvbandwidth
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.measure.copies.document import CopiesDocument, GpuCopies, Pair
+    from nodegate.measure.ran import Ran
+    from nodegate.tools.nvbandwidth import NvBandwidth
+
+OWN, OTHER = "copies", "nvbandwidth"
+DEVICE = "memory.device_gb_per_s"
+TO_DEVICE, TO_HOST = "memory.host_to_device_gb_per_s", "memory.device_to_host_gb_per_s"
+TO_DEVICE_AT_ONCE = "memory.host_to_device_at_once_gb_per_s"
+TO_HOST_AT_ONCE = "memory.device_to_host_at_once_gb_per_s"
+PEER = "memory.peer_gb_per_s"
+TOOL = "nodegate copies"
+_BOTH = 2  # a copy inside a GPU reads each byte and writes it
+_OF_COPY = {
+    (IN, ALONE): TO_DEVICE,
+    (OUT, ALONE): TO_HOST,
+    (IN, AT_ONCE): TO_DEVICE_AT_ONCE,
+    (OUT, AT_ONCE): TO_HOST_AT_ONCE,
+    (INSIDE, ALONE): DEVICE,
+}
+_OF_CASE = {"host_to_device_memcpy_ce": TO_DEVICE, "device_to_host_memcpy_ce": TO_HOST}
+PEER_CASE = "device_to_device_memcpy_write_ce"
+
+
+@dataclass(frozen=True)
+class Copies:
+    """What the copies of a node say.
+
+    `runs` are the attempts that left a document, in order; `failed` why others did not. `others` are the runs of
+    nvbandwidth, or why there is nothing to read; none where it is not installed or the run was short.
+    """
+
+    runs: tuple[CopiesDocument, ...]
+    failed: tuple[CannotMeasure, ...]
+    others: tuple[NvBandwidth | CannotMeasure, ...]
+
+    @cached_property
+    def gpus(self) -> Mapping[int, tuple[GpuCopies, ...]]:
+        """What each GPU did in each attempt, by its NVML index."""
+        found: dict[int, tuple[GpuCopies, ...]] = {}
+        for each in self.runs:
+            for gpu in each.gpus:
+                found[gpu.index] = (*found.get(gpu.index, ()), gpu)
+        return dict(sorted(found.items()))
+
+    @property
+    def pairs(self) -> Mapping[tuple[int, int], tuple[Pair, ...]]:
+        """The copies of each pair of GPUs, (from, to) by NVML index, in each attempt: the whole matrix."""
+        found: dict[tuple[int, int], tuple[Pair, ...]] = {}
+        for document in self.runs:
+            for pair in document.pairs:
+                key = pair.source, pair.target
+                found[key] = (*found.get(key, ()), pair)
+        return found
+
+    @property
+    def asked_for_pairs(self) -> bool:
+        """Whether copies between GPUs were a part of any attempt."""
+        return any(each.asked not in {"none", ""} for each in self.runs)
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """Host copies alone and at once, memory and the lowest peer of each GPU; then what nvbandwidth says."""
+        singles = [each for document in self.runs for each in _metrics_of(document)]
+        for other in self.others:
+            if not isinstance(other, CannotMeasure):
+                singles += _metrics_of_other(other, self.runs)
+        return tuple(_joined(singles))
+
+    def named(self, name: str, tool: str = TOOL) -> tuple[Metric, ...]:
+        """The metrics of one name that one tool measured."""
+        return tuple(each for each in self.metrics if each.name == name and each.conditions.get("tool") == tool)
+
+    def best(self, pair: tuple[int, int]) -> float | None:
+        """The best rate of a pair over all attempts, in GB/s."""
+        rates = [each.gb_per_s for each in self.pairs.get(pair, ()) if each.direct and not each.error]
+        return max((rate for rate in rates if not isinstance(rate, Unknown)), default=None)
+
+
+def parse(attempts: Sequence[Sequence[Ran]]) -> Copies:
+    """What the attempts left on one node.
+
+    Raises:
+        CannotMeasure: none of them left a document; the last reason.
+    """
+    runs: list[CopiesDocument] = []
+    failed: list[CannotMeasure] = []
+    others: list[NvBandwidth | CannotMeasure] = []
+    for ran in (ran for attempt in attempts for ran in attempt):
+        if ran.what == OTHER:
+            others.append(_other(ran))
+            continue
+        try:
+            runs.append(_document(ran))
+        except CannotMeasure as why:
+            failed.append(why)
+    if not runs:
+        raise failed[-1] if failed else CannotMeasure("nothing was copied", next_step="measure this node again")
+    return Copies(tuple(runs), tuple(failed), tuple(others))
+
+
+def _document(ran: Ran) -> CopiesDocument:
+    if ran.cannot:
+        raise CannotMeasure(ran.cannot, next_step=ran.next_step)
+    if ran.timed_out or ran.stuck:
+        held = f"; still there: {', '.join(ran.stuck)}" if ran.stuck else ""
+        raise CannotMeasure(
+            f"the copies did not end within {ran.duration_s:.0f} s{held}",
+            next_step="look for processes in D state on the node; power-cycle it",
+        )
+    if ran.exit_code != 0 and copies_document.WIRE not in ran.stdout:
+        last = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "it said nothing")
+        raise CannotMeasure(
+            f"the copies ended with exit code {ran.exit_code}: {last[:160]}", next_step="see the evidence file"
+        )
+    return copies_document.decode(ran.stdout)
+
+
+def _other(ran: Ran) -> NvBandwidth | CannotMeasure:
+    if ran.cannot:
+        return CannotMeasure(ran.cannot, next_step=ran.next_step)
+    if ran.timed_out or ran.stuck:
+        step = "run nvbandwidth on the node by hand; look for processes in D state"
+        return CannotMeasure(f"nvbandwidth did not end within {ran.duration_s:.0f} s", next_step=step)
+    try:
+        return nvbandwidth.parse(ran.stdout, ran.stderr)
+    except CannotMeasure as why:
+        return why
+
+
+def _metrics_of(document: CopiesDocument) -> Iterable[Metric]:
+    for gpu in document.gpus:
+        conditions = _conditions(document, gpu)
+        for copy in gpu.copies:
+            name = _OF_COPY.get((copy.what, copy.when))
+            if name is None or isinstance(copy.gb_per_s, Unknown):
+                continue
+            inside = copy.what == INSIDE
+            more = {"counted": "both"} if inside else {"host_memory": "elsewhere" if gpu.unbound else "beside the GPU"}
+            if copy.when == AT_ONCE:
+                more["gpus"] = str(len(document.gpus))
+            rate = copy.gb_per_s * (_BOTH if inside else 1)
+            yield Metric(name, (rate,), "GB/s", gpu.device, conditions=conditions | more)
+        lowest = min(_rates_of(document, gpu.index), default=None)
+        if lowest is not None:
+            yield Metric(PEER, (lowest,), "GB/s", gpu.device, conditions=conditions | {"pairs": document.asked})
+
+
+def _conditions(document: CopiesDocument, gpu: GpuCopies) -> dict[str, str]:
+    return {
+        "tool": TOOL,
+        "gpu": str(gpu.name),
+        "path": "ce",
+        "size_bytes": str(document.bytes),
+        "driver": str(document.driver),
+    }
+
+
+def _rates_of(document: CopiesDocument, index: int) -> Iterable[float]:
+    """The rates of every direct pair that a GPU is part of, as source or as target."""
+    for pair in document.pairs:
+        rate = pair.gb_per_s
+        if index in {pair.source, pair.target} and pair.direct and not pair.error and not isinstance(rate, Unknown):
+            yield rate
+
+
+def _metrics_of_other(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Iterable[Metric]:
+    devices = _devices(found, runs)
+    conditions = {"tool": OTHER, "tool_version": str(found.version), "path": "ce", "driver": str(found.driver)}
+    for case in found.cases:
+        name = _OF_CASE.get(case.name)
+        if case.status != nvbandwidth.PASSED or case.unit != "GB/s" or not case.matrix:
+            continue
+        if name and len(case.matrix) == 1:
+            for index, rate in enumerate(case.matrix[0]):
+                if rate is not None:
+                    yield Metric(name, (rate,), "GB/s", devices.get(index, f"GPU {index}"), conditions=conditions)
+        elif case.name == PEER_CASE:
+            for index, worst in enumerate(_lowest(case.matrix)):
+                if worst is not None:
+                    device = devices.get(index, f"GPU {index}")
+                    yield Metric(PEER, (worst,), "GB/s", device, conditions=conditions | {"pairs": "all"})
+
+
+def _lowest(matrix: nvbandwidth.Matrix) -> Iterable[float | None]:
+    """The lowest rate of each GPU with any partner, as row or as column."""
+    for index in range(len(matrix)):
+        own = [*matrix[index], *(row[index] for row in matrix if index < len(row))]
+        yield min((rate for rate in own if rate is not None), default=None)
+
+
+def _devices(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Mapping[int, str]:
+    """The name here of each number of a GPU in nvbandwidth, by PCI addresses; none where they are not all known here.
+
+    Then the numbers are taken as they are: both count in the order of the PCI bus.
+    """
+    known = {gpu.address: gpu.device for document in runs for gpu in document.gpus}
+    whole = all(each.address in known for each in found.devices)
+    return {each.index: known[each.address] for each in found.devices} if whole else {}
+
+
+def _joined(singles: Iterable[Metric]) -> Iterable[Metric]:
+    """One metric a quantity and device, with a value for each attempt that gave one."""
+    found: dict[tuple[object, ...], Metric] = {}
+    for each in singles:
+        key = (each.device, *each.key)
+        earlier = found.get(key)
+        found[key] = each if earlier is None else replace(earlier, values=earlier.values + each.values)
+    return found.values()

@@ -1,0 +1,1 @@
+"""NCCL over groups of nodes."""

@@ -1,0 +1,72 @@
+"""The whole fleet in one launch, each node with itself only (NCCL_TESTS_SPLIT): every node by its own time.
+
+Only rank 0 prints a table, so the times are read from the JSON report (-I 1 -J, nccl-tests 2.19.4 or later). The report
+holds the environment of the head: it is read into memory, and of it nothing but times is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.groups.plan import Group
+from nodegate.tools import nccl_json
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.measure.groups.field import Field
+    from nodegate.measure.groups.launch import Launch
+
+SINCE = (2, 19, 4)
+MAX_REPORT_BYTES = 48 << 20
+READ_S = 60.0
+
+
+def measure_apart(field: Field, names: Sequence[str], launch: Launch) -> None:
+    """Launch it, and write each node's time beside its evidence; nothing where the version has no such times."""
+    if not _has_times(field.version):
+        return
+    group = Group("apart", "fleet, each node by itself", tuple(names))
+    try:
+        head, path = field.report_path(names)
+        run = field.launch([group], replace(launch, report=path))[group]
+        times = _times(field, head, path, names) if run.is_well else {}
+    except CannotMeasure:  # the launch says why
+        return
+    for name, time_us in times.items():
+        field.label_node(name, group, launch.collective, time_us=str(round(time_us)))
+
+
+def _has_times(version: str) -> bool:
+    parts = version.split(".")
+    return all(part.isascii() and part.isdigit() and len(part) < 6 for part in parts) and (
+        tuple(map(int, parts)) >= SINCE
+    )
+
+
+def _times(field: Field, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
+    """The slowest rank's median time of each node, in µs; nothing where the report does not fit the launch."""
+    session = field.stations[head].site.session
+    try:
+        output = session.run(["cat", path], timeout_s=READ_S, max_output_bytes=MAX_REPORT_BYTES)
+        session.run(["rm", "-f", path], timeout_s=READ_S)
+        report = nccl_json.parse(output.stdout.decode("utf-8", "replace"))
+    except Unreachable:
+        raise
+    except CannotMeasure:
+        return {}
+    gpus = field.stations[head].gpus
+    order = [head, *(name for name in names if name != head)]
+    row = next((row for row in reversed(report.rows) if row.process_times_us), None)
+    hosts = [device.host for device in report.devices]
+    blocks = [set(hosts[first : first + gpus]) for first in range(0, len(hosts), gpus)]
+    fits = len(hosts) == gpus * len(order) and all(len(block) == 1 for block in blocks)
+    if row is None or not fits or isinstance(row.out_of_place, Unknown):
+        return {}
+    medians = row.process_medians_us
+    if len(medians) != len(hosts):
+        return {}
+    return {name: max(medians[place * gpus : (place + 1) * gpus]) for place, name in enumerate(order)}

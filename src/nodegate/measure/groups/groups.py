@@ -1,0 +1,253 @@
+"""NCCL over groups of nodes: pairs of neighbours, racks, the whole fleet; and which node it is when one does not end.
+
+Pairs come first: their neighbours are told apart by a partner that is well. A rack or a fleet that hangs, fails or is
+slow is halved until the node stands alone (bisection). A collective over many nodes is as fast as its slowest node, and
+hangs with any that does; so what is bad in a group says nothing of the one node, and is not held against it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.groups.apart import measure_apart
+from nodegate.measure.groups.bisect import bisect
+from nodegate.measure.groups.field import Field
+from nodegate.measure.groups.launch import Launch, sweep
+from nodegate.measure.groups.plan import fleet, pair, pairs, racks, without
+from nodegate.measure.groups.result import ALONE, parse
+from nodegate.measure.groups.station import COLLECTIVES
+from nodegate.measure.length import OF_PROFILE
+from nodegate.measure.measurement import Measurement
+from nodegate.measure.nccl.nccl import gpu_count
+from nodegate.measure.ran import Ran
+from nodegate.measure.rdma.pairing import with_good_ones
+from nodegate.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.facts import NodeFacts
+    from nodegate.measure.groups.bisect import Found
+    from nodegate.measure.groups.plan import Group
+    from nodegate.measure.groups.result import GroupRun
+    from nodegate.measure.groups.station import Station
+    from nodegate.measure.length import Length
+    from nodegate.measure.measurement import Crew, Runs, Site
+
+ALL_KINDS_FROM_S = OF_PROFILE[Profile.DELIVERY].group_s  # a run as thorough as this launches racks and the fleet too
+PARTNERS_AGAIN = 2
+SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
+PART_S, PART_SHARE = 60.0, 0.4  # a part of a group is given this long, or this share of a launch's limit if longer
+SLOW_SHARE = 0.9  # no limit: a part this much slower than the best one is where to look next
+
+
+def applies(facts: NodeFacts) -> str:
+    """Why there is nothing to measure on a node. GPUs that cannot be read are said when it is measured."""
+    try:
+        return "" if gpu_count(facts) else "no GPUs"
+    except CannotMeasure:
+        return ""
+
+
+def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+    """Pairs, then racks and the fleet where the profile asks for them; each with the search for the node at fault."""
+    with Field(sites, crew) as field:
+        for pool in field.pools():
+            if len(pool) < 2:
+                _alone(field, pool[0], len(sites))
+                continue
+            tour = Tour(field, pool, crew)
+            well = tour.pairs()
+            if sites[0].length.group_s >= ALL_KINDS_FROM_S:
+                tour.apart()
+                tour.big(well)
+    return field.runs
+
+
+def again(sites: Sequence[Site], crew: Crew, suspects: frozenset[str]) -> Runs:
+    """Suspects with nodes that passed; a rack or a fleet all of which is suspect once more, halved where it is slow."""
+    with Field(sites, crew) as field:
+        for pool in field.pools():
+            names = [station.name for station in pool]
+            bad, good = [name for name in names if name in suspects], [name for name in names if name not in suspects]
+            if not bad or len(names) < 2:
+                continue
+            tour = Tour(field, pool, crew)
+            well = tour.pairs_again(bad, good)
+            if sites[0].length.group_s >= ALL_KINDS_FROM_S:
+                tour.big(well, among=suspects, slow=True)
+    return {name: runs for name, runs in field.runs.items() if name in suspects and runs}
+
+
+def _alone(field: Field, station: Station, count: int) -> None:
+    like = f"no other node with {station.gpus} x {station.model}, the same path of nccl-tests and the same settings"
+    why = "no other node takes part" if count < 2 else like
+    field.note(station.name, Ran(what=ALONE, labels={"why": why}))
+
+
+class Tour:
+    """The launches over nodes that are alike."""
+
+    def __init__(self, field: Field, pool: Sequence[Station], crew: Crew) -> None:
+        self._field, self._crew = field, crew
+        self._names = [station.name for station in sorted(pool, key=lambda each: each.site.node.rack)]
+        self._rack_of = {station.name: station.site.node.rack for station in pool}
+        self._length = pool[0].site.length
+        self._rdma = any(device.address for device in pool[0].site.facts.rdma.devices)
+
+    def pairs(self) -> frozenset[str]:
+        """Every pair by every collective; the nodes that are known to be well then."""
+        groups = pairs(self._names)
+        runs = self._all(groups)
+        well = {name for group, run in runs.items() if run.is_well for name in group.nodes}
+        bad = {group: run for group, run in runs.items() if not run.is_well}
+        if bad:
+            sets = [tuple(name for name in group.nodes if name not in well) for group in bad]
+            found = self._search(bad, disjoint(sets), sorted(well, key=self._names.index))
+            left_out = [name for name in self._names if name in found.cleared]
+            if well:  # their own pair said nothing of them
+                for place in with_good_ones(left_out, sorted(well, key=self._names.index), 1):
+                    self._all([pair(name, partner, [partner]) for name, partner in place])
+            well |= found.cleared
+        return frozenset(well)
+
+    def pairs_again(self, bad: Sequence[str], good: Sequence[str]) -> frozenset[str]:
+        """Suspects with nodes that passed, one after the other; where none passed, as at first."""
+        if not good:
+            return self.pairs()
+        well = set(good)
+        for place in with_good_ones(bad, good, PARTNERS_AGAIN):
+            runs = self._all([pair(suspect, partner, [partner]) for suspect, partner in place])
+            well.update(name for group, run in runs.items() if run.is_well for name in group.nodes)
+        return frozenset(well)
+
+    def apart(self) -> None:
+        """The whole fleet in one launch, each node with itself: it starts at all; and each node's own time."""
+        if fleet(self._names) and not self._crew.cancelled:
+            chosen = sweep(self._length, rdma=self._rdma, short=True)
+            measure_apart(self._field, self._names, Launch("all_reduce", chosen, self._length.group_s, apart=True))
+
+    def big(self, well: frozenset[str], *, among: frozenset[str] | None = None, slow: bool = False) -> None:
+        """Racks at the same time, then the fleet; nodes that are bad in a pair would spoil it for all and stay out."""
+        names = [name for name in self._names if name in well]
+        bad = self._together(racks(names, self._rack_of), names, among, slow=slow)
+        names = [name for name in names if name not in bad]
+        self._together(fleet(names), names, among, slow=slow)
+
+    def _together(
+        self, groups: Sequence[Group], names: Sequence[str], among: frozenset[str] | None, *, slow: bool
+    ) -> list[str]:
+        """These groups at the same time, the search in those that are bad, and each once more without whom it names."""
+        chosen = [group for group in groups if among is None or among.issuperset(group.nodes)]
+        runs = self._all(chosen)
+        bad = {group: run for group, run in runs.items() if slow or not run.is_well}
+        if not bad:
+            return []
+        outside = [name for name in names if not any(name in group.nodes for group in bad)]
+        found = self._search(bad, [group.nodes for group in bad], outside, slow=slow)
+        self._all([less for group in bad for less in without(group, found.blamed)])
+        return found.blamed
+
+    def _all(self, groups: Sequence[Group]) -> dict[Group, GroupRun]:
+        """Every collective over these groups; a group that did not end well is not asked for more."""
+        chosen = sweep(self._length, rdma=self._rdma)
+        last: dict[Group, GroupRun] = {}
+        for collective in COLLECTIVES:
+            going = [group for group in groups if group not in last or last[group].is_well]
+            if not going or self._crew.cancelled:
+                break
+            last |= self._field.launch(going, Launch(collective, chosen, self._length.group_s))
+        return last
+
+    def _search(
+        self, bad: Mapping[Group, GroupRun], sets: Sequence[tuple[str, ...]], good: Sequence[str], *, slow: bool = False
+    ) -> Found:
+        """Halve what is bad, and say on each node what came of it."""
+        end = time.monotonic() + SEARCH_TIMES * self._length.group_s
+        what = next(iter(bad.values())).what
+        best = [max((run.busbw_gb_per_s or 0.0 for run in bad.values()), default=0.0)]
+
+        def parts(groups: Sequence[Group]) -> list[bool]:
+            return self._parts(groups, what, best if slow else None)
+
+        found = bisect(sets, good, parts, may_go_on=lambda: time.monotonic() < end and not self._crew.cancelled)
+        for group in bad:
+            self._say(group, found)
+        return found
+
+    def _parts(self, groups: Sequence[Group], what: str, best: list[float] | None) -> list[bool]:
+        """Whether these parts end well; where a slow node is sought, as fast as the best part so far, too.
+
+        Parts become smaller, and smaller groups are no slower by themselves.
+        """
+        limit_s = min(self._length.group_s, max(PART_S, PART_SHARE * self._length.group_s))
+        chosen = sweep(self._length, rdma=self._rdma, short=True)
+        runs = self._field.launch(groups, Launch(what, chosen, limit_s))
+        if best is None:
+            return [runs[group].is_well for group in groups]
+        speeds = [runs[group].busbw_gb_per_s or 0.0 for group in groups]
+        best[0] = max(best[0], *speeds)
+        return [
+            runs[group].is_well and speed >= SLOW_SHARE * best[0] for group, speed in zip(groups, speeds, strict=True)
+        ]
+
+    def _say(self, group: Group, found: Found) -> None:
+        """What the search found, on each node of the group."""
+        blamed = [name for name in found.blamed if name in group.nodes]
+        together = [each for each in found.together if set(each) <= set(group.nodes)]
+        open_ones = [each for each in found.undecided if set(each) <= set(group.nodes)]
+        said = ""
+        if together:
+            said = f"{_shown(together[0])} are bad together only, and well in halves"
+        elif open_ones:
+            said = f"it is among {_shown(open_ones[0])}: no time was left, or no node that is well, to tell them apart"
+        elif not blamed:
+            said = "each of its nodes is well with others: it is the path between them"
+        for collective in COLLECTIVES:
+            self._field.add_labels(group, collective, blamed=" ".join(blamed), searched=said)
+
+
+def disjoint(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
+    """The sets, those that share a node as one: the odd node is in a pair of its neighbour's."""
+    found: list[tuple[str, ...]] = []
+    for each in filter(None, sets):
+        shared = [other for other in found if not set(other).isdisjoint(each)]
+        joined = tuple(dict.fromkeys(name for one in (*shared, each) for name in one))
+        found = [other for other in found if other not in shared] + [joined]
+    return found
+
+
+def _shown(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:8])} and {len(names) - 8} more"
+
+
+def takes_s(length: Length) -> float:
+    """About how long it takes when nothing is wrong: each launch starts, runs and ends in some 20 s."""
+    return min(20.0, length.group_s) * len(COLLECTIVES) * (3 if length.group_s >= ALL_KINDS_FROM_S else 1)
+
+
+NCCL_GROUPS = Measurement(
+    name="nccl_groups",
+    stage="fabric",
+    applies=applies,
+    # A node without one of these would spoil the launch for all the others.
+    rests_on=(
+        "gpu.on_bus",
+        "gpu.lost",
+        "gpu.bound",
+        "gpu.count",
+        "gpu.recovery_action",
+        "software.driver_loaded",
+        "software.driver_and_library",
+        "fabric.manager",
+        "fabric.state",
+        "host.blocked_processes",
+        "idle.processes",
+    ),
+    measure=measure,
+    again=again,
+    parse=parse,
+    takes_s=takes_s,
+)

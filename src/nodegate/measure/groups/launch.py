@@ -1,0 +1,219 @@
+"""One launch of nccl-tests over several nodes: its command line, its run from the head, and what is cleared up after.
+
+A rank on another node is no child of ours. Three things end it with us: mpirun or srun, which the guard of the head
+ends; a few lines of shell around each rank, which end it when its daemon is gone or its time is over; and a program of
+ours on each node (payload_tools/group_keep.py), which ends with our connection and then kills what bears our mark.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.measure.groups.station import Launcher
+from nodegate.measure.nccl.launches import RING_SETTINGS
+from nodegate.measure.nccl.nccl import MIB, UNSET, Sweep
+from nodegate.measure.ran import run
+from nodegate.measure.toolbox.found import source
+from nodegate.transport.call import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.measure.groups.plan import Group
+    from nodegate.measure.groups.station import Station
+    from nodegate.measure.length import Length
+    from nodegate.measure.measurement import Site
+    from nodegate.measure.ran import Ran
+
+SWEEP_LIMIT_S = 15.0
+RANK_EXTRA_S = 20  # after the launch's own limit a rank ends by itself
+SHOWN_NODES = 64
+WHOLE_UP_TO = 8  # nodes of a group each of which keeps all that was printed
+OF_RANKS = "[... {count} lines of ranks left out by nodegate: the evidence of the head has them ...]\n"
+_DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
+
+# $1: the mark, $2: seconds; then the rank. It ends when its daemon or this shell is gone, and when its time is over.
+# The daemon is looked for in /proc, where it is to be seen: Slurm's is root's and cannot be signalled.
+RANK = """\
+NODEGATE_LAUNCH=$1; export NODEGATE_LAUNCH
+left=$2; shift 2
+"$@" </dev/null &
+rank=$!
+trap 'kill -TERM $rank 2>/dev/null' TERM INT HUP
+seen=; [ -d "/proc/$PPID" ] && seen=yes
+(
+  trap '' TERM INT HUP
+  while [ "$left" -gt 0 ] && kill -0 $rank && kill -0 $$; do
+    [ -n "$seen" ] && [ ! -d "/proc/$PPID" ] && break
+    sleep 1
+    left=$((left - 1))
+  done
+  kill -TERM $rank && sleep 1 && kill -KILL $rank
+) >/dev/null 2>&1 &
+wait $rank; code=$?
+while kill -0 $rank 2>/dev/null; do wait $rank; code=$?; done
+exit $code
+"""
+# Open MPI refuses root otherwise. Its ssh cannot ask anything: a guarded program has no terminal.
+_FOR_MPIRUN = ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """What is run over a group: the collective, its sizes, the time that it may take in seconds."""
+
+    collective: str
+    sweep: Sweep
+    limit_s: float
+    apart: bool = False  # NCCL_TESTS_SPLIT: each node with itself only
+    report: str = ""  # -J: the file of the JSON report, on the head
+
+
+def sweep(length: Length, *, rdma: bool, short: bool = False) -> Sweep:
+    """Which sizes are run: a wire of 25 Gb/s brings 4 GiB in 1.4 s, and 64 MiB fill one as well.
+
+    `short`: one size a few times, which tells whether a part of a group ends well.
+    """
+    judged = (64 if not rdma else 4096 if length.group_s >= 300.0 else 1024) * MIB
+    if short:
+        return Sweep(judged, judged, iterations=3, warmup=1)
+    return Sweep(judged // 4, judged, iterations=10, warmup=3)
+
+
+def words(launch: Launch, stations: Sequence[Station], launcher: Launcher, mark: str) -> tuple[str, ...]:
+    """The whole command line. The settings of ranks are given by `env` behind their shell, alike for all launchers.
+
+    Args:
+        launch: what is run.
+        stations: the nodes; the first one is the head, where rank 0 runs and the launch is started.
+        launcher: the head's.
+        mark: what all its processes are found by.
+    """
+    head = stations[0]
+    gpus = head.gpus
+    total = gpus * len(stations)
+    unset = [word for name in (*UNSET, *RING_SETTINGS) for word in ("-u", name)]
+    settings = {"NCCL_DEBUG": "WARN", **head.settings.environment}
+    if launch.apart:
+        settings["NCCL_TESTS_SPLIT"] = f"DIV {gpus}"
+    rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S))
+    program = ("env", *unset, *(f"{name}={value}" for name, value in settings.items()))
+    program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
+    report = ("-I", "1", "-J", launch.report) if launch.report else ()
+    hosts = [station.host for station in stations]
+    return (*_start(launcher, hosts, gpus, total, launch.limit_s), *rank, *program, *report)
+
+
+def _start(launcher: Launcher, hosts: Sequence[str], gpus: int, total: int, limit_s: float) -> tuple[str, ...]:
+    if launcher.name == "srun":
+        minutes = str(int(limit_s // 60) + 2)
+        return (
+            *(launcher.path, "-N", str(len(hosts)), "-n", str(total), f"--ntasks-per-node={gpus}"),
+            *("-w", ",".join(hosts), "--distribution=block", "--mpi=pmix", "--kill-on-bad-exit=1", "--cpu-bind=none"),
+            *(f"--gpus-per-node={gpus}", "--exclusive", "--immediate=60", "--time", minutes, "-J", "nodegate"),
+        )
+    slots = ",".join(f"{host}:{gpus}" for host in hosts)
+    return (
+        *("env", *_FOR_MPIRUN),
+        *(launcher.path, "-H", slots, "-np", str(total), "--map-by", f"ppr:{gpus}:node", "--bind-to", "none"),
+    )
+
+
+def run_group(launch: Launch, group: Group, stations: Sequence[Station], mark: str) -> Ran:
+    """Launch, wait, and clear up on every node where it did not end by itself.
+
+    Raises:
+        Unreachable: the connection to the head broke.
+        CannotMeasure: it cannot be launched.
+    """
+    for station in stations:
+        if launch.collective in station.missing:
+            raise station.missing[launch.collective]
+    head, launcher = head_of(stations)
+    ordered = [head, *(station for station in stations if station is not head)]
+    argv = words(launch, ordered, launcher, mark)
+    labels = labels_of(launch, group, ordered)
+    return run(head.site.session, launch.collective, argv, timeout_s=launch.limit_s, labels=labels)
+
+
+def head_of(stations: Sequence[Station]) -> tuple[Station, Launcher]:
+    """The first node that can launch, and with what.
+
+    Raises:
+        CannotMeasure: none can.
+    """
+    for station in stations:
+        if isinstance(station.launcher, Launcher):
+            return station, station.launcher
+    why = [station.launcher for station in stations if isinstance(station.launcher, CannotMeasure)]
+    raise why[0] if why else CannotMeasure("no node to launch from", next_step="install openmpi-bin")
+
+
+def labels_of(launch: Launch, group: Group, stations: Sequence[Station]) -> dict[str, str]:
+    """Over whom and how it was launched: what parsing needs to know beside the text."""
+    names = [station.name for station in stations]
+    return {
+        "group": group.name,
+        "kind": group.kind,
+        "head": names[0],
+        "nodes": listed(names),
+        "count": str(len(names)),
+        "good": " ".join(sorted(group.good)[:SHOWN_NODES]),
+        "gpus": str(sum(station.gpus for station in stations)),
+        "gpus_of_node": str(stations[0].gpus),
+        "size_bytes": str(launch.sweep.judged_bytes),
+        "turns": str(launch.sweep.iterations + launch.sweep.warmup),
+        "limit_s": f"{launch.limit_s:.1f}".removesuffix(".0"),
+        "builds": str(len({station.build for station in stations})),
+    }
+
+
+def listed(names: Sequence[str]) -> str:
+    """Node names for a label; of very many only the first."""
+    more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
+    return " ".join(names[:SHOWN_NODES]) + more
+
+
+def keep_argv(site: Site) -> list[str]:
+    """What runs group_keep.py on a node."""
+    return [site.node.connection.python, "-I", "-S", "-c", source("group_keep")]
+
+
+def keep_request(mark: str, *, stay: bool) -> bytes:
+    """What group_keep.py is told: not in its arguments, by which it would find itself."""
+    return json.dumps({"mark": mark, "stay": stay}).encode()
+
+
+def sweep_node(site: Site, mark: str) -> tuple[str, ...]:
+    """End what a launch left on a node; what cannot be ended is named.
+
+    Raises:
+        Unreachable: the connection broke; the node's own keeper does it then.
+    """
+    output = site.session.run(keep_argv(site), timeout_s=SWEEP_LIMIT_S, stdin=keep_request(mark, stay=False))
+    try:
+        stuck = json.loads(output.stdout)["stuck"]
+        return tuple(printable(str(each).encode(), 100) for each in stuck[:20])
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return ()
+
+
+def for_node(ran: Ran, node: str, stuck: tuple[str, ...] = ()) -> Ran:
+    """The run as one node keeps it: of a big group only the head keeps every line and the whole command."""
+    ran = replace(ran, stuck=(*ran.stuck, *stuck))
+    if ran.labels["head"] == node or int(ran.labels["count"]) <= WHOLE_UP_TO:
+        return ran
+    return replace(ran, stdout=_without_devices(ran.stdout), argv=(), stderr=ran.stderr[:4096])
+
+
+def _without_devices(text: str) -> str:
+    """Without the lines of ranks but the last one."""
+    lines = text.splitlines(keepends=True)
+    devices = [place for place, line in enumerate(lines) if _DEVICE.search(line)]
+    gone = frozenset(devices[:-1])
+    note = {devices[0]: OF_RANKS.format(count=len(gone))} if gone else {}
+    return "".join(note.get(place, "") if place in gone else line for place, line in enumerate(lines))

@@ -1,0 +1,1 @@
+"""NCCL inside a node."""

@@ -1,0 +1,167 @@
+"""NCCL inside a node: every collective once over all of its GPUs, each launch under a time limit.
+
+all_reduce is run twice, as NCCL chooses and with NCCL_ALGO=Ring. A launch that hangs only in the first way, or is no
+faster, has lost NVLink SHARP (NVLS): the sum that the NVSwitches compute, which needs the fabric manager's multicast.
+Source: NVIDIA/nccl-tests issue 212 (H100: 480 GB/s with NVLS, 370 with Ring) and README.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
+from nodegate.measure.nccl.launches import LAUNCHES, RING_SETTINGS, Launch
+from nodegate.measure.nccl.result import parse
+from nodegate.measure.ran import not_run, run
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.facts import NodeFacts
+    from nodegate.measure.length import Length
+    from nodegate.measure.measurement import Crew, Runs, Site
+    from nodegate.measure.ran import Ran
+
+FEWEST_GPUS = 2
+LONG_S = 120.0  # from this time limit on, the sweep goes up to the largest size
+MIB = 1 << 20
+# A job's own choice of GPUs or of a test's options must not come in from the login.
+UNSET = ("CUDA_VISIBLE_DEVICES", "NCCL_TESTS_DEVICE", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK")
+_START_AND_END_S = 8.0  # of one launch, about: CUDA contexts, NCCL's start, the buffers
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Sizes in bytes, from `first`, doubled up to `judged`, whose row is the one that is judged; times of each size."""
+
+    first_bytes: int
+    judged_bytes: int
+    iterations: int
+    warmup: int
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """As nccl-tests takes them; -c 1 compares every result."""
+        sizes = ("-b", str(self.first_bytes), "-e", str(self.judged_bytes), "-f", "2")
+        return (*sizes, "-n", str(self.iterations), "-w", str(self.warmup), "-c", "1")
+
+
+def sweep(length: Length, *, nvlink: bool) -> Sweep:
+    """Which sizes are run.
+
+    NVLink needs large messages: 512 MiB give 84 to 97 % of what 8 GiB give (ai-dynamo/aiconfigurator). Eight PCIe cards
+    without peer access come down to 1 GB/s, where 8 GiB would take minutes and look like a hang.
+    """
+    long = length.collective_s >= LONG_S
+    if nvlink:
+        return Sweep(512 * MIB, (8192 if long else 1024) * MIB, iterations=20, warmup=5)
+    return Sweep(64 * MIB, (512 if long else 128) * MIB, iterations=10, warmup=2)
+
+
+def applies(facts: NodeFacts) -> str:
+    """Why there is nothing to measure; empty when there is. GPUs that cannot be read are said when it is measured."""
+    try:
+        count = gpu_count(facts)
+    except CannotMeasure:
+        return ""
+    return f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two" if count < FEWEST_GPUS else ""
+
+
+def gpu_count(facts: NodeFacts) -> int:
+    """How many GPUs answer to the driver.
+
+    Raises:
+        CannotMeasure: the node does not say.
+    """
+    return sum(gpu.lost is None for gpu in facts.gpus.devices)
+
+
+def has_nvlink(facts: NodeFacts) -> bool:
+    """Whether the GPUs have NVLinks, be they up or down: a link that is lost must not change what is measured."""
+    links = (gpu.nvlinks for gpu in facts.gpus.devices)
+    return any(not isinstance(each, Unknown) and len(each) > 0 for each in links)
+
+
+def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+    """Every launch on every node; the nodes at the same time, the launches of a node one after the other."""
+    return on_each_node(lambda site: _launches(site, crew))(sites, crew)
+
+
+def _launches(site: Site, crew: Crew) -> Sequence[Ran]:
+    try:
+        gpus, chosen = gpu_count(site.facts), sweep(site.length, nvlink=has_nvlink(site.facts))
+    except CannotMeasure as said:
+        return [not_run(launch.what, said) for launch in LAUNCHES]
+    done: list[Ran] = []
+    stop: CannotMeasure | None = None
+    for launch in LAUNCHES:
+        labels = {
+            "gpus": str(gpus),
+            "size_bytes": str(chosen.judged_bytes),
+            "limit_s": f"{site.length.collective_s:.1f}".removesuffix(".0"),
+        }
+        stop = stop or _reason_to_stop(done, crew)
+        try:
+            if stop:
+                raise stop
+            done.append(_run(site, launch, chosen, gpus, labels))
+        except Unreachable as said:
+            stop = said
+            done.append(not_run(launch.what, said, labels))
+        except CannotMeasure as said:
+            done.append(not_run(launch.what, said, labels))
+    return done
+
+
+def _reason_to_stop(done: Sequence[Ran], crew: Crew) -> CannotMeasure | None:
+    """A hang ends the node's launches, but for Ring after all_reduce: that tells NVLS from everything else."""
+    if crew.cancelled:
+        return CannotMeasure("the run was ended", next_step="go on with --resume")
+    hung = [ran for ran in done if ran.timed_out]
+    stuck = any(ran.stuck for ran in hung)
+    if not hung or (len(done) == 1 and not stuck):
+        return None
+    why = "cannot be ended" if stuck else f"did not end within {hung[0].labels['limit_s']} s"
+    return CannotMeasure(f"not run: {hung[0].what} {why} before", next_step=f"see what is said of {hung[0].what}")
+
+
+def _run(site: Site, launch: Launch, chosen: Sweep, gpus: int, labels: dict[str, str]) -> Ran:
+    program = f"{launch.collective}_perf"
+    tool = site.tools.find(program, f"{program}_mpi")
+    unset = [word for name in UNSET for word in ("-u", name)]
+    if not launch.ring:
+        unset += [word for name in RING_SETTINGS for word in ("-u", name)]
+    settings = [f"{name}={value}" for name, value in launch.settings.items()]
+    # The program is the last word: before it may stand what starts a container, which passes on no environment.
+    argv = (*tool.argv[:-1], "env", *unset, *settings, tool.argv[-1], *chosen.options, "-g", str(gpus))
+    return run(site.session, launch.what, argv, timeout_s=site.length.collective_s, labels=labels)
+
+
+NCCL = Measurement(
+    name="nccl",
+    stage="node",
+    applies=applies,
+    # A collective without one of these says nothing new of the node, and may hang until its limit.
+    rests_on=(
+        "gpu.on_bus",
+        "gpu.lost",
+        "gpu.bound",
+        "gpu.count",
+        "gpu.recovery_action",
+        "software.driver_loaded",
+        "software.driver_and_library",
+        "fabric.manager",
+        "fabric.state",
+        "host.blocked_processes",
+        "idle.processes",
+    ),
+    measure=measure,
+    again=suspects_alone(measure),
+    parse=parse,
+    takes_s=lambda length: (
+        len(LAUNCHES) * min(_START_AND_END_S * (2 if length.collective_s >= LONG_S else 1), length.collective_s)
+    ),
+)

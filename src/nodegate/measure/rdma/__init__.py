@@ -1,0 +1,1 @@
+"""RDMA bandwidth and latency between nodes."""

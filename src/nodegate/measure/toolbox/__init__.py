@@ -1,0 +1,1 @@
+"""Where the tools of a node are, and how they are brought."""

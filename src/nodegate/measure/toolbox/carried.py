@@ -1,0 +1,256 @@
+"""Tools that we bring: the folder of --tools, packed once, and sent to a node when it first needs one."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import tarfile
+import tempfile
+import threading
+import weakref
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, UsageError
+from nodegate.measure.toolbox.found import parse_found, source
+from nodegate.measure.toolbox.tool_list import NAMES
+from nodegate.transport.call import printable
+from nodegate.transport.session import LOCK_LIMIT_S
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from nodegate.measure.toolbox.found import Found
+    from nodegate.node import Node
+    from nodegate.transport.session import Running, Session
+
+MOST_BYTES = 512 << 20
+MOST_FILES = 20_000
+MOST_LIBRARY_FOLDERS = 16
+PIECE_BYTES = 8 << 20
+AT_ONCE = 16  # nodes that are sent to at the same time: each costs a few pieces of memory
+PIECE_S = 120.0
+UNPACK_S = 300.0
+CHECK_S = 40.0
+ORIGIN = "--tools"
+_WITH_LIBRARIES = 'cd "$0" && LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
+_FOLDER = re.compile(r"(?:/[\w.@+-]+)*/nodegate-tools-\w+")
+_NAME = re.compile(r"[^\0-\x1f\x7f]{1,255}")
+
+
+class Carried:
+    """What --tools DIR holds. Read when it is made, packed when it is first sent. Safe to use from several threads.
+
+    Attributes:
+        names: the tools in it.
+        paths: tool -> its path below the folder.
+        libraries: folders below it that hold shared libraries; the tools find them (LD_LIBRARY_PATH).
+        size_bytes: all its files together.
+
+    Raises:
+        UsageError: it is no folder, holds no tool that is known here, is too large, or holds what cannot be brought.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        if not folder.is_dir():
+            raise UsageError(f"--tools {folder}: no such folder")
+        self._entries = list(_entries(folder))
+        self.size_bytes = sum(entry.size for entry in self._entries)
+        if self.size_bytes > MOST_BYTES or len(self._entries) > MOST_FILES:
+            size = f"{self.size_bytes >> 20} MiB in {len(self._entries)} entries"
+            hint = "leave sources and debug symbols out (strip), or put the tools on a shared file system"
+            raise UsageError(f"--tools {folder}: {size}, at most {MOST_BYTES >> 20} MiB in {MOST_FILES}", hint=hint)
+        self.paths = _tools(folder, self._entries)
+        self.names = frozenset(self.paths)
+        self.libraries = _library_folders(self._entries)
+        self.room = threading.BoundedSemaphore(AT_ONCE)
+        self._lock = threading.Lock()
+        self._archive = -1
+
+    def pieces(self) -> Iterator[tuple[int, bytes, bool]]:
+        """The archive in pieces: offset, bytes, whether it is the last.
+
+        Raises:
+            CannotMeasure: a file of it can no longer be read.
+        """
+        with self._lock:
+            if self._archive < 0:
+                self._archive = self._packed()
+                weakref.finalize(self, os.close, self._archive)
+        size = os.fstat(self._archive).st_size
+        for at in range(0, size, PIECE_BYTES):
+            yield at, os.pread(self._archive, PIECE_BYTES, at), at + PIECE_BYTES >= size
+
+    def _packed(self) -> int:
+        """The archive, a file without a name."""
+        try:
+            with tempfile.TemporaryFile() as file:
+                with tarfile.open(fileobj=file, mode="w:gz", compresslevel=1, format=tarfile.PAX_FORMAT) as archive:
+                    for entry in self._entries:
+                        entry.add_to(archive, self.folder)
+                file.flush()
+                return os.dup(file.fileno())
+        except OSError as error:
+            step = "leave the folder as it is while a run goes on"
+            raise CannotMeasure(f"--tools {self.folder} could not be packed: {error}", next_step=step) from None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A file, folder or link below --tools, by its path there."""
+
+    path: str
+    size: int = 0
+    is_folder: bool = False
+    may_run: bool = False
+    link: str = ""
+
+    def add_to(self, archive: tarfile.TarFile, folder: Path) -> None:
+        """Pack it, with nothing of its owner."""
+        info = tarfile.TarInfo(self.path)
+        info.mode = 0o700 if self.is_folder or self.may_run else 0o600
+        if self.is_folder or self.link:
+            info.type, info.linkname = (tarfile.DIRTYPE, "") if self.is_folder else (tarfile.SYMTYPE, self.link)
+            archive.addfile(info)
+            return
+        with (folder / self.path).open("rb") as file:
+            info.size = self.size
+            archive.addfile(info, file)
+
+
+def _entries(root: Path) -> Iterator[_Entry]:
+    """All below the folder, a folder before what it holds. Links to outside and special files are refused."""
+    real_root = os.path.realpath(root)
+    count = 0
+    for at, folders, files in os.walk(root):
+        folders.sort()
+        for name in sorted([*folders, *files]):
+            full = os.path.join(at, name)  # noqa: PTH118 - as os.walk gives it
+            count += 1
+            if count > MOST_FILES:
+                raise UsageError(f"--tools {root}: more than {MOST_FILES} entries", hint="name the tools' own folder")
+            if not _NAME.fullmatch(name):
+                raise UsageError(f"--tools {root}: {name[:80]!r} is no name that can be brought", hint="rename it")
+            yield _entry(full, os.path.relpath(full, root), real_root)
+
+
+def _entry(full: str, path: str, root: str) -> _Entry:
+    try:
+        what = os.lstat(full)
+    except OSError as error:
+        raise UsageError(f"--tools: {full}: {error.strerror}") from None
+    if stat.S_ISLNK(what.st_mode):
+        target = os.path.realpath(full)
+        if not target.startswith(root + os.sep):
+            raise UsageError(f"--tools: {full} is a link to {target}, outside the folder", hint="copy the file itself")
+        return _Entry(path, link=os.path.relpath(target, os.path.realpath(os.path.dirname(full))))  # noqa: PTH120
+    if stat.S_ISDIR(what.st_mode):
+        return _Entry(path, is_folder=True)
+    if not stat.S_ISREG(what.st_mode):
+        raise UsageError(f"--tools: {full} is neither a file nor a folder nor a link", hint="take it out")
+    return _Entry(path, size=what.st_size, may_run=bool(what.st_mode & 0o111))
+
+
+def _tools(folder: Path, entries: list[_Entry]) -> Mapping[str, str]:
+    """The path of each tool; of several of one name the one that lies least deep."""
+    found: dict[str, str] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.path.count(os.sep), entry.path)):
+        name = os.path.basename(entry.path)  # noqa: PTH119 - text, not a file
+        if name in NAMES and not entry.is_folder and (folder / entry.path).is_file():
+            if not os.access(folder / entry.path, os.X_OK):
+                raise UsageError(f"--tools: {folder / entry.path} may not be run", hint="chmod +x it")
+            found.setdefault(name, entry.path)
+    if not found:
+        raise UsageError(
+            f"--tools {folder}: none of the tools is in it", hint=f"it looks for {', '.join(NAMES[:7])} ..."
+        )
+    return found
+
+
+def _library_folders(entries: list[_Entry]) -> tuple[str, ...]:
+    found = {os.path.dirname(entry.path) for entry in entries if re.search(r"\.so(\.[0-9.]+)?$", entry.path)}  # noqa: PTH120
+    return tuple(sorted(found))[:MOST_LIBRARY_FOLDERS]
+
+
+class Brought:
+    """Tools that lie on a node now, until `remove`, or until the connection or this process ends."""
+
+    def __init__(self, found: Mapping[str, tuple[Found, ...]], holder: Running) -> None:
+        self.found = found
+        self._holder = holder
+
+    def remove(self) -> None:
+        """Take them away. May be called twice.
+
+        Raises:
+            Unreachable: the connection broke; the node removes them by itself then.
+        """
+        self._holder.stop()
+
+
+def bring(carried: Carried, session: Session, node: Node) -> Brought:
+    """Send the tools to a node and see whether they can start there.
+
+    Raises:
+        CannotMeasure: there is no place for them, or they could not be unpacked.
+        Unreachable: the connection broke.
+    """
+    room = 2 * carried.size_bytes  # the archive and what it holds, for a moment
+    python = [node.connection.python, "-I", "-S", "-c"]
+    # As the login, which root can read too: a tool must start for whoever runs it.
+    holder = session.start([*python, source("hold"), str(room)], timeout_s=LOCK_LIMIT_S)
+    try:
+        folder = _held(holder, node)
+        with carried.room:
+            _send(carried, session, node, folder)
+        return Brought(_check(carried, session, node, f"{folder}/tools"), holder)
+    except BaseException:
+        holder.stop()
+        raise
+
+
+def _held(holder: Running, node: Node) -> str:
+    """The folder that is held for the tools."""
+    word, _, rest = holder.line().partition(" ")
+    if word == "held" and _FOLDER.fullmatch(rest):
+        return rest
+    said = printable(rest.encode() or holder.stop().stderr, 300)
+    step = "free some room there, or mount one of these places so that programs may be run"
+    raise CannotMeasure(f"{node.name}: no place for the tools of {ORIGIN}: {said}", next_step=step)
+
+
+def _send(carried: Carried, session: Session, node: Node, folder: str) -> None:
+    program = [node.connection.python, "-I", "-S", "-c", source("unpack"), folder]
+    for at, piece, last in carried.pieces():
+        limit_s = UNPACK_S if last else PIECE_S
+        output = session.run([*program, str(at), *(["last"] if last else [])], timeout_s=limit_s, stdin=piece)
+        if output.stdout.strip() != b"ok":
+            said = printable(output.stdout + output.stderr) or f"not within {limit_s:g} s"
+            reason = f"{node.name}: the tools of {ORIGIN} could not be brought: {said}"
+            raise CannotMeasure(reason, next_step=f"look at room and rights of {folder}")
+
+
+def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mapping[str, tuple[Found, ...]]:
+    """What the node's loader says of what was brought."""
+    given = {name: f"{folder}/{path}" for name, path in carried.paths.items()}
+    libraries = ":".join(f"{folder}/{each}".rstrip("/") for each in carried.libraries)
+    request = {"names": sorted(given), "given": given, "libraries": libraries, "path": "", "folders": [], "usual": []}
+    argv = [node.connection.python, "-I", "-S", "-c", source("look")]
+    output = session.run(argv, timeout_s=CHECK_S, stdin=json.dumps(request).encode())
+    _, found = parse_found(output.stdout, node=node.name, said=printable(output.stderr))
+    return {
+        name: tuple(
+            replace(one, path=given[name], argv=_argv(given[name], libraries), origin=ORIGIN) for one in several
+        )
+        for name, several in found.items()
+        if name in given
+    }
+
+
+def _argv(path: str, libraries: str) -> tuple[str, ...]:
+    """What starts a brought tool; with libraries of its own in its own folder, where it may look for more files."""
+    return ("sh", "-c", _WITH_LIBRARIES, os.path.dirname(path), libraries, path) if libraries else (path,)  # noqa: PTH120

@@ -1,0 +1,227 @@
+"""Where the tools of a node are: its PATH, the usual folders, the inventory, a container image, or brought by us."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.toolbox.carried import bring
+from nodegate.measure.toolbox.container import look_inside
+from nodegate.measure.toolbox.found import Found, parse_found, source
+from nodegate.measure.toolbox.settings import tool_settings
+from nodegate.measure.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, how_to_get, how_to_start
+from nodegate.transport.call import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from nodegate.measure.toolbox.carried import Brought, Carried
+    from nodegate.measure.toolbox.settings import Image
+    from nodegate.node import Node
+    from nodegate.transport.session import Session
+
+LOOK_S = 40.0
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A program that was found on a node. `argv` starts it, a container included; `origin` says where it was found.
+
+    The last word of `argv` is the program's own path, in the container where it is in one.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    origin: str
+
+
+class Lacking(CannotMeasure):
+    """Nothing that bears the name of the tool was found, as against one that cannot start."""
+
+
+class Toolbox(Protocol):
+    """The tools of one node; looked for once, when the first is asked for."""
+
+    def find(self, *names: str) -> Tool:
+        """The first of these names that the node has.
+
+        Raises:
+            CannotMeasure: it has none; with one line on how to get it.
+            Unreachable: the connection broke.
+        """
+        ...
+
+    def has(self, names: Sequence[str]) -> frozenset[str]:
+        """Which of these the node has."""
+        ...
+
+    def close(self) -> None:
+        """Take away what was brought to the node. May be called twice."""
+        ...
+
+
+class _Once(Generic[T]):
+    """Something that is had once, or refused once: a node that hangs is not asked again for each tool."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self.value: T | None = None
+        self.refused: CannotMeasure | None = None
+
+    def get(self) -> T:
+        """It. Raises CannotMeasure with the words of the first time, Unreachable as it comes."""
+        if self.refused is not None:
+            raise CannotMeasure(self.refused.reason, next_step=self.refused.next_step)
+        if self.value is None:
+            try:
+                self.value = self._make()
+            except Unreachable:
+                raise
+            except CannotMeasure as refused:
+                self.refused = refused
+                raise
+        return self.value
+
+
+class NodeToolbox:
+    """The tools of a node behind a session. Safe to use from several threads.
+
+    In this order: the inventory's nodegate_tools, what --tools brings, nodegate_tool_paths, PATH, the usual folders,
+    the container image. A program that cannot start (a library is missing, it is another machine's) is passed over, and
+    named when there is no other. The login's tools come first, then, where the inventory says `become`, root's; an
+    image is started as root there.
+
+    Args:
+        session: an open session with the node.
+        node: the node, whose inventory variables say where to look.
+        carried: the tools of --tools DIR.
+
+    Raises:
+        UsageError: the inventory's words on tools are not of their form.
+    """
+
+    def __init__(self, session: Session, node: Node, *, carried: Carried | None = None) -> None:
+        self._session, self._node = session, node
+        self._settings = tool_settings(node)
+        self._carried_names = carried.names if carried else frozenset[str]()
+        self._brought: _Once[Brought] | None = _Once(lambda: bring(carried, session, node)) if carried else None
+        self._known = _Once(lambda: self._look(NAMES))
+        self._others: dict[str, _Once[dict[str, tuple[Found, ...]]]] = {}
+        image = self._settings.image
+        self._inside = _Once(lambda: look_inside(image, session, node, NAMES)) if image else None
+        self._lock = threading.RLock()
+
+    def find(self, *names: str) -> Tool:
+        """See `Toolbox.find`. A name that ends in _mpi is also that of the tool without it, where that is built so."""
+        with self._lock:
+            refused: list[tuple[str, Found]] = []
+            for name in names:
+                for found in self._candidates(name):
+                    if not found.why_not:
+                        return Tool(name, found.argv, found.origin)
+                    refused.append((name, found))
+            raise self._refusal(names, refused)
+
+    def has(self, names: Sequence[str]) -> frozenset[str]:
+        """See `Toolbox.has`."""
+        return frozenset(name for name in names if self._has(name))
+
+    def close(self) -> None:
+        """Take away from the node what was brought; the end of the session does it too, some seconds later.
+
+        Raises:
+            Unreachable: the connection broke; the node removes it by itself then.
+        """
+        with self._lock:
+            if self._brought is not None and self._brought.value is not None:
+                self._brought.value.remove()
+
+    def _has(self, name: str) -> bool:
+        try:
+            self.find(name)
+        except Unreachable:
+            raise
+        except CannotMeasure:
+            return False
+        return True
+
+    def _candidates(self, name: str) -> Iterator[Found]:
+        """What bears this name, in the order of the places; the container is asked only when nothing else helps."""
+        plain = name.removesuffix(MPI)
+        for place in (self._of_carried, self._of_node, self._of_image):
+            for candidate in place(name):
+                yield candidate
+                if candidate.final:
+                    return
+            if plain != name:
+                yield from (candidate for candidate in place(plain) if candidate.mpi)
+
+    def _of_carried(self, name: str) -> tuple[Found, ...]:
+        if self._brought is None or name not in self._carried_names or name in self._settings.paths:
+            return ()
+        return self._brought.get().found.get(name, ())
+
+    def _of_node(self, name: str) -> tuple[Found, ...]:
+        if name in NAMES:
+            return self._known.get().get(name, ())
+        other = self._others.setdefault(name, _Once(lambda: self._look([name])))
+        return other.get().get(name, ())
+
+    def _of_image(self, name: str) -> tuple[Found, ...]:
+        """The image's. One that does not start is told by `_refusal`; another name may still be on the node itself."""
+        try:
+            return self._inside.get().get(name, ()) if self._inside else ()
+        except Unreachable:
+            raise
+        except CannotMeasure:
+            return ()
+
+    def _look(self, names: Sequence[str]) -> dict[str, tuple[Found, ...]]:
+        """Ask the node, in one round trip; with `become` root is asked too, for what the login cannot run."""
+        path, found = self._ask(names, "", as_root=False)
+        refused = [name for name in names if all(each.why_not for each in found.get(name, ()))]
+        if refused and self._node.connection.become:
+            _, of_root = self._ask(refused, path, as_root=True)
+            found |= {name: (*of_root.get(name, ()), *found.get(name, ())) for name in refused}
+        return found
+
+    def _ask(self, names: Sequence[str], path: str, *, as_root: bool) -> tuple[str, dict[str, tuple[Found, ...]]]:
+        request = {
+            "names": list(names),
+            "given": {name: where for name, where in self._settings.paths.items() if name in names},
+            "folders": self._settings.folders,
+            "path": path,
+            "usual": USUAL_FOLDERS,
+            "libraries": "",
+        }
+        output = self._session.run(
+            [self._node.connection.python, "-I", "-S", "-c", source("look")],
+            timeout_s=LOOK_S,
+            stdin=json.dumps(request).encode(),
+            as_root=as_root,
+        )
+        if output.timed_out:
+            reason = f"{self._node.name}: its tools were not found within {LOOK_S:g} s"
+            raise CannotMeasure(reason, next_step="look for a network file system on its PATH that does not answer")
+        return parse_found(output.stdout, node=self._node.name, said=printable(output.stderr))
+
+    def _refusal(self, names: Sequence[str], refused: Sequence[tuple[str, Found]]) -> CannotMeasure:
+        if refused:
+            name, found = refused[0]
+            reason = f"{self._node.name}: {name} at {found.path} ({found.origin}) {found.why_not}"
+            step = how_to_start(found.missing) if found.missing else how_to_get([name])
+            return CannotMeasure(
+                reason, next_step="correct nodegate_tools in the inventory" if found.wrong and found.final else step
+            )
+        if self._inside is not None and self._inside.refused is not None:
+            return CannotMeasure(self._inside.refused.reason, next_step=self._inside.refused.next_step)
+        reason = f"{self._node.name}: no {' or '.join(names)} was found{_nor_in(self._settings.image)}"
+        return Lacking(reason, next_step=how_to_get(names))
+
+
+def _nor_in(image: Image | None) -> str:
+    return f", nor in {image}" if image else ""
