@@ -118,6 +118,11 @@ def test_a_suspect_is_measured_twice_more_and_the_others_are_left_alone(tmp_path
     assert attempts(tmp_path, "b") == ["100", "101", "102"]
 
 
+def test_a_node_on_which_nothing_could_be_run_is_not_tried_again(tmp_path: Path) -> None:
+    put_under_load(tmp_path, measurement({"a": ["400"], "b": []}), Judge(least=390), ["a", "b"])
+    assert len(evidence(tmp_path, "b").document["attempts"]) == 1  # type: ignore[index,arg-type]
+
+
 def test_a_suspect_that_was_only_disturbed_is_not_measured_a_third_time(tmp_path: Path) -> None:
     put_under_load(tmp_path, measurement({"a": ["100", "400"]}), Judge(least=390), ["a"])
     assert attempts(tmp_path, "a") == ["100", "400"]

@@ -79,7 +79,7 @@ class Load:
         shorter = [_for_another_look(site) for site in going]
         for _ in range(MEASURED_AGAIN):
             suspects = self._umpire.suspects(_metrics(measurement, attempts)) | _doubtful(measurement, attempts)
-            suspects &= attempts.keys()
+            suspects &= {name for name, each in attempts.items() if _something_ran(each)}
             if not suspects or self._crew.cancelled:
                 return
             self._say(measurement, shorter, f", {len(suspects)} suspects once more")
@@ -136,6 +136,11 @@ def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence
     if measurement.doubtful is None:
         return frozenset()
     return frozenset(name for name, each in attempts.items() if measurement.doubtful(each))
+
+
+def _something_ran(attempts: Sequence[Sequence[Ran]]) -> bool:
+    """Whether a program ran at all: a tool that is missing will be missing the next time too."""
+    return any(not ran.cannot for attempt in attempts for ran in attempt)
 
 
 def _for_another_look(site: Site) -> Site:
