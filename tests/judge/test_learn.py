@@ -38,6 +38,24 @@ def read_back(found: Learned) -> dict[str, Entry]:
     return dict(baseline_file.parse(strict_yaml.load(found.text, "learned.yaml")).limits)
 
 
+def test_groups_of_several_sizes_are_variants_of_one_key():
+    pair, rack = {"nodes": "2", "gpus": "16"}, {"nodes": "5", "gpus": "40"}
+    name = "nccl.group_all_reduce_gb_per_s"
+    good = {
+        f"gpu{at:03}": LearnedFrom(
+            PLATFORM,
+            [
+                Metric(name, (390.0 + at / 10,), "GB/s", conditions=pair),
+                *([Metric(name, (370.0 + at / 10,), "GB/s", conditions=rack)] if at > 3 else []),
+            ],
+            ABOUT,
+        )
+        for at in range(1, 12)
+    }
+    entry = read_back(learned(good))[name]
+    assert [dict(each.parameters) for each in entry.variants] == [pair, rack]
+
+
 class TestWhatIsLearned:
     def test_the_median_with_direction_unit_conditions_and_source(self):
         entry = read_back(learned(nodes(*TEN)))[ALL_REDUCE]

@@ -5,15 +5,19 @@ A slow node costs a job as much as a dead one, and is found later.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 
 from nodegate import strict_yaml
 from nodegate.errors import UsageError
 from nodegate.judge import baseline_file
+from nodegate.judge.learn.learn import LearnedFrom, learn
 from nodegate.judge.numbers.assess import Assessment, assess
 from nodegate.judge.numbers.peers import NoPeers, Peers
 from nodegate.judge.verdict import Verdict
+from nodegate.measure.rdma.pairing import rounds
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 MARGINS = margins()
@@ -106,3 +110,28 @@ class TestTheTenPercentRule:
     @pytest.mark.parametrize("value", [437.0, 434.0, 432.0, 430.0])
     def test_a_node_that_is_ten_percent_slow_is_found_on_its_good_days_too(self, value: float):
         assert judged(value, peers(value, *HEALTHY)).verdict is FAIL
+
+
+class TestLearningAgain:
+    """One tool crashes when a baseline that is there already is brought up to date: no file is written."""
+
+    def test_what_was_learned_is_learned_again_beside_what_is_known(self):
+        good = {
+            f"gpu{at:03}": LearnedFrom("hgx-h100-8", [metric(value)], {}) for at, value in enumerate(HEALTHY * 2, 1)
+        }
+        [first] = learn(good, {"hgx-h100-8": MARGINS}, run="monday", date="2026-11-16")
+        known = baseline_file.parse(strict_yaml.load(first.text, "learned.yaml")).limits
+        [again] = learn(good, {"hgx-h100-8": MARGINS}, run="friday", date="2026-11-20", known={"hgx-h100-8": known})
+        assert [entry.value for entry in again.entries] == [entry.value for entry in first.entries]
+        assert "run friday" in again.entries[0].source
+
+
+class TestAnOddFleet:
+    """One tool pairs nodes once and leaves the odd one untested."""
+
+    @pytest.mark.parametrize("nodes", [3, 5, 63])
+    def test_every_node_is_measured_in_every_number_of_rounds(self, nodes: int):
+        names = [f"gpu{at:03}" for at in range(nodes)]
+        met = Counter(name for pairs in rounds(names, 3) for pair in pairs for name in pair)
+        assert set(met) == set(names)
+        assert min(met.values()) >= min(3, nodes - 1)

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
 
     Conditions = tuple[tuple[str, str], ...]
 
+_SHAPE = frozenset({"nodes", "gpus"})  # of a group of nodes: racks are of different sizes, which is no contradiction
 _NAMED = 3  # nodes of each kind that the message names
 
 
 def alike(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[dict[str, str]]:
     """The conditions under which a metric was measured, one set for each variant that a node measures by design.
 
-    A node that measures several (data types, paths) has several sets; one that lacks some of them is no contradiction.
+    A node that measures several (data types, paths, groups of several sizes) has several sets; one that lacks some of
+    them is no contradiction.
 
     Raises:
         UsageError: two nodes measured it differently, with the difference named.
@@ -28,14 +30,21 @@ def alike(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[dict[str, st
     of_node: defaultdict[str, set[Conditions]] = defaultdict(set)
     for node, metric in metrics:
         of_node[node].add(metric.key[1])
-    most = max(of_node.values(), key=len)
+    most = {_of_any_group(each) for each in max(of_node.values(), key=len)}
     for conditions in of_node.values():
-        if not conditions <= most:
+        if not {_of_any_group(each) for each in conditions} <= most:
             raise UsageError(
                 f"{name} was not measured alike: {_difference(of_node)}",
                 hint="measure all nodes with the same software, or learn from a run of one kind of node",
             )
-    return [dict(each) for each in sorted(most)]
+    return [dict(each) for each in sorted(set().union(*of_node.values()))]
+
+
+def _of_any_group(conditions: Conditions) -> Conditions:
+    """The conditions without the shape of the group of nodes, where it was measured over one."""
+    if "nodes" not in dict(conditions):
+        return conditions
+    return tuple((name, value) for name, value in conditions if name not in _SHAPE)
 
 
 def _difference(of_node: dict[str, set[Conditions]]) -> str:
