@@ -28,6 +28,7 @@ from nodegate.judge.verdict import Record, Verdict
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.copies import document as copies_document
+from nodegate.measure.names import METRICS
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
 from nodegate.paths import suite_folder
 from nodegate.profile import Profile
@@ -204,3 +205,9 @@ def test_serials_and_identities_differ_between_nodes():
     serials = [gpu.serial for machine in fleet().machines for gpu in NodeFacts(probe_document_of(machine)).gpus.devices]
     known = [serial for serial in serials if isinstance(serial, str)]
     assert len(known) == len(set(known)) == 127  # one GPU is lost
+
+
+def test_every_number_of_the_fleet_has_a_name_that_a_baseline_may_hold():
+    named = {metric.name for machine in fleet().machines for metric in acceptance().metrics(machine.name)}
+    assert named
+    assert named <= METRICS

@@ -10,6 +10,7 @@ from nodegate.errors import NotJudged, UsageError
 from nodegate.judge import baseline_file, expected
 from nodegate.judge.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
 from nodegate.judge.platform import Platform, detect, look
+from nodegate.measure.names import METRICS
 from nodegate.paths import BASELINES, CHECKS, suite_folder
 from nodegate.source import Source
 
@@ -86,7 +87,7 @@ class Baselines:
         """
         folder = suite_folder(BASELINES)
         own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]
-        known = keys_in_checks().union(*(file.limits for file in own))
+        known = keys_in_checks().union(METRICS, *(file.limits for file in own))
         return Baselines.of([*own, *(baseline_file.read(path) for path in extra)], known=known)
 
     @staticmethod
