@@ -25,10 +25,25 @@ PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdic
 L40S = Machine.pcie_l40s
 BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")
 # What made-up machines do not have: perftest with CUDA, NVLS on PCIe cards, a baseline or a fleet for these.
-NOT_ON_HGX = {"rdma_bandwidth.gpu_memory"}
-NOT_ON_L40S = NOT_ON_HGX | {"nccl.all_reduce", "nccl.collectives", "nccl.nvls", "counters.nvlink"}
+NOT_ON_HGX = {"rdma_bandwidth.gpu_memory", "nccl_groups.apart", "nccl_groups.share_of_rate"}
+NOT_ON_L40S = NOT_ON_HGX | {
+    "nccl.all_reduce",
+    "nccl.collectives",
+    "nccl.nvls",
+    "counters.nvlink",
+    "copies.device_memory",
+    "copies.peer",
+}
 # Compared with a fleet, which a machine alone has not.
-IN_A_FLEET = {"rdma_bandwidth.write", "rdma_bandwidth.read", "rdma_bandwidth.inside"}
+IN_A_FLEET = {
+    "rdma_bandwidth.write",
+    "rdma_bandwidth.read",
+    "rdma_bandwidth.inside",
+    "copies.host_at_once",
+    "nccl_groups.all_reduce",
+    "nccl_groups.collectives",
+    "nccl_groups.wide",
+}
 
 
 def said(*lines: str) -> Callable[[Machine], None]:

@@ -114,7 +114,7 @@ def _silent(link: Words, site: Site, server: Ran) -> CannotMeasure:
 
 @cache
 def _source() -> str:
-    return resources.files("nodegate.measure").joinpath("several.py").read_text("utf-8") + "\nmain()\n"
+    return resources.files("nodegate.measure.rdma").joinpath("several.py").read_text("utf-8") + "\nmain()\n"
 
 
 def _argv(site: Site) -> list[str]:
