@@ -25,7 +25,14 @@ MOST_BYTES = 8_000  # a larger seed makes each run slow
 
 # Where real outputs of a tool stand in the folder that NODEGATE_CORPUS names; they are read, never copied.
 _REAL = {"fabric_manager": "fabricmanager", "gpu_burn": "gpuburn", "nccl_tests": "nccl", "nvidia_smi": "smi"}
-_REAL |= {"ibstatus": "rdma", "ethtool": "rdma", "show_gids": "rdma", "job_logs": "trainlog", "watch": "trainlog"}
+_REAL |= {
+    "dcgmi": "dcgm",
+    "ibstatus": "rdma",
+    "ethtool": "rdma",
+    "show_gids": "rdma",
+    "job_logs": "trainlog",
+    "watch": "trainlog",
+}
 
 
 def _support() -> None:

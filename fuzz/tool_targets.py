@@ -10,6 +10,8 @@ from fuzz.target import Target, refusals_allowed, text_of
 from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.probe import driver, environment, limits, services, software
 from nodegate.tools import (
+    dcgmi,
+    dcgmi_nvlink,
     ethtool,
     fabric_manager,
     gpu_burn,
@@ -23,6 +25,7 @@ from nodegate.tools import (
     perftest,
     show_gids,
 )
+from nodegate.tools.dcgmi_result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +60,13 @@ def _fabric_log(data: bytes) -> None:
         fabric_manager.switch_error(entry)
 
 
+def _dcgmi(data: bytes) -> None:
+    found = dcgmi.parse(text_of(data))
+    for status in (found.overall, *(test.of(gpu) for test in found.tests[:8] for gpu in found.gpus[:8])):
+        assert status in Status  # noqa: S101
+    assert not (found.overall is Status.PASS and found.not_judged)  # noqa: S101
+
+
 def _burn(stdout: str, stderr: str) -> None:
     gpu_burn.condensed(stdout)
     gpu_burn.parse(stdout, stderr)
@@ -85,6 +95,11 @@ def _small_texts(data: bytes) -> None:
 
 
 TARGETS = {
+    "tools.dcgmi": Target(_dcgmi, partial(recordings, "dcgmi")),
+    "tools.dcgmi_json": Target(_dcgmi, partial(recordings, "dcgmi", "4.x-[hf]*.json"), "json"),
+    "tools.dcgmi_nvlink": Target(
+        _each(dcgmi_nvlink.parse_status, dcgmi_nvlink.parse_errors), partial(recordings, "dcgmi", "nvlink-*")
+    ),
     "tools.ethtool": Target(
         _each(ethtool.parse_settings, ethtool.parse_statistics, ethtool.parse_module), partial(recordings, "ethtool")
     ),

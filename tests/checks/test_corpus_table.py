@@ -82,7 +82,6 @@ MISSED = {
     "smi/exporter_h100_topo.txt": "the probe reads the PCIe tree from sysfs, not topo -m",
     "rdma/superb_ibstat_topo.txt": "names and GUIDs of hosts for a topology: no health in it",
 }
-NO_DCGM = "no parser of dcgmi"
 
 
 @pytest.mark.parametrize("name", KERNEL)
@@ -119,7 +118,7 @@ def test_every_recording_is_held_by_a_test_or_known_to_be_missed(request: pytest
         row = f"{kind}: {len(of_kind)} recordings, {len(of_kind) - len(gone)} held to their truth, {len(gone)} missed"
         request.node.user_properties.append(("corpus table", row))
         request.node.user_properties.extend(("corpus table", f"{kind}:   {path}: {why(path)}") for path in gone)
-    assert {path for path in missed if not path.startswith("dcgm/")} == set(MISSED)
+    assert missed == set(MISSED)
     assert set(KERNEL) == {path.removeprefix("kernel/") for path, kind in kinds.items() if kind == "kernel"}
 
 
@@ -143,4 +142,4 @@ def names_of(path: str) -> tuple[str, ...]:
 
 
 def why(path: str) -> str:
-    return MISSED.get(path, NO_DCGM if path.startswith("dcgm/") else "no test names it")
+    return MISSED.get(path, "no test names it")

@@ -321,8 +321,8 @@ CASES = (
         "nothing was tried",
         "rdma_bandwidth.errors",
         ERROR,
-        "gpu01: no transfer was tried: no other node could be measured with it - see what the other nodes say, then run "
-        "again",
+        "gpu01: no transfer was tried: no other node could be measured with it - see what the other nodes say, "
+        "then run again",
         attempts=lambda links: [attempt({})],
     ),
     # path
