@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
     from nodegate.history import History
     from nodegate.judge.baseline import Baseline, Baselines
-    from nodegate.judge.numbers.assessments import Earlier
-    from nodegate.judge.numbers.peers import Peers
+    from nodegate.judge.numbers.peers import Earlier, Peers
     from nodegate.judge.verdict import Record
     from nodegate.judge.waivers import Waivers
     from nodegate.measure.metric import Metric

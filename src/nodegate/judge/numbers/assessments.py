@@ -11,16 +11,14 @@ from nodegate.judge.numbers.assess import assess
 from nodegate.judge.numbers.margins import Margins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.baseline_file import Entry
     from nodegate.judge.numbers.assess import Assessment
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.judge.numbers.peers import Earlier, NodePeers
     from nodegate.judge.verdict import Limit
     from nodegate.measure.metric import Metric
-
-    Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
 
 _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
 

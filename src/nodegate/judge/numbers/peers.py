@@ -11,15 +11,15 @@ from nodegate.judge.numbers.split import Split, find_split
 from nodegate.judge.numbers.told import believable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pandas as pd
 
-    from nodegate.judge.numbers.assessments import Earlier
     from nodegate.judge.numbers.margins import Margins
     from nodegate.measure.metric import Metric
 
     Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
+    Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
 COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "best", "middle", "unit")
