@@ -35,7 +35,17 @@ class NodeRun:
     ) -> None:
         folder.mkdir(parents=True)
         (folder / "hosts.yaml").write_text(lab.inventory([node.name for node in nodes], variables or {}))
-        command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "-q", "--tb=no", *arguments]
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--inventory",
+            "hosts.yaml",
+            "--passive",
+            "-q",
+            "--tb=no",
+            *arguments,
+        ]
         self.folder = folder
         self.process = subprocess.Popen(
             lab.in_network(*command),
