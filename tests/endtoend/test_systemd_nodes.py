@@ -79,6 +79,11 @@ RUNS = [
             "incomplete",
             {
                 "gpu.fallen_off_bus": f"error: {KERNEL_LOG}",
+                "fleet_log.unknown_errors": f"error: {KERNEL_LOG}",
+                **{
+                    f"host_log.{check}": f"error: {KERNEL_LOG}"
+                    for check in ("hardware_errors", "lockups", "hung_tasks", "nvme", "file_systems")
+                },
                 **{
                     f"kernel_log.{check}": f"error: {KERNEL_LOG}"
                     for check in (
