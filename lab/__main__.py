@@ -11,9 +11,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from lab.image import SUITES, image
-from lab.snapshot import snapshot
-from lab.together import Lab, why_not
+from lab.guests.guests import Guests, why_not
+from lab.guests.image import SUITES, image
+from lab.guests.snapshot import snapshot
 
 MOST_GUESTS = 8
 
@@ -54,7 +54,7 @@ def _build(suites: list[str] | None) -> int:
 
 def _run(asked: argparse.Namespace) -> int:
     suites = asked.suite or SUITES[:1]
-    with tempfile.TemporaryDirectory(prefix="nodegate-lab-") as folder, Lab(asked.guests, suites) as lab:
+    with tempfile.TemporaryDirectory(prefix="nodegate-lab-") as folder, Guests(asked.guests, suites) as lab:
         inventory, known_hosts = Path(folder, "hosts.yaml"), Path(folder, "known_hosts")
         known_hosts.write_text(lab.known_hosts())
         inventory.write_text(lab.inventory(known_hosts))

@@ -1,6 +1,6 @@
 /* A stand-in for libcuda.so.1 and libcublas.so: no GPU, but every call checked as the driver would, and results computed.
  *
- * It serves the scenario file of the NVML stand-in (tests/nvml/nvmlmock.c), so both see the same GPUs. Of a GPU it reads
+ * It serves the scenario file of the NVML stand-in (lab/nvml/nvmlmock.c), so both see the same GPUs. Of a GPU it reads
  * bus_id, uuid and compute_capability, and
  *
  *   cuda.memory = 8388608            bytes of device memory that are free

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import pytest
 from support.load_fleet import LoadFleet, LoadRun
-from support.node_runs import words_of
-from support.processes import running, wait_until
 from support.recorded import PytestOutcome
+
+from lab.processes import running, wait_until
+from lab.run import words_of
 
 NODES, WITH_RDMA = 64, 16
 MEASUREMENTS = ("gpu_burn", "nccl", "rdma_bandwidth")

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support import gpu_node, nspawn
-from support import node_faults as faults
-from support.node_image import image
-from support.node_runs import NodeRun, records_of, run_with_faults, words_of
-from support.nspawn import Lab, LabNode
-from support.processes import wait_until
-from support.recorded import PytestOutcome
 
+from lab import needs
+from lab.nodes import faults, gpus
+from lab.nodes.image import image
+from lab.nodes.node import LabNode
+from lab.nodes.nodes import Nodes, why_not
+from lab.nodes.runs import run_with_faults, start
+from lab.processes import wait_until
+from lab.run import Outcome, Run, words_of
 from nodegate.judge.verdict import NodeVerdict, node_verdict
 
 PROBE = "/usr/bin/python3 -I -S -"
@@ -148,23 +149,23 @@ CONSEQUENCES = {faults.gpu_lost: "its state is unknown (lost: NVML 15: GPU is lo
 class Site:
     """The lab, and the runs over it, each made when it is first asked for. gpu-5 hangs from the start on."""
 
-    def __init__(self, lab: Lab, folder: Path) -> None:
+    def __init__(self, lab: Nodes, folder: Path) -> None:
         self.lab, self._folder = lab, folder
-        self._outcomes: dict[int, PytestOutcome] = {}
+        self._outcomes: dict[int, Outcome] = {}
         self._runs = 0
 
-    def outcome(self, run: int) -> PytestOutcome:
+    def outcome(self, run: int) -> Outcome:
         """What a run of `RUNS` said."""
         if run not in self._outcomes:
             broken = {f"gpu-{place + 2}": case.fault for place, case in enumerate(RUNS[run])}
             found = run_with_faults(self.lab, self._fresh(), {"gpu-1": faults.nothing, **broken})
-            assert found.folder.exists(), found.stdout + found.stderr
+            assert found.folder.exists(), found.output
             self._outcomes[run] = found
         return self._outcomes[run]
 
-    def start(self, *nodes: LabNode, profile: str = "delivery") -> NodeRun:
+    def start(self, *nodes: LabNode, profile: str = "delivery") -> Run:
         """One more run."""
-        return NodeRun(self.lab, self._fresh(), nodes, "--profile", profile)
+        return start(self.lab, self._fresh(), nodes, "--profile", profile)
 
     def _fresh(self) -> Path:
         self._runs += 1
@@ -173,9 +174,9 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    nspawn.require()
+    needs.require(why_not())
     folder = tmp_path_factory.mktemp("lab")
-    with Lab(image(), 5, folder, gpu_node.prepare) as lab:
+    with Nodes(image(), 5, folder, gpus.prepare) as lab:
         yield Site(lab, folder)
 
 
@@ -188,16 +189,14 @@ def hung(site: Site) -> Iterator[LabNode]:
 
 
 @pytest.fixture(scope="module")
-def hung_run(site: Site, hung: LabNode) -> NodeRun:
+def hung_run(site: Site, hung: LabNode) -> Run:
     """A run over the hung node; it takes as long as NVML's time limit, and the others go on beside it."""
     run = site.start(hung)
-    assert wait_until(lambda: PROBE in logins(hung), limit_s=20), run.outcome().stdout
+    assert wait_until(lambda: PROBE in logins(hung), limit_s=20), run.outcome().output
     return run
 
 
-def test_another_run_at_night_finds_the_node_busy_and_leaves_it_alone(
-    site: Site, hung: LabNode, hung_run: NodeRun
-) -> None:
+def test_another_run_at_night_finds_the_node_busy_and_leaves_it_alone(site: Site, hung: LabNode, hung_run: Run) -> None:
     second = site.start(hung, profile="nightly").outcome()
     assert hung_run.process.poll() is None, "the first run ended before the second"
     assert second.exit_code == 5
@@ -207,7 +206,7 @@ def test_another_run_at_night_finds_the_node_busy_and_leaves_it_alone(
 
 @pytest.mark.parametrize("run", range(len(RUNS)))
 def test_the_healthy_node_is_accepted_beside_faulty_ones(site: Site, run: int) -> None:
-    records = records_of(site.outcome(run), "gpu-1")
+    records = site.outcome(run).of("gpu-1")
     bad = {check: words_of(record) for check, record in records.items() if record.verdict.value not in ("pass", "skip")}
     assert bad == {}
     assert node_verdict(records.values()) is NodeVerdict.ACCEPTED
@@ -216,15 +215,15 @@ def test_the_healthy_node_is_accepted_beside_faulty_ones(site: Site, run: int) -
 @pytest.mark.parametrize(("run", "node", "case"), CASES, ids=[case.fault.__name__ for _, _, case in CASES])
 def test_a_fault_is_found_named_and_blamed_on_its_node_alone(site: Site, run: int, node: str, case: Case) -> None:
     outcome = site.outcome(run)
-    records = records_of(outcome, node)
+    records = outcome.of(node)
     for check, said in case.said.items():
         verdict, _, words = said.partition(": ")
         assert records[check].verdict.value == verdict, words_of(records[check])
         assert words in words_of(records[check])
-    assert f"{case.node} " in next(line for line in outcome.stdout.splitlines() if line.startswith(case.node))
+    assert f"{case.node} " in next(line for line in outcome.output.splitlines() if line.startswith(case.node))
     if case.node == "unreachable":
         assert {record.verdict.value for record in records.values()} == {"error"}
-        assert outcome.stdout.count(f"  unreachable: {node}: ") == 1
+        assert outcome.output.count(f"  unreachable: {node}: ") == 1
         return
     others = {
         check: words_of(record)
@@ -235,8 +234,8 @@ def test_a_fault_is_found_named_and_blamed_on_its_node_alone(site: Site, run: in
     assert {check: said for check, said in others.items() if not (consequence and consequence in said)} == {}
 
 
-def test_a_hang_in_nvml_loses_what_comes_after_it_and_nothing_else(hung_run: NodeRun) -> None:
-    records = records_of(hung_run.outcome(), "gpu-5")
+def test_a_hang_in_nvml_loses_what_comes_after_it_and_nothing_else(hung_run: Run) -> None:
+    records = hung_run.outcome().of("gpu-5")
     lost = records["gpu.lost"]
     assert lost.verdict.value == "error"
     assert "no answer within 20 s, at GPU 2 temperature_c" in words_of(lost)
@@ -256,18 +255,18 @@ def test_a_hang_in_nvml_loses_what_comes_after_it_and_nothing_else(hung_run: Nod
 
 
 def test_kill_9_while_nvml_hangs_leaves_nothing_on_the_node_and_its_lock_free(
-    site: Site, hung: LabNode, hung_run: NodeRun
+    site: Site, hung: LabNode, hung_run: Run
 ) -> None:
     hung_run.outcome()
     assert wait_until(lambda: not logins(hung))
     run = site.start(hung)
     assert wait_until(lambda: PROBE in logins(hung) or run.process.poll() is not None, limit_s=20)
-    assert run.process.poll() is None, run.outcome().stdout
+    assert run.process.poll() is None, run.outcome().output
     run.kill()
     assert wait_until(lambda: not logins(hung), limit_s=5), logins(hung)
-    gpu_node.scenario(hung).write(hung.root / gpu_node.SCENARIO)
+    gpus.scenario(hung).write(hung.root / gpus.SCENARIO)
     again = site.start(hung, profile="nightly").outcome()
-    assert again.exit_code == 0, again.stdout
+    assert again.exit_code == 0, again.output
 
 
 def logins(node: LabNode) -> list[str]:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from support import cuda
-from support.nvml import Scenario, healthy_h100
 
+from lab.nvml.scenario import Scenario, healthy_h100
 from nodegate.measure.payload import burn, cublas, sampler
 from nodegate.node_program import PYTHON_OPTIONS, modules_of
 

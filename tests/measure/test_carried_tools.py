@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.processes import wait_until
 from support.sshd import NODE_PYTHON, Fleet
 
+from lab.processes import wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.measure.toolbox import carried as module
 from nodegate.measure.toolbox.carried import Carried

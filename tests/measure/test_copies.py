@@ -23,8 +23,8 @@ from support.copies import (
     why_not,
     wire,
 )
-from support.nvml import healthy_h100
 
+from lab.nvml.scenario import healthy_h100
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.copies import copies

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from support import copies_node
-from support.nvml import healthy_h100
 
+from lab.nvml.scenario import healthy_h100
 from nodegate.measure.copies.document import decode
 from nodegate.measure.payload import copies, peers, place
 from nodegate.measure.payload import turns as steps

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from support.corpus import corpus
 from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, facts, replayed, table
-from support.processes import wait_until
 
+from lab.processes import wait_until
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, UsageError

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.processes import running, wait_until
 from support.rdma_fleet import Crew, RdmaFleet, another_length
 
+from lab.processes import running, wait_until
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import document

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import container_engine
-from support.processes import running, wait_until
 from support.sshd import NODE_PYTHON
 
+from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.measure.toolbox import toolbox as module
 from nodegate.measure.toolbox.container import argv_in

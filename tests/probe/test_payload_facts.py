@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import nvml
-from support.node_tree import hgx_h100
-from support.nvml import healthy_h100
 from support.payload import run_probe
 
+from lab.nodes.tree import hgx_h100
+from lab.nvml import scenario as nvml
+from lab.nvml.scenario import healthy_h100
 from nodegate.facts import NodeFacts
 from nodegate.probe.collect import decode
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
-    from support.nvml import Scenario
+    from lab.nvml.scenario import Scenario
 
 XID = "NVRM: Xid (PCI:0000:43:00): 79, GPU has fallen off the bus."
 

@@ -108,7 +108,7 @@ def test_nothing_of_the_probe_lives_on_after_it() -> None:
 
 
 def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> None:
-    from support.node_tree import NodeTree
+    from lab.nodes.tree import NodeTree
 
     mark = uuid.uuid4().hex
     tree = NodeTree(tmp_path)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.node_tree import NodeTree
 from support.payload import Ran, run_probe
 
+from lab.nodes.tree import NodeTree
 from nodegate.probe.payload.kernel_log import INTEREST
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."

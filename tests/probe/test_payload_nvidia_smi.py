@@ -9,11 +9,11 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from support import nvml
-from support.nvidia_smi import RELEASES, NotToBeHad, binary
-from support.nvml import Scenario, healthy_h100
 from support.payload import run_probe
 
+from lab.nvml import scenario as nvml
+from lab.nvml.nvidia_smi import RELEASES, NotToBeHad, binary
+from lab.nvml.scenario import Scenario, healthy_h100
 from nodegate.probe import gpu
 from nodegate.tools.nvidia_smi import parse_xml
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import nvml
 from support.marked import MARK, marked, none_marked_within
-from support.nvml import Scenario, healthy_h100
 from support.payload import Ran, run_probe
 
+from lab.nvml import scenario as nvml
+from lab.nvml.scenario import Scenario, healthy_h100
 from nodegate.probe.payload.nvml_readings import READINGS
 from nodegate.probe.program import PYTHON_OPTIONS, program
 

@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from support import nvml
-from support.nvml import healthy_h100
 from support.payload import run_probe
 
+from lab.nvml import scenario as nvml
+from lab.nvml.scenario import healthy_h100
 from nodegate.errors import UsageError
 from nodegate.probe.program import payload, program, pynvml_source
 

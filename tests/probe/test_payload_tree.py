@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
-from support import nvml
-from support.node_tree import DEVICES_HEX, NodeTree, config_space, hgx_h100
 from support.payload import run_probe
 
+from lab.nodes.tree import DEVICES_HEX, NodeTree, config_space, hgx_h100
+from lab.nvml import scenario as nvml
 from nodegate.probe.collect import decode
 from nodegate.probe.program import PYTHON_OPTIONS, program
 

@@ -14,15 +14,14 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from support import nvml
-from support.cache import FOLDER
-
+from lab.cache import FOLDER
+from lab.nvml import scenario as nvml
 from nodegate.measure.copies import copies
 from nodegate.measure.payload.copies import WIRE
 from nodegate.node_program import PYTHON_OPTIONS, pack
 
 if TYPE_CHECKING:
-    from support.nvml import Scenario
+    from lab.nvml.scenario import Scenario
 
 SOURCES = tuple(Path(__file__).parent.parent / "cuda" / name for name in ("copies.c", "libcudamock.c"))
 SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")

@@ -16,14 +16,13 @@ from importlib import util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from support import nvml
-from support.cache import FOLDER
-
+from lab.cache import FOLDER
+from lab.nvml import scenario as nvml
 from nodegate.measure.payload.burn import WIRE
 from nodegate.node_program import PYTHON_OPTIONS, pack
 
 if TYPE_CHECKING:
-    from support.nvml import Scenario
+    from lab.nvml.scenario import Scenario
 
 SOURCE = Path(__file__).parent.parent / "cuda" / "libcudamock.c"
 SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")

@@ -23,11 +23,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support import cuda, nccl, nvml
+from support import cuda, nccl
 from support.marked import MARK, marked
-from support.node_tree import NodeTree, config_space
 from support.recorded import PytestOutcome
 from support.sshd import Fleet
+
+from lab.nodes.tree import NodeTree, config_space
+from lab.nvml import scenario as nvml
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +80,7 @@ class LoadNode:
         _write(self.tools / "nccl_perf.json", json.dumps({"gpus": GPUS, "host": self.name, **self.told}))
 
     def gpu(self, gpu: int | None, key: str, value: object) -> None:
-        """A value of NVML or CUDA on one GPU, or on all (tests/nvml/nvmlmock.c, tests/cuda/libcudamock.c)."""
+        """A value of NVML or CUDA on one GPU, or on all (lab/nvml/nvmlmock.c, tests/cuda/libcudamock.c)."""
         self.scenario.set(gpu, key, value).write(self.folder / "scenario.conf")
 
     def lacks(self, tool: str) -> None:

@@ -22,6 +22,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lab.keys import make_key, public_key
+from lab.processes import children_of
 from nodegate.node import Connection, Node
 
 if TYPE_CHECKING:
@@ -36,38 +38,9 @@ NODE_PYTHON = "/usr/bin/python3" if os.access("/usr/bin/python3", os.X_OK) else 
 ADDRESSES_PER_SERVER = 16  # sshd's MAX_LISTEN_SOCKS
 
 
-def make_key(path: Path, kind: str = "ed25519") -> Path:
-    """A new key pair `path`, `path`.pub without a passphrase."""
-    command = ["ssh-keygen", "-q", "-t", kind, "-N", "", "-C", "nodegate-test", "-f", str(path)]
-    subprocess.run(command, check=True, stdin=subprocess.DEVNULL)
-    return path
-
-
-def public_key(path: Path) -> str:
-    """Type and base64 of the public half of `path`, as known_hosts wants them."""
-    return " ".join(Path(f"{path}.pub").read_text().split()[:2])
-
-
 def changed(node: Node, **connection: object) -> Node:
     """The node with other connection values: `changed(node, user="bob", port=1)`."""
     return replace(node, connection=replace(node.connection, **connection))  # type: ignore[arg-type]
-
-
-def children_of(pid: int) -> list[int]:
-    """All living descendants of a process, by /proc."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found, todo = [], [pid]
-    while todo:
-        below = parents.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
 
 
 class Fleet:

@@ -15,9 +15,9 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from support.processes import running, wait_until
 from support.sshd import NODE_PYTHON, Fleet, changed
 
+from lab.processes import running, wait_until
 from nodegate.errors import Unreachable
 from nodegate.transport import Options, connect
 from nodegate.transport.call import Frames, Request, guard_command

@@ -8,8 +8,8 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from support.processes import running, wait_until
 
+from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.processes import running, wait_until
 from support.sshd import Fleet, changed
 
+from lab.processes import running, wait_until
 from nodegate.errors import Unreachable
 from nodegate.transport import Options, connect
 

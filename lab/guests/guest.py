@@ -18,13 +18,13 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
-from lab.qmp import Qmp
+from lab.guests.qmp import Qmp
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from lab.image import Image
+    from lab.guests.image import Image
 
 MEMORY_MIB = 512
 NICENESS = "3"  # after people at work here; much more, and a guest on a busy machine misses every time limit

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from typing import TYPE_CHECKING
 
-from lab.guest import NETWORKS, Guest
-from lab.image import SUITES, image
-from lab.snapshot import snapshot
-from lab.switch import Port, Switch
+from lab import needs
+from lab.guests.guest import NETWORKS, Guest
+from lab.guests.image import SUITES, image
+from lab.guests.snapshot import snapshot
+from lab.guests.switch import Port, Switch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,13 +23,10 @@ PROGRAMS = ("busybox", "cpio", "mke2fs", "mmdebstrap", "nice", "qemu-img", "qemu
 
 def why_not() -> str:
     """Why this machine cannot have such guests; empty when it can."""
-    if os.geteuid() != 0:
-        return "the lab's image is built as root"
-    missing = [program for program in PROGRAMS if shutil.which(program) is None]
-    return f"missing programs: {', '.join(missing)} (make lab)" if missing else ""
+    return needs.why_not("guests", PROGRAMS)
 
 
-class Lab:
+class Guests:
     """Guests 1 to `count`, each from the snapshot of its suite; `suites` are taken in turn.
 
     `lab.guests[0].run("rdma link")` asks the first; `lab.port("rail0", 2).up = False` cuts a cable of the second.

@@ -1,4 +1,4 @@
-"""A pytest plugin for runs over guests (`-p lab.patience`): an emulated processor is a hundred times slower.
+"""A pytest plugin for runs over guests (`-p lab.guests.patience`): an emulated processor is a hundred times slower.
 
 Nothing else of a run is changed. Transfers and rounds are fewer and smaller, so that a measurement has many of them
 and does not end with half a gigabyte on its way; to start perftest takes a guest as long as a node's whole measurement.

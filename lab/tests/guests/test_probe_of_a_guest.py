@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.campaign import facts
-from lab.guest import Guest
-from lab.together import Lab
+from lab.guests.facts import facts
+from lab.guests.guest import Guest
+from lab.guests.guests import Guests
 from nodegate.tools import lspci
 
 
 @pytest.fixture(scope="module")
 def guest() -> Iterator[Guest]:
-    with Lab(1) as lab:
+    with Guests(1) as lab:
         yield lab.guests[0]
 
 

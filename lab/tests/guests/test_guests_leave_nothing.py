@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from lab.together import why_not
+from lab.guests.guests import why_not
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import time
-from lab.together import Lab
-with Lab(1) as lab:
+from lab.guests.guests import Guests
+with Guests(1) as lab:
     print("up", lab.guests[0].process.pid, lab.guests[0].ssh_port, flush=True)
     {then}
 """
@@ -54,7 +54,7 @@ class Running:
             "processes": [str(self.qemu)] if _is_qemu(self.qemu) else [],
             "sockets": listening.stdout.splitlines(),
             "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if "nodegate-lab" in line],
-            "files": [str(path) for path in Path("/tmp").glob("nodegate-lab-*")],  # noqa: S108 - where they would be
+            "files": [str(path) for path in Path("/tmp").glob("nodegate-lab-*")],
         }
 
 

@@ -10,9 +10,10 @@ import tempfile
 from pathlib import Path
 
 import pynvml
-from support.cache import FOLDER
 
-SOURCES = Path(__file__).parent.parent / "nvml"
+from lab.cache import FOLDER
+
+SOURCES = Path(__file__).parent
 CACHE = FOLDER / "nvml"
 LIBRARY = "libnvidia-ml.so.1"
 GPU_IS_LOST = 15
@@ -115,7 +116,7 @@ class Scenario:
         return self
 
     def set(self, gpu: int | None, key: str, value: object) -> Scenario:
-        """A value of one GPU, or of every GPU (None). The keys stand at the calls in tests/nvml/nvmlmock.c."""
+        """A value of one GPU, or of every GPU (None). The keys stand at the calls in lab/nvml/nvmlmock.c."""
         self._values[f"gpu.{key}" if gpu is None else f"gpu.{gpu}.{key}"] = str(value)
         return self
 

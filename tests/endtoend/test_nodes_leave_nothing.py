@@ -10,20 +10,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support import cgroups, nspawn
-from support.node_image import image
-from support.processes import wait_until
+
+from lab import needs
+from lab.nodes import cgroups
+from lab.nodes.image import image
+from lab.nodes.nodes import why_not
+from lab.processes import wait_until
 
 FOR_EVER = "time.sleep(600)"
-TESTS = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 # A lab of two nodes, then what the test is about.
 SCRIPT = """
 import sys, time
 from pathlib import Path
-from support.node_image import image
-from support.gpu_node import prepare
-from support.nspawn import Lab
-with Lab(image(), 2, Path(sys.argv[1]), prepare) as lab:
+from lab.nodes.image import image
+from lab.nodes.gpus import prepare
+from lab.nodes.nodes import Nodes
+with Nodes(image(), 2, Path(sys.argv[1]), prepare) as lab:
     print("up", lab.nodes[0].run("systemctl", "is-system-running"), lab.holder, flush=True)
     {then}
 """
@@ -35,7 +38,7 @@ class Running:
     def __init__(self, folder: Path, then: str) -> None:
         command = [sys.executable, "-c", SCRIPT.format(then=then), str(folder)]
         self._process = subprocess.Popen(
-            command, cwd=TESTS, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
         )
         assert self._process.stdout is not None
         words = (self._process.stdout.readline() + self._process.stdout.readline()).split()
@@ -54,7 +57,7 @@ Start = Callable[[str], Running]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Start:
-    nspawn.require()
+    needs.require(why_not())
     image()
     return lambda then: Running(tmp_path, then)
 
@@ -67,7 +70,7 @@ def left(holder: int) -> dict[str, list[str]]:
     return {
         "network namespaces": [line for line in spaces if line.startswith("gpu-")],
         "loop devices": [line for line in loops if "nodegate" in line],
-        "mounts": [line for line in mounts if "/run/nodes" in line or "nodegate-tests" in line],
+        "mounts": [line for line in mounts if "/run/nodes" in line or "nodegate-lab" in line],
         "control groups": [str(group) for group in cgroups.groups(holder) if group.exists()],
         "processes": [stat.parent.name for stat in Path("/proc").glob("[0-9]*/stat") if session(stat) == holder],
     }
@@ -116,10 +119,10 @@ def test_the_groups_of_a_holder_that_was_killed_go_with_the_next_lab(start: Star
 
 
 def test_without_root_the_tests_are_skipped_with_the_reason_and_fail_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nspawn.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(needs.os, "geteuid", lambda: 1000)
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception, match="need root"):
-        nspawn.require()
+        needs.require(why_not())
     monkeypatch.delenv("CI")
     with pytest.raises(pytest.skip.Exception, match="need root"):
-        nspawn.require()
+        needs.require(why_not())

@@ -1,19 +1,16 @@
 """A guest's root disk and kernel, built from Debian's packages once and kept in the cache.
 
-What is in it stands in lab/recipe/; a change there, of the suite or of the packages builds another.
+What is in it stands in lab/guests/recipe/; a change there, of the suite or of the packages builds another.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import re
 import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import cache
+from lab import cache, debian
 
 RECIPE = Path(__file__).parent / "recipe"
 PACKAGES = (
@@ -22,9 +19,7 @@ PACKAGES = (
 )
 SUITES = ("trixie", "bookworm")  # perftest 25.01 on Linux 6.12, and 4.5 on Linux 6.1
 FILES = ("vmlinuz", "initrd.img", "user_key", "host_key.pub", "packages.txt")  # what customize.sh leaves in /lab
-DISK_SIZE = "2G"
-BUILD_LIMIT_S = 1200
-_LEFT_OUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
+DISK_MIB = 2048
 
 
 @dataclass(frozen=True)
@@ -66,18 +61,12 @@ def image(suite: str = SUITES[0]) -> Image:
         RuntimeError: this machine has no mirror, or the build failed.
     """
     cache.FOLDER.mkdir(parents=True, exist_ok=True)
-    built = cache.FOLDER / f"image-{suite}-{_hash(suite)}"
+    built = cache.FOLDER / f"image-{suite}-{debian.recipe_hash(RECIPE, suite, PACKAGES, DISK_MIB)}"
     with (cache.FOLDER / f"image-{suite}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not built.exists():
             _build(suite, built)
     return Image(built)
-
-
-def _hash(suite: str) -> str:
-    files = sorted(path for path in RECIPE.rglob("*") if path.is_file())
-    recipe = [(str(path.relative_to(RECIPE)), path.read_text(), path.stat().st_mode) for path in files]
-    return hashlib.sha256(repr((suite, PACKAGES, DISK_SIZE, recipe)).encode()).hexdigest()[:16]
 
 
 def _build(suite: str, target: Path) -> None:
@@ -86,44 +75,15 @@ def _build(suite: str, target: Path) -> None:
     fresh.mkdir(mode=0o700)
     try:
         tree = fresh / "tree"
-        _run(_mmdebstrap(suite, tree))
+        debian.build(suite, tree, PACKAGES, RECIPE, "--skip=cleanup/apt")
         for name in FILES:
             (tree / "lab" / name).rename(fresh / name)
         with (fresh / "disk.img").open("wb") as disk:
-            disk.truncate(_bytes(DISK_SIZE))
+            disk.truncate(DISK_MIB << 20)
         options = ["-O", "^metadata_csum,^has_journal", "-L", "labroot", "-d", str(tree)]
-        _run(["mke2fs", "-q", "-t", "ext4", *options, str(fresh / "disk.img")])
+        debian.run(["mke2fs", "-q", "-t", "ext4", *options, str(fresh / "disk.img")])
         shutil.rmtree(tree)
         fresh.rename(target)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)
         raise
-
-
-def _mmdebstrap(suite: str, tree: Path) -> list[str]:
-    command = ["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={PACKAGES}"]
-    command += ["--aptopt=Apt::Install-Recommends false", "--dpkgopt=force-unsafe-io"]
-    command += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
-    hook = f"--customize-hook={RECIPE / 'customize.sh'}"
-    return [*command, "--skip=cleanup/apt", hook, suite, str(tree), f"deb {_mirror()} {suite} main"]
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{command[0]} failed: {done.stderr[-3000:]}")
-
-
-def _mirror() -> str:
-    """Where this machine's own apt gets Debian from."""
-    command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(COMPONENT)", "Created-By: Packages"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    for line in listed.splitlines():
-        uri, component = line.split()
-        if component == "main" and re.search(r"/debian/?$", uri):
-            return uri
-    raise RuntimeError("apt knows no mirror of Debian: run apt-get update, or see /etc/apt/sources.list.d")
-
-
-def _bytes(size: str) -> int:
-    return int(size[:-1]) << {"M": 20, "G": 30}[size[-1]]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support import nvml
-from support.node_tree import hgx_h100
+from lab.nodes.tree import hgx_h100
+from lab.nvml import scenario as nvml
 
 if TYPE_CHECKING:
-    from support.nspawn import LabNode
-    from support.nvml import Scenario
+    from pathlib import Path
+
+    from lab.nodes.node import LabNode
+    from lab.nvml.scenario import Scenario
 
 LIBRARY = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 SCENARIO = "etc/nvml-mock.conf"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from lab.switch import Switch
+from lab.guests.switch import Switch
 
 ONE, TWO, THREE, ALL = b"\x52\0\0\0\0\1", b"\x52\0\0\0\0\2", b"\x52\0\0\0\0\3", b"\xff" * 6
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from support.cache import FOLDER
+from lab.cache import FOLDER
 
 # Driver branch -> the Debian release whose non-free section has it.
 RELEASES = {535: "bookworm", 550: "trixie"}

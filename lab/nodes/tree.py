@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _CORRECTABLE = ("RxErr", "BadTLP", "BadDLLP", "Rollover", "Timeout", "NonFatalErr", "CorrIntErr", "HeaderOF")
 _UNCORRECTABLE = [
@@ -92,15 +95,18 @@ class NodeTree:
         self.file("/proc/self/mounts", "/dev/root / ext4 rw,relatime 0 0\n")
 
     def path(self, path: str) -> Path:
+        """Where a path of the node lies."""
         return self.root / path.lstrip("/")
 
     def file(self, path: str, content: str | bytes) -> Path:
+        """A file with this content."""
         file = self.path(path)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
         return file
 
     def program(self, path: str, script: str) -> Path:
+        """A program: a shell script."""
         file = self.file(path, "#!/bin/sh\n" + script)
         file.chmod(0o755)
         return file
@@ -156,6 +162,7 @@ class NodeTree:
         return self.path(home)
 
     def link(self, path: str, target: str) -> None:
+        """A relative symbolic link."""
         link = self.path(path)
         link.parent.mkdir(parents=True, exist_ok=True)
         link.symlink_to(os.path.relpath(self.path(target), link.parent))

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 MOUNTED = Path("/sys/fs/cgroup")
-PREFIX = "nodegate-tests-"
+PREFIX = "nodegate-lab-"
 # Removes the groups named as its arguments, once their last process is gone.
 REMOVE = """
 for group in "$@"; do

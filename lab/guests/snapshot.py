@@ -11,13 +11,13 @@ import time
 from typing import TYPE_CHECKING
 
 from lab import cache
-from lab.guest import HARDWARE, NETWORKS, Guest, Snapshot
-from lab.switch import Switch
+from lab.guests.guest import HARDWARE, NETWORKS, Guest, Snapshot
+from lab.guests.switch import Switch
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lab.image import Image
+    from lab.guests.image import Image
 
 STORE_LIMIT_S = 300.0
 # Read into memory before it is stored, so that each guest finds it there.

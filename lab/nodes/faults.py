@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
-from support import gpu_node
-from support.nspawn import LabNode
+from lab.nodes import gpus
+from lab.nodes.node import LabNode
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from support.nvml import Scenario
+    from lab.nvml.scenario import Scenario
 
 Fault = Callable[[LabNode], AbstractContextManager[dict[str, str]]]
 Broken = Iterator[dict[str, str]]
@@ -68,11 +68,11 @@ def manager_not_installed(node: LabNode) -> Broken:
 @contextmanager
 def gpu_lost(node: LabNode) -> Broken:
     """GPU 3 fell off the bus: NVML has no handle for it, its configuration space is all ones, the kernel said so."""
-    address = gpu_node.gpu_addresses(node)[3]
-    config = gpu_node.device_file(node, address, "config")
+    address = gpus.gpu_addresses(node)[3]
+    config = gpus.device_file(node, address, "config")
     kept = config.read_bytes()
     config.write_bytes(b"\xff" * 64)
-    with _scenario(node, gpu_node.scenario(node).lose(3)):
+    with _scenario(node, gpus.scenario(node).lose(3)):
         yield {}
     config.write_bytes(kept)
 
@@ -80,7 +80,7 @@ def gpu_lost(node: LabNode) -> Broken:
 @contextmanager
 def xid(node: LabNode) -> Broken:
     """A GPU met an uncorrectable memory error. What the kernel said stays said."""
-    address = gpu_node.gpu_addresses(node)[5].removesuffix(".0")
+    address = gpus.gpu_addresses(node)[5].removesuffix(".0")
     node.kernel_says(f"NVRM: Xid (PCI:{address}): 48, pid=4711, name=python3, DBE (double bit error) detected")
     yield {}
 
@@ -88,8 +88,8 @@ def xid(node: LabNode) -> Broken:
 @contextmanager
 def narrow_link(node: LabNode) -> Broken:
     """A GPU's link trained at two lanes."""
-    address = gpu_node.gpu_addresses(node)[6]
-    with _with(gpu_node.device_file(node, address, "current_link_width"), "2\n"):
+    address = gpus.gpu_addresses(node)[6]
+    with _with(gpus.device_file(node, address, "current_link_width"), "2\n"):
         yield {}
 
 
@@ -97,8 +97,8 @@ def narrow_link(node: LabNode) -> Broken:
 def rail_down(node: LabNode) -> Broken:
     """The cable of one InfiniBand port is out."""
     with (
-        _with(gpu_node.port_file(node, "mlx5_2", "state"), "1: DOWN\n"),
-        _with(gpu_node.port_file(node, "mlx5_2", "phys_state"), "3: Disabled\n"),
+        _with(gpus.port_file(node, "mlx5_2", "state"), "1: DOWN\n"),
+        _with(gpus.port_file(node, "mlx5_2", "phys_state"), "3: Disabled\n"),
     ):
         yield {}
 
@@ -154,15 +154,15 @@ def cable_out(node: LabNode) -> Broken:
 @contextmanager
 def nvml_hangs(node: LabNode) -> Broken:
     """Reading the temperature of GPU 2 never returns."""
-    with _scenario(node, gpu_node.scenario(node).hang(2, "nvmlDeviceGetTemperature", 600)):
+    with _scenario(node, gpus.scenario(node).hang(2, "nvmlDeviceGetTemperature", 600)):
         yield {}
 
 
 @contextmanager
 def _scenario(node: LabNode, scenario: Scenario) -> Iterator[None]:
-    scenario.write(node.root / gpu_node.SCENARIO)
+    scenario.write(node.root / gpus.SCENARIO)
     yield
-    gpu_node.scenario(node).write(node.root / gpu_node.SCENARIO)
+    gpus.scenario(node).write(node.root / gpus.SCENARIO)
 
 
 @contextmanager

@@ -1,0 +1,44 @@
+"""The root file system of the nodes: a small Debian with systemd and sshd, built once and kept in the cache.
+
+What is in it stands in lab/nodes/recipe/; a change there, or in the release of this machine's own system, builds
+another.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import platform
+import shutil
+from pathlib import Path
+
+from lab import cache, debian
+
+RECIPE = Path(__file__).parent / "recipe"
+PACKAGES = "dbus,iproute2,kmod,openssh-server,passwd,pciutils,procps,python3,sudo,systemd,systemd-sysv,udev"
+
+
+def image() -> Path:
+    """The folder of the root file system, built where the cache has none.
+
+    Raises:
+        RuntimeError: the machine has no mirror, or the build failed.
+    """
+    suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
+    cache.FOLDER.mkdir(parents=True, exist_ok=True)
+    built = cache.FOLDER / f"node-{suite}-{debian.recipe_hash(RECIPE, suite, PACKAGES)}"
+    with (cache.FOLDER / "node.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not built.exists():
+            _build(suite, built)
+    return built
+
+
+def _build(suite: str, target: Path) -> None:
+    fresh = target.with_name(target.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        debian.build(suite, fresh, PACKAGES, RECIPE)
+        fresh.replace(target)
+    except BaseException:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise
