@@ -1,8 +1,9 @@
 """What a test has shown of an injected fault: a row of docs/injected-faults.md.
 
-    def test_a_stopped_manager_fails(told, ...):
+    def test_a_stopped_manager_fails(told: Told) -> None:
         ...
-        told("fabric manager stopped", "systemctl stop", outcome, "gpu-2", "fabric.manager", "service inactive")
+        told.run("fabric manager stopped", "systemctl stop", outcome=outcome, node="gpu-2", check="fabric.manager",
+                 words="service inactive")
 
 Rows are written where NODEGATE_LAB_TABLE names a file; `python -m lab table` makes the page of them.
 """
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import node_verdict
+from nodegate.judge.verdict import Verdict, node_verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from lab.run import Outcome
 
@@ -52,29 +53,46 @@ class Row:
     seconds: float
 
 
-@pytest.fixture
-def told(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """Notes what a check said of an injected fault, and asserts that it said these words."""
+class Told:
+    """Notes what was said of an injected fault, and asserts that it was said."""
 
-    def note(
-        fault: str, injected: str, outcome: Outcome, node: str, check: str, words: str, *, seconds: float | None = None
+    def __init__(self, test: str) -> None:
+        self._test = test
+
+    def run(
+        self, fault: str, injected: str, *, outcome: Outcome, node: str, check: str, words: str, since_s: float = 0.0
     ) -> None:
-        said = outcome.words(node, check)
-        line = next((line for line in said.splitlines() if words in line), None)
-        assert line is not None, f"{check} of {node} does not say {words!r}: {said}"  # noqa: S101 - it is a test's
-        verdict = node_verdict(outcome.of(node).values()).value
-        took_s = outcome.took_s if seconds is None else seconds
-        test = request.node.nodeid.partition("[")[0]
-        write(Row(test, fault, injected, verdict, check, outcome.verdict(node, check), line, took_s))
+        """A check of a run has these words. `since_s`: seconds from the run's start to the fault."""
+        line = _line(outcome.words(node, check), words)
+        said = outcome.of(node)
+        reached = "node.reachable" not in said or said["node.reachable"].verdict is not Verdict.ERROR
+        node_said = node_verdict(said.values(), reachable=reached).value
+        took_s = outcome.took_s - since_s
+        self._write(fault, injected, node_said, check, outcome.verdict(node, check), line, took_s)
 
-    return note
+    def hook(
+        self, fault: str, injected: str, *, hook: str, node_state: str, said: str, words: str, seconds: float
+    ) -> None:
+        """A hook of a scheduler has these words, and the scheduler has put the node in this state."""
+        self._write(fault, injected, node_state, hook, "", _line(said, words), seconds)
+
+    def _write(self, *cells: object) -> None:
+        row = Row(self._test, *cells)  # type: ignore[arg-type]
+        if os.environ.get(FILE):
+            with Path(os.environ[FILE]).open("a") as file:
+                file.write(json.dumps(asdict(row)) + "\n")
 
 
-def write(row: Row) -> None:
-    """Add a row to the file that was asked for, if one was."""
-    if os.environ.get(FILE):
-        with Path(os.environ[FILE]).open("a") as file:
-            file.write(json.dumps(asdict(row)) + "\n")
+def _line(said: str, words: str) -> str:
+    found = next((line.strip() for line in said.splitlines() if words in line), None)
+    assert found is not None, f"it does not say {words!r}: {said}"  # noqa: S101 - a test's own
+    return found
+
+
+@pytest.fixture
+def told(request: pytest.FixtureRequest) -> Told:
+    """Where a test notes what it has seen."""
+    return Told(request.node.nodeid.partition("[")[0])
 
 
 def page(rows: Iterable[Row]) -> str:
