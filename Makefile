@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lab lint wheel docs clean
+.PHONY: demo test lab lab-table lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/nodegate demo
@@ -13,11 +13,17 @@ test: .venv/test-installed
 	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests/endtoend
 
-# Virtual machines with real perftest over soft-RoCE: needs root, some minutes, and no special hardware
+# Nodes with systemd and Slurm, virtual machines with real perftest over soft-RoCE: needs root and no special hardware
 lab: .venv/test-installed
-	tests/system_packages.sh busybox-static cpio e2fsprogs iproute2 mmdebstrap openssh-client qemu-system-x86 qemu-utils xz-utils zstd
-	$(BIN)/python -m lab build
-	$(BIN)/python -m pytest lab/tests
+	tests/system_packages.sh lab
+	$(BIN)/python -m lab build --suite trixie --suite bookworm
+	$(BIN)/python -m pytest lab/tests --durations 10
+
+# docs/injected-faults.md is what the tests of the lab have seen; a test fails when it lacks one of them
+lab-table: .venv/test-installed
+	rm -f reports/lab-table.jsonl
+	NODEGATE_LAB_TABLE=$(CURDIR)/reports/lab-table.jsonl $(BIN)/python -m pytest tests/endtoend lab/tests -q
+	$(BIN)/python -m lab table reports/lab-table.jsonl >docs/injected-faults.md
 
 lint: .venv/test-installed
 	$(BIN)/ruff check .

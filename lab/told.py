@@ -97,12 +97,18 @@ def told(request: pytest.FixtureRequest) -> Told:
 
 def page(rows: Iterable[Row]) -> str:
     """The page of these rows, in their tests' order."""
-    lines = []
-    for row in rows:
-        words = row.words if len(row.words) <= LONGEST else row.words[: LONGEST - 3] + "..."
-        cells = [row.fault, row.injected, row.node_verdict, row.check, row.verdict, words, f"{row.seconds:.0f}"]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    return _HEAD.format(longest=LONGEST) + "\n".join(lines) + "\n"
+    return _HEAD.format(longest=LONGEST) + "".join(f"| {' | '.join(map(_cell, _cells(row)))} |\n" for row in rows)
+
+
+def _cells(row: Row) -> list[str]:
+    file, _, test = row.test.rpartition("::")
+    words = row.words if len(row.words) <= LONGEST else row.words[: LONGEST - 3] + "..."
+    fault = f'[{row.fault}](../{file} "{test}")'
+    return [fault, row.injected, row.node_verdict, row.check, row.verdict, words, f"{row.seconds:.0f}"]
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def read(file: Path) -> list[Row]:

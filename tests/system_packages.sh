@@ -1,8 +1,14 @@
 #!/bin/sh
 # Installs the Debian packages that the tests start for real, where they are missing and we may.
-#   tests/system_packages.sh [PACKAGE...]     default: everything the tests need
+#   tests/system_packages.sh          what `make test` needs
+#   tests/system_packages.sh lab      what `make lab` needs
 set -eu
-wanted="${*:-chromium gcc iproute2 libc6-dev mmdebstrap openssh-client openssh-server pciutils sudo systemd-container xz-utils}"
+wanted="gcc iproute2 libc6-dev mmdebstrap openssh-client openssh-server pciutils sudo systemd-container xz-utils"
+case ${1:-tests} in
+tests) wanted="$wanted chromium" ;;
+lab) wanted="$wanted busybox-static cpio e2fsprogs procps qemu-system-x86 qemu-utils zstd" ;;
+*) wanted="$*" ;;
+esac
 missing=""
 for package in $wanted; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing="$missing $package"
