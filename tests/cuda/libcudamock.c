@@ -15,7 +15,7 @@
  * refuses is refused: calls before cuInit (3) or without a context (201), foreign handles (400), memory that was not
  * allocated (700), a grid that does not cover the matrix or shared memory that was not asked for (1). */
 #define _GNU_SOURCE
-#include "../nvml/scenario.h"
+#include "../../lab/nvml/scenario.h"
 
 #include <math.h>
 #include <signal.h>
