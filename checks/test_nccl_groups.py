@@ -126,7 +126,7 @@ def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ve
     metrics = nccl_groups.named(APART_NAME)
     runs = [run for run in nccl_groups.runs if run.kind == "apart"]
     if not runs:
-        verdicts.skip("not launched: nccl-tests before 2.19.4, or the profile asks for pairs only")
+        verdicts.skip("not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only")
     if metrics:
         remedy = "see this node's clocks, power and NVLink under load (burn, nccl)"
         measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)

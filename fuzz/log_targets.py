@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from fuzz import seeds
+from fuzz.seeds import NEXT_LOG, NEXT_PATTERN
 from fuzz.target import Target, text_of
 from nodegate.triage import clock, details, elastic, place, progress, read, scan
 from nodegate.triage import render as triage_render
@@ -23,8 +24,6 @@ from nodegate.watch.lines import LineSplitter
 from nodegate.watch.watcher import Watcher
 
 NOW_S = 1_800_000_000.0
-NEXT_LOG = b"\n=next log=\n"
-NEXT_PATTERN = b"\n=log=\n"
 
 
 @dataclass(frozen=True)

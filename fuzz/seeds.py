@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 RECORDINGS = ROOT / "tests" / "tools" / "recordings"
 MOST_BYTES = 8_000  # a larger seed makes each run slow
+NEXT_LOG, NEXT_PATTERN = b"\n=next log=\n", b"\n=log=\n"  # what parts several texts in one input
 
 # Where real outputs of a tool stand in the folder that NODEGATE_CORPUS names; they are read, never copied.
 _REAL = {"fabric_manager": "fabricmanager", "gpu_burn": "gpuburn", "nccl_tests": "nccl", "nvidia_smi": "smi"}
@@ -217,7 +218,6 @@ def _log_folder(write: object) -> list[bytes]:
 
 def job_logs() -> Iterator[bytes]:
     """Logs of failed jobs, several in one input."""
-    from fuzz.log_targets import NEXT_LOG  # noqa: PLC0415
     from nodegate.knowledge.signatures import signatures  # noqa: PLC0415
     from nodegate.knowledge.words import Side  # noqa: PLC0415
 
@@ -243,8 +243,6 @@ def kernel_logs() -> Iterator[bytes]:
 
 def job_and_kernel_logs() -> Iterator[bytes]:
     """A job's log and a node's kernel log."""
-    from fuzz.log_targets import NEXT_LOG  # noqa: PLC0415
-
     jobs, kernels = list(job_logs()), list(kernel_lines())
     for number, job in enumerate(jobs):
         yield job[:6000] + NEXT_LOG + kernels[number % len(kernels)][:3000]
@@ -266,8 +264,6 @@ def own_patterns() -> Iterator[bytes]:
     """A user's pattern, and a log for it."""
     _support()
     from support import training_logs as made  # noqa: PLC0415
-
-    from fuzz.log_targets import NEXT_PATTERN  # noqa: PLC0415
 
     log = made.own([2.0] * 20).encode()
     yield made.OWN.encode() + NEXT_PATTERN + log

@@ -292,7 +292,7 @@ APART = [
         "an old version",
         "nccl_groups.apart",
         SKIP,
-        "not launched: nccl-tests before 2.19.4, or the profile asks for pairs only",
+        "not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only",
         pairs(),
     ),
 ]

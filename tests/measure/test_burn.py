@@ -17,7 +17,7 @@ from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import burn
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.length import Length
-from nodegate.measure.measurement import Site
+from nodegate.measure.measurement import Site, no_gpus
 from nodegate.measure.ran import Ran, not_run
 from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
@@ -290,12 +290,12 @@ def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none():
 def test_a_node_without_gpus_is_not_burnt():
     none = Machine.hgx_h100()
     none.set("nvml", "gpus", [])
-    assert burn.applies(facts_of(none)) == "no NVIDIA GPU"
-    assert burn.applies(facts_of(H100)) == ""
+    assert no_gpus(facts_of(none)) == "no NVIDIA GPU"
+    assert no_gpus(facts_of(H100)) == ""
     silent = Machine.hgx_h100()
     silent.section_fails("nvml", "timeout", "10 s")
     silent.section_fails("nvidia_smi", "timeout", "10 s")
-    assert burn.applies(facts_of(silent)) == "", "the burn itself says what is wrong"
+    assert no_gpus(facts_of(silent)) == "", "the burn itself says what is wrong"
 
 
 def test_the_measurement_reads_its_own_evidence():

@@ -33,7 +33,7 @@ from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import ALONE
 from nodegate.measure.copies.result import TO_DEVICE, TO_HOST
 from nodegate.measure.length import OF_PROFILE, Length
-from nodegate.measure.measurement import Site
+from nodegate.measure.measurement import Site, no_gpus
 from nodegate.measure.metric import Metric
 from nodegate.measure.payload.copies import Options
 from nodegate.measure.ran import MAX_KEPT, Ran, not_run
@@ -284,6 +284,17 @@ def test_the_real_program_over_a_session_gives_metrics_of_every_gpu(monkeypatch,
     assert rans[0].exit_code == 0
 
 
+@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a driver")
+def test_on_a_node_without_driver_the_next_step_names_the_driver():
+    where = site(None, BOOTCHECK)
+    rans = copies.copies_of(where)
+    where.session.close()
+    assert rans[0].exit_code == 0, rans[0].stderr
+    said = why_not([rans])
+    assert said.reason.startswith("nothing was copied: NVML")
+    assert "no driver" in said.next_step
+
+
 def test_at_a_delivery_nvbandwidth_runs_after_our_own_program(own_program, tool):
     (tool / "nvbandwidth.json").write_text(json.dumps({"slow": {"3": 0.5}}))
     where = site(tool, DELIVERY)
@@ -337,12 +348,12 @@ def test_the_program_that_is_sent_says_what_it_does_and_carries_its_options():
 def test_a_node_without_gpus_copies_nothing():
     none = Machine.hgx_h100()
     none.set("nvml", "gpus", [])
-    assert copies.applies(facts_of(none)) == "no NVIDIA GPU"
-    assert copies.applies(facts_of(H100)) == ""
+    assert no_gpus(facts_of(none)) == "no NVIDIA GPU"
+    assert no_gpus(facts_of(H100)) == ""
     silent = Machine.hgx_h100()
     silent.section_fails("nvml", "timeout", "10 s")
     silent.section_fails("nvidia_smi", "timeout", "10 s")
-    assert copies.applies(facts_of(silent)) == "", "the copies themselves say what is wrong"
+    assert no_gpus(facts_of(silent)) == "", "the copies themselves say what is wrong"
 
 
 def test_the_measurement_reads_its_own_evidence():

@@ -194,6 +194,15 @@ def test_racks_and_the_fleet_come_after_the_pairs_and_leave_bad_nodes_out(tmp_pa
     assert not any(run.kind in {"rack", "fleet"} for run in found["gpu4"].runs)
 
 
+def test_a_node_that_is_bad_in_a_pair_takes_no_time_from_the_others_by_themselves(tmp_path, monkeypatch):
+    simulated = Simulated(tmp_path, monkeypatch, 6, length=DELIVERY, gpu4="hang")
+    found = simulated.measure()
+    apart = {name: [run for run in each.runs if run.kind == "apart"] for name, each in found.items()}
+    assert apart.pop("gpu4") == []
+    assert {run.count for runs in apart.values() for run in runs} == {5}
+    assert all(run.is_well for runs in apart.values() for run in runs)
+
+
 def test_a_fleet_that_hangs_only_as_a_whole_names_nobody(tmp_path, monkeypatch):
     found = Simulated(tmp_path, monkeypatch, 4, length=DELIVERY, hang_from=4).measure()
     assert named(found) == set()

@@ -22,6 +22,8 @@ from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
 from nodegate.run.conditions import read_earlier
 from nodegate.run.evidence import RunFolder, parse_evidence
+from nodegate.run.prepare import prepare
+from nodegate.run.settings import Settings
 
 WIDTH = ["-q", "--tb=short", "-k", "link_width"]
 
@@ -155,6 +157,9 @@ GOOD = {"profile": "delivery", "nodes": [{"name": "gpu0001"}]}
         ({"profile": 5}, "`profile`"),
         ({"asked": {"inventory": [1]}}, "`asked`"),
         ({"asked": {"nodes": []}}, "`asked`"),
+        ({"asked": {"pairs": "some"}}, "`asked`"),
+        ({"asked": {"tools": ["/"]}}, "`asked`"),
+        ({"asked": {"tools": "/tools\0"}}, "`asked`"),
     ],
 )
 def test_a_run_file_of_another_kind_is_refused(tmp_path: Path, change: dict[str, object], words: str) -> None:
@@ -411,6 +416,30 @@ def test_resume_says_which_nodes_are_new_and_which_are_left_out(fleet: Path, ear
     assert "new, the run in first/run.json has it not: gpu0009" in outcome.stdout
     found = PytestOutcome(outcome.exit_code, "", "", earlier).verdicts("pcie.link_width")
     assert set(found) == {"gpu0001", "gpu0002", "gpu0009"}
+
+
+@pytest.mark.parametrize(
+    ("again", "pairs", "burn_s", "tools"),
+    [
+        ([], "all", 90.0, "tools"),
+        (["--pairs", "few", "--burn", "2m", "--tools", "others"], "few", 120.0, "others"),
+    ],
+)
+def test_resume_asks_for_the_same_pairs_burn_and_tools_unless_they_are_given_again(
+    fleet: Path, again: list[str], pairs: str, burn_s: float, tools: str
+) -> None:
+    for folder in ("tools", "others"):
+        (fleet.parent / folder).mkdir()
+        (fleet.parent / folder / "ib_write_bw").write_text("#!/bin/sh\n")
+        (fleet.parent / folder / "ib_write_bw").chmod(0o755)
+    first = ["--pairs", "all", "--burn", "90s", "--tools", "tools", "--run-dir", "first"]
+    assert run_pytest(fleet.parent, ["--inventory", "hosts.yaml", *first, *WIDTH]).exit_code == 0
+    outcome = run_pytest(fleet.parent, ["--resume", "first", *WIDTH, *again])
+    assert outcome.exit_code == 0, outcome.stdout
+    resumed = prepare(Settings(resume=fleet.parent / "first"))
+    length = resumed.plan((), judged_here=True).length
+    assert (length.rounds is None, length.burn_s) == (pairs == "all", burn_s)
+    assert resumed.settings.tools == fleet.parent / tools
 
 
 def test_resume_of_a_run_from_stdin_asks_for_the_inventory(earlier: Path) -> None:

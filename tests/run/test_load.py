@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nodegate.errors import Busy, CannotMeasure
@@ -126,6 +126,18 @@ def test_a_node_on_which_nothing_could_be_run_is_not_tried_again(tmp_path: Path)
 def test_a_suspect_that_was_only_disturbed_is_not_measured_a_third_time(tmp_path: Path) -> None:
     put_under_load(tmp_path, measurement({"a": ["100", "400"]}), Judge(least=390), ["a"])
     assert attempts(tmp_path, "a") == ["100", "400"]
+
+
+def test_what_a_node_gave_is_read_once_an_attempt(tmp_path: Path) -> None:
+    read: list[int] = []
+
+    def parse(attempts: Sequence[Sequence[Ran]]) -> Speed:
+        read.append(len(attempts))
+        return parse_speed(attempts)
+
+    what = replace(measurement({"a": ["100", "101", "102"]}), parse=parse)
+    put_under_load(tmp_path, what, Judge(least=390), ["a"])
+    assert read == [1, 2, 3]
 
 
 def test_the_second_look_at_a_burn_is_short(tmp_path: Path) -> None:

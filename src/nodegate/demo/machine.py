@@ -26,7 +26,8 @@ class Machine:
     """One made-up node. Nothing in it is random and no clock is read: equal calls make equal documents.
 
     `sections` is the data of each section in the form of docs/probe-document.md, free to be changed; `load` is what is
-    unusual about it under load (demo/load/recordings.py writes what that gives).
+    unusual about it under load (demo/load/recordings.py writes what that gives); `happenings` change the node itself,
+    between the facts before the load and those after it.
     """
 
     def __init__(self, name: str, parts: platforms.Parts, epoch_s: float = EPOCH_S) -> None:
@@ -35,6 +36,7 @@ class Machine:
         self.units = parts.units
         self.gpu_addresses, self.nic_addresses = parts.gpu_addresses, parts.nic_addresses
         self.load = UnderLoad()
+        self.happenings: list[Callable[[Machine], object]] = []
         self._failed: dict[str, dict[str, str]] = {}
         self._lines: list[tuple[float, str]] = []
         self.sections["kernel_log"] = {
@@ -199,7 +201,7 @@ class Machine:
 
     def during_load(self, happening: Callable[[Machine], object]) -> None:
         """Change the node between the facts before the load and those after it."""
-        self.load.happenings.append(happening)
+        self.happenings.append(happening)
 
     def later(self, seconds: float) -> Machine:
         """The same machine so many seconds later, a copy; nothing has happened to it meanwhile."""

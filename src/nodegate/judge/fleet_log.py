@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotJudged
+from nodegate.rules.flaps import SAME_MOMENT_S, Together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,18 +14,6 @@ if TYPE_CHECKING:
     from nodegate.judge.log_traits import LinkDown, LogTraits
 
 MIN_NODES = 3  # of two nodes that differ, nobody can say which one is odd; two that fall together may share a cable
-# Nodes that lose a link within this time lost it to one event. Their clocks agree better than this where they are
-# synchronised (host.clock_skew).
-SAME_MOMENT_S = 1.0
-
-
-@dataclass(frozen=True)
-class Together:
-    """`others` nodes lost a link within `within_s` of one of this node's; `rail` is "" when they were of several."""
-
-    others: int
-    rail: str
-    within_s: float = SAME_MOMENT_S
 
 
 class FleetLog:

@@ -110,6 +110,14 @@ def document(name: str, attempts: Sequence[Sequence[Ran]], metrics: Sequence[Met
     }
 
 
+def no_gpus(facts: NodeFacts) -> str:
+    """`applies` of a measurement of GPUs: empty too where NVML does not answer, for then the measurement says why."""
+    try:
+        return "" if facts.gpus.devices else "no NVIDIA GPU"
+    except CannotMeasure:
+        return ""
+
+
 def on_each_node(run: Callable[[Site], Sequence[Ran]]) -> Callable[[Sequence[Site], Crew], Runs]:
     """`measure` of a measurement that needs no other node."""
 

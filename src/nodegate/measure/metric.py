@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -53,3 +53,13 @@ class Metric:
             "unit": self.unit,
             "conditions": dict(self.conditions),
         }
+
+
+def joined(singles: Iterable[Metric]) -> tuple[Metric, ...]:
+    """One metric a quantity and device, with a value for each attempt that gave one."""
+    found: dict[tuple[object, ...], Metric] = {}
+    for each in singles:
+        key = (each.device, *each.key)
+        earlier = found.get(key)
+        found[key] = each if earlier is None else replace(earlier, values=earlier.values + each.values)
+    return tuple(found.values())

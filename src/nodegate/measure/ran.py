@@ -101,6 +101,32 @@ def not_run(what: str, why: CannotMeasure, labels: Mapping[str, str] | None = No
     return Ran(what=what, labels=labels or {}, cannot=why.reason, next_step=why.next_step)
 
 
+def check_end(ran: Ran, what: str, *, document: bool) -> None:
+    """Whether a program of ours ended as it should. Where it left a `document`, its exit code says nothing more.
+
+    Raises:
+        CannotMeasure: it did not run, did not end or failed; `what` is its name in a message ("the burn").
+    """
+    if ran.cannot:
+        raise CannotMeasure(ran.cannot, next_step=ran.next_step)
+    if ran.timed_out or ran.stuck:
+        raise unended(ran, what)
+    if ran.exit_code != 0 and not document:
+        last = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "it said nothing")
+        raise CannotMeasure(
+            f"{what} ended with exit code {ran.exit_code}: {last[:160]}", next_step="see the evidence file"
+        )
+
+
+def unended(ran: Ran, what: str) -> CannotMeasure:
+    """What is said of a program that did not end within its time."""
+    held = f"; still there: {', '.join(ran.stuck)}" if ran.stuck else ""
+    return CannotMeasure(
+        f"{what} did not end within {ran.duration_s:.0f} s{held}",
+        next_step="look for processes in D state on the node; power-cycle it",
+    )
+
+
 def from_json(value: object) -> Ran:
     """A Ran from evidence, whatever the file holds.
 

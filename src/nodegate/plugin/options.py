@@ -45,7 +45,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--passive", action="store_true", help="put no load on any node: leave out what must be measured under load")
     option("--burn", default="", metavar="TIME", help="how long the GPUs are burned: 90s, 10m, 24h (by profile)")
     option("--hang-after", default="", metavar="TIME", help="limit of a collective: 30s, 5m (by profile)")
-    option("--pairs", default="few", choices=["few", "all"], help="NIC pairs between nodes: three rounds, or all")
+    option("--pairs", default=None, choices=["few", "all"], help="NIC pairs between nodes: three rounds (few), or all")
     option("--tools", default=None, metavar="DIR", help="tools to bring to the nodes for this run")
     option("--history", default=None, metavar="FILE", help="what nodes measured earlier (reports/history.sqlite)")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
@@ -102,7 +102,7 @@ def settings(config: pytest.Config) -> Settings:
         load=True if given("active") else False if given("passive") else None,
         burn=str(given("burn") or ""),
         hang_after=str(given("hang_after") or ""),
-        all_pairs=given("pairs") == "all",
+        pairs=str(given("pairs") or ""),
         tools=path("tools"),
         job_logs=tuple(config.getoption("nodegate_job_log")),
         history=path("history") or DEFAULT,

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 import time
-import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,6 +10,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
 from nodegate.probe.program import PYTHON_OPTIONS, program
 from nodegate.unknown import Why
+from nodegate.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,9 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["collect", "decode", "program"]
 
-WIRE = b"nodegate.probe/1+zlib:"  # what stands before a document on the wire (payload/main.py)
 _NOISE_BYTES = 64 << 10  # what a login may print before the document
 _NEXT_STEP = "run the probe by hand on the node, or see the evidence file for what it sent"
+_WIRE = Wire(SCHEMA, "the probe", MAX_DOCUMENT_BYTES, _NEXT_STEP)
+WIRE = _WIRE.mark.encode()  # as payload/main.py writes it
 _REASONS = frozenset(why.value for why in Why)
 
 
@@ -65,7 +63,7 @@ def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0
     Raises:
         CannotMeasure: it is too large, no JSON, or not of the form of docs/probe-document.md.
     """
-    document = _object(_parsed(_plain(raw)), "the document")
+    document = _object(_WIRE.json(raw.decode("utf-8", "replace")), "the document")
     if document.get("schema") != SCHEMA:
         raise CannotMeasure(
             f"the probe's document is {_quoted(document.get('schema'))}, expected {SCHEMA}",
@@ -91,48 +89,6 @@ def _check_end(output: Output, timeout_s: float) -> None:
         raise CannotMeasure(f"the probe {how}: {_quoted(said[-1] if said else '')}", next_step=_NEXT_STEP)
     if output.truncated:
         raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
-
-
-def _plain(raw: bytes) -> bytes:
-    """The JSON text, decompressed where it came over the wire; never more than the limit, whatever a node sends."""
-    _, marker, sent = raw.rpartition(WIRE)
-    if not marker:
-        plain = raw
-    else:
-        inflate = zlib.decompressobj()
-        try:
-            plain = inflate.decompress(base64.b64decode(sent.split(b"\n")[0], validate=True), MAX_DOCUMENT_BYTES + 1)
-        except (ValueError, zlib.error) as error:
-            raise CannotMeasure(f"the probe's answer is damaged: {error}", next_step=_NEXT_STEP) from None
-        if not inflate.eof and len(plain) <= MAX_DOCUMENT_BYTES:
-            raise CannotMeasure("the probe's answer is cut off", next_step=_NEXT_STEP)
-    if len(plain) > MAX_DOCUMENT_BYTES:
-        raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
-    return plain
-
-
-def _parsed(raw: bytes) -> object:
-    text = raw.decode("utf-8", "replace").strip()
-    if not text:
-        raise CannotMeasure("the probe sent nothing", next_step=_NEXT_STEP)
-    try:
-        document = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-        json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read but never written
-    except (ValueError, RecursionError) as error:
-        seen = f"{_quoted(text[:80])}: {_quoted(str(error))}"
-        raise CannotMeasure(f"the probe sent no JSON document: {seen}", next_step=_NEXT_STEP) from None
-    return document
-
-
-def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no JSON number")
-
-
-def _finite(written: str) -> float:
-    number = float(written)
-    if not math.isfinite(number):
-        raise ValueError(f"{written[:40]} is no finite number")
-    return number
 
 
 def _object(value: object, what: str) -> Mapping[str, object]:

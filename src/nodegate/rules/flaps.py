@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.judge.verdict import Verdict
@@ -13,7 +14,6 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nodegate.judge.fleet_log import Together
     from nodegate.judge.verdict import Limit
     from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLine, KernelLog
@@ -27,12 +27,26 @@ _CHANGES = (
     re.compile(rf"(?:bnxt_en|ice|i40e|ixgbe|ionic) {_PCI} (?P<name>[\w.-]{{1,32}}): NIC Link is (?P<to>Down|Up)\b"),
     # infiniband mlx5_3: Port: 1 Link DOWN
     re.compile(r"(?:infiniband )?(?P<device>mlx[45]_\w{1,16}): Port: \d{1,2} Link (?P<to>DOWN|ACTIVE)\b"),
+    # infiniband rxe1: set down (soft-RoCE)
+    re.compile(r"infiniband (?P<device>rxe\w{1,16}): set (?P<to>down|active)\b"),
     # systemd-networkd[2385]: ib1: Lost carrier (where the kernel log is read from a file)
     re.compile(r"systemd-networkd\[\d{1,10}\]: (?P<device>[\w.-]{1,32}): (?P<to>Lost|Gained) carrier\b"),
 )
 _DOWN = frozenset({"down", "lost"})
 _CLEAN = "clean or replace the cable or transceiver; look at the switch port"
 _SWITCH = "look at the switch that these nodes share and at its log: this node's cable is not to blame"
+# Nodes that lose a link within this time lost it to one event. Their clocks agree better than this where they are
+# synchronised (host.clock_skew).
+SAME_MOMENT_S = 1.0
+
+
+@dataclass(frozen=True)
+class Together:
+    """`others` nodes lost a link within `within_s` of one of this node's; `rail` is "" when they were of several."""
+
+    others: int
+    rail: str
+    within_s: float = SAME_MOMENT_S
 
 
 def link_downs(log: KernelLog, moment: Moment, grace_s: float) -> dict[str, list[KernelLine]]:

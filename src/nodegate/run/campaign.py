@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.evidence import RunFolder
-    from nodegate.run.load import Umpire
+    from nodegate.run.load import Gatekeeper
     from nodegate.run.progress import Progress
     from nodegate.transport.session import Session
 
@@ -73,7 +73,7 @@ class Ways:
 class Campaign:
     """The measuring part of a run: threads in the controller, one connection per node, evidence as it comes."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, ways: Ways, umpire: Umpire, progress: Progress) -> None:
+    def __init__(self, plan: Plan, folder: RunFolder, ways: Ways, umpire: Gatekeeper, progress: Progress) -> None:
         self._plan, self._folder, self._ways, self._umpire, self._progress = plan, folder, ways, umpire, progress
         self._arrived: queue.SimpleQueue[str | UsageError] = queue.SimpleQueue()
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()

@@ -69,6 +69,8 @@ def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str
             "passive": settings.passive,
             "burn": settings.burn,
             "hang_after": settings.hang_after,
+            "pairs": settings.pairs,
+            "tools": _from_anywhere(str(settings.tools)) if settings.tools else "",
         },
         "nodes": _nodes_to_json(nodes),
     }
@@ -106,6 +108,8 @@ class Earlier:
     passive: bool = False
     burn: str = ""
     hang_after: str = ""
+    pairs: str = ""
+    tools: Path | None = None
     started_epoch_s: float = 0.0
 
     def select(self, pattern: str) -> tuple[Node, ...]:
@@ -136,8 +140,9 @@ def read_earlier(folder: RunFolder) -> Earlier:
     entries, asked = _typed(run, "nodes", list, file), run.get("asked", {})
     asked = asked if isinstance(asked, dict) else {}
     inventory = asked.get("inventory", [])
-    words = pattern, burn, hang_after = [asked.get(name, "") for name in ("nodes", "burn", "hang_after")]
-    if not _texts(words) or not _texts(inventory):
+    words = [asked.get(name, "") for name in ("nodes", "burn", "hang_after", "pairs", "tools")]
+    pattern, burn, hang_after, pairs, tools = words
+    if not _texts(words) or not _texts(inventory) or pairs not in {"", "few", "all"} or "\0" in tools:
         raise UsageError("`asked` is not what a run of nodegate writes", file=file)
     profile = _typed(run, "profile", str, file)
     if profile not in set(Profile):
@@ -155,6 +160,8 @@ def read_earlier(folder: RunFolder) -> Earlier:
         passive=passive,
         burn=burn,
         hang_after=hang_after,
+        pairs=pairs,
+        tools=Path(tools) if tools else None,
         started_epoch_s=started,
     )
 

@@ -24,8 +24,8 @@ MEASURED_AGAIN = 2  # a suspect is measured twice more, and its best attempt is 
 AGAIN_BURN_S = 120.0  # enough to tell a slow GPU from a disturbed run
 
 
-class Umpire(Protocol):
-    """What the judging side says while the fleet is measured."""
+class Gatekeeper(Protocol):
+    """What the judging side says while the fleet is measured (run/umpire.py)."""
 
     def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
         """Why a node must not take part: what the measurement rests on has failed, or the node works for somebody."""
@@ -39,7 +39,7 @@ class Umpire(Protocol):
 class Load:
     """One measurement after the other, each over every node that may take part; evidence as it comes."""
 
-    def __init__(self, folder: RunFolder, sites: Sequence[Site], crew: Threads, umpire: Umpire) -> None:
+    def __init__(self, folder: RunFolder, sites: Sequence[Site], crew: Threads, umpire: Gatekeeper) -> None:
         self._folder, self._sites, self._crew, self._umpire = folder, sites, crew, umpire
         self.loaded: set[str] = set()  # the nodes on which something was run
 
@@ -72,19 +72,21 @@ class Load:
 
     def _measure(self, measurement: Measurement, going: list[Site]) -> None:
         attempts: dict[str, list[tuple[Ran, ...]]] = {site.node.name: [] for site in going}
+        metrics: dict[str, tuple[Metric, ...]] = dict.fromkeys(attempts, ())
         started = time.time()
         self._say(measurement, going, "")
         runs = measurement.measure(going, self._crew)
-        self._keep(measurement, attempts, runs, started)
+        metrics |= self._keep(measurement, attempts, runs, started)
         shorter = [_for_another_look(site) for site in going]
         for _ in range(MEASURED_AGAIN):
-            suspects = self._umpire.suspects(_metrics(measurement, attempts)) | _doubtful(measurement, attempts)
+            suspects = self._umpire.suspects(metrics) | _doubtful(measurement, attempts)
             suspects &= {name for name, each in attempts.items() if _something_ran(each)}
             if not suspects or self._crew.cancelled:
                 return
             self._say(measurement, shorter, f", {len(suspects)} suspects once more")
             runs = measurement.again(shorter, self._crew, suspects)
-            self._keep(measurement, attempts, {name: runs[name] for name in suspects if name in runs}, started)
+            again = {name: runs[name] for name in suspects if name in runs}
+            metrics |= self._keep(measurement, attempts, again, started)
 
     def _say(self, measurement: Measurement, going: list[Site], more: str) -> None:
         expected_s = measurement.takes_s(going[0].length) if measurement.takes_s else 0.0
@@ -92,23 +94,29 @@ class Load:
 
     def _keep(
         self, measurement: Measurement, attempts: dict[str, list[tuple[Ran, ...]]], runs: Runs, started: float
-    ) -> None:
-        """Write what came, so far as the run still goes: what Ctrl-C cut short is measured again by --resume."""
+    ) -> dict[str, tuple[Metric, ...]]:
+        """Write what came, so far as the run still goes: what Ctrl-C cut short is measured again by --resume.
+
+        Returns the numbers in it, those of earlier attempts included: reading them takes a while.
+        """
+        found: dict[str, tuple[Metric, ...]] = {}
         if self._crew.cancelled:
-            return
+            return found
         missing = not_run("", CannotMeasure("nothing came back", next_step="run again with --resume"))
         for name, earlier in attempts.items():
             if name not in runs and earlier:
                 continue
             earlier.append(runs.get(name, (missing,)))
+            found[name] = _metrics_of(measurement, earlier)
             evidence = Evidence(
                 name,
                 measurement.name,
                 started,
                 time.time() - started,
-                document=document(measurement.name, earlier, _metrics_of(measurement, earlier)),
+                document=document(measurement.name, earlier, found[name]),
             )
             self._folder.write_evidence(evidence)
+        return found
 
 
 def _does_not_apply(measurement: Measurement, site: Site) -> bool:
@@ -116,12 +124,6 @@ def _does_not_apply(measurement: Measurement, site: Site) -> bool:
         return bool(measurement.applies(site.facts))
     except CannotMeasure:  # the gate's checks and the measurement itself say what is wrong
         return False
-
-
-def _metrics(
-    measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[Ran]]]
-) -> dict[str, tuple[Metric, ...]]:
-    return {name: _metrics_of(measurement, each) for name, each in attempts.items()}
 
 
 def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[Ran]]) -> tuple[Metric, ...]:

@@ -135,7 +135,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
 
 
 def _length(profile: Profile, asked: Settings) -> Length:
-    return length(profile, burn=asked.burn, hang_after=asked.hang_after, all_pairs=asked.all_pairs)
+    return length(profile, burn=asked.burn, hang_after=asked.hang_after, all_pairs=asked.pairs == "all")
 
 
 def attach(settings: Settings, run_dir: Path) -> Prepared:
@@ -157,14 +157,22 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     load = settings.load if settings.load is not None else not earlier.passive
     settings = replace(settings, profile=settings.profile or earlier.profile, load=load)
     settings = replace(
-        settings, burn=settings.burn or earlier.burn, hang_after=settings.hang_after or earlier.hang_after
+        settings,
+        burn=settings.burn or earlier.burn,
+        hang_after=settings.hang_after or earlier.hang_after,
+        pairs=settings.pairs or earlier.pairs,
     )
     if not settings.resume:
         return settings
     if not settings.inventory and (not earlier.inventory or "-" in earlier.inventory):
         hint = "a run folder keeps no way into its nodes"
         raise UsageError("--resume needs the inventory again: say --inventory too", file=earlier.file, hint=hint)
-    return replace(settings, inventory=settings.inventory or earlier.inventory, nodes=settings.nodes or earlier.pattern)
+    return replace(
+        settings,
+        inventory=settings.inventory or earlier.inventory,
+        nodes=settings.nodes or earlier.pattern,
+        tools=settings.tools or earlier.tools,
+    )
 
 
 def _nodes(

@@ -31,10 +31,10 @@ class Settings:
     ssh_config: Path | None = None
     nodes_at_once: int = 64
     load: bool | None = None  # --active, --passive; None: as the profile has it
-    burn: str = ""  # --burn: a time; empty: as the profile has it
-    hang_after: str = ""  # --hang-after: a time; empty: as the profile has it
-    all_pairs: bool = False
-    tools: Path | None = None
+    burn: str = ""  # --burn: a time; empty: as the earlier run, or as the profile has it
+    hang_after: str = ""  # --hang-after: a time; empty: as the earlier run, or as the profile has it
+    pairs: str = ""  # --pairs: few or all; empty: as the earlier run, or few
+    tools: Path | None = None  # --tools; None: those of the run that is resumed, or none
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
     history: Path = DEFAULT  # --history
 

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     from nodegate.run.acceptance import Acceptance
 
 
+# There load would do harm, whoever answers for the failure: to somebody's work, to a node whose driver asks for a reset
+# before anything else, or by one more process that nobody can end.
+HARMED = frozenset({"idle.processes", "gpu.recovery_action", "host.blocked_processes"})
+
+
 class Umpire:
     """Judges by the checks themselves: the same that the report shows."""
 
@@ -23,7 +28,13 @@ class Umpire:
         self._acceptance = acceptance
 
     def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
-        """Why a node must not take part in a measurement; None when it may."""
+        """Why a node must not take part in a measurement; None when it may.
+
+        A waived failure does not keep it out: somebody answers for it, and the node is to carry work all the same. What
+        was not measured is an error, which no waiver covers, so a node that is kept out could never be accepted. It is
+        kept out where load would do harm (HARMED). Its neighbours lose time: a node that spoils a launch over some is
+        searched for and left out, so far as there is a third node to tell two apart by.
+        """
         traits = self._acceptance.traits(node)
         if traits is None:
             return CannotMeasure("the node gave no facts", next_step="see what its other checks say")
@@ -31,9 +42,10 @@ class Umpire:
             return Busy(f"the node works: {traits.busy}", next_step="drain it, wait for its end, then run again")
         for name in measurement.rests_on:
             record = self._acceptance.record(suite.check(name), node)
-            if record.verdict is Verdict.FAIL:
+            if record.verdict is Verdict.FAIL and (name in HARMED or not record.waiver):
+                waived = " (waived, but load would do harm)" if record.waiver else ""
                 return CannotMeasure(
-                    f"blocked by {name}: {record.message}", next_step="mend that first, then run again"
+                    f"blocked by {name}: {record.message}{waived}", next_step="mend that first, then run again"
                 )
         return None
 

@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import Unreachable
 from nodegate.transport.ssh_config import HostConfig, misconfigured, resolve, ssh_words
@@ -16,12 +16,23 @@ if TYPE_CHECKING:
 
     import paramiko
 
-    from nodegate.transport.client import Client
-
 HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@/]+)@)?(?:\[(?P<ip6>[^\]]+)\]|(?P<host>[^:/\[\]]+))(?::(?P<port>\d+))?/?")
 MAX_HOPS = 8
 REMEMBER_FAILURE_S = 20.0  # so that the nodes behind a dead jump host do not wait for it one after another
 PROHIBITED, RESOURCE_SHORTAGE = 1, 4  # RFC 4254, 5.1
+
+
+class Connected(Protocol):
+    """What is needed of a connection to a jump host."""
+
+    @property
+    def transport(self) -> paramiko.Transport:
+        """Through which channels are opened."""
+        ...
+
+    def close(self) -> None:
+        """End the connection and what it went through."""
+        ...
 
 
 @dataclass
@@ -29,7 +40,7 @@ class _Hop:
     """One jump host: its connections, and how many nodes use them."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    clients: list[Client] = field(default_factory=list)
+    clients: list[Connected] = field(default_factory=list)
     users: int = 0
     failure: Unreachable | None = None
     failed_s: float = 0.0
@@ -43,7 +54,7 @@ class JumpHosts:
         self._lock = threading.Lock()
 
     def through(
-        self, target: HostConfig, timeout_s: float, dial: Callable[[HostConfig], Client]
+        self, target: HostConfig, timeout_s: float, dial: Callable[[HostConfig], Connected]
     ) -> tuple[paramiko.Channel, Callable[[], None]]:
         """A channel to the target through its jump hosts, and what to call when it is not needed any more.
 
@@ -65,7 +76,12 @@ class JumpHosts:
         return channel, lambda: self._leave(hop)
 
     def _channel(
-        self, hop: _Hop, config: HostConfig, target: HostConfig, timeout_s: float, dial: Callable[[HostConfig], Client]
+        self,
+        hop: _Hop,
+        config: HostConfig,
+        target: HostConfig,
+        timeout_s: float,
+        dial: Callable[[HostConfig], Connected],
     ) -> paramiko.Channel:
         from paramiko import ChannelException, SSHException  # noqa: PLC0415 - slow to import
 
@@ -94,7 +110,7 @@ class JumpHosts:
             client.close()
 
 
-def _client(hop: _Hop, config: HostConfig, dial: Callable[[HostConfig], Client], *, fresh: bool) -> Client:
+def _client(hop: _Hop, config: HostConfig, dial: Callable[[HostConfig], Connected], *, fresh: bool) -> Connected:
     """A live connection to the jump host; the newest, or a new one."""
     with hop.lock:
         alive = [client for client in hop.clients if client.transport.is_active()]

@@ -19,7 +19,7 @@ def document_after(machine: Machine) -> dict[str, Any]:
     for gpu in later.sections["nvml"]["gpus"]:
         if "energy_mj" in gpu:
             gpu["energy_mj"] += int(LOAD_S * 400_000)
-    for happening in machine.load.happenings:
+    for happening in machine.happenings:
         happening(later)
     document = later.document()
     document["sections"] = {name: document["sections"][name] for name in COUNTER_SECTIONS}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from nodegate.demo.machine import Machine
     from nodegate.errors import CannotMeasure
     from nodegate.measure.ran import Ran
 
@@ -26,12 +25,10 @@ class UnderLoad:
 
     `changes` alter what a healthy node's measurement gives, by its name. Each planting is a list with a change for each
     attempt; the last one holds for all further attempts. `refused` says why a measurement was not made.
-    `happenings` change the node itself, between the facts before the load and those after it.
     """
 
     changes: dict[str, list[tuple[Change, ...]]] = field(default_factory=dict)
     refused: dict[str, CannotMeasure] = field(default_factory=dict)
-    happenings: list[Callable[[Machine], object]] = field(default_factory=list)
 
     def attempts(self, measurement: str) -> int:
         """How often the node is measured: a suspect more than once."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
-from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
-from nodegate.measure.metric import Metric
-from nodegate.measure.ran import Ran, kept, not_run, run
+from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
+from nodegate.measure.metric import Metric, joined
+from nodegate.measure.ran import Ran, check_end, kept, not_run, run, unended
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.tools import gpu_burn
 from nodegate.unknown import Unknown
@@ -23,7 +23,6 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.facts import NodeFacts
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
     from nodegate.measure.length import Length
     from nodegate.measure.measurement import Site
@@ -35,6 +34,7 @@ MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
 PAYLOAD = "nodegate.measure.payload"
 PHASES = (("bf16", 0.6), ("fp32", 0.2), ("fp64", 0.2))  # share of the time; tensor cores draw the most power
 
+_THE_BURN = "the burn"
 _START_LIMIT_S = 120.0
 _ANSWER_LIMIT_S = 60.0
 _END_S = 30.0
@@ -89,7 +89,7 @@ class Burn:
         """Rates by type, and clock, power and temperature under settled load, for each GPU; then gpu_burn's rates."""
         singles = [each for document in self.runs for each in _metrics_of(document)]
         singles += [each for other in self.others for each in _metrics_of_other(other)]
-        return tuple(_joined(singles))
+        return joined(singles)
 
     def rates(self) -> tuple[Metric, ...]:
         """Only the rates of our own burn."""
@@ -116,7 +116,7 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> Burn:
                 continue
             try:
                 runs.append(_document(ran))
-                failed += [_unended(ran)] if ran.timed_out or ran.stuck else []
+                failed += [unended(ran, _THE_BURN)] if ran.timed_out or ran.stuck else []
             except CannotMeasure as why:
                 failed.append(why)
     if not runs:
@@ -147,14 +147,6 @@ def other_seconds(burn_s: float) -> float:
 def takes_s(length: Length) -> float:
     """About how long it takes, without gpu_burn."""
     return length.burn_s + _END_S
-
-
-def applies(facts: NodeFacts) -> str:
-    """Why there is nothing to burn; empty where there is, or where NVML does not answer: then the burn says why."""
-    try:
-        return "" if facts.gpus.devices else "no NVIDIA GPU"
-    except CannotMeasure:
-        return ""
 
 
 def _program(seconds: float) -> bytes:
@@ -204,26 +196,11 @@ def _argv(tool: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _document(ran: Ran) -> BurnDocument:
-    if ran.cannot:
-        raise CannotMeasure(ran.cannot, next_step=ran.next_step)
-    if burn_document.WIRE in ran.stdout:
-        return burn_document.decode(ran.stdout)
-    if ran.timed_out or ran.stuck:
-        raise _unended(ran)
-    if ran.exit_code != 0:
-        last = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "it said nothing")
-        raise CannotMeasure(
-            f"the burn ended with exit code {ran.exit_code}: {last[:160]}", next_step="see the evidence file"
-        )
+    """What came before the program hung is read too."""
+    came = burn_document.WIRE in ran.stdout
+    if ran.cannot or not came:
+        check_end(ran, _THE_BURN, document=came)
     return burn_document.decode(ran.stdout)
-
-
-def _unended(ran: Ran) -> CannotMeasure:
-    held = f"; still there: {', '.join(ran.stuck)}" if ran.stuck else ""
-    return CannotMeasure(
-        f"the burn did not end within {ran.duration_s:.0f} s{held}",
-        next_step="look for processes in D state on the node; power-cycle it",
-    )
 
 
 def _other(ran: Ran) -> GpuBurnRun | CannotMeasure:
@@ -279,20 +256,10 @@ def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:
             yield Metric(name, (rate / 1000.0,), "TFLOPS", f"GPU {gpu.index}", conditions=conditions)
 
 
-def _joined(singles: Iterable[Metric]) -> Iterable[Metric]:
-    """One metric a quantity and device, with a value for each attempt that gave one."""
-    found: dict[tuple[object, ...], Metric] = {}
-    for each in singles:
-        key = (each.device, *each.key)
-        earlier = found.get(key)
-        found[key] = each if earlier is None else replace(earlier, values=earlier.values + each.values)
-    return found.values()
-
-
 BURN = Measurement(
     name="gpu_burn",
     stage="gpu",
-    applies=applies,
+    applies=no_gpus,
     rests_on=("gpu.lost",),
     measure=on_each_node(burn_of),
     again=suspects_alone(on_each_node(burn_of)),

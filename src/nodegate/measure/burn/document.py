@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import itertools
-import json
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,12 +10,12 @@ from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
 from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA = "nodegate.burn/1"
-WIRE = f"{SCHEMA}+zlib:"
 MAX_DOCUMENT_BYTES = 8 << 20
 SETTLED_S = 30.0  # clocks and temperatures are at home after this time, or after the first fifth of a shorter burn
 QUANTITIES = (
@@ -38,6 +35,8 @@ _MAX_PHASES = 16
 _LARGEST = float(1 << 64)
 _REFUSED_STEP = "put that right (a job on the GPUs, MIG, no driver), then burn this node again"
 _STEP = "run the burn on this node again, or see the evidence file for what it sent"
+_WIRE = Wire(SCHEMA, "the burn", MAX_DOCUMENT_BYTES, _STEP)
+WIRE = _WIRE.mark
 
 
 @dataclass(frozen=True)
@@ -190,7 +189,7 @@ def decode(written: str) -> BurnDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = read.record(_json(_plain(written)))
+    data = read.record(_WIRE.json(written))
     if isinstance(data, Unknown) or data.get("schema") != SCHEMA:
         seen = data if isinstance(data, Unknown) else read.shown(data.get("schema"))
         raise CannotMeasure(f"the burn's document is {seen}, expected {SCHEMA}", next_step=_STEP)
@@ -209,28 +208,6 @@ def decode(written: str) -> BurnDocument:
         dtypes=tuple(value_or(read.text(each, "dtype"), "?") for each in phases[:_MAX_PHASES]),
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus)),
     )
-
-
-def _plain(written: str) -> str:
-    _, marker, sent = written.rpartition(WIRE)
-    if not marker:
-        return written.strip()
-    inflate = zlib.decompressobj()
-    try:
-        plain = inflate.decompress(base64.b64decode(sent.split("\n")[0].strip(), validate=True), MAX_DOCUMENT_BYTES + 1)
-    except (ValueError, zlib.error) as error:
-        raise CannotMeasure(f"the burn's answer is damaged: {error}", next_step=_STEP) from None
-    if len(plain) > MAX_DOCUMENT_BYTES or not inflate.eof:
-        raise CannotMeasure("the burn's answer is cut off or too large", next_step=_STEP)
-    return plain.decode("utf-8", "replace")
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        said = f"no JSON document: {read.shown(text[-200:], 160)}" if text else "nothing"
-        raise CannotMeasure(f"the burn sent {said}", next_step=_STEP) from None
 
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.copies.result import OTHER, OWN, parse
-from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
+from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.payload.copies import DEVICE_SHARE, HOST_SHARE, PEER_SHARE, Options, limit_s
 from nodegate.measure.ran import Ran, not_run, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
@@ -66,14 +66,6 @@ def takes_s(length: Length) -> float:
     return length.copies_s * (in_turn + DEVICE_SHARE + 2 * HOST_SHARE + PEER_SHARE) + _START_S
 
 
-def applies(facts: NodeFacts) -> str:
-    """Why there is nothing to copy; empty where there is, or where NVML does not answer: then the copies say why."""
-    try:
-        return "" if facts.gpus.devices else "no NVIDIA GPU"
-    except CannotMeasure:
-        return ""
-
-
 def _gpus(facts: NodeFacts) -> int:
     try:
         return len(facts.gpus.devices) or _MOST_GPUS
@@ -106,7 +98,7 @@ def _by_others(site: Site) -> Sequence[Ran]:
 COPIES = Measurement(
     name="gpu_copies",
     stage="gpu",
-    applies=applies,
+    applies=no_gpus,
     rests_on=("gpu.lost",),
     measure=on_each_node(copies_of),
     again=suspects_alone(on_each_node(copies_of)),

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.wire import Wire
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA = "nodegate.copies/1"
-WIRE = f"{SCHEMA}+zlib:"
 MAX_DOCUMENT_BYTES = 4 << 20
 OUT, IN, INSIDE = "device_to_host", "host_to_device", "device"
 ALONE, AT_ONCE = "alone", "at once"
 _MAX_COPIES = 64
 _MAX_GPUS = 64
 _FASTEST_GB_PER_S = 1e6
+_REFUSED_STEP = "put that right (a job on the GPUs, MIG, no driver), then measure this node again"
 _STEP = "run the copies on this node again, or see the evidence file for what it sent"
+_WIRE = Wire(SCHEMA, "the program for the copies", MAX_DOCUMENT_BYTES, _STEP)
+WIRE = _WIRE.mark
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ def decode(written: str) -> CopiesDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = read.record(_json(_plain(written)))
+    data = read.record(_WIRE.json(written))
     if isinstance(data, Unknown) or data.get("schema") != SCHEMA:
         seen = data if isinstance(data, Unknown) else read.shown(data.get("schema"))
         raise CannotMeasure(f"the document of the copies is {seen}, expected {SCHEMA}", next_step=_STEP)
     refused = value_or(read.text(data, "refused"), "")
     if refused:
-        raise CannotMeasure(f"nothing was copied: {refused}", next_step="free the GPUs, then measure this node again")
+        raise CannotMeasure(f"nothing was copied: {refused}", next_step=_REFUSED_STEP)
     gpus = read.records(data, "gpus")
     if isinstance(gpus, Unknown) or not gpus:
         raise CannotMeasure("the document of the copies has no GPU in it", next_step=_STEP)
@@ -155,30 +155,6 @@ def decode(written: str) -> CopiesDocument:
         asked=value_or(read.text(peers, "pairs"), ""),
         pairs=tuple(found for each in pairs if (found := _pair(each, size)) is not None),
     )
-
-
-def _plain(written: str) -> str:
-    _, marker, sent = written.rpartition(WIRE)
-    if not marker:
-        return written.strip()
-    try:
-        packed = base64.b64decode(sent.split()[0] if sent.split() else "", validate=True)
-        unpacker = zlib.decompressobj()
-        plain = unpacker.decompress(packed, MAX_DOCUMENT_BYTES)
-    except (ValueError, zlib.error):
-        raise CannotMeasure("the document of the copies arrived damaged", next_step=_STEP) from None
-    if not unpacker.eof:
-        reason = "is larger than it may be" if unpacker.unconsumed_tail else "is cut off"
-        raise CannotMeasure(f"the document of the copies {reason}", next_step=_STEP)
-    return plain.decode("utf-8", "replace")
-
-
-def _json(text: str) -> object:
-    try:
-        return json.loads(text[:MAX_DOCUMENT_BYTES])
-    except (ValueError, RecursionError):
-        said = f"no JSON document: {read.shown(text[-200:], 160)}" if text else "nothing"
-        raise CannotMeasure(f"the program for the copies sent {said}", next_step=_STEP) from None
 
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:

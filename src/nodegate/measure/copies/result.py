@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT
-from nodegate.measure.metric import Metric
+from nodegate.measure.metric import Metric, joined
+from nodegate.measure.ran import check_end
 from nodegate.tools import nvbandwidth
 from nodegate.unknown import Unknown
 
@@ -82,7 +83,7 @@ class Copies:
         for other in self.others:
             if not isinstance(other, CannotMeasure):
                 singles += _metrics_of_other(other, self.runs)
-        return tuple(_joined(singles))
+        return joined(singles)
 
     def named(self, name: str, tool: str = TOOL) -> tuple[Metric, ...]:
         """The metrics of one name that one tool measured."""
@@ -117,19 +118,7 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> Copies:
 
 
 def _document(ran: Ran) -> CopiesDocument:
-    if ran.cannot:
-        raise CannotMeasure(ran.cannot, next_step=ran.next_step)
-    if ran.timed_out or ran.stuck:
-        held = f"; still there: {', '.join(ran.stuck)}" if ran.stuck else ""
-        raise CannotMeasure(
-            f"the copies did not end within {ran.duration_s:.0f} s{held}",
-            next_step="look for processes in D state on the node; power-cycle it",
-        )
-    if ran.exit_code != 0 and copies_document.WIRE not in ran.stdout:
-        last = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "it said nothing")
-        raise CannotMeasure(
-            f"the copies ended with exit code {ran.exit_code}: {last[:160]}", next_step="see the evidence file"
-        )
+    check_end(ran, "the copies", document=copies_document.WIRE in ran.stdout)
     return copies_document.decode(ran.stdout)
 
 
@@ -214,13 +203,3 @@ def _devices(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Mapping[int,
     known = {gpu.address: gpu.device for document in runs for gpu in document.gpus}
     whole = all(each.address in known for each in found.devices)
     return {each.index: known[each.address] for each in found.devices} if whole else {}
-
-
-def _joined(singles: Iterable[Metric]) -> Iterable[Metric]:
-    """One metric a quantity and device, with a value for each attempt that gave one."""
-    found: dict[tuple[object, ...], Metric] = {}
-    for each in singles:
-        key = (each.device, *each.key)
-        earlier = found.get(key)
-        found[key] = each if earlier is None else replace(earlier, values=earlier.values + each.values)
-    return found.values()

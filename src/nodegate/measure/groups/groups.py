@@ -20,6 +20,7 @@ from nodegate.measure.groups.result import ALONE, parse
 from nodegate.measure.groups.station import COLLECTIVES
 from nodegate.measure.length import OF_PROFILE
 from nodegate.measure.measurement import Measurement
+from nodegate.measure.nccl.launches import RESTS_ON
 from nodegate.measure.nccl.nccl import gpu_count
 from nodegate.measure.ran import Ran
 from nodegate.measure.rdma.pairing import with_good_ones
@@ -61,7 +62,7 @@ def measure(sites: Sequence[Site], crew: Crew) -> Runs:
             tour = Tour(field, pool, crew)
             well = tour.pairs()
             if sites[0].length.group_s >= ALL_KINDS_FROM_S:
-                tour.apart()
+                tour.apart(well)
                 tour.big(well)
     return field.runs
 
@@ -123,11 +124,15 @@ class Tour:
             well.update(name for group, run in runs.items() if run.is_well for name in group.nodes)
         return frozenset(well)
 
-    def apart(self) -> None:
-        """The whole fleet in one launch, each node with itself: it starts at all; and each node's own time."""
-        if fleet(self._names) and not self._crew.cancelled:
+    def apart(self, well: frozenset[str]) -> None:
+        """The fleet in one launch, each node with itself: it starts at all; and each node's own time.
+
+        Nodes that are bad in a pair stay out: one that hangs there hangs here too, and takes everybody's time away.
+        """
+        names = [name for name in self._names if name in well]
+        if fleet(names) and not self._crew.cancelled:
             chosen = sweep(self._length, rdma=self._rdma, short=True)
-            measure_apart(self._field, self._names, Launch("all_reduce", chosen, self._length.group_s, apart=True))
+            measure_apart(self._field, names, Launch("all_reduce", chosen, self._length.group_s, apart=True))
 
     def big(self, well: frozenset[str], *, among: frozenset[str] | None = None, slow: bool = False) -> None:
         """Racks at the same time, then the fleet; nodes that are bad in a pair would spoil it for all and stay out."""
@@ -232,20 +237,7 @@ NCCL_GROUPS = Measurement(
     name="nccl_groups",
     stage="fabric",
     applies=applies,
-    # A node without one of these would spoil the launch for all the others.
-    rests_on=(
-        "gpu.on_bus",
-        "gpu.lost",
-        "gpu.bound",
-        "gpu.count",
-        "gpu.recovery_action",
-        "software.driver_loaded",
-        "software.driver_and_library",
-        "fabric.manager",
-        "fabric.state",
-        "host.blocked_processes",
-        "idle.processes",
-    ),
+    rests_on=RESTS_ON,
     measure=measure,
     again=again,
     parse=parse,

@@ -1,4 +1,4 @@
-"""Which launches of nccl-tests are made inside a node, and what we set for them."""
+"""Which launches of nccl-tests are made inside a node, what we set for them, and what a node must have for them."""
 
 from __future__ import annotations
 
@@ -48,3 +48,18 @@ LAUNCHES = (
     Launch("sendrecv", "sendrecv"),
 )
 BY_WHAT: Mapping[str, Launch] = {launch.what: launch for launch in LAUNCHES}
+# A collective without one of these says nothing new of its node, may hang until its limit, and spoils a launch over
+# several nodes for all of them.
+RESTS_ON = (
+    "gpu.on_bus",
+    "gpu.lost",
+    "gpu.bound",
+    "gpu.count",
+    "gpu.recovery_action",
+    "software.driver_loaded",
+    "software.driver_and_library",
+    "fabric.manager",
+    "fabric.state",
+    "host.blocked_processes",
+    "idle.processes",
+)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
-from nodegate.measure.nccl.launches import LAUNCHES, RING_SETTINGS, Launch
+from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.ran import not_run, run
 from nodegate.unknown import Unknown
@@ -144,20 +144,7 @@ NCCL = Measurement(
     name="nccl",
     stage="node",
     applies=applies,
-    # A collective without one of these says nothing new of the node, and may hang until its limit.
-    rests_on=(
-        "gpu.on_bus",
-        "gpu.lost",
-        "gpu.bound",
-        "gpu.count",
-        "gpu.recovery_action",
-        "software.driver_loaded",
-        "software.driver_and_library",
-        "fabric.manager",
-        "fabric.state",
-        "host.blocked_processes",
-        "idle.processes",
-    ),
+    rests_on=RESTS_ON,
     measure=measure,
     again=suspects_alone(measure),
     parse=parse,

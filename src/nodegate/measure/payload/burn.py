@@ -82,7 +82,7 @@ def burn(options: Options, began: float) -> Entry:
     if options.path == "cublas" and not library and not document["refused"]:
         document["refused"] = "cuBLAS was not found on this node"
     if document["refused"]:
-        document["gpus"] = [{k: v for k, v in _identity(each).items() if k != "of_library"} for each in entries]
+        document["gpus"] = [identity(each) for each in entries]
         return document
     _burn_with(document, options, entries, library, began)
     refusals = [each["error"] for each in document["gpus"] if each["of_library"]]
@@ -173,7 +173,7 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
         tasks[f"samples {index}"] = child.Task(sample, limit_s, _PART_BYTES)
     outcomes = children.run(tasks)
     document["gpus"] = [
-        _identity(each)
+        dict(identity(each), of_library=False)
         if each["error"]
         else _gpu(
             each,
@@ -189,9 +189,10 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
     document["library_version"] = max([each.pop("library_version", 0) for each in document["gpus"]])
 
 
-def _identity(seen: Entry) -> Entry:
+def identity(seen: Entry) -> Entry:
+    """How a document begins to tell of a GPU."""
     if seen["error"]:
-        return {"index": seen["index"], "error": seen["error"], "of_library": False}
+        return {"index": seen["index"], "error": seen["error"]}
     return {
         "index": seen["index"],
         "uuid": seen["uuid"],
@@ -199,13 +200,12 @@ def _identity(seen: Entry) -> Entry:
         "name": seen["name"],
         "memory_total_bytes": seen["memory_total_bytes"],
         "error": "",
-        "of_library": False,
     }
 
 
 def _gpu(seen: Entry, loaded: children.Outcome, sampled: children.Outcome, options: Options, began: float) -> Entry:
     """A GPU's entry from what its two processes sent."""
-    entry = _identity(seen)
+    entry = identity(seen)
     for part in load.progress(loaded.parts, "gpu"):
         entry.update(part)  # type: ignore[call-overload]
     started = load.started(loaded.parts)

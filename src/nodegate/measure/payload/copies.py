@@ -81,20 +81,8 @@ def copies(options: Options) -> Entry:
 
 
 def _identity(seen: Entry) -> Entry:
-    if seen["error"]:
-        return {"index": seen["index"], "error": seen["error"]}
-    return {
-        "index": seen["index"],
-        "uuid": seen["uuid"],
-        "pci": seen["bus_id"],
-        "name": seen["name"],
-        "memory_total_bytes": seen["memory_total_bytes"],
-        "error": "",
-        "place": {},
-        "copies": [],
-        "data": [],
-        "link": {},
-    }
+    own: Entry = {} if seen["error"] else {"place": {}, "copies": [], "data": [], "link": {}}
+    return dict(burn.identity(seen), **own)
 
 
 def _copy_each(document: Entry, options: Options) -> None:

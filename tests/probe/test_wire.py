@@ -1,0 +1,56 @@
+"""The line in which a program on a node sends its document, whatever stands around it or became of it."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+
+import pytest
+
+from nodegate.errors import CannotMeasure
+from nodegate.wire import Wire
+
+WIRE = Wire("test/1", "the test", 4096, "look at the node")
+
+
+def sent(document: object, keep: int | None = None) -> str:
+    packed = zlib.compress(json.dumps(document).encode())[:keep]
+    return f"{WIRE.mark}{base64.b64encode(packed).decode()}\n"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        sent({"a": 1}),
+        f"Welcome\n{sent({'a': 1})}bye\n",
+        f"Welcome {sent({'a': 1})}",
+        sent({"a": 1}).replace("\n", "\r\n"),
+        sent({"a": 0}) + sent({"a": 1}),
+        ' {"a": 1}\n',
+    ],
+)
+def test_the_last_document_is_read_whatever_a_login_prints_around_it(written: str) -> None:
+    assert WIRE.json(written) == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("", "the test sent nothing"),
+        (" \n", "the test sent nothing"),
+        (sent({"a": 1}, keep=-5), "the test sent a document that is cut off"),
+        (f"{WIRE.mark}\n", "the test sent a document that is cut off"),
+        (f"{WIRE.mark}AAAA\n", "the test sent a document that is damaged: "),
+        (f"{WIRE.mark}\u00e9\n", "the test sent a document that is damaged: "),
+        (sent("x" * 5000), "the test sent more than 4096 bytes"),
+        ("x" * 5000, "the test sent more than 4096 bytes"),
+        ("bash: not found", "the test sent no JSON document: bash: not found (Expecting value"),
+        ("[NaN]", "the test sent no JSON document: [NaN] (NaN is no JSON number)"),
+    ],
+)
+def test_a_document_that_is_not_good_is_refused_with_the_next_step(written: str, said: str) -> None:
+    with pytest.raises(CannotMeasure) as refused:
+        WIRE.json(written)
+    assert refused.value.reason.startswith(said)
+    assert refused.value.next_step == "look at the node"

@@ -1,0 +1,70 @@
+"""Who may be put under load: what the checks say of a node decides, and who answers for a failure."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nodegate import suite
+from nodegate.demo.machine import Machine
+from nodegate.errors import CannotMeasure
+from nodegate.judge.baseline import Baselines
+from nodegate.judge.waivers import Waiver, Waivers
+from nodegate.measure.registry import MEASURED, wanted
+from nodegate.node import Node
+from nodegate.profile import Profile
+from nodegate.run.acceptance import Acceptance
+from nodegate.run.evidence import FACTS, Evidence, RunFolder
+from nodegate.run.umpire import HARMED, Umpire
+
+TODAY = dt.date(2026, 11, 21)
+BY_NAME = {each.name: each for each in wanted(MEASURED)}
+
+
+def gpu_3_is_lost(machine: Machine) -> None:
+    machine.lose_gpu(3)
+
+
+def a_call_into_the_driver_hangs(machine: Machine) -> None:
+    stuck = {"pid": 4711, "comm": "python", "wchan": "os_acquire_rwlock_write"}
+    machine.set("system", "dstate", [stuck])
+
+
+def waived(check: str, expires: dt.date = TODAY) -> Waivers:
+    return Waivers((Waiver("gpu01", check, "the board is on order", "lee", expires),), TODAY)
+
+
+def gate(tmp_path: Path, fault: Callable[[Machine], None], measurement: str, waivers: Waivers) -> CannotMeasure | None:
+    machine = Machine.hgx_h100("gpu01")
+    fault(machine)
+    folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
+    folder.write_evidence(Evidence("gpu01", FACTS, 0.0, 0.0, document=machine.document()))
+    acceptance = Acceptance({"gpu01": Node("gpu01")}, Profile.DELIVERY, Baselines.read(), waivers, folder)
+    for check in BY_NAME[measurement].rests_on:
+        acceptance.ask(suite.check(check), "gpu01")
+    return Umpire(acceptance).gate("gpu01", BY_NAME[measurement])
+
+
+@pytest.mark.parametrize("waivers", [Waivers(), waived("gpu.lost", TODAY - dt.timedelta(1)), waived("gpu.count")])
+def test_a_failure_that_nobody_answers_for_keeps_the_node_out(tmp_path: Path, waivers: Waivers) -> None:
+    blocked = gate(tmp_path, gpu_3_is_lost, "gpu_burn", waivers)
+    assert blocked is not None
+    assert blocked.reason.startswith("blocked by gpu.lost: GPU 3")
+
+
+def test_a_waived_failure_does_not_keep_the_node_out(tmp_path: Path) -> None:
+    assert gate(tmp_path, gpu_3_is_lost, "gpu_burn", waived("gpu.lost")) is None
+
+
+def test_a_waiver_makes_no_load_where_it_would_do_harm(tmp_path: Path) -> None:
+    blocked = gate(tmp_path, a_call_into_the_driver_hangs, "nccl", waived("host.blocked_processes"))
+    assert blocked is not None
+    assert blocked.reason.startswith("blocked by host.blocked_processes: process 4711 (python)")
+    assert blocked.reason.endswith("(waived, but load would do harm)")
+
+
+def test_what_does_harm_under_load_is_what_some_measurement_rests_on() -> None:
+    assert {name for each in BY_NAME.values() for name in each.rests_on} >= HARMED
