@@ -10,34 +10,39 @@ import fcntl
 import platform
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lab import cache, debian
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 RECIPE = Path(__file__).parent / "recipe"
 PACKAGES = "dbus,iproute2,kmod,openssh-server,passwd,pciutils,procps,python3,sudo,systemd,systemd-sysv,udev"
 
 
-def image() -> Path:
-    """The folder of the root file system, built where the cache has none.
+def image(more_packages: Sequence[str] = ()) -> Path:
+    """The folder of the root file system, built where the cache has none; with more packages it is another one.
 
     Raises:
         RuntimeError: the machine has no mirror, or the build failed.
     """
     suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
     cache.FOLDER.mkdir(parents=True, exist_ok=True)
-    built = cache.FOLDER / f"node-{suite}-{debian.recipe_hash(RECIPE, suite, PACKAGES)}"
+    packages = ",".join([PACKAGES, *more_packages])
+    built = cache.FOLDER / f"node-{suite}-{debian.recipe_hash(RECIPE, suite, packages)}"
     with (cache.FOLDER / "node.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not built.exists():
-            _build(suite, built)
+            _build(suite, packages, built)
     return built
 
 
-def _build(suite: str, target: Path) -> None:
+def _build(suite: str, packages: str, target: Path) -> None:
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
-        debian.build(suite, fresh, PACKAGES, RECIPE)
+        debian.build(suite, fresh, packages, RECIPE)
         fresh.replace(target)
     except BaseException:
         shutil.rmtree(fresh, ignore_errors=True)

@@ -9,11 +9,11 @@ import json
 import socket
 import time
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import Busy, CannotMeasure, UsageError
+from nodegate.exit_codes import Exit
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import Context
 from nodegate.judge.run import judge
@@ -31,16 +31,8 @@ if TYPE_CHECKING:
     from nodegate.judge.fleet import Fleet
 
 LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must say it
+WHO = "nodegate bootcheck"  # what the node's lock says of us
 PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
-
-
-class Exit(IntEnum):
-    """What the exit code tells a hook."""
-
-    FIT = 0
-    UNFIT = 1  # a verdict on the hardware
-    UNKNOWN = 2  # our own fault, a time limit, a bad file
-    BUSY = 75  # another run holds the node
 
 
 @dataclass(frozen=True)
@@ -72,6 +64,7 @@ def bootcheck(
     expected: Mapping[str, object] | None = None,
     measure: Callable[[Node], Evidence] | None = None,
     active: bool = False,
+    without: tuple[str, ...] = (),
 ) -> Outcome:
     """Judge this node now. Never raises: what goes wrong with us is exit code 2.
 
@@ -80,12 +73,14 @@ def bootcheck(
         expected: what an inventory would say of this node (`platform`, `gpus`, ...).
         measure: brings the evidence; by default the probe on this machine.
         active: put load on the GPUs too, for about a minute.
+        without: beginnings of the ids of checks to leave out ("idle.").
     """
     node = Node(socket.gethostname(), Connection(transport="local"), expected=expected or {})
     try:
         rules = Baselines.read(baselines)
         rules.check_expected([node])
         checks = [check for check in suite.checks() if Profile.BOOTCHECK.includes(check.tier)]
+        checks = [check for check in checks if not check.id.startswith(without)]
         if active:
             from nodegate.run.here import judge_here  # noqa: PLC0415 - with the statistics, which take their time
 
@@ -114,13 +109,19 @@ def _outcome(records: tuple[Record, ...]) -> Outcome:
         return Outcome(Exit.FIT, line, records)
     if decisive is None:
         return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records)
-    found = [record for record in records if record.verdict is decisive]
+    found = sorted((record for record in records if record.verdict is decisive), key=_is_a_sum)
     more = f" (+{len(found) - 1} more)" if len(found) > 1 else ""
     word = "unfit" if decisive is Verdict.FAIL else "could not tell"
     room = LINE_LENGTH - len(f"{word}: ") - len(more)
     said = found[0].message.removeprefix(f"{found[0].node}: ")
     line = f"{word}: {said if len(said) <= room else said[: room - 3] + '...'}{more}"
     return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, line, records)
+
+
+def _is_a_sum(record: Record) -> bool:
+    """Whether it speaks of no single part: "7 GPUs, expected 8" says less to a technician than which one is lost."""
+    bad = [finding for finding in record.findings if finding.verdict is record.verdict]
+    return not any(character.isdigit() for finding in bad for character in finding.subject)
 
 
 def measure_here(node: Node) -> Evidence:
@@ -137,7 +138,7 @@ def measure_here(node: Node) -> Evidence:
     started = time.time()
     session = LocalSession(node)
     try:
-        lock = session.hold_lock(node.connection.lock, who="nodegate bootcheck")
+        lock = session.hold_lock(node.connection.lock, who=WHO)
         if isinstance(lock, LockBusy):
             raise Busy(f"another run holds this node ({lock.holder})", next_step="wait for it to end")
         document = collect(session, timeout_s=PROBE_TIMEOUT_S)

@@ -19,8 +19,8 @@ CANNOT_TELL = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code. A fault of ours is 2: Python's own 1 would be a verdict on the node."""
-    parser = _parser()
-    asked = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    asked = _parser(given[0] if given else "").parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -43,25 +43,39 @@ def _nobody_reads() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _parser() -> argparse.ArgumentParser:
-    from nodegate.run.conditions import suite_version  # noqa: PLC0415
-
+def _parser(command: str) -> argparse.ArgumentParser:
+    """The parser; where the first word is a command, of that one only: a hook must not wait for the others' imports."""
     parser = argparse.ArgumentParser(
         prog="nodegate",
         description="Decides whether a GPU node may carry work.",
         epilog="The main job is pytest's: pytest --inventory hosts.yaml",
     )
-    parser.add_argument("--version", action="version", version=f"nodegate {suite_version()}")
+    parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_baseline(commands)
-    _add_bootcheck(commands)
-    _add_doctor(commands)
-    _add_demo(commands)
-    _add_init(commands)
-    _add_report(commands)
-    _add_triage(commands)
-    _add_watch(commands)
+    adding = {
+        "baseline": _add_baseline,
+        "bootcheck": _add_bootcheck,
+        "doctor": _add_doctor,
+        "demo": _add_demo,
+        "hook": _add_hook,
+        "init": _add_init,
+        "report": _add_report,
+        "triage": _add_triage,
+        "watch": _add_watch,
+    }
+    for add in [adding[command]] if command in adding else adding.values():
+        add(commands)
     return parser
+
+
+class _Version(argparse.Action):
+    """Say our version; to look it up takes a hook's patience."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from nodegate.run.conditions import suite_version  # noqa: PLC0415
+
+        print(f"nodegate {suite_version()}")
+        parser.exit()
 
 
 def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -164,6 +178,25 @@ def _watch(asked: argparse.Namespace) -> int:
     from nodegate.watch.options import from_arguments  # noqa: PLC0415
 
     return watch(from_arguments(asked))
+
+
+def _add_hook(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    from nodegate.hook.command import add_arguments  # noqa: PLC0415
+
+    command = commands.add_parser("hook", help="for slurm.conf: may this node work? drains it where it may not")
+    add_arguments(command)
+    command.set_defaults(command=_hook)
+
+
+def _hook(asked: argparse.Namespace) -> int:
+    from nodegate.hook.command import run  # noqa: PLC0415
+
+    said = run(asked)
+    try:
+        print(said.line, flush=True)
+    except OSError:  # the exit code says it too
+        _nobody_reads()
+    return said.exit
 
 
 def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

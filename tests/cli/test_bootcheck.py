@@ -41,6 +41,24 @@ def test_a_lost_gpu_is_unfit_in_one_line() -> None:
     assert "\n" not in outcome.line
 
 
+def test_the_line_names_the_part_before_it_counts() -> None:
+    machine = Machine.hgx_h100()
+    machine.lose_gpu(3)
+    assert judged(machine).line.startswith("unfit: GPU 3 (")
+
+
+def test_checks_can_be_left_out() -> None:
+    machine = Machine.hgx_h100()
+    machine.lose_gpu(3)
+    left = bootcheck(
+        measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=machine.document()),
+        without=("gpu.", "pcie."),
+    )
+    checks = {record.check for record in left.records}
+    assert "ecc.enabled" in checks
+    assert not [check for check in checks if check.startswith(("gpu.", "pcie."))]
+
+
 def test_an_unreadable_kernel_log_is_not_fit_and_not_unfit() -> None:
     machine = Machine.hgx_h100()
     machine.section_fails("kernel_log", "denied", "Operation not permitted")
@@ -126,3 +144,24 @@ def test_a_held_lock_is_busy() -> None:
     assert done.returncode == 75
     assert "busy" in done.stdout
     assert "a burn" in done.stdout
+
+
+def test_the_first_word_brings_the_imports_of_its_command_only() -> None:
+    code = (
+        "import sys; from nodegate.cli import main\n"
+        "try: main(['hook', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print([name for name in ('pytest', 'yaml', 'nodegate.facts', 'nodegate.triage') if name in sys.modules])"
+    )
+    assert run(code=code).stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["no-such-command"]])
+def test_without_a_command_all_are_named(arguments: list[str]) -> None:
+    done = run(*arguments)
+    for command in ("baseline", "bootcheck", "doctor", "demo", "hook", "init", "report", "triage", "watch"):
+        assert command in done.stdout + done.stderr
+
+
+def test_the_version() -> None:
+    assert run("--version").stdout.startswith("nodegate ")

@@ -12,14 +12,16 @@ import pytest
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
-def prolog(tmp_path: Path, script: str | None, **environment: str) -> subprocess.CompletedProcess[str]:
+def prolog(
+    tmp_path: Path, script: str | None, hook: str = "slurm-prolog.sh", **environment: str
+) -> subprocess.CompletedProcess[str]:
     program = tmp_path / "nodegate"
     if script is not None:
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
     return subprocess.run(
-        [DEPLOY / "slurm-prolog.sh"],
-        env={"NODEGATE": str(program), **environment},  # and no PATH: Slurm sets none
+        [DEPLOY / hook],
+        env={"NODEGATE": str(program), "NODEGATE_CONF": str(tmp_path / "hooks.conf"), **environment},  # and no PATH
         capture_output=True,
         text=True,
         timeout=30,
@@ -47,6 +49,49 @@ def test_only_a_verdict_on_the_hardware_holds_the_job(
 ) -> None:
     assert prolog(tmp_path, script, NODEGATE_LIMIT_S="1").returncode == normal
     assert prolog(tmp_path, script, NODEGATE_LIMIT_S="1", NODEGATE_STRICT="1").returncode == strict
+
+
+@pytest.mark.parametrize("hook", ["slurm-prolog.sh", "slurm-epilog.sh", "slurm-healthcheck.sh"])
+def test_each_link_calls_its_hook(tmp_path: Path, hook: str) -> None:
+    assert (DEPLOY / hook).readlink() == Path("slurm-hook.sh")
+    said = prolog(tmp_path, 'echo "fit: $*"', hook, NODEGATE_OPTIONS="--fresh 9", NODEGATE_STRICT="1").stdout
+    assert said == f"nodegate: fit: hook {hook.removesuffix('.sh')} --strict --fresh 9\n"
+
+
+def test_the_hooks_called_by_another_name_look_at_nothing(tmp_path: Path) -> None:
+    done = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1", "slurm-hook.sh")
+    assert done.returncode == 0
+    assert "names no hook" in done.stdout
+
+
+def test_settings_are_read_from_a_file(tmp_path: Path) -> None:
+    settings = "# a comment\n\nNODEGATE_OPTIONS=--fresh 120 --baseline /etc/x*.yaml\nNODEGATE_STRICT=1"
+    (tmp_path / "hooks.conf").write_text(settings)
+    said = prolog(tmp_path, 'echo "fit: $*"').stdout
+    assert said == "nodegate: fit: hook slurm-prolog --strict --fresh 120 --baseline /etc/x*.yaml\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["exit 1", "'", "NODEGATE_LIMIT_S=soon", "NODEGATE=/no/such", "$(exit 1)\0\xff", "=\n=x"]
+)
+def test_a_bad_settings_file_holds_no_job(tmp_path: Path, text: str) -> None:
+    (tmp_path / "hooks.conf").write_text(text)
+    assert prolog(tmp_path, "echo 'fit: 40 checks passed'").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("nodes", "is_asked"),
+    [("", True), ("*", True), ("gpu*", True), ("cpu*|gpu-?", True), ("cpu*|dgx*", False), ("gpu", False)],
+)
+def test_only_the_nodes_that_are_named_are_looked_at(tmp_path: Path, nodes: str, is_asked: bool) -> None:
+    done = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1", SLURMD_NODENAME="gpu-2", NODEGATE_NODES=nodes)
+    assert done.returncode == int(is_asked)
+    assert bool(done.stdout) is is_asked
+
+
+def test_a_drain_that_is_done_is_no_failure_of_the_hook(tmp_path: Path) -> None:
+    done = prolog(tmp_path, "echo 'unfit: GPU 3: lost; drained'", "slurm-epilog.sh", NODEGATE_STRICT="1")
+    assert (done.returncode, done.stdout) == (0, "nodegate: unfit: GPU 3: lost; drained\n")
 
 
 def test_the_reason_is_printed(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""The prolog holds a job off a sick node; Slurm gives it to another."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import pytest
+
+from lab.nodes import fault, faults
+from lab.slurm.bench import Bench
+from lab.slurm.cluster import Cluster
+from lab.told import Told
+
+
+class Case(NamedTuple):
+    """A fault, in words; how it is set; what the hook says of it."""
+
+    set: fault.Fault
+    fault: str
+    injected: str
+    words: str
+
+
+LOST = Case(faults.gpu_lost, "GPU lost", "NVML and configuration space", "GPU 3 (0000:43:00.0, GPU-3): lost")
+CASES = [
+    LOST,
+    Case(faults.xid, "Xid 48 in the kernel log", "a line for the node's journald", "GPU 0000:63:00.0: Xid 48"),
+    Case(faults.manager_stopped, "fabric manager stopped", "systemctl stop", "service inactive"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.fault for case in CASES])
+def test_a_sick_node_is_drained_and_the_job_runs_on_its_neighbour(
+    slurm: Cluster, worker: Bench, neighbour: Bench, told: Told, case: Case
+) -> None:
+    worker.hook("prolog")
+    with case.set(worker.node):
+        begun_s = time.monotonic()
+        job = slurm.submit("true", "--gpus=8")
+        worker.becomes("drained")
+        took_s = time.monotonic() - begun_s
+        reason, said = worker.reason, worker.said()
+        slurm.wait_for(lambda: slurm.job(job, "Restarts"), "1")
+        slurm.hurry(job)
+        neighbour.ends(job)
+        assert slurm.job(job, "BatchHost") == neighbour.node.name
+    assert reason.startswith("nodegate: ")
+    assert said.startswith("slurm-prolog: unfit: ")
+    assert (neighbour.state, neighbour.reason) == ("idle", "none")
+    told.hook(
+        case.fault,
+        case.injected,
+        hook="slurm-prolog",
+        node_state="drained",
+        said=reason,
+        words=case.words,
+        seconds=took_s,
+    )
+
+
+def test_where_scontrol_is_missing_slurm_drains_the_node_for_its_own_reason(
+    slurm: Cluster, worker: Bench, told: Told
+) -> None:
+    worker.hook("prolog")
+    begun_s = time.monotonic()
+    with faults.gpu_lost(worker.node), fault.without(worker.node.root / "usr/bin/scontrol"):
+        job = slurm.submit("true", "-w", worker.node.name)
+        worker.becomes("drained")
+        slurm.wait_for(lambda: slurm.job(job, "Restarts"), "1")
+    assert worker.reason == "Prolog error"
+    told.hook(
+        "GPU lost, and scontrol missing",
+        "NVML, configuration space; mv scontrol",
+        hook="slurm-prolog",
+        node_state="drained",
+        said=worker.said(),
+        words="not drained: scontrol is not on this node",
+        seconds=time.monotonic() - begun_s,
+    )
+
+
+def test_a_kept_fit_verdict_lets_the_job_start_at_once_and_an_old_one_is_not_believed(
+    slurm: Cluster, worker: Bench
+) -> None:
+    worker.hook("prolog", options="--fresh 3600")
+    worker.ends(slurm.submit("true", "-w", worker.node.name))
+    measured_s = worker.measured_s()
+    worker.ends(slurm.submit("true", "-w", worker.node.name))
+    assert worker.measured_s() == measured_s
+    worker.hook("prolog", options="--fresh 0.1")
+    worker.ends(slurm.submit("true", "-w", worker.node.name))
+    assert worker.measured_s() > measured_s
+
+
+def test_a_verdict_that_others_could_have_written_is_not_believed(slurm: Cluster, worker: Bench) -> None:
+    worker.hook("prolog", options="--fresh 3600")
+    worker.ends(slurm.submit("true", "-w", worker.node.name))
+    worker.node.run("chmod", "666", "/run/nodegate/verdict.json")
+    with faults.gpu_lost(worker.node):
+        slurm.submit("true", "-w", worker.node.name)
+        worker.becomes("drained")
+    assert "GPU 3" in worker.reason
+
+
+def test_a_mended_node_is_not_drained_by_what_was_kept_of_it(slurm: Cluster, worker: Bench) -> None:
+    worker.hook("prolog", options="--fresh 3600")
+    with faults.gpu_lost(worker.node):
+        job = slurm.submit("true", "-w", worker.node.name)
+        worker.becomes("drained")
+        slurm.wait_for(lambda: slurm.job(job, "Restarts"), "1")
+    slurm.resume(worker.node)
+    slurm.hurry(job)
+    worker.ends(job)

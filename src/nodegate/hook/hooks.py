@@ -1,0 +1,115 @@
+"""Slurm's three hooks: what each does about the word on its node.
+
+Only a verdict on the hardware stops work. What nodegate could not tell (2) and a node that another run holds (75)
+let it go on and are logged, unless `strict`. A node that others have drained, or on which others are at work, keeps
+its state and its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.exit_codes import Exit
+from nodegate.hook import look, slurm
+from nodegate.hook.reason import reason
+
+if TYPE_CHECKING:
+    from nodegate.hook.answer import Answer
+
+FRESH_S = 300.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the site wants of its hooks."""
+
+    question: look.Question
+    strict: bool = False
+    fresh_s: float = FRESH_S
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Said:
+    """The hook's exit code, its one line, and whether that is news."""
+
+    exit: int
+    line: str
+    is_news: bool = True
+
+
+Hook = Callable[[Asked], Said]
+
+
+def prolog(asked: Asked) -> Said:
+    """Before a job. An exit code other than 0 lets Slurm drain the node and take the job back.
+
+    The node is drained here first, since Slurm's own reason would be "Prolog error"; where that fails, Slurm's will do.
+    """
+    answer = look.answer(asked.question, fresh_s=asked.fresh_s)
+    if _lets_work(answer, asked):
+        return Said(0, answer.shown(), answer.exit is not Exit.FIT)
+    _, done = _drain(answer)
+    return Said(int(answer.exit), f"{answer.shown()}; {done}")
+
+
+def epilog(asked: Asked) -> Said:
+    """After a job. Where the node is unfit and could not be drained, the exit code lets Slurm do it."""
+    return _between_jobs(look.answer(asked.question, fresh_s=0.0), asked)
+
+
+def healthcheck(asked: Asked) -> Said:
+    """At every HealthCheckInterval, beside jobs too."""
+    answer = look.answer(asked.question, fresh_s=0.0)
+    if answer.exit is Exit.FIT and asked.resume:
+        return _resume(answer)
+    return _between_jobs(answer, asked)
+
+
+def _lets_work(answer: Answer, asked: Asked) -> bool:
+    return answer.exit is Exit.FIT or (answer.exit is not Exit.UNFIT and not asked.strict)
+
+
+def _between_jobs(answer: Answer, asked: Asked) -> Said:
+    if _lets_work(answer, asked):
+        return Said(0, answer.shown(), answer.exit is not Exit.FIT)
+    settled, done = _drain(answer)
+    return Said(0 if settled else int(answer.exit), f"{answer.shown()}; {done}")
+
+
+def _drain(answer: Answer) -> tuple[bool, str]:
+    """Drain the node, unless others have it in hand: whether it is settled, and what was done."""
+    try:
+        node = slurm.node(_name())
+        if node.is_drained:
+            return True, "drained already" if node.is_ours else f"drained by others: {node.reason}"
+        if node.not_in_service:
+            return True, f"left alone: Slurm has it {node.not_in_service}"
+        slurm.drain(_name(), reason(answer.line))
+    except slurm.NoAnswer as said:
+        return False, f"not drained: {said}"
+    return True, "drained"
+
+
+def _resume(answer: Answer) -> Said:
+    """Take back a drain of ours, and no other."""
+    try:
+        node = slurm.node(_name())
+        if not (node.is_drained and node.is_ours) or node.not_in_service:
+            return Said(0, answer.shown(), is_news=False)
+        slurm.undrain(_name())
+    except slurm.NoAnswer as said:
+        return Said(0, f"{answer.shown()}; not resumed: {said}")
+    return Said(0, f"{answer.shown()}; resumed, was {node.reason}")
+
+
+def _name() -> str:
+    """The node's name in Slurm."""
+    return os.environ.get("SLURMD_NODENAME") or socket.gethostname().partition(".")[0]
+
+
+HOOKS: dict[str, Hook] = {"slurm-prolog": prolog, "slurm-epilog": epilog, "slurm-healthcheck": healthcheck}

@@ -1,0 +1,107 @@
+"""The word on this node now: a fresh one that another hook kept, or a bootcheck."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.exit_codes import Exit
+from nodegate.hook import kept
+from nodegate.hook.answer import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+BUSY_LIMIT_S = 5.0
+TURN_LIMIT_S = 15.0  # a bootcheck takes a second; after that the node's own lock answers `busy`
+# Other jobs may rightly be on the node: what they hold is no fault of its hardware.
+_NOT_FOR_HOOKS = ("idle.",)
+
+
+@dataclass(frozen=True)
+class Question:
+    """Which limits the node is judged by, and where the answer is kept."""
+
+    file: Path
+    baselines: tuple[Path, ...] = ()
+    platform: str = ""
+
+    def key(self) -> str:
+        """What an answer must have been asked to serve here too: by the same limits, as they stand now."""
+        return repr((self.platform, [(str(path), _changed(path)) for path in self.baselines]))
+
+
+def _changed(path: Path) -> tuple[int, int] | None:
+    """What shows that a file has changed."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def answer(question: Question, *, fresh_s: float) -> Answer:
+    """The word on this node, not older than `fresh_s` seconds (0: measured from now on).
+
+    What is kept is used when it says fit. Where it says unfit the node is measured again, so that a mended one is not
+    drained by old news; but if that cannot tell, the kept word stands.
+    """
+    not_before_s = kept.now_s() - fresh_s
+    with _turn(question.file.with_suffix(".lock")):
+        known = kept.kept(question.file, question.key(), not_before_s)
+        if known and known.exit is Exit.FIT:
+            return known
+        measured_s = kept.now_s()
+        found = _bootcheck(question)
+        if found.exit in (Exit.FIT, Exit.UNFIT):
+            with suppress(OSError):  # the next hook measures for itself
+                kept.keep(question.file, question.key(), found, measured_s)
+            return found
+        return known or found
+
+
+def _bootcheck(question: Question) -> Answer:
+    """A bootcheck now; another one that holds the node (the last hook's lock takes a moment to go) ends in a second."""
+    from nodegate.bootcheck import WHO, bootcheck  # noqa: PLC0415 - a kept word needs none of it
+
+    expected = {"platform": question.platform} if question.platform else {}
+    end = time.monotonic() + BUSY_LIMIT_S
+    while True:
+        outcome = bootcheck(baselines=question.baselines, expected=expected, without=_NOT_FOR_HOOKS)
+        if outcome.exit is not Exit.BUSY or WHO not in outcome.line or time.monotonic() > end:
+            return Answer(outcome.exit, outcome.line)
+        time.sleep(0.1)
+
+
+@contextmanager
+def _turn(file: Path) -> Iterator[None]:
+    """Wait for another hook on this node: two bootchecks would find each other busy, and the second knows the first's.
+
+    Without a place for the lock there is no waiting: the node's own lock still keeps them apart.
+    """
+    try:
+        file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield
+        return
+    end = time.monotonic() + TURN_LIMIT_S
+    try:
+        while not _locked(descriptor) and time.monotonic() < end:
+            time.sleep(0.05)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,120 @@
+"""Slurm's word on a node, and ours to Slurm: scontrol, with a time limit on each call."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+
+LIMIT_S = 5.0
+# Slurm gives its hooks almost no PATH.
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
+OURS = "nodegate:"  # how a reason of ours begins
+
+_DRAIN = frozenset({"DRAIN", "DRAINED", "DRAINING"})
+# Down, failed, or on its way to or from a power state or a reboot: others are at work there.
+_NOT_IN_SERVICE = re.compile(r"DOWN|FAIL|ERROR|FUTURE|POWER|REBOOT_ISSUED|UNKNOWN")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a hostlist: that would be many nodes
+_SIGNED = re.compile(r" \[[^\[\]]*@[^\[\]]*\]$")  # " [root@2026-11-21T17:10:00]"
+
+
+class NoAnswer(Exception):  # noqa: N818 - reads as the sentence that it raises
+    """Slurm did not do what it was asked; the message says what it said."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node as Slurm sees it."""
+
+    states: frozenset[str]
+    reason: str
+
+    @property
+    def is_drained(self) -> bool:
+        """Gets no new jobs."""
+        return bool(self.states & _DRAIN)
+
+    @property
+    def is_ours(self) -> bool:
+        """The reason is one of ours."""
+        return self.reason.startswith(OURS)
+
+    @property
+    def not_in_service(self) -> str:
+        """The state in which others are at work on it; empty for none."""
+        return next((state for state in sorted(self.states) if _NOT_IN_SERVICE.search(state)), "")
+
+
+def node(name: str) -> Node:
+    """What Slurm says of a node.
+
+    Raises:
+        NoAnswer: it says nothing.
+    """
+    return parse(_scontrol("show", "node", _checked(name)))
+
+
+def parse(text: str) -> Node:
+    """What `scontrol show node NAME` says.
+
+    Raises:
+        NoAnswer: it names no state.
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    states = next((line.split()[0].partition("=")[2] for line in lines if line.startswith("State=")), "")
+    if not states:
+        raise NoAnswer("scontrol show node names no state")
+    reason = next((line.partition("=")[2] for line in lines if line.startswith("Reason=")), "")
+    return Node(frozenset(re.findall(r"[A-Z_]+", states)), _SIGNED.sub("", reason))
+
+
+def drain(name: str, reason: str) -> None:
+    """Let the node's jobs end and give it no more.
+
+    Raises:
+        NoAnswer: Slurm did not.
+    """
+    _scontrol("update", f"nodename={_checked(name)}", "state=drain", f"reason={reason}")
+
+
+def undrain(name: str) -> None:
+    """Give the node jobs again.
+
+    Raises:
+        NoAnswer: Slurm did not.
+    """
+    _scontrol("update", f"nodename={_checked(name)}", "state=undrain")
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise NoAnswer(f"{name[:40]!r} is no name of a node")
+    return name
+
+
+def _scontrol(*arguments: str) -> str:
+    environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":")}
+    program = shutil.which("scontrol", path=environment["PATH"])
+    if program is None:
+        raise NoAnswer("scontrol is not on this node")
+    try:
+        done = subprocess.run(
+            [program, *arguments],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise NoAnswer(f"scontrol did not answer within {LIMIT_S:g} s") from None
+    except OSError as error:
+        raise NoAnswer(f"scontrol did not start: {error.strerror}") from None
+    if done.returncode != 0:
+        said = " ".join((done.stderr or done.stdout).split())[:160]
+        raise NoAnswer(f"scontrol: exit code {done.returncode}: {said}")
+    return done.stdout

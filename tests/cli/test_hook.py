@@ -1,0 +1,86 @@
+"""`nodegate hook`: one line, an exit code that Slurm understands, and no fault of ours that stops work."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nodegate import cli
+from nodegate.exit_codes import Exit
+from nodegate.hook import hooks, look
+from nodegate.hook.answer import Answer
+
+
+@pytest.fixture(autouse=True)
+def own_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook adds folders to the PATH of its process."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+
+
+HOOKS = ["slurm-prolog", "slurm-epilog", "slurm-healthcheck"]
+
+
+def says(monkeypatch: pytest.MonkeyPatch, answer: Answer | Exception) -> None:
+    def ask(*_: object, **__: object) -> Answer:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(look, "answer", ask)
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_a_fit_node_is_one_line_and_0(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hook: str
+) -> None:
+    says(monkeypatch, Answer(Exit.FIT, "fit: 77 checks passed", age_s=35.2))
+    assert cli.main(["hook", hook]) == 0
+    assert capsys.readouterr().out == "fit: 77 checks passed (seen 35 s ago)\n"
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+@pytest.mark.parametrize("fault", [RuntimeError("a bug"), OSError("disk"), MemoryError(), RecursionError()])
+def test_a_fault_of_ours_stops_no_work_unless_strict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hook: str, fault: Exception
+) -> None:
+    says(monkeypatch, fault)
+    assert cli.main(["hook", hook]) == 0
+    assert cli.main(["hook", hook, "--strict"]) == 2
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith("could not tell: nodegate failed (") for line in lines)
+
+
+def test_the_line_is_one_clean_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    says(monkeypatch, Answer(Exit.BUSY, "busy: a\nb\x1b[31m\u202ec"))
+    assert cli.main(["hook", "slurm-prolog"]) == 0
+    assert capsys.readouterr().out == "busy: a b\\x1b[31m\\u202ec\n"
+
+
+def test_the_options_reach_the_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    heard: list[hooks.Asked] = []
+
+    def hook(asked: hooks.Asked) -> hooks.Said:
+        heard.append(asked)
+        return hooks.Said(0, "fit: x", is_news=False)
+
+    monkeypatch.setitem(hooks.HOOKS, "slurm-healthcheck", hook)
+    words = ["--strict", "--resume", "--fresh", "60", "--kept", "/run/x", "--baseline", "a.yaml", "--platform", "p"]
+    assert cli.main(["hook", "slurm-healthcheck", *words]) == 0
+    question = look.Question(Path("/run/x"), (Path("a.yaml"),), "p")
+    assert heard == [hooks.Asked(question, strict=True, fresh_s=60.0, resume=True)]
+
+
+def test_a_reader_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:
+    code = "import sys; from nodegate.cli import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", code, "hook", "slurm-prolog", "--platform", "no-such", "--kept", f"{tmp_path}/x"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as hook:
+        assert hook.stdout is not None
+        hook.stdout.close()
+        assert hook.wait(timeout=60) == 0
+        assert hook.stderr is not None
+        assert hook.stderr.read() == b""

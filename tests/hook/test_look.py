@@ -1,0 +1,115 @@
+"""A hook takes a fresh word that another hook kept, or measures; two at once measure once."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from nodegate import bootcheck
+from nodegate.bootcheck import Outcome
+from nodegate.exit_codes import Exit
+from nodegate.hook import look
+from nodegate.hook.answer import Answer
+
+WORDS = {Exit.FIT: "fit: all", Exit.UNFIT: "unfit: GPU 3", Exit.UNKNOWN: "could not tell: x", Exit.BUSY: "busy: y"}
+
+
+class Bootchecks:
+    """Stands in for the node: what it says next, and how often it was asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.word, self.asked = Exit.FIT, 0
+        monkeypatch.setattr(bootcheck, "bootcheck", self)
+
+    def __call__(self, **_: object) -> Outcome:
+        self.asked += 1
+        return Outcome(self.word, WORDS[self.word])
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Bootchecks:
+    return Bootchecks(monkeypatch)
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> look.Question:
+    return look.Question(tmp_path / "run/verdict.json")
+
+
+def test_a_fit_word_is_kept_and_used(node: Bootchecks, question: look.Question) -> None:
+    assert look.answer(question, fresh_s=60) == Answer(Exit.FIT, "fit: all")
+    again = look.answer(question, fresh_s=60)
+    assert (again.exit, again.age_s is not None, node.asked) == (Exit.FIT, True, 1)
+
+
+def test_the_node_is_measured_where_only_now_is_fresh(node: Bootchecks, question: look.Question) -> None:
+    look.answer(question, fresh_s=0)
+    look.answer(question, fresh_s=0)
+    assert node.asked == 2
+
+
+def test_an_unfit_word_is_looked_at_again(node: Bootchecks, question: look.Question) -> None:
+    node.word = Exit.UNFIT
+    look.answer(question, fresh_s=60)
+    node.word = Exit.FIT
+    assert look.answer(question, fresh_s=60).exit is Exit.FIT
+
+
+@pytest.mark.parametrize("word", [Exit.UNKNOWN, Exit.BUSY])
+def test_an_unfit_word_stands_while_nothing_better_is_known(
+    node: Bootchecks, question: look.Question, word: Exit
+) -> None:
+    node.word = Exit.UNFIT
+    look.answer(question, fresh_s=60)
+    node.word = word
+    assert look.answer(question, fresh_s=60).exit is Exit.UNFIT
+    assert look.answer(question, fresh_s=0).exit is word
+
+
+@pytest.mark.parametrize("word", [Exit.UNKNOWN, Exit.BUSY])
+def test_what_is_no_verdict_is_not_kept(node: Bootchecks, question: look.Question, word: Exit) -> None:
+    node.word = word
+    assert look.answer(question, fresh_s=60).exit is word
+    assert not question.file.exists()
+
+
+def test_another_bootcheck_is_waited_for_and_another_run_is_not(
+    node: Bootchecks, question: look.Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.word = Exit.BUSY
+    assert look.answer(question, fresh_s=60).exit is Exit.BUSY
+    assert node.asked == 1
+    monkeypatch.setitem(WORDS, Exit.BUSY, "busy: another run holds this node (nodegate bootcheck)")
+    monkeypatch.setattr(time, "sleep", lambda _: setattr(node, "word", Exit.FIT))
+    assert look.answer(question, fresh_s=60).exit is Exit.FIT
+    assert node.asked == 3
+
+
+def test_hooks_at_the_same_time_measure_once(node: Bootchecks, question: look.Question) -> None:
+    with ThreadPoolExecutor(4) as hooks:
+        said = list(hooks.map(lambda _: look.answer(question, fresh_s=60).exit, range(4)))
+    assert (said, node.asked) == ([Exit.FIT] * 4, 1)
+
+
+def test_other_limits_are_another_question(node: Bootchecks, question: look.Question, tmp_path: Path) -> None:
+    limits = tmp_path / "site.yaml"
+    limits.write_text("platform: a\n")
+    with_limits = replace(question, baselines=(limits,))
+    look.answer(with_limits, fresh_s=60)
+    look.answer(with_limits, fresh_s=60)
+    assert node.asked == 1
+    limits.write_text("platform: changed\n")
+    look.answer(with_limits, fresh_s=60)
+    look.answer(question, fresh_s=60)
+    assert node.asked == 3
+
+
+def test_without_a_place_to_keep_it_the_node_is_measured(node: Bootchecks, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    nowhere = look.Question(tmp_path / "file/verdict.json")
+    assert [look.answer(nowhere, fresh_s=60).exit for _ in range(2)] == [Exit.FIT] * 2
+    assert node.asked == 2
