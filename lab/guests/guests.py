@@ -88,7 +88,7 @@ class Guests:
         """The guests as an Ansible YAML inventory."""
         words = f"-F none -o UserKnownHostsFile={known_hosts} -o GlobalKnownHostsFile=none -o IdentityAgent=none"
         lines = ["all:", "  vars:", "    ansible_user: root", "    ansible_host: 127.0.0.1"]
-        lines += ["    ansible_python_interpreter: /usr/bin/python3", "    ansible_ssh_timeout: 20"]
+        lines += ["    ansible_python_interpreter: /usr/bin/python3", "    ansible_ssh_timeout: 40"]
         lines += [f"    ansible_ssh_common_args: {words!r}", "    nodegate_platform: lab", "  hosts:"]
         for guest in self.guests:
             own = f"ansible_port: {guest.ssh_port}, ansible_ssh_private_key_file: {guest.image.user_key}"

@@ -234,6 +234,14 @@ CASES = (
         change=slow(212.5),
     ),
     LinkCase(
+        "healthy: far below 0.01 Gb/s, where that is enough",
+        "rdma_bandwidth.share_of_rate",
+        PASS,
+        "mlx5_0: write 391.5 Gb/s (and 15 more)",
+        change=slow(0.00374),
+        machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", "0.004 Gb/sec (1X SDR)"),
+    ),
+    LinkCase(
         "known false alarm: of two nodes alone nobody can tell which end is slow",
         "rdma_bandwidth.share_of_rate",
         ERROR,
@@ -316,6 +324,15 @@ CASES = (
         PASS,
         "mlx5_0: transfers without an error (and 7 more)",
         change=broken("gpu02", cannot="gpu02: no ib_write_bw"),
+    ),
+    LinkCase(
+        "a node alone whose NICs do not reach each other",
+        "rdma_bandwidth.errors",
+        ERROR,
+        "mlx5_3: transfers is unknown (inside with gpu01 mlx5_2: Failed to modify QP 17 to RTR; no other node was met, "
+        "and on some networks the NICs of one node do not reach each other) - measure it with another node",
+        change=lambda links: links.clear(),
+        attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
     ),
     LinkCase(
         "nothing was tried",

@@ -134,6 +134,15 @@ def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault,
         site.session.close()
 
 
+def test_a_rail_that_does_not_reach_another_one_is_unknown_and_does_not_fail(tmp_path):
+    fleet = RdmaFleet(tmp_path, length=another_length(rounds=1)).device("gpu01", "mlx5_1", fault="gid")
+    del fleet.machines["gpu02"].sections["infiniband"]["mlx5_1"]  # down, say: its counterpart meets mlx5_0
+    for node, found in measured(fleet).items():
+        kinds = {(run.device, run.peer_device): run.trouble and run.trouble.kind for run in found.of(WRITE)}
+        other = ("mlx5_1", "mlx5_0") if node == "gpu01" else ("mlx5_0", "mlx5_1")
+        assert kinds == {("mlx5_0", "mlx5_0"): None, other: "setup"}
+
+
 def test_a_node_without_perftest_is_not_paired_and_says_so(tmp_path):
     fleet = RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03"), rails=1)
     fleet.tools["gpu02"] = ()

@@ -10,7 +10,7 @@ from nodegate.measure.ran import Ran, not_run
 from nodegate.measure.rdma import life as rdma_life
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
-from nodegate.measure.rdma.result import CLIENT, number
+from nodegate.measure.rdma.result import CLIENT, OF_ANOTHER_RAIL, number
 from nodegate.measure.rdma.station import Station, cuda_words
 
 if TYPE_CHECKING:
@@ -130,6 +130,7 @@ def _not_met(meeting: Meeting, test: Test, pair: Pair, why: CannotMeasure) -> Bo
 def _ends(meeting: Meeting, test: Test, pair: Pair) -> Iterable[tuple[str, dict[str, str]]]:
     """Each node of a link, and the link as it sees it."""
     path = "inside" if meeting.is_inside else "between"
+    more = {OF_ANOTHER_RAIL: "yes"} if not meeting.is_inside and pair not in meeting.steps[0] else {}
     ends = (("server", meeting.server, pair[0]), ("client", meeting.client, pair[1]))
     for (role, station, device), (_, peer, peer_device) in (ends, ends[::-1]):
         yield (
@@ -143,5 +144,6 @@ def _ends(meeting: Meeting, test: Test, pair: Pair) -> Iterable[tuple[str, dict[
                 "memory": test.memory,
                 "path": path,
                 "version": station.version,
+                **more,
             },
         )

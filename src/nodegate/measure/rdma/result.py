@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ PLAN = "plan"  # the Ran that says which rails were to be measured and how many 
 CLIENT = (
     "client"  # label `program` of the Ran whose number counts; the server's is kept only where something went wrong
 )
+OF_ANOTHER_RAIL = "of_another_rail"  # label of a Ran whose NIC met one of another rail, its own being down or absent
 NONE = "none"  # label `peer_best` of a partner that was tried with others, and gave no number
 _NAMES = {
     ("ib_write_bw", "host", "between"): "rdma.write_gbps",
@@ -170,6 +171,8 @@ def _link(ran: Ran) -> tuple[str, ...]:
 def _run(name: str, attempt: int, ran: Ran, server: Ran | None) -> LinkRun:
     report, label = _report(ran), ran.labels.get
     trouble = _trouble(ran, server, report)
+    if trouble and label(OF_ANOTHER_RAIL):
+        trouble = replace(trouble, kind="setup")  # on some fabrics the rails do not reach each other
     value = None if trouble or isinstance(report, CannotMeasure) else _value(report)
     if value is None and trouble is None:
         trouble = Trouble("setup", "a result without a number", "run it between the two nodes by hand")

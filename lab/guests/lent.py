@@ -1,0 +1,103 @@
+"""Guests that are lent from one test to the next: faults are taken back, and guests that are not sound are replaced."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from lab.guests.guest import NETWORKS
+from lab.guests.guests import Guests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from typing_extensions import Self
+
+TRIES = 3
+CLEAR_S = 90.0  # a guard that has lost its connection ends its own within a minute
+
+
+class Lent:
+    """Guests of these suites, booted when they are first needed."""
+
+    def __init__(self, suites: Sequence[str]) -> None:
+        self._suites = suites
+        self._lab: Guests | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._give_up()
+
+    def act(self, act: Callable[[Guests], None], *, spent: bool = False) -> None:
+        """Do something with sound guests, then mend them. Where it fails because a kernel has panicked, once more.
+
+        Soft-RoCE of Linux 6.12 may use a timer of a queue pair that is gone (rxe_sched_task) after it lost its peer.
+        `spent`: the guests are not to be mended, the next test has others.
+
+        Raises:
+            RuntimeError: the kernels panicked each time, or a program of perftest ran on after the test.
+        """
+        for _ in range(TRIES):
+            lab = self._sound()
+            try:
+                act(lab)
+                if spent or lab.panicked():
+                    self._give_up()  # a kernel that panicked after all was said is no reason to say it again
+                else:
+                    mend(lab)
+            except (AssertionError, RuntimeError):
+                panicked = lab.panicked()
+                self._give_up()
+                if not panicked:
+                    raise
+            else:
+                return
+        raise RuntimeError(f"the guests' kernels panicked in {TRIES} of {TRIES} runs")
+
+    def _sound(self) -> Guests:
+        if self._lab is not None and self._lab.panicked():
+            self._give_up()
+        if self._lab is None:
+            lab = Guests(len(self._suites), self._suites)
+            lab.__enter__()
+            self._lab = lab
+        return self._lab
+
+    def _give_up(self) -> None:
+        if self._lab is not None:
+            self._lab.stop()
+            self._lab = None
+
+
+def mend(lab: Guests) -> None:
+    """Good cables and a working sshd everywhere, and nothing of the last run that still works.
+
+    Raises:
+        RuntimeError: a guest does not answer, or a program of perftest runs on.
+    """
+    for guest in lab.guests:
+        for network in NETWORKS:
+            lab.port(network, guest.number).mend()
+            guest.cable(network, plugged=True)
+        guest.thaw()
+    for guest in lab.guests:
+        guest.run("systemctl start ssh; until rdma link | grep -c 'state ACTIVE' | grep -qx 2; do sleep 0.1; done")
+    comes_clear(lab)
+
+
+def comes_clear(lab: Guests) -> None:
+    """Wait until no program of perftest runs on any guest: a guard that has lost its connection ends its own.
+
+    Raises:
+        RuntimeError: some still run.
+    """
+    end_s = time.monotonic() + CLEAR_S
+    while left := "".join(guest.run("pgrep -a '^ib_' || true") for guest in lab.guests):
+        if time.monotonic() > end_s:
+            raise RuntimeError(f"perftest still runs: {left}")
+        time.sleep(0.5)
