@@ -53,7 +53,9 @@ def test_driver_and_library(driver: Driver, nvml_library: NvmlLibrary, verdicts:
         verdicts.skip("the driver is not loaded: see software.driver_loaded")
     remedy = "reboot, or stop all GPU programs and reload the driver"
     if nvml_library.refuses_driver:
-        message = f"the library is of another version than the kernel driver {driver.version}"
+        message = (
+            f"Driver/library version mismatch: the library is not of the version of the loaded driver, {driver.version}"
+        )
         verdicts.found(Verdict.FAIL, subject="driver", message=message, remedy=remedy)
         return
     verdicts.equal(

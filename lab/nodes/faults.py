@@ -5,20 +5,16 @@ What they yield are variables that the node then has in the inventory.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lab.nodes import gpus
-from lab.nodes.node import LabNode
+from lab.nodes.fault import holding, served, without
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from lab.nodes.fault import Broken
+    from lab.nodes.node import LabNode
 
-    from lab.nvml.scenario import Scenario
-
-Fault = Callable[[LabNode], AbstractContextManager[dict[str, str]]]
-Broken = Iterator[dict[str, str]]
 MANAGER = "nvidia-fabricmanager"
 UNIT = f"etc/systemd/system/{MANAGER}.service"
 PROGRAM = "usr/bin/nv-fabricmanager"
@@ -50,7 +46,7 @@ def manager_killed(node: LabNode) -> Broken:
 @contextmanager
 def manager_of_another_version(node: LabNode) -> Broken:
     """The fabric manager was updated and the driver was not."""
-    with _with(node.root / "etc/fabric-manager-version", "550.54.15\n"):
+    with holding(node.root / "etc/fabric-manager-version", "550.54.15\n"):
         yield {}
 
 
@@ -58,7 +54,7 @@ def manager_of_another_version(node: LabNode) -> Broken:
 def manager_not_installed(node: LabNode) -> Broken:
     """The node's image came without the fabric manager."""
     node.run("systemctl", "stop", MANAGER)
-    with _without(node.root / UNIT), _without(node.root / PROGRAM):
+    with without(node.root / UNIT), without(node.root / PROGRAM):
         node.run("systemctl", "daemon-reload")
         yield {}
     node.run("systemctl", "daemon-reload")
@@ -72,7 +68,7 @@ def gpu_lost(node: LabNode) -> Broken:
     config = gpus.device_file(node, address, "config")
     kept = config.read_bytes()
     config.write_bytes(b"\xff" * 64)
-    with _scenario(node, gpus.scenario(node).lose(3)):
+    with served(node, gpus.scenario(node).lose(3)):
         yield {}
     config.write_bytes(kept)
 
@@ -89,7 +85,7 @@ def xid(node: LabNode) -> Broken:
 def narrow_link(node: LabNode) -> Broken:
     """A GPU's link trained at two lanes."""
     address = gpus.gpu_addresses(node)[6]
-    with _with(gpus.device_file(node, address, "current_link_width"), "2\n"):
+    with holding(gpus.device_file(node, address, "current_link_width"), "2\n"):
         yield {}
 
 
@@ -97,8 +93,8 @@ def narrow_link(node: LabNode) -> Broken:
 def rail_down(node: LabNode) -> Broken:
     """The cable of one InfiniBand port is out."""
     with (
-        _with(gpus.port_file(node, "mlx5_2", "state"), "1: DOWN\n"),
-        _with(gpus.port_file(node, "mlx5_2", "phys_state"), "3: Disabled\n"),
+        holding(gpus.port_file(node, "mlx5_2", "state"), "1: DOWN\n"),
+        holding(gpus.port_file(node, "mlx5_2", "phys_state"), "3: Disabled\n"),
     ):
         yield {}
 
@@ -124,7 +120,7 @@ def sudo_refused(_node: LabNode) -> Broken:
 @contextmanager
 def no_python(node: LabNode) -> Broken:
     """The node's image came without python3."""
-    with _without(node.root / "usr/bin/python3"):
+    with without(node.root / "usr/bin/python3"):
         yield {}
 
 
@@ -139,7 +135,7 @@ def small_shm(node: LabNode) -> Broken:
 @contextmanager
 def few_open_files(node: LabNode) -> Broken:
     """The limits that logins and jobs get are too low."""
-    with _with(node.root / "etc/security/limits.d/gpu-node.conf", "* - nofile 1024\nroot - nofile 1024\n"):
+    with holding(node.root / "etc/security/limits.d/gpu-node.conf", "* - nofile 1024\nroot - nofile 1024\n"):
         yield {}
 
 
@@ -154,29 +150,5 @@ def cable_out(node: LabNode) -> Broken:
 @contextmanager
 def nvml_hangs(node: LabNode) -> Broken:
     """Reading the temperature of GPU 2 never returns."""
-    with _scenario(node, gpus.scenario(node).hang(2, "nvmlDeviceGetTemperature", 600)):
+    with served(node, gpus.scenario(node).hang(2, "nvmlDeviceGetTemperature", 600)):
         yield {}
-
-
-@contextmanager
-def _scenario(node: LabNode, scenario: Scenario) -> Iterator[None]:
-    scenario.write(node.root / gpus.SCENARIO)
-    yield
-    gpus.scenario(node).write(node.root / gpus.SCENARIO)
-
-
-@contextmanager
-def _with(file: Path, text: str) -> Iterator[None]:
-    """The file holds this text for a while; written in place: an overlay sees no other file of that name."""
-    kept = file.read_text()
-    file.write_text(text)
-    yield
-    file.write_text(kept)
-
-
-@contextmanager
-def _without(file: Path) -> Iterator[None]:
-    away = file.with_name(file.name + ".away")
-    file.rename(away)
-    yield
-    away.rename(file)

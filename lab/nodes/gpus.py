@@ -1,4 +1,7 @@
-"""A node of the lab as a healthy HGX H100 node: its PCI tree, InfiniBand ports, NVML and kernel driver files."""
+"""A node of the lab as a healthy HGX H100 node: its PCI tree, InfiniBand ports, driver files, NVML.
+
+NVML is a mock (lab/nvml), nvidia-smi is NVIDIA's own program on it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from lab.nodes.tree import hgx_h100
+from lab.nvml import nvidia_smi
 from lab.nvml import scenario as nvml
 
 if TYPE_CHECKING:
@@ -17,6 +21,7 @@ if TYPE_CHECKING:
 
 LIBRARY = "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.1"
 SCENARIO = "etc/nvml-mock.conf"
+NVIDIA_SMI = "usr/bin/nvidia-smi"
 # Folders where nothing of this machine's own hardware may be seen.
 _OURS_ALONE = ("sys/bus/pci", "sys/class/infiniband", "sys/class/dmi")
 
@@ -37,7 +42,9 @@ def prepare(node: LabNode) -> None:
     tree.file("/sys/module/nvidia_peermem/version", "550.163.01\n")
     for folder in _OURS_ALONE:
         os.setxattr(node.hardware / folder, "trusted.overlay.opaque", b"y")
-    shutil.copy(nvml.library(), node.root / LIBRARY)
+    programs = [nvidia_smi.binary(branch) for branch in nvidia_smi.RELEASES]
+    shutil.copy(nvml.library(*programs), node.root / LIBRARY)
+    shutil.copy(programs[int(number) % len(programs)], node.root / NVIDIA_SMI)  # both branches, in turn
     scenario(node).write(node.root / SCENARIO)
 
 

@@ -15,6 +15,7 @@ from lab.nodes import cgroups
 from lab.processes import first_process
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lab.nodes.nodes import Nodes
@@ -50,10 +51,10 @@ class LabNode:
         """What it shows in /sys, /proc and /dev besides the kernel's own."""
         return self.folder / "hardware"
 
-    def run(self, *argv: str, check: bool = True, limit_s: float = 30) -> str:
-        """What a program on the node prints; it runs as root, past sshd."""
+    def run(self, *argv: str, check: bool = True, limit_s: float = 30, keep: Sequence[int] = ()) -> str:
+        """What a program on the node prints; it runs as root, past sshd. `keep`: descriptors that it gets."""
         command = ["nsenter", "-t", str(self.first), "-m", "-u", "-i", "-n", "-p", "-T", "--", *argv]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False, pass_fds=keep)
         if check and done.returncode != 0:
             raise RuntimeError(f"{self.name}: {' '.join(argv)}: exit code {done.returncode}: {done.stderr.strip()}")
         return done.stdout

@@ -33,7 +33,13 @@ if TYPE_CHECKING:
 PROGRAMS = ("ip", "mmdebstrap", "nsenter", "ssh", "ssh-keygen", "systemd-nspawn", "unshare")
 # The first process inside waits for the end of our pipe; the one that holds it from outside clears up after it.
 _WAIT = f"mount -t tmpfs lab /run && mkdir -p /run/netns {FOLDER} && echo ready && exec cat"
-_HOLD = f'unshare "$@"; set -- {" ".join(map(str, cgroups.groups("$$")))}; {cgroups.REMOVE}'
+# Each systemd and its services watch files with seven inotify instances, of which a kernel gives a user 128.
+_WATCHES, _WATCHES_A_NODE = "/proc/sys/fs/inotify/max_user_instances", 8
+_HOLD = (
+    f'need=$1; shift; had=$(cat {_WATCHES}); [ "$had" -ge "$need" ] || echo "$need" >{_WATCHES}; '
+    f'unshare "$@"; [ "$had" -ge "$need" ] || echo "$had" >{_WATCHES}; '
+    f"set -- {' '.join(map(str, cgroups.groups('$$')))}; {cgroups.REMOVE}"
+)
 # What lab/nodes/recipe/root/etc/security/limits.d and a kernel's default give; real GPU nodes have more.
 LIMITS = "{host.open_files_min: 16384, host.locked_memory_min_gib: 0.007}"
 
@@ -107,8 +113,9 @@ class Nodes:
         self.booted_s = float(int(time.clock_gettime(time.CLOCK_BOOTTIME)) - 1)
         clocks = [f"--{clock}=-{self.booted_s:.0f}" for clock in ("boottime", "monotonic")]  # their uptime starts now
         spaces = ["--mount", "--net", "--pid", "--time", *clocks, "--propagation=private", "--mount-proc"]
+        watches = str(_WATCHES_A_NODE * self._count)
         self._holder = subprocess.Popen(
-            ["sh", "-c", _HOLD, "sh", *spaces, "--fork", "--kill-child", "sh", "-c", _WAIT],
+            ["sh", "-c", _HOLD, "sh", watches, *spaces, "--fork", "--kill-child", "sh", "-c", _WAIT],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,

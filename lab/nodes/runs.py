@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from lab.nodes.faults import Fault
+    from lab.nodes.fault import Fault
     from lab.nodes.node import LabNode
     from lab.nodes.nodes import Nodes
 

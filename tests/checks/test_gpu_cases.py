@@ -40,6 +40,12 @@ def leave_out(machine: Machine, index: int) -> None:
     nvml["count"] -= 1
 
 
+def leave_it_to_nvidia_smi(machine: Machine, said: str) -> None:
+    """NVML broke, and nvidia-smi stopped at a GPU that it cannot open."""
+    machine.section_fails("nvml", "failed", "ended by SIGSEGV")
+    machine.sections["nvidia_smi"] = {"q": f"Unable to determine the device handle for {said}\n", "exit_code": 15}
+
+
 def unbind(machine: Machine, index: int, driver: str = "") -> None:
     """The driver did not take the GPU: it is on PCIe only."""
     machine.set_pci(machine.gpu_address(index), "driver", driver)
@@ -272,6 +278,21 @@ LOST = (
         "gpu01: nvml could not be read: timeout: 10 s; nvidia_smi could not be read: missing: the node sent no "
         "nvidia_smi - the driver may hang: look at the kernel log, then reboot the node",
         lambda machine: machine.section_fails("nvml", "timeout", "10 s"),
+    ),
+    Case(
+        "nvidia-smi names the lost one by its index, and tells of no other",
+        "gpu.lost",
+        FAIL,
+        f"GPU 3 ({{adr3}}, {{uuid3}}): lost: NVML cannot read it: lost: GPU is lost. - {_CYCLE}",
+        lambda machine: leave_it_to_nvidia_smi(machine, "GPU3: GPU is lost."),
+    ),
+    Case(
+        "so does one that names it by its address: the others are never called lost",
+        "gpu.count",
+        FAIL,
+        f"GPUs: answering at most 7 GPUs, expected 8 GPUs ({_SPEC}) - see the findings of gpu.lost and gpu.bound for "
+        "which and why",
+        lambda machine: leave_it_to_nvidia_smi(machine, f"GPU{machine.gpu_address(3)}: Unknown Error"),
     ),
 )
 

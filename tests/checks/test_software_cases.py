@@ -104,8 +104,8 @@ CASES = (
         "software.driver_and_library",
         FAIL,
         (
-            "driver: the library is of another version than the kernel driver 550.163.01 - reboot, "
-            "or stop all GPU programs and reload the driver"
+            "driver: Driver/library version mismatch: the library is not of the version of the loaded driver, "
+            "550.163.01 - reboot, or stop all GPU programs and reload the driver"
         ),
         change=lambda machine: machine.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch"),
     ),

@@ -16,6 +16,7 @@ from lab.nvml.nvidia_smi import RELEASES, NotToBeHad, binary
 from lab.nvml.scenario import Scenario, healthy_h100
 from nodegate.probe import gpu
 from nodegate.tools.nvidia_smi import parse_xml
+from nodegate.unknown import Unknown
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the packages are for x86-64")
 
@@ -66,6 +67,10 @@ def test_a_gpu_without_a_handle_ends_it_with_15_and_names_the_gpu(nvidia_smi: Pa
     assert done.returncode == 15
     assert "Unable to determine the device handle for GPU" in done.stdout + done.stderr
     assert "GPU is lost.  Reboot the system to recover this GPU" in done.stdout + done.stderr
+    # NVML does not tell it the address, so it names the GPU by its index; of the other three it says nothing.
+    (lost,) = parse_xml(done.stdout).devices
+    assert lost.subject == "GPU 3"
+    assert isinstance(lost.lost, Unknown)
 
 
 def test_a_gpu_lost_in_mid_run_is_a_row_of_words_with_exit_code_0(nvidia_smi: Path, tmp_path: Path) -> None:
@@ -86,6 +91,12 @@ def test_a_driver_that_does_not_start_has_its_exit_code(nvidia_smi: Path, tmp_pa
     done = run(nvidia_smi, healthy_h100().error("nvmlInit", code), tmp_path)
     assert done.returncode == code
     assert text in done.stdout + done.stderr
+
+
+def test_without_the_library_it_says_so_and_ends_with_12(nvidia_smi: Path) -> None:
+    done = subprocess.run([nvidia_smi], env={}, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 12
+    assert "couldn't find libnvidia-ml.so library in your system" in done.stdout + done.stderr
 
 
 def test_the_probe_falls_back_to_it_when_nvml_gives_nothing(nvidia_smi: Path, tmp_path: Path) -> None:

@@ -87,6 +87,15 @@ def test_output_with_nothing_but_lost_gpus():
         assert gpu.lost == Unknown(Why.LOST, "Unknown Error")
 
 
+def test_a_lost_gpu_that_is_named_by_its_index_alone():
+    # nvidia-smi 535 and 550 where NVML does not tell the address either: tests/probe/test_payload_nvidia_smi.py
+    written = "Unable to determine the device handle for GPU3: GPU is lost.  Reboot the system to recover this GPU\n"
+    for parse in (parse_xml, parse_q_text):
+        (gpu,) = parse(written).devices
+        assert gpu.subject == "GPU 3"
+        assert gpu.lost == Unknown(Why.LOST, "GPU is lost.  Reboot the system to recover this GPU")
+
+
 def test_the_text_form_shows_the_same_as_the_xml():
     text, xml = parse_q_text(recording("nvidia_smi", "q-580.txt")), parse_xml(recording("nvidia_smi", "q-580.xml"))
     assert (text.driver_version, text.cuda_driver_version, text.count) == ("580.105.08", "13.0", 2)

@@ -21,6 +21,16 @@ def busy_reason(facts: NodeFacts) -> str:
     return _slurm(facts) or _processes(facts)
 
 
+def _holders(facts: NodeFacts) -> str:
+    """Where NVML tells nothing (driver updated under a running job, say): a process that holds a GPU's device node."""
+    try:
+        holders = facts.jobs.gpu_users
+    except CannotMeasure:
+        return ""
+    found = [] if isinstance(holders, Unknown) else [each for each in holders if each.name not in DAEMONS]
+    return f"{found[0].name} (pid {found[0].pid}) holds a GPU, and NVML does not tell what it does" if found else ""
+
+
 def _slurm(facts: NodeFacts) -> str:
     try:
         jobs = facts.jobs.slurm_jobs
@@ -35,7 +45,7 @@ def _processes(facts: NodeFacts) -> str:
     try:
         devices = facts.gpus.devices
     except CannotMeasure:
-        return ""
+        return _holders(facts)
     found = [
         f"{process.name} (pid {process.pid}) on GPU {gpu.index}"
         for gpu in devices

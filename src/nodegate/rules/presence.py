@@ -44,7 +44,8 @@ def presence(pci: Pci, driver: Driver, gpus: Gpus) -> tuple[Presence, ...]:
     alone would call them lost.
     """
     by_address = _by_address(pci, gpus)
-    found = [_of_device(device, by_address.pop(device.address, None), driver) for device in pci.gpus]
+    whole = not isinstance(gpus.count, Unknown)
+    found = [_of_device(device, by_address.pop(device.address, None), driver, whole=whole) for device in pci.gpus]
     nameless = [gpu for gpu in gpus.devices if not _address(gpu, pci, gpus)]
     return (*found, *(_off_bus(gpu) for gpu in (*by_address.values(), *nameless)))
 
@@ -62,15 +63,20 @@ def _by_address(pci: Pci, gpus: Gpus) -> dict[str, Gpu]:
 
 
 def _address(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
-    """Its PCIe address. NVML counts in bus order: where it lists as many GPUs as PCIe, the index gives the address."""
+    """Its PCIe address. NVML counts in bus order: where it lists as many GPUs as PCIe, the index gives the address.
+
+    So it does where the number of GPUs is unknown, for nvidia-smi told of nothing but the lost ones.
+    """
     if not isinstance(gpu.address, Unknown):
         return gpu.address
-    if len(gpus.devices) == len(pci.gpus) and gpu.index < len(pci.gpus):
+    as_many = isinstance(gpus.count, Unknown) or len(gpus.devices) == len(pci.gpus)
+    if as_many and gpu.index < len(pci.gpus):
         return sorted(device.address for device in pci.gpus)[gpu.index]
     return ""
 
 
-def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver) -> Presence:
+def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver, *, whole: bool) -> Presence:
+    """How a GPU of PCIe stands. `whole`: NVML or nvidia-smi told of every GPU that it knows."""
     entry = _driver_entry(device, driver)
     subject = _subject(device, gpu, entry)
     if answers_on_bus(device) is False:
@@ -83,7 +89,8 @@ def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver) -> Presence:
         return Presence(subject, Standing.UNBOUND, f"bound to {device.driver}" if device.driver else "no driver bound")
     if reason := _hidden(device, driver, entry):
         return Presence(subject, Standing.HIDDEN, reason)
-    return Presence(subject, Standing.LOST, "PCIe and the driver list it, NVML does not")
+    lost = Presence(subject, Standing.LOST, "PCIe and the driver list it, NVML does not")
+    return lost if whole else Presence(subject, Standing.UNCLEAR, "nvidia-smi stopped at a lost GPU, told of no other")
 
 
 def _by_nvml(subject: str, lost: Unknown | None) -> Presence:
@@ -125,7 +132,7 @@ def _driver_entry(device: PciDevice, driver: Driver) -> DriverGpu | None:
 
 def _subject(device: PciDevice, gpu: Gpu | None, entry: DriverGpu | None) -> str:
     """Index, address and serial by NVML where it knows them; else the UUID that the driver's file keeps."""
-    if gpu is not None and gpu.lost is None:
+    if gpu is not None and gpu.lost is None and not isinstance(gpu.address, Unknown):
         return gpu.subject
     uuid = "" if entry is None or isinstance(entry.uuid, Unknown) or "?" in entry.uuid else entry.uuid
     label = ", ".join(part for part in (device.address, uuid) if part)

@@ -31,6 +31,10 @@ _GPU_LINE = re.compile(rf"GPU ({_ADDRESS})\s*")
 _NO_HANDLE = re.compile(
     rf"Unable to determine the device handle for (?:the )?(?:GPU ?[0-9]*:? ?)({_ADDRESS}): *(.{{1,200}})"
 )
+# Where it does not even know the address, it names the GPU by its index.
+_NO_HANDLE_BY_INDEX = re.compile(
+    r"Unable to determine the device handle for GPU ?([0-9]{1,2}):(?! *[0-9A-Fa-f]{4,8}:) *(.{1,200})"
+)
 _CORRUPTED = re.compile(r"WARNING: infoROM is corrupted at gpu ([0-9A-Fa-f:.]{7,20})")
 
 
@@ -88,6 +92,12 @@ def lost_handles(written: str) -> tuple[tuple[str, str], ...]:
     return tuple(_lost(match) for match in _NO_HANDLE.finditer(written[:MAX_TEXT]))
 
 
+def _lost_by_index(written: str) -> tuple[tuple[int, str], ...]:
+    """(index, reason) of the GPUs whose handle nvidia-smi could not get, and whose address it does not say."""
+    found = _NO_HANDLE_BY_INDEX.finditer(written[:MAX_TEXT])
+    return tuple((int(match[1]), shown(match[2].strip(), 200)) for match in found)
+
+
 def _lost(match: Match[str]) -> tuple[str, str]:
     return value_or(address_in(match[1]), ""), shown(match[2].strip(), 200)
 
@@ -117,12 +127,13 @@ def _devices(cards: Sequence[tuple[str, Shown]], around: str) -> tuple[Gpu, ...]
             made.append(lost_gpu(index, Unknown(Why.LOST, lost[address]), address=known))
         else:
             made.append(gpu_of(index, known, card, inforom_corrupted=address in corrupted))
+    made += [lost_gpu(index, Unknown(Why.LOST, reason)) for index, reason in _lost_by_index(around)]
     return tuple(made)
 
 
 def _only_lost(written: str) -> Gpus:
     """Output without any GPU that answers."""
-    if lost_handles(written):
+    if lost_handles(written) or _lost_by_index(written):
         return _gpus(Shown([]), [], written)
     first = next((line.strip() for line in written[:MAX_TEXT].splitlines() if line.strip()), "")
     raise _bad("names no GPU" if first else "is empty", first)
