@@ -30,6 +30,7 @@ ENDS = "look at this NIC's cable, port counters and kernel log, and at PFC and M
 PATH = "look at the links between the two switches, and at the routing of this rail"
 OTHER = "measure it with another node"
 THIRD = "measure it with a third node, which tells the two ends apart"
+ONE_WAY = "clean or swap the cable and its transceivers, see symbol errors of both ends; then swap the NIC"
 ALONE = "this node had no other node to be measured with: see rdma_bandwidth.inside"
 
 
@@ -134,6 +135,39 @@ def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Base
         verdicts.at_least(subject=metric.device, what=what, observed=observed, limit=limit, remedy=SLOW)
     if not metrics:
         verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
+
+
+def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Each rail sends as well as it receives. (F05, F07, F14)
+
+    Over several rounds a rail is the client in some and the server in others, and the best of them counts: one that is
+    slow in one direction alone, a NIC that sends badly or a fibre of two, would always have a good number. Here every
+    run counts for the direction in which its data went.
+    """
+    if not rdma_bandwidth.partners:
+        verdicts.skip(ALONE)
+    for device in sorted({metric.device for metric in rdma_bandwidth.named(*rdma_links.BETWEEN)}):
+        ways = {
+            way: rdma_links.blamed_one_way(rdma_bandwidth, device, rdma, baseline, sends=way == "sends")
+            for way in ("sends", "receives")
+        }
+        _say_ways(verdicts, device, ways)
+    if not rdma_bandwidth.named(*rdma_links.BETWEEN):
+        verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
+
+
+def _say_ways(verdicts: Verdicts, device: str, ways: dict[str, Blame]) -> None:
+    slow = [way for way, blame in ways.items() if blame.bad_with and not blame.good_with]
+    if Fault.UNTRIED in {blame.fault for blame in ways.values()}:
+        verdicts.found(Verdict.SKIP, subject=device, message="not judged: no limit, or no number, of one direction")
+    elif len(slow) != 1:
+        verdicts.passed(subject=device, message="alike both ways", metric="slow directions", value=len(slow))
+    elif (blame := ways[slow[0]]).fault is Fault.HERE:
+        message = f"{slow[0]} slowly, with {', '.join(blame.bad_with)}; the other way it is well"
+        verdicts.found(Verdict.FAIL, subject=device, message=message, remedy=ONE_WAY, metric="slow directions", value=1)
+    else:
+        reason = f"slow with {', '.join(blame.bad_with)}: either end may be at fault"
+        verdicts.unknown(subject=device, what=f"how it {slow[0]}", reason=reason, remedy=THIRD)
 
 
 def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:

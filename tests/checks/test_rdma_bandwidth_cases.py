@@ -57,6 +57,29 @@ def without(tool: str = WRITE, device: str = "mlx5_3") -> Callable[[Links], None
     return change
 
 
+def one_way(*partners: str, gbps: float = 98.5, **labels: str) -> Callable[[Links], None]:
+    """mlx5_3 sends slowly to these partners: as a client it writes, as a server it is read from."""
+
+    def change(links: Links) -> None:
+        for place, peer in enumerate(PARTNERS):
+            for tool in (WRITE, READ):
+                server, slowly = place % 2 == 1, peer in partners or not partners
+                value = gbps if slowly and server == (tool == READ) else TESTS[tool]
+                about = {"peer_best": "391.5", "role": "server" if server else "client"} | labels
+                links[tool, "mlx5_3", peer] = link(tool, "mlx5_3", peer, value, **about)
+
+    return change
+
+
+def of_two_one_way() -> Links:
+    """This node and one other, which has met nobody else; mlx5_3 sends slowly."""
+    links = of_two()
+    return {
+        key: run if key[1] != "mlx5_3" else replace(link(*key, 98.5 if key[0] == WRITE else TESTS[key[0]]))
+        for key, run in links.items()
+    }
+
+
 def alone(links: Links) -> list[list[object]]:
     inside = {key: link(WRITE, key, "gpu01", 391.5, path="inside") for key in RAILS}
     return [attempt({}, partners=0, more=tuple(inside.values()))]
@@ -90,6 +113,11 @@ def of_two() -> Links:
         about = {name: each for name, each in run.labels.items() if name != "peer_best"}
         links[key] = replace(link(*key, value), labels=about)
     return links
+
+
+def hurt_both_ways(links: Links) -> None:
+    slow(98.5)(links)
+    slow(98.5, tool=READ)(links)
 
 
 def neighbour_inside(links: Links) -> list[list[object]]:
@@ -341,6 +369,46 @@ CASES = (
         "gpu01: no transfer was tried: no other node could be measured with it - see what the other nodes say, "
         "then run again",
         attempts=lambda links: [attempt({})],
+    ),
+    # both_ways
+    LinkCase("healthy", "rdma_bandwidth.both_ways", PASS, "mlx5_0: alike both ways (and 7 more)"),
+    LinkCase(
+        "a rail that sends slowly to all, whoever is the client",
+        "rdma_bandwidth.both_ways",
+        FAIL,
+        "mlx5_3: sends slowly, with gpu02 mlx5_3, gpu04 mlx5_3, gpu03 mlx5_3; the other way it is well - clean or swap "
+        "the cable and its transceivers, see symbol errors of both ends; then swap the NIC",
+        change=one_way(),
+    ),
+    LinkCase(
+        "healthy: a partner that receives slowly",
+        "rdma_bandwidth.both_ways",
+        PASS,
+        "mlx5_0: alike both ways (and 7 more)",
+        change=one_way("gpu03"),
+    ),
+    LinkCase(
+        "healthy: slow both ways, which the other checks say",
+        "rdma_bandwidth.both_ways",
+        PASS,
+        "mlx5_0: alike both ways (and 7 more)",
+        change=hurt_both_ways,
+    ),
+    LinkCase(
+        "one partner alone",
+        "rdma_bandwidth.both_ways",
+        ERROR,
+        "mlx5_3: how it sends is unknown (slow with gpu02 mlx5_3: either end may be at fault) - measure it with a "
+        "third node, which tells the two ends apart",
+        attempts=lambda links: [attempt(of_two_one_way(), partners=1)],
+    ),
+    LinkCase("a node alone", "rdma_bandwidth.both_ways", SKIP, ALONE, attempts=alone),
+    LinkCase(
+        "no limit",
+        "rdma_bandwidth.both_ways",
+        SKIP,
+        "mlx5_0: not judged: no limit, or no number, of one direction (and 7 more)",
+        limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
     ),
     # path
     LinkCase("healthy", "rdma_bandwidth.path", PASS, "mlx5_0: write alike with all (and 15 more)"),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.judge.blame import Blame, Fault, Trial, blame
 from nodegate.judge.verdict import Limit
-from nodegate.measure.rdma.result import is_latency
+from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodegate.probe.rdma import Rdma, RdmaPort
 
 SHARE = "rdma.share_of_rate_percent"
-BETWEEN = ("rdma.write_gbps", "rdma.read_gbps")
+BETWEEN = BANDWIDTHS
 
 
 def port_of(rdma: Rdma, device: str) -> RdmaPort | None:
@@ -55,6 +55,16 @@ def blamed(measured: RdmaBandwidth, name: str, device: str, limit: Limit | None)
     """Where the fault is in the runs of one metric of one device; without a limit only failed runs are bad ones."""
     runs = [run for run in measured.of(name, device) if not _says_nothing(run)]
     return blame([Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)) for run in runs])
+
+
+def blamed_one_way(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline, *, sends: bool) -> Blame:
+    """Where the fault is in all runs in which data left a device, or reached it, whoever was the client."""
+    trials = []
+    for run in (run for name in BETWEEN for run in measured.of(name, device)):
+        limit = least(rdma, run.name, device, baseline)
+        if limit is not None and run.sends is sends and run.value is not None:
+            trials.append(Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)))
+    return blame(trials)
 
 
 def unproven(measured: RdmaBandwidth, metric: Metric, limit: Limit | Unknown | None) -> str:

@@ -24,6 +24,8 @@ CLIENT = (
     "client"  # label `program` of the Ran whose number counts; the server's is kept only where something went wrong
 )
 OF_ANOTHER_RAIL = "of_another_rail"  # label of a Ran whose NIC met one of another rail, its own being down or absent
+BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
+UNEVEN = 0.8  # of the other direction's: to write and to read differ by less on sound links
 NONE = "none"  # label `peer_best` of a partner that was tried with others, and gave no number
 _NAMES = {
     ("ib_write_bw", "host", "between"): "rdma.write_gbps",
@@ -65,6 +67,11 @@ class LinkRun:
     def partner(self) -> str:
         """The other end, for a message."""
         return f"{self.peer} {self.peer_device}"
+
+    @property
+    def sends(self) -> bool:
+        """Whether the data left by this device: a client writes to its server, and reads from it."""
+        return (self.role == CLIENT) != ("read" in self.name)
 
 
 @dataclass(frozen=True)
@@ -136,14 +143,26 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> RdmaBandwidth:
 
 
 def doubtful(attempts: Sequence[Sequence[Ran]]) -> bool:
-    """Whether a rail only hung or failed when it was last tried: a second look tells a bad rail from a bad moment."""
+    """Whether a rail only hung or failed when it was last tried, or was slow in one direction.
+
+    A second look tells a bad rail from a bad moment.
+    """
     try:
         runs = parse(attempts[-1:]).runs
     except CannotMeasure:
         return False
     good = {(run.name, run.device) for run in runs if run.value is not None}
     broken = {(run.name, run.device) for run in runs if run.trouble is not None and run.trouble.kind == "link"}
-    return bool(broken - good)
+    return bool(broken - good) or any(_is_uneven(runs, device) for device in {run.device for run in runs})
+
+
+def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
+    """Whether the best that a device sent and the best that it was sent lie far apart."""
+    best = {True: 0.0, False: 0.0}
+    for run in runs:
+        if run.device == device and run.name in BANDWIDTHS and run.value is not None:
+            best[run.sends] = max(best[run.sends], run.value)
+    return 0.0 < min(best.values()) < UNEVEN * max(best.values())
 
 
 def number(ran: Ran) -> float | None:
