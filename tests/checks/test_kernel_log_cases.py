@@ -757,6 +757,18 @@ CASES = (
         limits=FLAPS,
     ),
     Case(
+        "soft-RoCE",
+        "kernel_log.nic_flaps",
+        WARN,
+        (
+            "NIC rxe1: link down once at 2026-11-21 08:05:00Z, at most 2 in 24 h may be chance "
+            "(the site's own) - clean or replace the cable or transceiver; look at the switch "
+            "port"
+        ),
+        change=says("infiniband rxe1: set down"),
+        limits=FLAPS,
+    ),
+    Case(
         "healthy: the shutdown before this boot",
         "kernel_log.nic_flaps",
         PASS,

@@ -29,6 +29,7 @@ LINK = "mlx5_core 0000:3b:00.0 ib0: Link down"
         (f"2026-11-21T03:45:00-04:30 gpu0001 kernel: [99.5] {LINK}", LINK, EPOCH_S),
         ("2026-11-21T08:15:00+0000 gpu0001 NVRM[77]: Xid (PCI:0000:9b:00): 31",
          "NVRM: Xid (PCI:0000:9b:00): 31", EPOCH_S),
+        (f"2026-11-21T08:15:00+0000 gpu0001 unknown: {LINK}", LINK, EPOCH_S),
         (f"Nov 21 08:14:59 gpu0001 kernel: [12345.6] {XID}", XID, EPOCH_S - 1),
         (f"Nov 21 08:14:59 kernel: {LINK}", LINK, EPOCH_S - 1),
         (f"kernel: Nov 21 08:14:59 kernel: {LINK}", LINK, EPOCH_S - 1),
@@ -103,6 +104,15 @@ def test_a_journal_over_several_boots():
     assert not isinstance(log.boot_epoch_s, Unknown)
     assert log.lines[0].epoch_s < log.boot_epoch_s
     assert (log.source, log.since_epoch_s, log.dropped) == ("journal", EPOCH_S - 40 * 86400.0, 0)
+
+
+def test_a_line_of_this_boot_that_is_stamped_before_it_was_written_before_the_clock_was_set():
+    lines = [f"2026-11-{day}T08:15:00+0000 gpu0001 kernel: {XID}" for day in (17, 18, 21)]
+    data = {"source": "journal", "lines": lines, "dropped": 0, "of_this_boot": 2}
+    found = parse(data, epoch_s=EPOCH_S, uptime_s=600.0)
+    assert [line.epoch_s for line in found.lines] == [EPOCH_S - 4 * 86400, EPOCH_S - 600, EPOCH_S]
+    unsaid = parse({**data, "of_this_boot": None}, epoch_s=EPOCH_S, uptime_s=600.0)
+    assert unsaid.lines[1].epoch_s == EPOCH_S - 3 * 86400
 
 
 def test_programs_in_the_journal_keep_their_name():

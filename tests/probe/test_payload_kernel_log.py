@@ -88,6 +88,21 @@ def test_the_journal_comes_first_and_gives_its_lines_oldest_first(tree: NodeTree
     assert (log["dropped"], log["tried"]) == (0, [])
 
 
+@pytest.mark.parametrize("between", ["-- Boot 60a9032ed8694b779dccf96d5b0df3ac --", "-- Reboot --"])
+def test_the_journal_says_which_lines_are_of_this_boot_whatever_their_stamps_say(tree: NodeTree, between: str) -> None:
+    earlier, slow_clock, now = (f"2025-11-{day}T08:15:00.000000+0000 node7 kernel: {XID}" for day in (21, 18, 22))
+    journal(tree, [earlier, between, slow_clock, now])
+    log = log_of(tree)
+    assert (log["lines"], log["of_this_boot"]) == ([earlier, slow_clock, now], 2)
+
+
+def test_a_journal_of_one_boot_is_of_this_one_and_the_ring_buffer_does_not_say(tree: NodeTree) -> None:
+    tree.file("/dev/kmsg", f"4,1,5,-;{XID}\n")
+    assert log_of(tree)["of_this_boot"] is None
+    journal(tree, [f"2025-11-21T08:15:00.000000+0000 node7 kernel: {XID}"])
+    assert log_of(tree)["of_this_boot"] == 1
+
+
 def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree) -> None:
     tree.program("/usr/bin/journalctl", "echo 'No journal files were found.' >&2; exit 1\n")
     tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n SUBSYSTEM=pci\n6,2,6000000,-;usb 1-1: new device\n")

@@ -35,8 +35,9 @@ _SYSLOG = re.compile(rf"({_MONTH}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}
 _FORWARDED = re.compile(rf"kernel: (?=(?:{_MONTH}) )")  # a forwarder put its own word before the whole line
 _HOST_PROGRAM = re.compile(r"[\w.-]{1,255} (?=[^\s:\[]{1,60}(?:\[[0-9]{1,10}\])?: )")
 _FUTURE_GRACE_S = 120.0
-# After a time comes "host kernel: "; a driver's own identifier ("host NVRM[12]: ") belongs to the text.
-_HOST_KERNEL = re.compile(r"(?:[\w.-]{1,255} )?kernel(?:\[[0-9]{1,10}\])?: ?")
+# After a time comes "host kernel: "; a driver's own identifier ("host NVRM[12]: ") belongs to the text. The journal has
+# "host unknown: " where a message came by /dev/kmsg and names nobody.
+_HOST_KERNEL = re.compile(r"(?:[\w.-]{1,255} )?kernel(?:\[[0-9]{1,10}\])?: ?|[\w.-]{1,255} unknown: ")
 _HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
 
 

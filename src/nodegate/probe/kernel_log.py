@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
@@ -46,9 +47,11 @@ def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
     boot = read.mapped(uptime_s, lambda uptime: epoch_s - uptime)
     texts = [line for line in lines if isinstance(line, str)]
     source = value_or(read.text(found, "source"), "unknown")
+    parsed = partial(parse_lines, now_epoch_s=epoch_s, boot_epoch_s=boot, names_host=source == "journal")
+    older = max(len(texts) - value_or(read.integer(found, "of_this_boot"), 0), 0)
     return KernelLog(
         source=source,
-        lines=parse_lines(texts, now_epoch_s=epoch_s, boot_epoch_s=boot, names_host=source == "journal"),
+        lines=(*parsed(texts[:older]), *(_not_before(boot, line) for line in parsed(texts[older:]))),
         since_epoch_s=read.number(found, "since_epoch_s"),
         boot_epoch_s=boot,
         dropped=dropped + len(lines) - len(texts),
@@ -63,3 +66,10 @@ def parse_lines(
         parse_line(line, now_epoch_s=now_epoch_s, boot_epoch_s=boot_epoch_s, names_host=names_host) for line in lines
     )
     return tuple(line for line in made if line.text)
+
+
+def _not_before(boot_epoch_s: Known[float], line: KernelLine) -> KernelLine:
+    """A line of this boot: one that is stamped before its start was written before the clock was set."""
+    if isinstance(boot_epoch_s, Unknown) or isinstance(line.epoch_s, Unknown) or line.epoch_s >= boot_epoch_s:
+        return line
+    return replace(line, epoch_s=boot_epoch_s)

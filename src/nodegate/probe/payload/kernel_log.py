@@ -45,6 +45,7 @@ _SINCE_BOOT = re.compile(r"\[\s*(\d+\.\d+)\]")
 _SYSLOG = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) ")
 _OF_KERNEL = re.compile(r"\skernel(?:\[\d+\])?:")
 _RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)", re.DOTALL)
+_OTHER_BOOT = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --")  # journalctl's line between two boots
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 Tried = List[Dict[str, object]]
@@ -59,6 +60,7 @@ class _Kept:
         self.first: Optional[str] = None
         self.last: Optional[str] = None
         self.dropped = 0
+        self.of_this_boot: Optional[int] = None  # how many, the newest ones, are known to be
         self._lines: List[str] = []
         self._bytes = 0
         self._start = 0
@@ -111,6 +113,7 @@ def read() -> object:
             "lines": kept.lines(),
             "since_epoch_s": reading.unknown("failed", "no time stamp in the oldest line") if since is None else since,
             "dropped": kept.dropped,
+            "of_this_boot": kept.of_this_boot,
             "tried": tried,
         }
     why = "denied" if any(one["why"] == "denied" for one in tried) else "missing"
@@ -132,12 +135,16 @@ def _journal() -> _Kept:
         raise reading.CannotRead(_no_journal(this_boot.stderr))
     kept = _Kept(newest_first=True)
     try:
-        for line in commands.lines(["journalctl", "-q", *kernel, "-r"], limit_s=child.remaining_s() * 0.8):
+        for line in commands.lines(["journalctl", *kernel, "-r"], limit_s=child.remaining_s() * 0.8):
             if not line.startswith("-- "):
                 kept.offer(line)
+            elif kept.of_this_boot is None and _OTHER_BOOT.match(line):
+                kept.of_this_boot = len(kept.lines())
     except reading.CannotRead as error:
         if error.reading["why"] != "timeout" or not kept.seen:
             raise
+    if kept.of_this_boot is None:  # it is all of one boot, and that is this one
+        kept.of_this_boot = len(kept.lines())
     return kept
 
 

@@ -1,0 +1,264 @@
+"""The whole suite over guests that are GPU nodes with a kernel of their own, each with a fault set from outside.
+
+gpu-1 is healthy in every run. What a kernel has said stays in its log: those faults come last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from lab.guests import faults, gpu_node
+from lab.guests.guests import Guests
+from lab.guests.whole import whole
+from lab.run import Outcome, Run, words_of
+from lab.told import Told
+from nodegate.judge.verdict import NodeVerdict, node_verdict
+
+
+class Case(NamedTuple):
+    """A fault on a guest, and what the suite says of it: verdict and words of the check that has to find it."""
+
+    fault: faults.Fault
+    name: str
+    injected: str
+    check: str
+    verdict: str
+    words: str
+
+
+STATES = {
+    "gpu-2": [
+        Case(
+            faults.link_down,
+            "link down",
+            "guest: cable of rail1 pulled",
+            "rdma.port_state",
+            "fail",
+            "rxe1 port 1: DOWN",
+        ),
+        Case(
+            faults.little_locked_memory,
+            "locked memory of logins limited to 8 MiB",
+            "guest: /etc/security/limits.d",
+            "host.locked_memory",
+            "fail",
+            "login: locked memory 8 MiB",
+        ),
+    ],
+    "gpu-3": [
+        Case(
+            faults.disk_full,
+            "disk full",
+            "guest: / and /tmp filled to the last byte",
+            "host.free_space",
+            "warn",
+            "/: free space 0 %",
+        ),
+        Case(
+            faults.clock_fast,
+            "clock three hours ahead, time service content",
+            "guest: date -s '+3 hours'",
+            "host.clock_skew",
+            "fail",
+            "clock: skew 10",
+        ),
+    ],
+}
+LOGINS = {
+    "gpu-2": [
+        Case(
+            faults.no_root,
+            "kernel log for root only (dmesg_restrict)",
+            "inventory: login ops, no sudo",
+            "kernel_log.xid",
+            "error",
+            "kernel_log could not be read: denied",
+        )
+    ],
+    "gpu-3": [
+        Case(
+            faults.no_python,
+            "python3 missing",
+            "guest: /usr/bin/python3 moved away",
+            "node.reachable",
+            "error",
+            "/usr/bin/python3 did not start there",
+        )
+    ],
+}
+LOG = {
+    "gpu-2": [
+        Case(
+            faults.link_flaps,
+            "link flap",
+            "guest: cable of rail1 pulled and put back three times",
+            "kernel_log.nic_flaps",
+            "fail",
+            "rxe1: link down",
+        ),
+        Case(faults.xid, "Xid in the kernel log", "guest: /dev/kmsg", "kernel_log.xid", "fail", "Xid 79"),
+        Case(
+            faults.job_out_of_memory,
+            "a job runs out of memory",
+            "guest: python3 in a control group of 48 MiB",
+            "kernel_log.memory",
+            "warn",
+            "Memory cgroup out of memory: Killed process",
+        ),
+    ],
+    "gpu-3": [
+        Case(
+            faults.correctable_errors,
+            "correctable PCIe errors",
+            "guest: module aer_inject, bad TLPs at a root port",
+            "pcie.correctable_errors",
+            "warn",
+            "correctable PCIe errors since boot 5",
+        ),
+        Case(faults.sxid, "SXid in the kernel log", "guest: /dev/kmsg", "kernel_log.sxid", "fail", "20034"),
+        Case(
+            faults.node_out_of_memory,
+            "out of memory in the kernel log",
+            "guest: /dev/kmsg",
+            "kernel_log.memory",
+            "warn",
+            "Out of memory: Killed process",
+        ),
+        Case(
+            faults.clock_slow,
+            "clock three hours behind, time service content",
+            "guest: date -s '-3 hours'",
+            "host.clock_skew",
+            "fail",
+            "clock: skew",
+        ),
+    ],
+}
+LASTING = {
+    "gpu-3": [
+        Case(
+            faults.clock_set_after_an_xid,
+            "Xid before the clock was set",
+            "guest: clock three days slow, Xid by /dev/kmsg, clock set",
+            "kernel_log.xid",
+            "fail",
+            "Xid 48",
+        )
+    ],
+    "gpu-2": [
+        Case(
+            faults.fatal_error,
+            "fatal PCIe error",
+            "guest: module aer_inject, data link error at a root port",
+            "kernel_log.pcie_errors",
+            "fail",
+            "severity=Uncorrectable (Fatal)",
+        )
+    ],
+}
+RUNS = {"states": STATES, "logins": LOGINS, "log": LOG, "lasting": LASTING}
+CASES = [(run, node, case) for run, nodes in RUNS.items() for node, cases in nodes.items() for case in cases]
+
+
+class Site:
+    """Three guests, and the runs over them, each made when it is first asked for."""
+
+    def __init__(self, lab: Guests, folder: Path) -> None:
+        self.lab, self._folder = lab, folder
+        self._outcomes: dict[str, Outcome | RuntimeError] = {}
+
+    def outcome(self, run: str) -> Outcome:
+        """What a run of `RUNS` said. A fault that could not be set is not tried again."""
+        if run not in self._outcomes:
+            try:
+                self._outcomes[run] = self._with_faults(run, RUNS[run])
+            except RuntimeError as why:
+                self._outcomes[run] = why
+        found = self._outcomes[run]
+        if isinstance(found, RuntimeError):
+            raise found
+        return found
+
+    def start(self, name: str, **variables: dict[str, str]) -> Run:
+        """A run over all guests."""
+        named = {guest.name: variables.get(guest.name.replace("-", "_"), {}) for guest in self.lab.guests}
+        return whole(self.lab, self._folder / name, self.lab.guests, variables=named)
+
+    def _with_faults(self, run: str, cases: dict[str, list[Case]]) -> Outcome:
+        guests = {guest.name: guest for guest in self.lab.guests}
+        variables: dict[str, dict[str, str]] = {}
+        with ExitStack() as broken:
+            for node, each in cases.items():
+                for case in each:
+                    variables.setdefault(node, {}).update(broken.enter_context(case.fault(guests[node])))
+            with whole(self.lab, self._folder / run, self.lab.guests, variables=variables) as started:
+                return started.outcome()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    with Guests(3) as lab:
+        for guest in lab.guests:
+            gpu_node.prepare(guest)
+        yield Site(lab, tmp_path_factory.mktemp("guests"))
+
+
+def alarms(outcome: Outcome, node: str, known: Sequence[str] = ()) -> dict[str, str]:
+    """What is neither passed nor skipped on a node, by check; without the known ones."""
+    return {
+        check: f"{record.verdict.value}: {words_of(record)}"
+        for check, record in outcome.of(node).items()
+        if record.verdict.value not in {"pass", "skip"} and check not in known
+    }
+
+
+def test_healthy_guests_are_accepted_as_root_and_by_sudo(site: Site) -> None:
+    with site.start("healthy", gpu_2={"ansible_user": "ops", "ansible_become": "true"}) as run:
+        found = run.outcome()
+    for node in ("gpu-1", "gpu-2", "gpu-3"):
+        assert alarms(found, node) == {}
+        assert node_verdict(found.of(node).values()) is NodeVerdict.ACCEPTED
+
+
+@pytest.mark.parametrize(("run", "node", "case"), CASES, ids=[case.fault.__name__ for _, _, case in CASES])
+def test_a_fault_is_found_and_named(site: Site, told: Told, run: str, node: str, case: Case) -> None:
+    found = site.outcome(run)
+    assert found.verdict(node, case.check) == case.verdict, alarms(found, node)
+    told.run(case.name, case.injected, outcome=found, node=node, check=case.check, words=case.words)
+
+
+@pytest.mark.parametrize("run", RUNS)
+def test_the_healthy_guest_beside_them_is_accepted(site: Site, run: str) -> None:
+    assert alarms(site.outcome(run), "gpu-1") == {}
+
+
+def test_guests_that_stand_still_or_start_again_in_mid_run_are_errors_and_the_other_is_accepted(
+    site: Site, told: Told
+) -> None:
+    _, frozen, restarted = site.lab.guests
+    begun_s = time.monotonic()
+    with site.start("midrun") as run:
+        run.wait_for(lambda: faults.probe_runs(frozen) and faults.probe_runs(restarted))
+        frozen.freeze()
+        restarted.reset()
+        since_s = time.monotonic() - begun_s
+        found = run.outcome()
+    frozen.thaw()
+    assert alarms(found, "gpu-1") == {}
+    for guest, fault, injected, words in (
+        (
+            frozen,
+            "the node stands still in mid-run",
+            "guest: SIGSTOP to QEMU while the probe runs",
+            "did not answer within",
+        ),
+        (restarted, "the node starts again in mid-run", "guest: reset while the probe runs", "the connection broke"),
+    ):
+        assert {record.verdict.value for record in found.of(guest.name).values()} == {"error"}
+        told.run(fault, injected, outcome=found, node=guest.name, check="node.reachable", words=words, since_s=since_s)
