@@ -98,6 +98,11 @@ class Run:
             text=True,
         )
 
+    @property
+    def elapsed_s(self) -> float:
+        """Since its start."""
+        return time.monotonic() - self._begun_s
+
     def outcome(self, limit_s: float = LIMIT_S) -> Outcome:
         """What it left behind.
 

@@ -5,7 +5,6 @@ gpu-1 is healthy in every run. What a kernel has said stays in its log: those fa
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from lab.guests import faults, gpu_node
 from lab.guests.guests import Guests
 from lab.guests.whole import whole
-from lab.run import Outcome, Run, words_of
+from lab.run import Outcome, words_of
 from lab.told import Told
 from nodegate.judge.verdict import NodeVerdict, node_verdict
 
@@ -95,6 +94,14 @@ LOGINS = {
 LOG = {
     "gpu-2": [
         Case(
+            faults.clock_set_after_an_xid,
+            "Xid before the clock was set",
+            "guest: clock three days slow, Xid by /dev/kmsg, clock set",
+            "kernel_log.xid",
+            "fail",
+            "Xid 48",
+        ),
+        Case(
             faults.link_flaps,
             "link flap",
             "guest: cable of rail1 pulled and put back three times",
@@ -110,6 +117,14 @@ LOG = {
             "kernel_log.memory",
             "warn",
             "Memory cgroup out of memory: Killed process",
+        ),
+        Case(
+            faults.fatal_error,
+            "fatal PCIe error",
+            "guest: module aer_inject, data link error at a root port",
+            "kernel_log.pcie_errors",
+            "fail",
+            "severity=Uncorrectable (Fatal)",
         ),
     ],
     "gpu-3": [
@@ -140,29 +155,9 @@ LOG = {
         ),
     ],
 }
-LASTING = {
-    "gpu-3": [
-        Case(
-            faults.clock_set_after_an_xid,
-            "Xid before the clock was set",
-            "guest: clock three days slow, Xid by /dev/kmsg, clock set",
-            "kernel_log.xid",
-            "fail",
-            "Xid 48",
-        )
-    ],
-    "gpu-2": [
-        Case(
-            faults.fatal_error,
-            "fatal PCIe error",
-            "guest: module aer_inject, data link error at a root port",
-            "kernel_log.pcie_errors",
-            "fail",
-            "severity=Uncorrectable (Fatal)",
-        )
-    ],
-}
-RUNS = {"states": STATES, "logins": LOGINS, "log": LOG, "lasting": LASTING}
+RUNS = {"states": STATES, "logins": LOGINS, "log": LOG}
+# How the healthy gpu-1 is logged in to.
+HEALTHY = {"states": faults.nothing, "logins": faults.by_sudo, "log": faults.nothing}
 CASES = [(run, node, case) for run, nodes in RUNS.items() for node, cases in nodes.items() for case in cases]
 
 
@@ -185,15 +180,11 @@ class Site:
             raise found
         return found
 
-    def start(self, name: str, **variables: dict[str, str]) -> Run:
-        """A run over all guests."""
-        named = {guest.name: variables.get(guest.name.replace("-", "_"), {}) for guest in self.lab.guests}
-        return whole(self.lab, self._folder / name, self.lab.guests, variables=named)
-
     def _with_faults(self, run: str, cases: dict[str, list[Case]]) -> Outcome:
         guests = {guest.name: guest for guest in self.lab.guests}
         variables: dict[str, dict[str, str]] = {}
         with ExitStack() as broken:
+            variables["gpu-1"] = broken.enter_context(HEALTHY[run](guests["gpu-1"]))
             for node, each in cases.items():
                 for case in each:
                     variables.setdefault(node, {}).update(broken.enter_context(case.fault(guests[node])))
@@ -218,14 +209,6 @@ def alarms(outcome: Outcome, node: str, known: Sequence[str] = ()) -> dict[str, 
     }
 
 
-def test_healthy_guests_are_accepted_as_root_and_by_sudo(site: Site) -> None:
-    with site.start("healthy", gpu_2={"ansible_user": "ops", "ansible_become": "true"}) as run:
-        found = run.outcome()
-    for node in ("gpu-1", "gpu-2", "gpu-3"):
-        assert alarms(found, node) == {}
-        assert node_verdict(found.of(node).values()) is NodeVerdict.ACCEPTED
-
-
 @pytest.mark.parametrize(("run", "node", "case"), CASES, ids=[case.fault.__name__ for _, _, case in CASES])
 def test_a_fault_is_found_and_named(site: Site, told: Told, run: str, node: str, case: Case) -> None:
     found = site.outcome(run)
@@ -236,18 +219,19 @@ def test_a_fault_is_found_and_named(site: Site, told: Told, run: str, node: str,
 @pytest.mark.parametrize("run", RUNS)
 def test_the_healthy_guest_beside_them_is_accepted(site: Site, run: str) -> None:
     assert alarms(site.outcome(run), "gpu-1") == {}
+    assert node_verdict(site.outcome(run).of("gpu-1").values()) is NodeVerdict.ACCEPTED
 
 
 def test_guests_that_stand_still_or_start_again_in_mid_run_are_errors_and_the_other_is_accepted(
-    site: Site, told: Told
+    site: Site, tmp_path: Path, told: Told
 ) -> None:
     _, frozen, restarted = site.lab.guests
-    begun_s = time.monotonic()
-    with site.start("midrun") as run:
-        run.wait_for(lambda: faults.probe_runs(frozen) and faults.probe_runs(restarted))
+    with whole(site.lab, tmp_path, site.lab.guests) as run:
+        run.wait_for(lambda: faults.probe_runs(frozen))
         frozen.freeze()
+        run.wait_for(lambda: faults.probe_runs(restarted))
         restarted.reset()
-        since_s = time.monotonic() - begun_s
+        since_s = run.elapsed_s
         found = run.outcome()
     frozen.thaw()
     assert alarms(found, "gpu-1") == {}
