@@ -23,6 +23,7 @@ from lab.nodes import nodes as of_nodes
 from lab.nodes.image import image as node_image
 from lab.nodes.nodes import Nodes
 from lab.scratch import scratch
+from lab.slurm import config as slurm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,6 +69,8 @@ def _build(asked: argparse.Namespace) -> int:
     if asked.nodes:
         with _timed("nodes: root file system"):
             node_image()
+        with _timed("nodes: root file system with Slurm"):
+            node_image(slurm.PACKAGES)
     for suite in (asked.suite or SUITES[:1]) if asked.guests else ():
         with _timed(f"guests: {suite}: root file system and kernel"):
             built = guest_image(suite)
@@ -105,7 +108,11 @@ def _timed(what: str) -> Iterator[None]:
 def _healthy(asked: argparse.Namespace) -> int:
     alarms = 0
     with scratch() as folder:
-        for what, count, repeat in (("nodes", asked.nodes, healthy.nodes), ("guests", asked.guests, healthy.guests)):
+        for what, count, repeat in (
+            ("nodes, whole suite", asked.nodes, healthy.nodes),
+            ("guests, whole suite", asked.guests, healthy.guests),
+            ("guests, rdma_bandwidth", asked.guests, healthy.links),
+        ):
             for number, run in enumerate(repeat(asked.runs, count, folder) if count else (), start=1):
                 said = f"{run.verdicts} verdicts, {len(run.alarms)} alarms, {run.took_s:.1f} s"
                 print(f"{count} {what}, run {number} of {asked.runs}: {said}", *run.alarms, sep="\n  ", flush=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lab.guests import gpu_node
 from lab.guests.campaign import campaign
 from lab.guests.guests import Guests
+from lab.guests.whole import whole
 from lab.nodes import gpus
 from lab.nodes import runs as node_runs
 from lab.nodes.image import image
@@ -36,10 +38,19 @@ def nodes(runs: int, count: int, folder: Path) -> Iterator[Quiet]:
 
 
 def guests(runs: int, count: int, folder: Path) -> Iterator[Quiet]:
+    """The whole suite without load, over guests that are GPU nodes with kernels of their own."""
+    with Guests(count) as lab:
+        for guest in lab.guests:
+            gpu_node.prepare(guest)
+        for number in range(runs):
+            yield _quiet(whole(lab, folder / f"guests{number}", lab.guests).outcome())
+
+
+def links(runs: int, count: int, folder: Path) -> Iterator[Quiet]:
     """`rdma_bandwidth` with real perftest, between guests."""
     with Guests(count) as lab:
         for number in range(runs):
-            yield _quiet(campaign(lab, folder / f"guests{number}", "--profile", "nightly").outcome())
+            yield _quiet(campaign(lab, folder / f"links{number}").outcome())
 
 
 def _quiet(outcome: Outcome) -> Quiet:

@@ -27,15 +27,21 @@ if TYPE_CHECKING:
 
 FILE = "NODEGATE_LAB_TABLE"
 LONGEST = 160
-_HEAD = """# Injected faults
+_HEAD = f"""# Injected faults
 
-Written by `make lab-table` from what the lab's tests saw: each row is one test, in which a fault was injected on a real
-node or guest and `pytest --inventory` (or the hook that is named) had to find it. The words are the check's own, cut
-at {longest} characters. Seconds count from the fault, or from the start of the run where it stood before, to the end of
-the run with its report; machines of two cores, with other tests beside it.
-
+Written by `make lab-table` from what the lab's tests saw: in each row a fault was injected on a real node or guest, and
+`pytest --inventory`, or the hook that is named, had to find it. The words are the check's own, cut at {LONGEST}
+characters. Seconds count from the fault, or from the start of the run where it stood before, to the end of the run with
+its report; on two processor cores, with other tests beside it.
+"""
+_COLUMNS = """
 | fault | injected by | node | check | verdict | its words | seconds |
 |---|---|---|---|---|---|---|
+"""
+_HARMLESS = """
+## What only looks like a fault
+
+Such a node does its work, and an alarm would be a false one.
 """
 
 
@@ -96,8 +102,11 @@ def told(request: pytest.FixtureRequest) -> Told:
 
 
 def page(rows: Iterable[Row]) -> str:
-    """The page of these rows, in their tests' order."""
-    return _HEAD.format(longest=LONGEST) + "".join(f"| {' | '.join(map(_cell, _cells(row)))} |\n" for row in rows)
+    """The page of these rows, in their tests' order; what was rightly passed has a table of its own."""
+    lines: dict[bool, list[str]] = {False: [], True: []}
+    for row in rows:
+        lines[row.verdict == "pass"].append(f"| {' | '.join(map(_cell, _cells(row)))} |\n")
+    return "".join([_HEAD, _COLUMNS, *lines[False], _HARMLESS, _COLUMNS, *lines[True]])
 
 
 def _cells(row: Row) -> list[str]:

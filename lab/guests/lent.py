@@ -33,11 +33,10 @@ class Lent:
     ) -> None:
         self._give_up()
 
-    def act(self, act: Callable[[Guests], None], *, spent: bool = False) -> None:
+    def act(self, act: Callable[[Guests], None]) -> None:
         """Do something with sound guests, then mend them. Where it fails because a kernel has panicked, once more.
 
         Soft-RoCE of Linux 6.12 may use a timer of a queue pair that is gone (rxe_sched_task) after it lost its peer.
-        `spent`: the guests are not to be mended, the next test has others.
 
         Raises:
             RuntimeError: the kernels panicked each time, or a program of perftest ran on after the test.
@@ -46,11 +45,11 @@ class Lent:
             lab = self._sound()
             try:
                 act(lab)
-                if spent or lab.panicked():
+                if lab.panicked():
                     self._give_up()  # a kernel that panicked after all was said is no reason to say it again
                 else:
                     mend(lab)
-            except (AssertionError, RuntimeError):
+            except (AssertionError, OSError, RuntimeError):
                 panicked = lab.panicked()
                 self._give_up()
                 if not panicked:
@@ -81,10 +80,10 @@ def mend(lab: Guests) -> None:
         RuntimeError: a guest does not answer, or a program of perftest runs on.
     """
     for guest in lab.guests:
+        guest.thaw()  # first: QEMU answers nothing while it stands still
         for network in NETWORKS:
             lab.port(network, guest.number).mend()
             guest.cable(network, plugged=True)
-        guest.thaw()
     for guest in lab.guests:
         guest.run("systemctl start ssh; until rdma link | grep -c 'state ACTIVE' | grep -qx 2; do sleep 0.1; done")
     comes_clear(lab)

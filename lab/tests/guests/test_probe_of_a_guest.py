@@ -11,6 +11,7 @@ import pytest
 from lab.guests.facts import facts
 from lab.guests.guest import Guest
 from lab.guests.guests import Guests
+from nodegate.facts import NodeFacts
 from nodegate.tools import lspci
 
 
@@ -20,8 +21,14 @@ def guest() -> Iterator[Guest]:
         yield lab.guests[0]
 
 
-def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(guest: Guest, tmp_path: Path) -> None:
-    rdma = facts(guest, tmp_path).rdma
+@pytest.fixture(scope="module")
+def found(guest: Guest, tmp_path_factory: pytest.TempPathFactory) -> NodeFacts:
+    """What the probe read."""
+    return facts(guest, tmp_path_factory.mktemp("facts"))
+
+
+def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(found: NodeFacts) -> None:
+    rdma = found.rdma
     assert [device.name for device in rdma.devices] == ["rxe0", "rxe1"]
     for place, port in enumerate(rdma.ports):
         assert (port.state, port.phys_state, port.link_layer) == ("ACTIVE", "LinkUp", "Ethernet")
@@ -32,9 +39,9 @@ def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(guest: Guest, tmp
     assert {device.address for device in rdma.devices} == {"0000:01:00.0", "0000:02:00.0"}
 
 
-def test_pcie_is_what_lspci_says(guest: Guest, tmp_path: Path) -> None:
+def test_pcie_is_what_lspci_says(guest: Guest, found: NodeFacts) -> None:
     said = {device.address: device for device in lspci.parse(guest.run("lspci -D -nn -vv")).devices}
-    read = {device.address: device for device in facts(guest, tmp_path).pci.devices}
+    read = {device.address: device for device in found.pci.devices}
     assert {"0000:01:00.0", "0000:02:00.0"} <= read.keys() <= said.keys()
     for address, mine in read.items():
         theirs = said[address]
@@ -44,20 +51,18 @@ def test_pcie_is_what_lspci_says(guest: Guest, tmp_path: Path) -> None:
     assert isinstance(read["0000:01:00.0"].width, int), "the rails have PCIe links"
 
 
-def test_kernel_and_kernel_log_are_the_guests_own(guest: Guest, tmp_path: Path) -> None:
-    found = facts(guest, tmp_path)
+def test_kernel_and_kernel_log_are_the_guests_own(guest: Guest, found: NodeFacts) -> None:
     assert found.host.kernel_release == guest.run("uname -r").strip() != os.uname().release
     assert [line.text for line in found.kernel_log.lines if "infiniband rxe0: added rail0" in line.text]
 
 
-def test_a_link_flap_is_seen_in_the_kernel_log_and_the_counters(guest: Guest, tmp_path: Path) -> None:
-    before = facts(guest, tmp_path)
+def test_a_link_flap_is_seen_in_the_kernel_log_and_the_counters(guest: Guest, found: NodeFacts, tmp_path: Path) -> None:
     for plugged in (False, True):
         guest.cable("rail1", plugged=plugged)
         wanted = "ACTIVE" if plugged else "DOWN"
         guest.run(f"until grep -q {wanted} /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.1; done")
     after = facts(guest, tmp_path)
-    changes = [each.netdevs["rail1"].carrier_changes for each in (before, after)]
+    changes = [each.netdevs["rail1"].carrier_changes for each in (found, after)]
     assert isinstance(changes[0], int)
     assert changes[1] == changes[0] + 2
     said = [line.text for line in after.kernel_log.lines]

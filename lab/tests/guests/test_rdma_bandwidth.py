@@ -1,4 +1,4 @@
-"""`rdma_bandwidth` between three guests: real perftest over real soft-RoCE, healthy and with three bad cables at once.
+"""`rdma_bandwidth` between three guests: real perftest over real soft-RoCE, healthy and with two bad cables at once.
 
 Speeds are compared within one run, or with a healthy run a minute before on the same guests, never with fixed numbers:
 how fast a guest is depends on what else runs here.
@@ -95,7 +95,7 @@ def test_each_program_uses_the_index_of_a_roce_v2_gid_with_an_ipv4_address(healt
 
 
 class Cables(NamedTuple):
-    """A run with three bad cables, and how often the first guest had to ask again for what was lost, by rail."""
+    """A run with two bad cables, and how often the first guest had to ask again for what was lost, by rail."""
 
     outcome: Outcome
     asked_again: dict[str, int]
@@ -103,14 +103,13 @@ class Cables(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cables(three: Lent, healthy: Healthy, tmp_path_factory: pytest.TempPathFactory) -> Cables:
-    """gpu-2's rail1 is slow, gpu-3's rail0 late, and gpu-1's rail0 loses frames that come to it."""
+    """gpu-2's rail1 is slow, and gpu-1's rail0 loses frames that come to it."""
     usual = healthy.outcome.values("gpu-2", MEASUREMENT)
     folder = tmp_path_factory.mktemp("cables")
     found: list[Cables] = []
 
     def act(lab: Guests) -> None:
         lab.port("rail1", 2).rate_gbps = usual["rdma.write_gbps", "rxe1"] / 8
-        lab.port("rail0", 3).delay_s = 20e-6 * max(usual["rdma.read_latency_us", rail] for rail in RAILS)
         lab.port("rail0", 1).loss = 0.03
         before = _asked_again(lab)
         with campaign(lab, folder, *NIGHTLY, "--baseline", str(_limits(folder, healthy))) as run:
@@ -152,9 +151,6 @@ class Cable(NamedTuple):
 
 
 SLOW = Cable("slow rail", "switch: gpu-2's rail1 at an eighth of its rate", "gpu-2", "rxe1", "write", "rxe1: write")
-LATE = Cable(
-    "late rail", "switch: frames to gpu-3's rail0 take 20 latencies", "gpu-3", "rxe0", "latency", "rxe0: read_latency"
-)
 ONE_WAY = Cable(
     "rail that loses what comes to it, and sends well",
     "switch: 3 % of the frames to gpu-1's rail0 lost",
@@ -165,8 +161,8 @@ ONE_WAY = Cable(
 )
 
 
-@pytest.mark.parametrize("cable", [SLOW, LATE, ONE_WAY], ids=lambda cable: str(cable.check))
-def test_of_three_bad_cables_each_is_told_from_the_same_rail_of_the_others(
+@pytest.mark.parametrize("cable", [SLOW, ONE_WAY], ids=lambda cable: str(cable.check))
+def test_of_two_bad_cables_each_is_told_from_the_same_rail_of_the_others(
     cables: Cables, told: Told, cable: Cable
 ) -> None:
     found, check = cables.outcome, f"rdma_bandwidth.{cable.check}"

@@ -68,18 +68,3 @@ def test_a_frozen_guest_ends_the_run_without_a_fail(pair: Lent, tmp_path: Path, 
         told.run("node frozen", how, outcome=found, node="gpu-2", check=COMPLETE, words="gpu-2", since_s=since_s)
 
     pair.act(act)
-
-
-def test_a_guest_that_is_reset_while_it_transfers_is_incomplete(pair: Lent, tmp_path: Path, told: Told) -> None:
-    def act(lab: Guests) -> None:
-        with campaign(lab, tmp_path) as run:
-            run.wait_for(at_work(lab, "rail1"), LIMIT_S)
-            lab.guests[1].reset()
-            since_s = run.elapsed_s
-            found = run.outcome()
-        assert found.exit_code == 1
-        assert found.verdict("gpu-2", COMPLETE) == "error", found.words("gpu-2", COMPLETE)
-        how = "QEMU: reset button of gpu-2 pressed while ib_write_bw ran"
-        told.run("node reset", how, outcome=found, node="gpu-2", check=COMPLETE, words="gpu-2", since_s=since_s)
-
-    pair.act(act, spent=True)
