@@ -15,7 +15,7 @@ from lab import needs
 from lab.nodes import cgroups
 from lab.nodes.image import image
 from lab.nodes.nodes import why_not
-from lab.processes import wait_until
+from lab.processes import running, wait_until
 
 FOR_EVER = "time.sleep(600)"
 ROOT = Path(__file__).parents[2]
@@ -116,6 +116,18 @@ def test_the_groups_of_a_holder_that_was_killed_go_with_the_next_lab(start: Star
     assert wait_until(lambda: not Path("/proc", str(lab.holder)).exists())
     cgroups.sweep()
     assert is_clear(lab.holder), left(lab.holder)
+
+
+def test_kill_9_of_the_command_line_leaves_no_folder_and_no_command(start: Start) -> None:
+    script = 'echo "$INVENTORY"; exec sleep 4711'
+    command = [sys.executable, "-m", "lab", "run", "--nodes", "1", "--", "sh", "-c", script]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as lab:
+        assert lab.stdout is not None
+        inventory = Path(lab.stdout.readline().strip())
+        assert "gpu-1" in inventory.read_text()
+        lab.kill()
+    assert wait_until(lambda: not running("4711"))
+    assert wait_until(lambda: not inventory.parent.exists())
 
 
 def test_without_root_the_tests_are_skipped_with_the_reason_and_fail_in_ci(monkeypatch: pytest.MonkeyPatch) -> None:
