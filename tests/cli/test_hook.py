@@ -70,8 +70,8 @@ def test_the_options_reach_the_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
     monkeypatch.setitem(hooks.HOOKS, "slurm-healthcheck", hook)
     words = ["--strict", "--resume", "--fresh", "60", "--kept", "/run/x", "--baseline", "a.yaml", "--platform", "p"]
-    assert cli.main(["hook", "slurm-healthcheck", *words]) == 0
-    question = look.Question(Path("/run/x"), (Path("a.yaml"),), "p")
+    assert cli.main(["hook", "slurm-healthcheck", *words, "--exclusive"]) == 0
+    question = look.Question(Path("/run/x"), (Path("a.yaml"),), "p", exclusive=True)
     assert heard == [hooks.Asked(question, strict=True, fresh_s=60.0, resume=True)]
 
 

@@ -23,10 +23,11 @@ class Bootchecks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.word, self.asked = Exit.FIT, 0
+        self.without: tuple[str, ...] = ()
         monkeypatch.setattr(bootcheck, "bootcheck", self)
 
-    def __call__(self, **_: object) -> Outcome:
-        self.asked += 1
+    def __call__(self, *, without: tuple[str, ...], **_: object) -> Outcome:
+        self.asked, self.without = self.asked + 1, without
         return Outcome(self.word, WORDS[self.word])
 
 
@@ -113,3 +114,12 @@ def test_without_a_place_to_keep_it_the_node_is_measured(node: Bootchecks, tmp_p
     nowhere = look.Question(tmp_path / "file/verdict.json")
     assert [look.answer(nowhere, fresh_s=60).exit for _ in range(2)] == [Exit.FIT] * 2
     assert node.asked == 2
+
+
+def test_what_holds_a_gpu_counts_only_where_no_other_job_can_be_there(
+    node: Bootchecks, question: look.Question
+) -> None:
+    look.answer(question, fresh_s=60)
+    assert node.without == ("idle.",)
+    look.answer(replace(question, exclusive=True), fresh_s=60)
+    assert (node.without, node.asked) == ((), 2), "a word that was kept beside jobs says nothing of an empty node"

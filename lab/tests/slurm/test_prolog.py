@@ -7,19 +7,20 @@ from typing import NamedTuple
 
 import pytest
 
-from lab.nodes import fault, faults
+from lab.nodes import fault, faults, gpu_faults
 from lab.slurm.bench import Bench
 from lab.slurm.cluster import Cluster
 from lab.told import Told
 
 
 class Case(NamedTuple):
-    """A fault, in words; how it is set; what the hook says of it."""
+    """A fault, in words; how it is set; what the hook says of it, with these options."""
 
     set: fault.Fault
     fault: str
     injected: str
     words: str
+    options: str = ""
 
 
 LOST = Case(faults.gpu_lost, "GPU lost", "NVML and configuration space", "GPU 3 (0000:43:00.0, GPU-3): lost")
@@ -27,6 +28,13 @@ CASES = [
     LOST,
     Case(faults.xid, "Xid 48 in the kernel log", "a line for the node's journald", "GPU 0000:63:00.0: Xid 48"),
     Case(faults.manager_stopped, "fabric manager stopped", "systemctl stop", "service inactive"),
+    Case(
+        gpu_faults.job_left,
+        "a process of the last job on a GPU, where jobs have whole nodes",
+        "a process holds /dev/nvidia0; NVML lists it (mock)",
+        "compute process",
+        options="--exclusive",
+    ),
 ]
 
 
@@ -34,7 +42,7 @@ CASES = [
 def test_a_sick_node_is_drained_and_the_job_runs_on_its_neighbour(
     slurm: Cluster, worker: Bench, neighbour: Bench, told: Told, case: Case
 ) -> None:
-    worker.hook("prolog")
+    worker.hook("prolog", options=case.options)
     with case.set(worker.node):
         begun_s = time.monotonic()
         job = slurm.submit("true", "--gpus=8")

@@ -28,6 +28,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="slurm-prolog: how old a kept verdict may be; 0: always measure (default %(default)g)",
     )
     command.add_argument("--resume", action="store_true", help="slurm-healthcheck: take back a drain of ours when fit")
+    command.add_argument(
+        "--exclusive",
+        action="store_true",
+        help="jobs have whole nodes: what still holds a GPU in prolog and epilog was left there, and counts",
+    )
     command.add_argument("--kept", type=Path, default=kept.FILE, metavar="FILE", help="verdict (default %(default)s)")
     command.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
     command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of finding it")
@@ -37,7 +42,7 @@ def run(asked: argparse.Namespace) -> Said:
     """Run a hook; what is news goes to the system's log too. Never raises."""
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{slurm.PATH}".lstrip(":")
     try:
-        question = look.Question(asked.kept, tuple(asked.baseline), asked.platform)
+        question = look.Question(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive)
         wanted = hooks.Asked(question, asked.strict, asked.fresh, asked.resume)
         said = hooks.HOOKS[asked.hook](wanted)
     except Exception as fault:  # noqa: BLE001 - a fault of ours must never drain a node

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.exit_codes import Exit
@@ -64,7 +64,7 @@ def epilog(asked: Asked) -> Said:
 
 def healthcheck(asked: Asked) -> Said:
     """At every HealthCheckInterval, beside jobs too."""
-    answer = look.answer(asked.question, fresh_s=0.0)
+    answer = look.answer(replace(asked.question, exclusive=False), fresh_s=0.0)
     if answer.exit is Exit.FIT and asked.resume:
         return _resume(answer)
     return _between_jobs(answer, asked)

@@ -19,21 +19,25 @@ if TYPE_CHECKING:
 
 BUSY_LIMIT_S = 5.0
 TURN_LIMIT_S = 15.0  # a bootcheck takes a second; after that the node's own lock answers `busy`
-# Other jobs may rightly be on the node: what they hold is no fault of its hardware.
-_NOT_FOR_HOOKS = ("idle.",)
+# Where other jobs may rightly be on the node, what they hold is no fault of it.
+_NOT_BESIDE_JOBS = ("idle.",)
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which limits the node is judged by, and where the answer is kept."""
+    """Which limits the node is judged by, and where the answer is kept.
+
+    `exclusive`: nobody else can be on the node now, so what still holds a GPU was left there.
+    """
 
     file: Path
     baselines: tuple[Path, ...] = ()
     platform: str = ""
+    exclusive: bool = False
 
     def key(self) -> str:
         """What an answer must have been asked to serve here too: by the same limits, as they stand now."""
-        return repr((self.platform, [(str(path), _changed(path)) for path in self.baselines]))
+        return repr((self.platform, self.exclusive, [(str(path), _changed(path)) for path in self.baselines]))
 
 
 def _changed(path: Path) -> tuple[int, int] | None:
@@ -71,8 +75,9 @@ def _bootcheck(question: Question) -> Answer:
 
     expected = {"platform": question.platform} if question.platform else {}
     end = time.monotonic() + BUSY_LIMIT_S
+    without = () if question.exclusive else _NOT_BESIDE_JOBS
     while True:
-        outcome = bootcheck(baselines=question.baselines, expected=expected, without=_NOT_FOR_HOOKS)
+        outcome = bootcheck(baselines=question.baselines, expected=expected, without=without)
         if outcome.exit is not Exit.BUSY or WHO not in outcome.line or time.monotonic() > end:
             return Answer(outcome.exit, outcome.line)
         time.sleep(0.1)
