@@ -12,6 +12,7 @@ HERE = Path(__file__).parent
 _LINKS = ("test_rdma_ends.py", "test_rdma_faults.py")
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What goes one after the other."""
     for item in items:
