@@ -17,7 +17,7 @@ test: .venv/test-installed
 lab: .venv/test-installed
 	tests/system_packages.sh lab
 	$(BIN)/python -m lab build --suite trixie --suite bookworm
-	$(BIN)/python -m pytest lab/tests -n 3 --dist loadgroup --durations 10
+	$(BIN)/python -m pytest lab/tests -n 2 --dist loadfile --durations 10
 
 # docs/injected-faults.md is what the tests of the lab have seen; a test fails when it lacks one of them
 lab-table: .venv/test-installed
