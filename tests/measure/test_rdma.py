@@ -17,12 +17,13 @@ from lab.processes import running, wait_until
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import document
+from nodegate.measure.ran import Ran
 from nodegate.measure.rdma import life as rdma_life
 from nodegate.measure.rdma import meeting as rdma_meeting
 from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.measure.rdma import rdma
 from nodegate.measure.rdma.rdma import RDMA_BANDWIDTH
-from nodegate.measure.rdma.result import parse
+from nodegate.measure.rdma.result import PLAN, doubtful, parse
 from nodegate.node import Node
 
 if TYPE_CHECKING:
@@ -381,3 +382,17 @@ def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(tmp_path):
     assert "Couldn't listen to port" in client.cannot
     for each in (site, other):
         each.session.close()
+
+
+def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() -> None:
+    zeros = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
+    zeros += " 65536      1409           0.000000            0.000000            0.000000\n"
+    plan = Ran(PLAN, labels={"rails": "mlx5_0", "partners": "1"})
+    about = {"program": "client", "role": "client", "device": "mlx5_0", "peer": "b", "peer_device": "mlx5_0"}
+    labels = {**about, "round": "1", "memory": "host", "path": "between"}
+    said = "Correlation coefficient r^2: 0.89274 < 0.9\n"
+    ran = Ran("ib_write_bw", ("ib_write_bw",), stdout=zeros, stderr=said, exit_code=0, labels=labels)
+    (run,) = parse([[plan, ran]]).runs
+    assert run.trouble is not None
+    assert "its measure of the CPU clock failed (Correlation coefficient r^2: 0.89274 < 0.9)" in run.trouble.said
+    assert doubtful([[plan, ran]])
