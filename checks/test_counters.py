@@ -16,7 +16,8 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.judge.baseline import Baseline
-    from nodegate.rules.counters import Counters, PortPair
+    from nodegate.probe.rdma import RdmaPort
+    from nodegate.rules.counters import Counters, Pair
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -212,7 +213,7 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
         verdicts.skip("no RDMA rail")
 
 
-def _carrier(counters: Counters, pair: PortPair, baseline: Baseline, verdicts: Verdicts) -> None:
+def _carrier(counters: Counters, pair: Pair[RdmaPort], baseline: Baseline, verdicts: Verdicts) -> None:
     """The flaps of the rail's network device: RoCE ports have no link_downed."""
     both = counters.netdev(pair.after.netdev) if pair.after.netdev else None
     per_hour = baseline.find("counters.carrier_changes_per_h")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.errors import CannotMeasure
 from nodegate.rules import links
@@ -78,42 +78,12 @@ class Growth:
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One device as it was before the load and after it."""
+class Pair(Generic[T]):
+    """One device, link or port as it was before the load and after it."""
 
     subject: str
-
-
-@dataclass(frozen=True)
-class GpuPair(Pair):
-    """A GPU before and after."""
-
-    before: Gpu
-    after: Gpu
-
-
-@dataclass(frozen=True)
-class LinkPair(Pair):
-    """An NVLink before and after."""
-
-    before: NvLink
-    after: NvLink
-
-
-@dataclass(frozen=True)
-class PciPair(Pair):
-    """A PCIe device before and after."""
-
-    before: PciDevice
-    after: PciDevice
-
-
-@dataclass(frozen=True)
-class PortPair(Pair):
-    """An RDMA port before and after."""
-
-    before: RdmaPort
-    after: RdmaPort
+    before: T
+    after: T
 
 
 @dataclass(frozen=True)
@@ -140,27 +110,27 @@ class Counters:
         return passed_s
 
     @cached_property
-    def gpus(self) -> tuple[GpuPair, ...]:
+    def gpus(self) -> tuple[Pair[Gpu], ...]:
         """The GPUs that answered both times, by UUID."""
         before = {gpu.uuid: gpu for gpu in self.before.gpus.devices if lost_reason(gpu) is None}
         after = [gpu for gpu in self.after.gpus.devices if lost_reason(gpu) is None]
-        return tuple(GpuPair(gpu.subject, before[gpu.uuid], gpu) for gpu in after if gpu.uuid in before)
+        return tuple(Pair(gpu.subject, before[gpu.uuid], gpu) for gpu in after if gpu.uuid in before)
 
     @cached_property
-    def pci(self) -> tuple[PciPair, ...]:
+    def pci(self) -> tuple[Pair[PciDevice], ...]:
         """GPUs, RDMA NICs, NVSwitches and the bridges above them that were there both times."""
         before = {device.address: device for device in links.on_the_way(self.before.pci)}
         after = [device for device in links.on_the_way(self.after.pci) if device.address in before]
-        return tuple(PciPair(links.subject(device), before[device.address], device) for device in after)
+        return tuple(Pair(links.subject(device), before[device.address], device) for device in after)
 
     @cached_property
-    def ports(self) -> tuple[PortPair, ...]:
+    def ports(self) -> tuple[Pair[RdmaPort], ...]:
         """The RDMA ports that were there both times."""
         before = {port.subject: port for port in self.before.rdma.ports}
         after = [port for port in self.after.rdma.ports if port.subject in before]
-        return tuple(PortPair(port.subject, before[port.subject], port) for port in after)
+        return tuple(Pair(port.subject, before[port.subject], port) for port in after)
 
-    def nvlinks(self, pair: GpuPair) -> Known[tuple[LinkPair, ...]]:
+    def nvlinks(self, pair: Pair[Gpu]) -> Known[tuple[Pair[NvLink], ...]]:
         """The NVLinks of a GPU that were told both times; unknown where either reading is."""
         before, after = pair.before.nvlinks, pair.after.nvlinks
         if isinstance(before, Unknown):
@@ -168,7 +138,7 @@ class Counters:
         if isinstance(after, Unknown):
             return after
         known = {link.link: link for link in before}
-        return tuple(LinkPair(f"NVLink {link.link}", known[link.link], link) for link in after if link.link in known)
+        return tuple(Pair(f"NVLink {link.link}", known[link.link], link) for link in after if link.link in known)
 
     def netdev(self, name: str) -> tuple[NetDevice, NetDevice] | None:
         """A network device before and after; None where it is not known both times."""
@@ -191,7 +161,7 @@ def growth(subject: str, counter: str, before: Known[int], after: Known[int]) ->
     return Growth(subject, counter, before, after, full=before == FULL_32_BITS and after == FULL_32_BITS)
 
 
-def port_growth(pair: PortPair, counter: str) -> Growth:
+def port_growth(pair: Pair[RdmaPort], counter: str) -> Growth:
     """One counter of an RDMA port, from `counters` or `hw_counters`."""
     full = FULL_SCALES.get(counter, FULL_32_BITS)
     before, after = _counter(pair.before, counter), _counter(pair.after, counter)

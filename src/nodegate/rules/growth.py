@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nodegate.judge.verdicts import Verdicts
-    from nodegate.probe.gpu import Gpu
-    from nodegate.rules.counters import GpuPair, LinkPair
+    from nodegate.probe.gpu import Gpu, NvLink
+    from nodegate.rules.counters import Pair
 
 CLEAR = "perfquery -R, or a reload of the driver, sets it to zero"
 
@@ -57,13 +57,13 @@ def nothing_told(grown: Iterable[Growth]) -> bool:
     return not any(each.is_told for each in grown)
 
 
-def none_told(grown: Sequence[Growth], pair: GpuPair, why: str, verdicts: Verdicts) -> None:
+def none_told(grown: Sequence[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
     """A GPU that has none of these counters by design is skipped."""
     if nothing_told(grown):
         verdicts.found(Verdict.SKIP, subject=pair.subject, message=why)
 
 
-def untold(pair: GpuPair, what: str, reason: Unknown, verdicts: Verdicts) -> None:
+def untold(pair: Pair[Gpu], what: str, reason: Unknown, verdicts: Verdicts) -> None:
     """A reading that is not there: by design, or not."""
     if Growth(pair.subject, what, reason, reason).is_told:
         verdicts.unknown(subject=pair.subject, what=what, reason=reason)
@@ -76,7 +76,7 @@ def part(gpu: Gpu, name: str) -> Known[int]:
     return gpu.remap if isinstance(gpu.remap, Unknown) else int(getattr(gpu.remap, name))
 
 
-def of_link(link: LinkPair) -> tuple[Growth, ...]:
+def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
     """The error counters of one NVLink."""
     before, after = link.before, link.after
     return (

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.sent import sent
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -35,6 +36,7 @@ _MAX_PHASES = 16
 _LARGEST = float(1 << 64)
 _REFUSED_STEP = "put that right (a job on the GPUs, MIG, no driver), then burn this node again"
 _STEP = "run the burn on this node again, or see the evidence file for what it sent"
+_NAMED = "the burn's document"
 _WIRE = Wire(SCHEMA, "the burn", MAX_DOCUMENT_BYTES, _STEP)
 WIRE = _WIRE.mark
 
@@ -189,16 +191,10 @@ def decode(written: str) -> BurnDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = read.record(_WIRE.json(written))
-    if isinstance(data, Unknown) or data.get("schema") != SCHEMA:
-        seen = data if isinstance(data, Unknown) else read.shown(data.get("schema"))
-        raise CannotMeasure(f"the burn's document is {seen}, expected {SCHEMA}", next_step=_STEP)
-    refused = value_or(read.text(data, "refused"), "")
-    if refused:
-        raise CannotMeasure(f"nothing was burnt: {refused}", next_step=_REFUSED_STEP)
+    data = sent(_WIRE, written, named=_NAMED, undone="nothing was burnt", refused_step=_REFUSED_STEP)
     gpus, phases = read.records(data, "gpus"), read.records(data, "phases")
     if isinstance(gpus, Unknown) or isinstance(phases, Unknown) or not gpus or not phases:
-        raise CannotMeasure("the burn's document has no GPU or no phase in it", next_step=_STEP)
+        raise CannotMeasure(f"{_NAMED} has no GPU or no phase in it", next_step=_STEP)
     return BurnDocument(
         path=value_or(read.text(data, "path"), ""),
         library=value_or(read.text(data, "library"), ""),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.sent import sent
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
@@ -22,6 +23,7 @@ _MAX_GPUS = 64
 _FASTEST_GB_PER_S = 1e6
 _REFUSED_STEP = "put that right (a job on the GPUs, MIG, no driver), then measure this node again"
 _STEP = "run the copies on this node again, or see the evidence file for what it sent"
+_NAMED = "the document of the copies"
 _WIRE = Wire(SCHEMA, "the program for the copies", MAX_DOCUMENT_BYTES, _STEP)
 WIRE = _WIRE.mark
 
@@ -134,16 +136,10 @@ def decode(written: str) -> CopiesDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = read.record(_WIRE.json(written))
-    if isinstance(data, Unknown) or data.get("schema") != SCHEMA:
-        seen = data if isinstance(data, Unknown) else read.shown(data.get("schema"))
-        raise CannotMeasure(f"the document of the copies is {seen}, expected {SCHEMA}", next_step=_STEP)
-    refused = value_or(read.text(data, "refused"), "")
-    if refused:
-        raise CannotMeasure(f"nothing was copied: {refused}", next_step=_REFUSED_STEP)
+    data = sent(_WIRE, written, named=_NAMED, undone="nothing was copied", refused_step=_REFUSED_STEP)
     gpus = read.records(data, "gpus")
     if isinstance(gpus, Unknown) or not gpus:
-        raise CannotMeasure("the document of the copies has no GPU in it", next_step=_STEP)
+        raise CannotMeasure(f"{_NAMED} has no GPU in it", next_step=_STEP)
     size = read.integer(data, "bytes")
     peers = value_or(read.mapping(data, "peers"), {})
     pairs = value_or(read.records(peers, "copies"), ())
