@@ -10,9 +10,10 @@ from lab.guests.patience import OPTION
 from lab.run import ROOT, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from lab.guests.guests import Guests
+    from lab.run import Outcome
 
 CHECKS = ROOT / "checks" / "test_rdma_bandwidth.py"
 BASELINE = Path(__file__).with_name("baseline.yaml")
@@ -21,6 +22,7 @@ BANDWIDTH_BYTES, LATENCY_BYTES = 500_000, 5_000
 _PATIENCE = ("-p", "lab.guests.patience", "-p", "lab.guests.slow_probe")
 _LEAST_S, _MOST_S = 6.0, 40.0
 _STARTS = 12  # perftest starts on both ends while the other guests' programs are at work
+_UNTIL_THERE_S = 600.0  # on a machine with ten others at work
 
 
 def campaign(lab: Guests, folder: Path, *arguments: str) -> Run:
@@ -39,6 +41,20 @@ def setup_s(lab: Guests) -> float:
     for guest in lab.guests:
         guest.run("ib_write_bw --version", check=False)
     return min(_MOST_S, max(_LEAST_S, _STARTS * (time.monotonic() - begun_s)))
+
+
+def struck(
+    lab: Guests, folder: Path, strike: Callable[[], object], arguments: Sequence[str] = ()
+) -> tuple[Outcome, float]:
+    """A run over all guests, and what happens to them once ib_write_bw carries on rail1.
+
+    Returns what it said, and when in the run it was struck, in seconds.
+    """
+    with campaign(lab, folder, *arguments) as run:
+        run.wait_for(at_work(lab, "rail1"), _UNTIL_THERE_S)
+        strike()
+        since_s = run.elapsed_s
+        return run.outcome(), since_s
 
 
 def at_work(lab: Guests, network: str, least_bytes: int = BANDWIDTH_BYTES) -> Callable[[], bool]:

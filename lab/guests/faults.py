@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
+from lab.guests.cables import flap, pull, put_back
 from lab.guests.gpu_node import GPUS, NVSWITCH, RAILS
 from lab.guests.guest import Guest
+from lab.taken_back import Broken, taken_back
 
 Fault = Callable[[Guest], AbstractContextManager[dict[str, str]]]
-Broken = Iterator[dict[str, str]]
 HOURS_OFF = 3
 CORRECTABLE_ERRORS = 5
 FLAPS = 3
@@ -37,12 +38,6 @@ for _ in range({times}):
         time.sleep(0.05)
 END
 """
-_UNTIL = """for _ in $(seq 300); do
-    grep -q {state} /sys/class/infiniband/rxe1/ports/1/state && exit 0
-    sleep 0.1
-done
-ip link show rail1; rdma link; dmesg | tail -5; exit 1
-"""
 _BAD_TLP, _DATA_LINK_PROTOCOL = 0x40, 0x10
 _JOB = """cd /sys/fs/cgroup && echo +memory >cgroup.subtree_control && mkdir -p job && echo 48M >job/memory.max
 sh -c 'echo $$ >job/cgroup.procs && exec python3 -c "eaten = [bytearray(8 << 20) for _ in range(50)]"' && exit 1
@@ -50,37 +45,36 @@ rmdir job && journalctl --sync
 """
 
 
-@contextmanager
+@taken_back
 def nothing(_guest: Guest) -> Broken:
     """A healthy node."""
     yield {}
 
 
-@contextmanager
+@taken_back
 def link_down(guest: Guest) -> Broken:
     """The cable of a rail is out."""
-    _cable(guest, plugged=False)
+    pull(guest, 1)
     yield {}
-    _cable(guest, plugged=True)
+    put_back(guest, 1)
 
 
-@contextmanager
+@taken_back
 def link_flaps(guest: Guest) -> Broken:
     """The cable of a rail is loose: its link goes and comes back, and is up when the run begins. Stays in the log."""
     for _ in range(FLAPS):
-        _cable(guest, plugged=False)
-        _cable(guest, plugged=True)
+        flap(guest, 1)
     yield {}
 
 
-@contextmanager
+@taken_back
 def correctable_errors(guest: Guest) -> Broken:
     """The PCIe port above a rail's NIC gets damaged packets and has them sent again. Stays in the counters."""
     _inject(guest, "rail0", "aer_dev_correctable", correctable=_BAD_TLP, times=CORRECTABLE_ERRORS)
     yield {}
 
 
-@contextmanager
+@taken_back
 def fatal_error(guest: Guest) -> Broken:
     """The PCIe link of a rail's NIC breaks: the kernel resets it, and the device does not come back. Stays."""
     _inject(guest, "rail1", "aer_dev_fatal", uncorrectable=_DATA_LINK_PROTOCOL)
@@ -88,7 +82,7 @@ def fatal_error(guest: Guest) -> Broken:
     yield {}
 
 
-@contextmanager
+@taken_back
 def xid(guest: Guest) -> Broken:
     """A GPU has fallen off the bus. Stays in the log."""
     address = GPUS[1].removesuffix(".0")
@@ -96,14 +90,14 @@ def xid(guest: Guest) -> Broken:
     yield {}
 
 
-@contextmanager
+@taken_back
 def sxid(guest: Guest) -> Broken:
     """An NVLink of an NVSwitch broke. Stays in the log."""
     _kernel_says(guest, f"nvidia-nvswitch0: SXid (PCI:{NVSWITCH}): 20034, Fatal, Link 30 LTSSM Fault Up")
     yield {}
 
 
-@contextmanager
+@taken_back
 def clock_set_after_an_xid(guest: Guest) -> Broken:
     """The node started with a clock that was days slow, a GPU failed, and then chrony set the clock. Stays."""
     guest.run("date -s '-3 days'")
@@ -113,14 +107,14 @@ def clock_set_after_an_xid(guest: Guest) -> Broken:
     yield {}
 
 
-@contextmanager
+@taken_back
 def job_out_of_memory(guest: Guest) -> Broken:
     """A job takes more than its control group may have. Stays in the log."""
     guest.run(_JOB)
     yield {}
 
 
-@contextmanager
+@taken_back
 def node_out_of_memory(guest: Guest) -> Broken:
     """The kernel ended a process because the whole node had no memory left. Stays in the log."""
     killed = "Out of memory: Killed process 4711 (python3) total-vm:412345kB, anon-rss:398765kB, file-rss:4kB"
@@ -128,7 +122,7 @@ def node_out_of_memory(guest: Guest) -> Broken:
     yield {}
 
 
-@contextmanager
+@taken_back
 def disk_full(guest: Guest) -> Broken:
     """Not a byte is free where the system lies, nor in /tmp."""
     guest.run("mount -o remount,size=1m /tmp; cat /dev/zero >/tmp/full || true")
@@ -137,7 +131,7 @@ def disk_full(guest: Guest) -> Broken:
     guest.run("rm -f /full /fuller /tmp/full; mount -o remount,size=200m /tmp")
 
 
-@contextmanager
+@taken_back
 def clock_fast(guest: Guest) -> Broken:
     """The clock is hours ahead, and the time service says that all is well."""
     guest.run(f"date -s '+{HOURS_OFF} hours'")
@@ -145,7 +139,7 @@ def clock_fast(guest: Guest) -> Broken:
     _right(guest)
 
 
-@contextmanager
+@taken_back
 def clock_slow(guest: Guest) -> Broken:
     """The clock is hours behind, and the time service says that all is well."""
     guest.run(f"date -s '-{HOURS_OFF} hours'")
@@ -153,7 +147,7 @@ def clock_slow(guest: Guest) -> Broken:
     _right(guest)
 
 
-@contextmanager
+@taken_back
 def little_locked_memory(guest: Guest) -> Broken:
     """A login may lock as little memory as distributions allow."""
     file = "/etc/security/limits.d/lab.conf"
@@ -162,7 +156,7 @@ def little_locked_memory(guest: Guest) -> Broken:
     guest.run(f"mv /root/kept {file}")
 
 
-@contextmanager
+@taken_back
 def no_python(guest: Guest) -> Broken:
     """The node's image came without python3."""
     guest.run("mv /usr/bin/python3 /usr/bin/python3.away")
@@ -170,14 +164,14 @@ def no_python(guest: Guest) -> Broken:
     guest.run("mv /usr/bin/python3.away /usr/bin/python3")
 
 
-@contextmanager
+@taken_back
 def no_root(guest: Guest) -> Broken:
     """The login is no root and asks for no sudo, and the kernel shows its log to root alone."""
     guest.run("test $(cat /proc/sys/kernel/dmesg_restrict) = 1")
     yield {"ansible_user": "ops"}
 
 
-@contextmanager
+@taken_back
 def by_sudo(_guest: Guest) -> Broken:
     """No fault: a login with sudo sees what root sees."""
     yield {"ansible_user": "ops", "ansible_become": "true"}
@@ -191,12 +185,6 @@ def probe_runs(guest: Guest) -> bool:
 def _right(guest: Guest) -> None:
     """Set the clock, as chrony steps it."""
     guest.run(f"date -s @{time.time():.3f}")
-
-
-def _cable(guest: Guest, *, plugged: bool) -> None:
-    guest.cable("rail1", plugged=plugged)
-    state = "ACTIVE" if plugged else "DOWN"
-    guest.run(_UNTIL.format(state=state))
 
 
 def _kernel_says(guest: Guest, text: str) -> None:

@@ -29,7 +29,7 @@ def why_not() -> str:
 class Guests:
     """Guests 1 to `count`, each from the snapshot of its suite; `suites` are taken in turn.
 
-    `lab.guests[0].run("rdma link")` asks the first; `lab.port("rail0", 2).up = False` cuts a cable of the second.
+    `lab.guests[0].run("rdma link")` asks the first; `lab.port("rail0", 2).cut()` cuts a cable of the second.
     """
 
     def __init__(self, count: int, suites: Sequence[str] = SUITES[:1]) -> None:

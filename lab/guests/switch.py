@@ -14,7 +14,6 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Literal
 
 LARGEST_FRAME = 65550
 AT_ONCE = 8  # frames that are taken from one port before the next one's turn
@@ -29,8 +28,7 @@ class Port:
     """One port, and what is wrong with its cable. Faults may be set at any time, from any thread.
 
     `up`: whether frames pass at all. `loss`: the share of frames towards the guest that is lost. `delay_s`: how long
-    each frame towards the guest takes. `rate_gbps`: the most that passes, in each direction; None: all. `slow_way`: the
-    direction that `rate_gbps` is for, "to" or "from" the guest; empty: both.
+    each frame towards the guest takes. `rate_gbps`: the most that passes, in each direction; None: all.
     """
 
     network: str
@@ -40,7 +38,6 @@ class Port:
     loss: float = 0.0
     delay_s: float = 0.0
     rate_gbps: float | None = None
-    slow_way: Literal["", "to", "from"] = ""
     carried: int = 0
     carried_bytes: int = 0
     dropped: int = 0
@@ -49,22 +46,26 @@ class Port:
     got_until_s: float = 0.0
     refused_since_s: float | None = None
 
+    def cut(self) -> None:
+        """Nothing passes from now on; the guest sees a good link."""
+        self.up = False
+
     def mend(self) -> None:
         """A good cable again."""
-        self.up, self.loss, self.delay_s, self.rate_gbps, self.slow_way = True, 0.0, 0.0, None, ""
+        self.up, self.loss, self.delay_s, self.rate_gbps = True, 0.0, 0.0, None
 
     def sent_s(self, frame: bytes) -> float:
         """When a frame of the guest's is through, at the port's rate."""
-        self.sent_until_s = self._through_s(frame, self.sent_until_s, "from")
+        self.sent_until_s = self._through_s(frame, self.sent_until_s)
         return self.sent_until_s
 
     def got_s(self, frame: bytes) -> float:
         """When a frame for the guest is through, at the port's rate and after its delay."""
-        self.got_until_s = self._through_s(frame, self.got_until_s, "to")
+        self.got_until_s = self._through_s(frame, self.got_until_s)
         return self.got_until_s + self.delay_s
 
-    def _through_s(self, frame: bytes, before_s: float, way: str) -> float:
-        now_s, rate_gbps = time.monotonic(), self.rate_gbps if self.slow_way in {"", way} else None
+    def _through_s(self, frame: bytes, before_s: float) -> float:
+        now_s, rate_gbps = time.monotonic(), self.rate_gbps
         return now_s if rate_gbps is None else max(now_s, before_s) + len(frame) * 8 / (rate_gbps * 1e9)
 
 

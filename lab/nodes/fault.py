@@ -5,23 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from lab.nodes import gpus
 from lab.nodes.node import LabNode
+from lab.taken_back import taken_back
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lab.nvml.scenario import Scenario
 
-# What a fault yields are variables that the node then has in the inventory.
 Fault = Callable[[LabNode], AbstractContextManager[dict[str, str]]]
-Broken = Iterator[dict[str, str]]
 
 
-@contextmanager
+@taken_back
 def served(node: LabNode, scenario: Scenario) -> Iterator[None]:
     """NVML says this for a while."""
     scenario.write(node.root / gpus.SCENARIO)
@@ -29,7 +28,7 @@ def served(node: LabNode, scenario: Scenario) -> Iterator[None]:
     gpus.scenario(node).write(node.root / gpus.SCENARIO)
 
 
-@contextmanager
+@taken_back
 def holding(file: Path, text: str) -> Iterator[None]:
     """The file holds this text for a while; written in place: an overlay sees no other file of that name."""
     kept = file.read_text()
@@ -38,7 +37,7 @@ def holding(file: Path, text: str) -> Iterator[None]:
     file.write_text(kept)
 
 
-@contextmanager
+@taken_back
 def added(file: Path, text: str) -> Iterator[None]:
     """A file that is there for a while."""
     file.write_text(text)
@@ -46,7 +45,7 @@ def added(file: Path, text: str) -> Iterator[None]:
     file.unlink()
 
 
-@contextmanager
+@taken_back
 def without(file: Path) -> Iterator[None]:
     """The file is not there for a while."""
     away = file.with_name(file.name + ".away")
@@ -55,7 +54,7 @@ def without(file: Path) -> Iterator[None]:
     away.rename(file)
 
 
-@contextmanager
+@taken_back
 def hidden(node: LabNode, folder: str, paths: list[str]) -> Iterator[None]:
     """A folder of the node shows for a while nothing of these paths below it: an overlay with their whiteouts."""
     name = f"hidden{folder.replace('/', '-')}"

@@ -5,14 +5,13 @@ What they yield are variables that the node then has in the inventory.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lab.nodes import gpus
 from lab.nodes.fault import holding, served, without
+from lab.taken_back import Broken, taken_back
 
 if TYPE_CHECKING:
-    from lab.nodes.fault import Broken
     from lab.nodes.node import LabNode
 
 MANAGER = "nvidia-fabricmanager"
@@ -20,13 +19,13 @@ UNIT = f"etc/systemd/system/{MANAGER}.service"
 PROGRAM = "usr/bin/nv-fabricmanager"
 
 
-@contextmanager
+@taken_back
 def nothing(_node: LabNode) -> Broken:
     """A healthy node."""
     yield {}
 
 
-@contextmanager
+@taken_back
 def manager_stopped(node: LabNode) -> Broken:
     """Somebody stopped the fabric manager."""
     node.run("systemctl", "stop", MANAGER)
@@ -34,7 +33,7 @@ def manager_stopped(node: LabNode) -> Broken:
     node.run("systemctl", "start", MANAGER)
 
 
-@contextmanager
+@taken_back
 def manager_killed(node: LabNode) -> Broken:
     """The fabric manager was killed by the kernel or by hand."""
     node.run("systemctl", "kill", "--signal=KILL", MANAGER)
@@ -43,14 +42,14 @@ def manager_killed(node: LabNode) -> Broken:
     node.run("systemctl", "restart", MANAGER)
 
 
-@contextmanager
+@taken_back
 def manager_of_another_version(node: LabNode) -> Broken:
     """The fabric manager was updated and the driver was not."""
     with holding(node.root / "etc/fabric-manager-version", "550.54.15\n"):
         yield {}
 
 
-@contextmanager
+@taken_back
 def manager_not_installed(node: LabNode) -> Broken:
     """The node's image came without the fabric manager."""
     node.run("systemctl", "stop", MANAGER)
@@ -61,7 +60,7 @@ def manager_not_installed(node: LabNode) -> Broken:
     node.run("systemctl", "start", MANAGER)
 
 
-@contextmanager
+@taken_back
 def gpu_lost(node: LabNode) -> Broken:
     """GPU 3 fell off the bus: NVML has no handle for it, its configuration space is all ones, the kernel said so."""
     address = gpus.gpu_addresses(node)[3]
@@ -73,7 +72,7 @@ def gpu_lost(node: LabNode) -> Broken:
     config.write_bytes(kept)
 
 
-@contextmanager
+@taken_back
 def xid(node: LabNode) -> Broken:
     """A GPU met an uncorrectable memory error. What the kernel said stays said."""
     address = gpus.gpu_addresses(node)[5].removesuffix(".0")
@@ -81,7 +80,7 @@ def xid(node: LabNode) -> Broken:
     yield {}
 
 
-@contextmanager
+@taken_back
 def narrow_link(node: LabNode) -> Broken:
     """A GPU's link trained at two lanes."""
     address = gpus.gpu_addresses(node)[6]
@@ -89,7 +88,7 @@ def narrow_link(node: LabNode) -> Broken:
         yield {}
 
 
-@contextmanager
+@taken_back
 def rail_down(node: LabNode) -> Broken:
     """The cable of one InfiniBand port is out."""
     with (
@@ -99,32 +98,32 @@ def rail_down(node: LabNode) -> Broken:
         yield {}
 
 
-@contextmanager
+@taken_back
 def by_sudo(_node: LabNode) -> Broken:
     """No fault: a login with sudo sees what root sees."""
     yield {"ansible_user": "ops", "ansible_become": "true"}
 
 
-@contextmanager
+@taken_back
 def no_root(_node: LabNode) -> Broken:
     """The login has no sudo, and the inventory asks for none."""
     yield {"ansible_user": "plain"}
 
 
-@contextmanager
+@taken_back
 def sudo_refused(_node: LabNode) -> Broken:
     """The inventory asks for sudo, and the login may not use it."""
     yield {"ansible_user": "plain", "ansible_become": "true"}
 
 
-@contextmanager
+@taken_back
 def no_python(node: LabNode) -> Broken:
     """The node's image came without python3."""
     with without(node.root / "usr/bin/python3"):
         yield {}
 
 
-@contextmanager
+@taken_back
 def small_shm(node: LabNode) -> Broken:
     """Shared memory as Docker gives it."""
     node.run("mount", "-o", "remount,size=64m", "/dev/shm")
@@ -132,14 +131,14 @@ def small_shm(node: LabNode) -> Broken:
     node.run("mount", "-o", "remount,size=256g", "/dev/shm")
 
 
-@contextmanager
+@taken_back
 def few_open_files(node: LabNode) -> Broken:
     """The limits that logins and jobs get are too low."""
     with holding(node.root / "etc/security/limits.d/gpu-node.conf", "* - nofile 1024\nroot - nofile 1024\n"):
         yield {}
 
 
-@contextmanager
+@taken_back
 def cable_out(node: LabNode) -> Broken:
     """Nobody reaches the node."""
     node.set_link("down")
@@ -147,7 +146,7 @@ def cable_out(node: LabNode) -> Broken:
     node.set_link("up")
 
 
-@contextmanager
+@taken_back
 def nvml_hangs(node: LabNode) -> Broken:
     """Reading the temperature of GPU 2 never returns."""
     with served(node, gpus.scenario(node).hang(2, "nvmlDeviceGetTemperature", 600)):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lab.nodes import gpus
-from lab.nodes.fault import Broken, hidden, holding, served, without
+from lab.nodes.fault import hidden, holding, served, without
+from lab.taken_back import Broken, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ ASKED_BY_PROBE_ALONE, ASKED_BY_SMI_ALONE = "nvmlDeviceGetTotalEnergyConsumption"
 _JOB = "import time; device = open('/dev/nvidia0'); time.sleep(3600)"
 
 
-@contextmanager
+@taken_back
 def gpu_lost_in_mid_run(node: LabNode) -> Broken:
     """GPU 3 is lost, and NVML gives its handle still: `nvidia-smi --query-gpu` shows it in words, with exit code 0."""
     with served(node, gpus.scenario(node).lose(3, keeps_handle=True)):
@@ -31,14 +31,14 @@ def gpu_lost_in_mid_run(node: LabNode) -> Broken:
         yield {}
 
 
-@contextmanager
+@taken_back
 def nvml_dies(node: LabNode) -> Broken:
     """NVML dies of a signal at a question of ours, and GPU 3 is lost: nvidia-smi has to tell."""
     with served(node, gpus.scenario(node).crash(0, ASKED_BY_PROBE_ALONE).lose(3)):
         yield {}
 
 
-@contextmanager
+@taken_back
 def smi_hangs(node: LabNode) -> Broken:
     """NVML dies of a signal, and nvidia-smi, which is asked then, never ends."""
     scenario = gpus.scenario(node).crash(0, ASKED_BY_PROBE_ALONE)
@@ -46,28 +46,28 @@ def smi_hangs(node: LabNode) -> Broken:
         yield {}
 
 
-@contextmanager
+@taken_back
 def smi_missing(node: LabNode) -> Broken:
     """The node came without nvidia-smi; NVML is there."""
     with without(node.root / gpus.NVIDIA_SMI):
         yield {}
 
 
-@contextmanager
+@taken_back
 def library_missing(node: LabNode) -> Broken:
     """The driver's library is not on the node."""
     with without(node.root / gpus.LIBRARY):
         yield {}
 
 
-@contextmanager
+@taken_back
 def driver_updated(node: LabNode) -> Broken:
     """The packages of another driver were installed, and the kernel module is still the old one."""
     with _other_module(node), served(node, gpus.scenario(node).error("nvmlInit", MISMATCH)):
         yield {}
 
 
-@contextmanager
+@taken_back
 def driver_not_loaded(node: LabNode) -> Broken:
     """The kernel module was not loaded: nothing of it is in /proc, /sys and /dev."""
     bound = [f"{_home(node, address)}/driver" for address in gpus.gpu_addresses(node)]
@@ -82,7 +82,7 @@ def driver_not_loaded(node: LabNode) -> Broken:
     node.run("sh", "-c", "for gpu in 0 1 2 3 4 5 6 7; do mknod -m 666 /dev/nvidia$gpu c 1 3; done")
 
 
-@contextmanager
+@taken_back
 def job_left(node: LabNode) -> Broken:
     """A process of a job is still on GPU 0."""
     with _job(node) as pid:
@@ -92,14 +92,14 @@ def job_left(node: LabNode) -> Broken:
             yield {}
 
 
-@contextmanager
+@taken_back
 def job_while_the_driver_was_updated(node: LabNode) -> Broken:
     """A job goes on with the old driver's library, and NVML answers nobody else."""
     with _job(node), driver_updated(node):
         yield {}
 
 
-@contextmanager
+@taken_back
 def _job(node: LabNode) -> Iterator[str]:
     """A process that holds GPU 0's device open; its number."""
     node.run("systemd-run", "--quiet", "--unit=job", "--service-type=exec", "python3", "-c", _JOB)
@@ -110,7 +110,7 @@ def _job(node: LabNode) -> Iterator[str]:
     node.run("systemctl", "stop", "job")
 
 
-@contextmanager
+@taken_back
 def _other_module(node: LabNode) -> Iterator[None]:
     version = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {LOADED_DRIVER}\n"
     with holding(node.hardware / "proc/driver/nvidia/version", version):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lab.nodes.fault import Broken, added, holding
+from lab.nodes.fault import added, holding
+from lab.taken_back import Broken, taken_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ BANNER = 'echo "*** Welcome to the cluster: maintenance on Friday ***"\necho "no
 _FUSE_INIT_ANSWER = struct.pack("=IIIIHHII", 7, 31, 65536, 0, 12, 10, 4096, 1) + b"\0" * 32
 
 
-@contextmanager
+@taken_back
 def little_locked_memory(node: LabNode) -> Broken:
     """Logins and jobs may lock 64 KiB of memory, as old distributions have it."""
     both = "".join(f"{who} - nofile 16384\n{who} - memlock 64\n" for who in ("*", "root"))
@@ -28,14 +28,14 @@ def little_locked_memory(node: LabNode) -> Broken:
         yield {}
 
 
-@contextmanager
+@taken_back
 def full_disks(node: LabNode) -> Broken:
     """/tmp and /var/tmp are full to the last byte."""
     with _full(node, "/tmp"), _full(node, "/var/tmp"):
         yield {}
 
 
-@contextmanager
+@taken_back
 def dead_file_server(node: LabNode) -> Broken:
     """The server of /mnt takes every question and answers none: who asks cannot be killed."""
     device = os.open("/dev/fuse", os.O_RDWR)
@@ -51,21 +51,21 @@ def dead_file_server(node: LabNode) -> Broken:
     os.close(device)
 
 
-@contextmanager
+@taken_back
 def sudo_complains(node: LabNode) -> Broken:
     """/etc/hosts lacks the node's own name: sudo says so on stderr, and works."""
     with holding(node.root / "etc/hosts", "127.0.0.1 localhost\n"):
         yield {"ansible_user": "ops", "ansible_become": "true"}
 
 
-@contextmanager
+@taken_back
 def noisy_login(node: LabNode) -> Broken:
     """Every shell of a login prints a banner, on stdout and on stderr."""
     with added(node.root / "root/.bashrc", BANNER), added(node.root / "etc/profile.d/banner.sh", BANNER):
         yield {}
 
 
-@contextmanager
+@taken_back
 def _full(node: LabNode, folder: str) -> Iterator[None]:
     node.run("mount", "-t", "tmpfs", "-o", "size=64k,mode=1777", "full", folder)
     node.run("sh", "-c", f"cat /dev/zero >{folder}/core 2>/dev/null", check=False)

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lab.nodes import gpus
+from lab.taken_back import Broken, taken_back
 
 if TYPE_CHECKING:
-    from lab.nodes.fault import Broken
     from lab.nodes.node import LabNode
 
 
-@contextmanager
+@taken_back
 def sxid(node: LabNode) -> Broken:
     """An NVSwitch met a fatal error of a link."""
     node.kernel_says("nvidia-nvswitch2: SXid (PCI:0000:a1:02.0): 20034, Fatal, Link 30 LTSSM Fault Up")
     yield {}
 
 
-@contextmanager
+@taken_back
 def out_of_memory(node: LabNode) -> Broken:
     """The kernel killed a worker of a job for want of memory."""
     node.kernel_says(
@@ -33,7 +32,7 @@ def out_of_memory(node: LabNode) -> Broken:
     yield {}
 
 
-@contextmanager
+@taken_back
 def fallen_off(node: LabNode) -> Broken:
     """A GPU fell off the bus and came back with a reset; the log of this boot has it."""
     address = gpus.gpu_addresses(node)[4].removesuffix(".0")
@@ -42,7 +41,7 @@ def fallen_off(node: LabNode) -> Broken:
     yield {}
 
 
-@contextmanager
+@taken_back
 def pcie_error(node: LabNode) -> Broken:
     """A root port reported a fatal error of the GPU below it."""
     address = gpus.gpu_addresses(node)[2]

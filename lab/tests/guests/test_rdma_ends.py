@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.guests.campaign import at_work, campaign
+from lab.guests.campaign import campaign, struck
 from lab.guests.guests import Guests
 from lab.guests.lent import Lent
 from lab.told import Told
 
 ERRORS, COMPLETE = "rdma_bandwidth.errors", "rdma_bandwidth.complete"
-LIMIT_S = 600.0  # to come so far, on a machine with ten others at work
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +25,7 @@ def test_a_partner_that_cannot_be_reached_by_tcp_is_no_verdict_on_the_rails(
     pair: Lent, tmp_path: Path, told: Told
 ) -> None:
     def act(lab: Guests) -> None:
-        lab.port("lan", 2).up = False
+        lab.port("lan", 2).cut()
         with campaign(lab, tmp_path) as run:
             found = run.outcome()
         for node in ("gpu-1", "gpu-2"):
@@ -42,11 +41,8 @@ def test_a_guest_whose_sshd_dies_half_way_is_incomplete_and_nothing_runs_on_ther
     pair: Lent, tmp_path: Path, told: Told
 ) -> None:
     def act(lab: Guests) -> None:
-        with campaign(lab, tmp_path) as run:
-            run.wait_for(at_work(lab, "rail1"), LIMIT_S)
-            lab.guests[1].run("systemctl stop ssh; pkill -KILL sshd || true")
-            since_s = run.elapsed_s
-            found = run.outcome()
+        kill = "systemctl stop ssh; pkill -KILL sshd || true"
+        found, since_s = struck(lab, tmp_path, lambda: lab.guests[1].run(kill))
         assert found.exit_code == 1
         assert found.verdict("gpu-2", COMPLETE) == "error", found.words("gpu-2", COMPLETE)
         how = "guest: sshd of gpu-2 killed while ib_write_bw ran"
@@ -57,11 +53,7 @@ def test_a_guest_whose_sshd_dies_half_way_is_incomplete_and_nothing_runs_on_ther
 
 def test_a_frozen_guest_ends_the_run_without_a_fail(pair: Lent, tmp_path: Path, told: Told) -> None:
     def act(lab: Guests) -> None:
-        with campaign(lab, tmp_path) as run:
-            run.wait_for(at_work(lab, "rail1"), LIMIT_S)
-            lab.guests[1].freeze()
-            since_s = run.elapsed_s
-            found = run.outcome()
+        found, since_s = struck(lab, tmp_path, lab.guests[1].freeze)
         assert found.exit_code == 1
         assert found.verdict("gpu-2", COMPLETE) == "error", found.words("gpu-2", COMPLETE)
         how = "QEMU of gpu-2 stopped (SIGSTOP) while ib_write_bw ran"

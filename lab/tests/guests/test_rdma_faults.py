@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.guests.campaign import at_work, campaign
+from lab.guests.cables import flap, pull
+from lab.guests.campaign import struck
 from lab.guests.guests import Guests
 from lab.guests.lent import Lent
 from lab.run import ROOT, Outcome
@@ -20,7 +21,6 @@ NIC, PORT = "counters.nic", "rdma.port_state"
 METRICS = {"rdma.write_gbps", "rdma.read_gbps", "rdma.write_latency_us", "rdma.read_latency_us"}
 LATE_S = 0.12  # more than lab/guests/baseline.yaml allows, which is far more than a busy machine takes
 VERSIONS = {"gpu-1": "6.24", "gpu-2": "6.06"}  # as perftest calls itself
-LIMIT_S = 600.0  # to come so far, on a machine with ten others at work
 
 
 @pytest.fixture(scope="module")
@@ -39,11 +39,7 @@ def test_a_cable_that_is_cut_while_it_carries_and_one_that_is_late_are_named(
 ) -> None:
     def act(lab: Guests) -> None:
         lab.port("rail0", 2).delay_s = LATE_S
-        with campaign(lab, tmp_path) as run:
-            run.wait_for(at_work(lab, "rail1"), LIMIT_S)
-            lab.port("rail1", 2).up = False
-            since_s = run.elapsed_s
-            found = run.outcome()
+        found, since_s = struck(lab, tmp_path, lab.port("rail1", 2).cut)
         for node, version in VERSIONS.items():
             assert by_rail(found, node, ERRORS) == {"rxe0": "pass", "rxe1": "fail"}, found.words(node, ERRORS)
             assert {name for name, rail in found.values(node, MEASUREMENT) if rail == "rxe0"} == METRICS
@@ -62,15 +58,8 @@ def test_a_cable_that_is_cut_while_it_carries_and_one_that_is_late_are_named(
 def test_a_rail_that_is_down_and_one_that_flaps_are_named(pair: Lent, tmp_path: Path, told: Told) -> None:
     def act(lab: Guests) -> None:
         guest, checks = lab.guests[0], [str(ROOT / "checks" / f"test_{name}.py") for name in ("rdma", "counters")]
-        guest.cable("rail0", plugged=False)
-        guest.run("until grep -q DOWN /sys/class/infiniband/rxe0/ports/1/state; do sleep 0.1; done")
-        with campaign(lab, tmp_path, "--profile", "nightly", *checks) as run:
-            run.wait_for(at_work(lab, "rail1"), LIMIT_S)
-            for plugged, state in ((False, "DOWN"), (True, "ACTIVE")):
-                guest.cable("rail1", plugged=plugged)
-                guest.run(f"until grep -q {state} /sys/class/infiniband/rxe1/ports/1/state; do sleep 0.1; done")
-            since_s = run.elapsed_s
-            found = run.outcome()
+        pull(guest, 0)
+        found, since_s = struck(lab, tmp_path, lambda: flap(guest, 1), ("--profile", "nightly", *checks))
         assert found.verdict("gpu-2", PORT) == "pass", found.words("gpu-2", PORT)
         assert found.verdict("gpu-2", NIC) == "pass", found.words("gpu-2", NIC)
         assert found.verdict("gpu-2", ERRORS) != "fail", found.words("gpu-2", ERRORS)  # its rxe0 met nobody's
@@ -86,11 +75,7 @@ def test_a_rail_that_is_down_and_one_that_flaps_are_named(pair: Lent, tmp_path: 
 def test_a_server_of_perftest_that_is_killed_is_no_pass_of_its_rails(pair: Lent, tmp_path: Path, told: Told) -> None:
     def act(lab: Guests) -> None:
         killer = "systemd-run -q --unit killer sh -c 'while sleep 0.2; do pkill -KILL \"^ib_[rw].*_bw\"; done'"
-        with campaign(lab, tmp_path) as run:
-            run.wait_for(at_work(lab, "rail1"), LIMIT_S)
-            lab.guests[0].run(killer)
-            since_s = run.elapsed_s
-            found = run.outcome()
+        found, since_s = struck(lab, tmp_path, lambda: lab.guests[0].run(killer))
         lab.guests[0].run("systemctl stop killer")
         for node in VERSIONS:
             assert by_rail(found, node, COMPLETE) == {"rxe0": "error", "rxe1": "error"}, found.words(node, COMPLETE)
