@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab.guests.patience import OPTION
+from lab.guests.patience import LINK, SETUP
 from lab.run import ROOT, Run
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ NIGHTLY = ("--profile", "nightly", "-k", "rdma_bandwidth")
 BANDWIDTH_BYTES, LATENCY_BYTES = 500_000, 5_000
 _PATIENCE = ("-p", "lab.guests.patience", "-p", "lab.guests.slow_probe")
 _LEAST_S, _MOST_S = 6.0, 40.0
+_STRUCK_LINK_S = "3"  # long enough to be struck while it carries
 _STARTS = 12  # perftest starts on both ends while the other guests' programs are at work
 _UNTIL_THERE_S = 600.0  # on a machine with ten others at work
 
@@ -31,7 +32,7 @@ def campaign(lab: Guests, folder: Path, *arguments: str) -> Run:
     known_hosts = folder / "known_hosts"
     known_hosts.write_text(lab.known_hosts())
     inventory = lab.inventory(known_hosts)
-    patience = (*_PATIENCE, OPTION, f"{setup_s(lab):.0f}")
+    patience = (*_PATIENCE, SETUP, f"{setup_s(lab):.0f}")
     return Run(folder, inventory, *patience, str(CHECKS), "--baseline", str(BASELINE), *(arguments or NIGHTLY))
 
 
@@ -50,7 +51,7 @@ def struck(
 
     Returns what it said, and when in the run it was struck, in seconds.
     """
-    with campaign(lab, folder, *arguments) as run:
+    with campaign(lab, folder, *(arguments or NIGHTLY), LINK, _STRUCK_LINK_S) as run:
         run.wait_for(at_work(lab, "rail1"), _UNTIL_THERE_S)
         strike()
         since_s = run.elapsed_s

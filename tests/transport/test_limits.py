@@ -205,6 +205,38 @@ def test_a_login_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytes
     assert caught.value.kind == "timeout"
 
 
+def test_a_node_that_stood_still_is_not_asked_again_in_this_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodegate.transport.call.END_S", 1.0)
+    with Fleet(tmp_path) as fleet:
+        session = connect(fleet.nodes[0], Options())
+        (fleet.home / ".bashrc").write_text("sleep 10\n")
+        with pytest.raises(Unreachable) as first:
+            session.run(["true"], timeout_s=1)
+        (fleet.home / ".bashrc").write_text("")  # by now it would answer
+        for again in (session.run, session.start):
+            with pytest.raises(Unreachable) as caught:
+                again(["true"], timeout_s=20)
+            assert (caught.value.kind, caught.value.reason) == ("timeout", first.value.reason)
+        session.close()
+
+
+def test_an_sshd_that_stands_still_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodegate.transport.ssh.OPEN_S", 1.0)
+    with Fleet(tmp_path) as fleet:
+        session = connect(fleet.nodes[0], Options())
+        for pid in fleet.serving():
+            os.kill(pid, signal.SIGSTOP)
+        with pytest.raises(Unreachable, match="its sshd did not answer within 1 s"):
+            session.run(["true"], timeout_s=20)
+        for pid in fleet.serving():
+            os.kill(pid, signal.SIGCONT)
+        with pytest.raises(Unreachable, match="its sshd did not answer within 1 s"):
+            session.run(["true"], timeout_s=20)
+        session.close()
+
+
 @pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh"])
 @pytest.mark.parametrize("as_root", [False, True])
 def test_every_login_shell_starts_the_guard(shell: str, as_root: bool) -> None:

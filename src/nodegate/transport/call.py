@@ -17,7 +17,7 @@ from nodegate.errors import Unreachable
 from nodegate.transport.session import Output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nodegate.transport.channel import Channel
 
@@ -114,8 +114,11 @@ class Frames:
 class Call:
     """One guard at work: `start`, then `output`, or `line` for a program that stays."""
 
-    def __init__(self, channel: Channel, request: Request, *, node: str, python: str) -> None:
+    def __init__(
+        self, channel: Channel, request: Request, *, node: str, python: str, on_silence: Callable[[Unreachable], None]
+    ) -> None:
         self.channel, self.request, self.node, self.python = channel, request, node, python
+        self._on_silence = on_silence
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}
         self._truncated = False
@@ -220,7 +223,9 @@ class Call:
         return self._unreachable("no-sudo", reason, step)
 
     def _silent(self, what: str) -> Unreachable:
-        return self._unreachable("timeout", f"the node {what}", "look at its console: it may hang")
+        why = self._unreachable("timeout", f"the node {what}", "look at its console: it may hang")
+        self._on_silence(why)
+        return why
 
     def _unreachable(self, kind: str, reason: str, next_step: str) -> Unreachable:
         return Unreachable(kind, f"{self.node}: {reason}", next_step=next_step)

@@ -34,6 +34,7 @@ class GuardedSession(ABC):
         self._held: set[Call] = set()  # those that hold the lock
         self._changed = threading.Condition()
         self._closed = False
+        self._silent: Unreachable | None = None
 
     @abstractmethod
     def _channel(self, *, as_root: bool) -> Channel:
@@ -109,12 +110,19 @@ class GuardedSession(ABC):
     def _start(self, request: Request) -> Call:
         if self._closed:
             raise Unreachable("dropped", f"{self.node.name}: the session is closed", next_step="open a new one")
+        if self._silent:
+            raise Unreachable(self._silent.kind, self._silent.reason, next_step=self._silent.next_step)
         channel = self._channel(as_root=request.as_root)
-        call = Call(channel, request, node=self.node.name, python=self.node.connection.python)
+        connection = self.node.connection
+        call = Call(channel, request, node=self.node.name, python=connection.python, on_silence=self._stands_still)
         with self._changed:
             self._open.add(call)
         call.start()
         return call
+
+    def _stands_still(self, why: Unreachable) -> None:
+        """A node that has not answered once is not asked again: the whole fleet would wait for it each time."""
+        self._silent = why
 
     def _finish(self, call: Call) -> None:
         call.channel.close()

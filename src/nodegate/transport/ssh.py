@@ -74,7 +74,9 @@ class SshSession(GuardedSession):
                 return transport.open_session(timeout=OPEN_S)
             except (paramiko.SSHException, EOFError, OSError) as error:
                 # Not by the type: of two threads that are refused at once, paramiko tells the reason to one only.
-                if not transport.is_active() or "Timeout" in str(error):
+                if "Timeout" in str(error):
+                    raise self._no_channel() from None
+                if not transport.is_active():
                     raise self._broken(error) from None
                 with self._changed:
                     refused_alone = 0 if self._open else refused_alone + 1
@@ -88,6 +90,12 @@ class SshSession(GuardedSession):
         said = str(self._client.transport.get_exception() or error) or type(error).__name__
         step = "see whether the node rebooted, hung or lost its network"
         return Unreachable("dropped", f"{self.node.name}: the connection is broken: {said}", next_step=step)
+
+    def _no_channel(self) -> Unreachable:
+        reason = f"{self.node.name}: its sshd did not answer within {OPEN_S:g} s"
+        why = Unreachable("timeout", reason, next_step="look at its console: it may hang")
+        self._stands_still(why)
+        return why
 
     def _disconnect(self) -> None:
         self._client.close()
