@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from nodegate.facts import NodeFacts
+from nodegate.probe.document import document_of
 from nodegate.report.jsonl import read
 
 if TYPE_CHECKING:
@@ -55,6 +57,11 @@ class Outcome:
     def words(self, node: str, check: str) -> str:
         """All that a check said of a node."""
         return words_of(self.record(node, check))
+
+    def facts(self, node: str) -> NodeFacts:
+        """What the probe read on a node."""
+        written = json.loads((self.folder / "evidence" / node / "facts.json").read_text())
+        return NodeFacts(document_of(written["document"]))
 
     def ran(self, node: str, measurement: str) -> list[dict[str, Any]]:
         """What ran on a node for a measurement, all attempts."""

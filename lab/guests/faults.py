@@ -157,14 +157,6 @@ def little_locked_memory(guest: Guest) -> Broken:
 
 
 @taken_back
-def no_python(guest: Guest) -> Broken:
-    """The node's image came without python3."""
-    guest.run("mv /usr/bin/python3 /usr/bin/python3.away")
-    yield {}
-    guest.run("mv /usr/bin/python3.away /usr/bin/python3")
-
-
-@taken_back
 def no_root(guest: Guest) -> Broken:
     """The login is no root and asks for no sudo, and the kernel shows its log to root alone."""
     guest.run("test $(cat /proc/sys/kernel/dmesg_restrict) = 1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lab.guests.guest import NETWORKS
 from lab.guests.guests import Guests
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+T = TypeVar("T")
 TRIES = 3
 CLEAR_S = 90.0  # a guard that has lost its connection ends its own within a minute
 
@@ -33,8 +34,8 @@ class Lent:
     ) -> None:
         self._give_up()
 
-    def act(self, act: Callable[[Guests], None]) -> None:
-        """Do something with sound guests, then mend them. Where it fails because a kernel has panicked, once more.
+    def act(self, act: Callable[[Guests], T]) -> T:
+        """Do something with sound guests, then mend them; where a kernel panicked meanwhile, once more.
 
         Soft-RoCE of Linux 6.12 may use a timer of a queue pair that is gone (rxe_sched_task) after it lost its peer.
 
@@ -44,18 +45,15 @@ class Lent:
         for _ in range(TRIES):
             lab = self._sound()
             try:
-                act(lab)
-                if lab.panicked():
-                    self._give_up()  # a kernel that panicked after all was said is no reason to say it again
-                else:
+                found = act(lab)
+                if not lab.panicked():
                     mend(lab)
+                    return found
             except (AssertionError, OSError, RuntimeError):
-                panicked = lab.panicked()
-                self._give_up()
-                if not panicked:
+                if not lab.panicked():
+                    self._give_up()
                     raise
-            else:
-                return
+            self._give_up()
         raise RuntimeError(f"the guests' kernels panicked in {TRIES} of {TRIES} runs")
 
     def _sound(self) -> Guests:

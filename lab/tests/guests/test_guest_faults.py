@@ -49,6 +49,14 @@ STATES = {
             "fail",
             "login: locked memory 8 MiB",
         ),
+        Case(
+            faults.no_root,
+            "kernel log for root only (dmesg_restrict)",
+            "inventory: login ops, no sudo",
+            "kernel_log.xid",
+            "error",
+            "kernel_log could not be read: denied",
+        ),
     ],
     "gpu-3": [
         Case(
@@ -67,28 +75,6 @@ STATES = {
             "fail",
             "clock: skew 10",
         ),
-    ],
-}
-LOGINS = {
-    "gpu-2": [
-        Case(
-            faults.no_root,
-            "kernel log for root only (dmesg_restrict)",
-            "inventory: login ops, no sudo",
-            "kernel_log.xid",
-            "error",
-            "kernel_log could not be read: denied",
-        )
-    ],
-    "gpu-3": [
-        Case(
-            faults.no_python,
-            "python3 missing",
-            "guest: /usr/bin/python3 moved away",
-            "node.reachable",
-            "error",
-            "/usr/bin/python3 did not start there",
-        )
     ],
 }
 LOG = {
@@ -155,9 +141,9 @@ LOG = {
         ),
     ],
 }
-RUNS = {"states": STATES, "logins": LOGINS, "log": LOG}
+RUNS = {"states": STATES, "log": LOG}
 # How the healthy gpu-1 is logged in to.
-HEALTHY = {"states": faults.nothing, "logins": faults.by_sudo, "log": faults.nothing}
+HEALTHY = {"states": faults.by_sudo, "log": faults.nothing}
 CASES = [(run, node, case) for run, nodes in RUNS.items() for node, cases in nodes.items() for case in cases]
 
 
@@ -225,8 +211,8 @@ def test_the_healthy_guest_beside_them_is_accepted(site: Site, run: str) -> None
 def test_a_guest_that_starts_again_in_mid_run_is_an_error_and_the_others_are_judged(
     site: Site, tmp_path: Path, told: Told
 ) -> None:
-    restarted = site.lab.guests[2]
-    with whole(site.lab, tmp_path, site.lab.guests) as run:
+    healthy, _, restarted = site.lab.guests
+    with whole(site.lab, tmp_path, [healthy, restarted]) as run:
         run.wait_for(lambda: faults.probe_runs(restarted))
         restarted.reset()
         since_s = run.elapsed_s
