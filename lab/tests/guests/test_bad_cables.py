@@ -14,10 +14,12 @@ import pytest
 from lab.guests.campaign import NIGHTLY, campaign, carried_gbps
 from lab.guests.guests import Guests
 from lab.guests.lent import Lent
+from lab.guests.patience import LINK
 from lab.run import Outcome
 from lab.told import Told
 
 NAMES = ("gpu-1", "gpu-2", "gpu-3")
+LOSS, LINK_S = 0.05, "2"  # many frames, of which some are lost for sure
 
 
 class Cable(NamedTuple):
@@ -34,7 +36,7 @@ class Cable(NamedTuple):
 SLOW = Cable("slow rail", "switch: gpu-2's rail1 at an eighth of its rate", "gpu-2", "rxe1", "write", "rxe1: write")
 ONE_WAY = Cable(
     "rail that loses what comes to it, and sends well",
-    "switch: 3 % of the frames to gpu-1's rail0 lost",
+    f"switch: {LOSS:.0%} of the frames to gpu-1's rail0 lost",
     "gpu-1",
     "rxe0",
     "both_ways",
@@ -50,8 +52,9 @@ def cables(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     def measured(lab: Guests) -> Outcome:
         usual_gbps = carried_gbps(lab)
         lab.port("rail1", 2).rate_gbps = usual_gbps / 8
-        lab.port("rail0", 1).loss = 0.03
-        with campaign(lab, folder, *NIGHTLY, "--baseline", str(limits(folder, usual_gbps / 3))) as run:
+        lab.port("rail0", 1).loss = LOSS
+        baseline = str(limits(folder, usual_gbps / 3))
+        with campaign(lab, folder, *NIGHTLY, "--baseline", baseline, LINK, LINK_S) as run:
             return run.outcome()
 
     with Lent(("trixie", "trixie", "trixie")) as lent:
