@@ -96,6 +96,8 @@ class Guest:
     ready_s: float = 0.0
     _qmp: Qmp | None = field(default=None, repr=False)
     _shell: socket.socket | None = field(default=None, repr=False)
+    _heard: bytes = field(default=b"", repr=False)
+    _awaited: int = field(default=0, repr=False)  # answers: what came too late for one command is not the next one's
     _console: IO[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -194,6 +196,7 @@ class Guest:
     def reset(self) -> None:
         """Press its reset button; it boots again and is nobody until `become`."""
         self.qmp.tell("system_reset")
+        self._heard, self._awaited = b"", 0  # what it was told is forgotten
 
     def cable(self, network: str, *, plugged: bool) -> None:
         """Pull a NIC's cable or put it back: the guest's driver sees the carrier go."""
@@ -217,17 +220,25 @@ class Guest:
             self.process.send_signal(number)
 
     def _answer(self, limit_s: float) -> bytes:
-        shell, end_s, answer = self._shell, time.monotonic() + limit_s, b""
-        while shell is not None and not answer.endswith(b"\n"):
+        self._awaited += 1
+        end_s, answer = time.monotonic() + limit_s, b""
+        while self._awaited:
+            answer = self._line(end_s, limit_s)
+            self._awaited -= 1
+        return answer.strip()
+
+    def _line(self, end_s: float, limit_s: float) -> bytes:
+        while self._shell is not None and b"\n" not in self._heard:
             left_s = end_s - time.monotonic()
             if left_s <= 0:
                 raise RuntimeError(f"{self.name} gave no answer in {limit_s:g} s")
-            if select.select([shell], [], [], min(left_s, 1.0))[0]:
-                got = shell.recv(1 << 20)
+            if select.select([self._shell], [], [], min(left_s, 1.0))[0]:
+                got = self._shell.recv(1 << 20)
                 if not got:
                     raise RuntimeError(f"QEMU of {self.name} is gone")
-                answer += got
-        return answer.strip()
+                self._heard += got
+        line, _, self._heard = self._heard.partition(b"\n")
+        return line
 
     def _go_on(self) -> None:
         """A restored guest comes back paused, once its memory is read."""
