@@ -84,7 +84,7 @@ def _run(asked: argparse.Namespace) -> int:
         if asked.nodes:
             with Nodes(node_image(), asked.nodes, folder, gpus.prepare) as lab:
                 inventory = lab.inventory([node.name for node in lab.nodes], {})
-                return _within(folder, inventory, lab.in_network(*asked.words))
+                return _within(folder, inventory, lab.space.in_network(*asked.words))
         with Guests(asked.guests, asked.suite or SUITES[:1]) as running:
             (folder / "known_hosts").write_text(running.known_hosts())
             return _within(folder, running.inventory(folder / "known_hosts"), asked.words)

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lab.nodes import cgroups
+from lab.nodes.space import FOLDER
 from lab.processes import first_process
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from lab.nodes.nodes import Nodes
+    from lab.nodes.space import Space
 
 BOOT_LIMIT_S = 60.0
-FOLDER = "/run/nodes"
 # A kernel message as /dev/kmsg gives it: priority, number, microseconds since boot, flags; the text.
 _KMSG = "{priority},{number},{time_us:.0f},-;{text}\n"
 _NOTICE = 5
@@ -35,7 +35,7 @@ class LabNode:
     address: str
     folder: Path
     host_key: Path
-    lab: Nodes = field(repr=False)
+    space: Space = field(repr=False)
     first: int = 0
     started: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     _kmsg: int = -1
@@ -68,7 +68,7 @@ class LabNode:
         """Print a kernel message: the node's own journald takes it from /dev/kmsg, as it takes the kernel's."""
         end = time.monotonic() + limit_s
         self._messages += 1
-        time_us = (time.clock_gettime(time.CLOCK_BOOTTIME) - self.lab.booted_s) * 1e6
+        time_us = (time.clock_gettime(time.CLOCK_BOOTTIME) - self.space.booted_s) * 1e6
         record = _KMSG.format(priority=_NOTICE, number=self._messages, time_us=time_us, text=text)
         os.write(self._kmsg, record.encode())
         while struct.unpack("i", fcntl.ioctl(self._kmsg, termios.FIONREAD, bytes(4)))[0]:
@@ -78,7 +78,7 @@ class LabNode:
 
     def set_link(self, state: str) -> None:
         """Plug its network cable (`up`) or pull it (`down`), at the other end."""
-        self.lab.inside("ip", "link", "set", self.name, state)
+        self.space.inside("ip", "link", "set", self.name, state)
 
     def boot(self) -> None:
         """Start it; `wait` tells when it is up."""
@@ -90,11 +90,11 @@ class LabNode:
         nspawn += [f"--directory={here}/root", f"--machine={self.name}", f"--hostname={self.name}"]
         nspawn += [f"--network-namespace-path=/run/netns/{self.name}", "--link-journal=no", "--resolv-conf=off"]
         nspawn += ["--timezone=off", f"--bind={here}/kmsg:/dev/kmsg", f"--bind-ro={here}/hardware:/hardware"]
-        groups = " ".join(f"{folder}/cgroup.procs" for folder in cgroups.made(self.lab.holder, self.name))
+        groups = " ".join(f"{folder}/cgroup.procs" for folder in cgroups.made(self.space.holder, self.name))
         script = f'for file in {groups}; do echo $$ >"$file"; done; exec "$@"'
         with self.console.open("wb") as console:
             self.started = subprocess.Popen(
-                ["sh", "-c", script, "sh", *self.lab.entered(*nspawn)],
+                ["sh", "-c", script, "sh", *self.space.entered(*nspawn)],
                 stdin=subprocess.DEVNULL,
                 stdout=console,
                 stderr=console,

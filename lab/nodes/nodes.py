@@ -1,45 +1,33 @@
 """Nodes with a real systemd, journald, sshd and sudo, each with its own processes, mounts, network and host name.
 
     with Nodes(image(), count=4, folder=tmp_path, prepare=gpus.prepare) as lab:
-        subprocess.run(lab.in_network("ssh", ...))      # a program in the nodes' network
+        subprocess.run(lab.space.in_network("ssh", ...))  # a program in the nodes' network
         lab.nodes[0].run("systemctl", "stop", "nvidia-fabricmanager")
 
-All of it lives in namespaces whose first process waits at a pipe of ours. However we end, kill -9 included, the pipe
-closes, the kernel ends every process of the lab, and its networks, mounts and files are gone with them.
+All of it ends with us, however we end (`lab.nodes.space`).
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab import needs
 from lab.keys import make_key, public_key
 from lab.nodes import cgroups
-from lab.nodes.node import FOLDER, LabNode
-from lab.processes import first_process
+from lab.nodes.node import LabNode
+from lab.nodes.space import FOLDER, Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from types import TracebackType
 
     from typing_extensions import Self
 
 PROGRAMS = ("ip", "mmdebstrap", "nsenter", "ssh", "ssh-keygen", "systemd-nspawn", "unshare")
-# The first process inside waits for the end of our pipe; the one that holds it from outside clears up after it.
-_WAIT = f"mount -t tmpfs lab /run && mkdir -p /run/netns {FOLDER} && echo ready && exec cat"
-# Each systemd and its services watch files with seven inotify instances, of which a kernel gives a user 128.
-_WATCHES, _WATCHES_A_NODE = "/proc/sys/fs/inotify/max_user_instances", 8
-_HOLD = (
-    f'need=$1; shift; had=$(cat {_WATCHES}); [ "$had" -ge "$need" ] || echo "$need" >{_WATCHES}; '
-    f'unshare "$@"; [ "$had" -ge "$need" ] || echo "$had" >{_WATCHES}; '
-    f"set -- {' '.join(map(str, cgroups.groups('$$')))}; {cgroups.REMOVE}"
-)
 # What lab/nodes/recipe/root/etc/security/limits.d and a kernel's default give; real GPU nodes have more.
 LIMITS = "{host.open_files_min: 16384, host.locked_memory_min_gib: 0.007}"
 
@@ -62,11 +50,19 @@ class Nodes:
     def __init__(self, image: Path, count: int, folder: Path, prepare: Callable[[LabNode], None] | None = None) -> None:
         self.image, self.folder = image, folder
         self.nodes: list[LabNode] = []
-        self.booted_s = 0.0
         self._count, self._prepare = count, prepare
-        self._holder: subprocess.Popen[bytes] | None = None
-        self.holder = 0
-        self._inner = 0  # the first process inside
+        self._space: Space | None = None
+
+    @property
+    def space(self) -> Space:
+        """What they live in.
+
+        Raises:
+            RuntimeError: it is not there yet.
+        """
+        if self._space is None:
+            raise RuntimeError("the lab was not started")
+        return self._space
 
     def __enter__(self) -> Self:
         reason = why_not()
@@ -85,47 +81,19 @@ class Nodes:
     ) -> None:
         self.stop()
 
-    def entered(self, *argv: str) -> list[str]:
-        """The command that runs a program among the nodes' processes, mounts and networks."""
-        return ["nsenter", "-t", str(self._inner), "-m", "-n", "-p", "-T", "--", *argv]
-
-    def in_network(self, *argv: str) -> list[str]:
-        """The command that runs a program of this machine in the nodes' network; the process number stays the same."""
-        return ["nsenter", f"--net=/proc/{self._inner}/ns/net", "--", *argv]
-
-    def inside(self, *argv: str) -> None:
-        """Run a program inside the lab."""
-        done = subprocess.run(self.entered(*argv), capture_output=True, text=True, timeout=30, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"{' '.join(argv)}: {done.stderr.strip()}")
-
     def stop(self) -> None:
         """End all of it."""
         for node in self.nodes:
             node.close()
-        if self._holder is not None:
-            self._holder.communicate()
+        if self._space is not None:
+            self._space.end()
             for node in self.nodes:
                 if node.started:
                     node.started.wait(timeout=10)
 
     def _start(self) -> None:
-        self.booted_s = float(int(time.clock_gettime(time.CLOCK_BOOTTIME)) - 1)
-        clocks = [f"--{clock}=-{self.booted_s:.0f}" for clock in ("boottime", "monotonic")]  # their uptime starts now
-        spaces = ["--mount", "--net", "--pid", "--time", *clocks, "--propagation=private", "--mount-proc"]
-        watches = str(_WATCHES_A_NODE * self._count)
-        self._holder = subprocess.Popen(
-            ["sh", "-c", _HOLD, "sh", watches, *spaces, "--fork", "--kill-child", "sh", "-c", _WAIT],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            start_new_session=True,
-        )
-        ready = self._holder.stdout
-        if ready is None or ready.readline() != b"ready\n":
-            raise RuntimeError("no namespaces here: see above what unshare or mount said")
-        self.holder = self._holder.pid
-        while not self._inner:
-            self._inner = first_process("cat", below=self.holder)
+        self._space = Space(self._count)
+        self._space.wait()
         self.user_key = make_key(self.folder / "user_key")
         self.nodes = [self._node(number) for number in range(1, self._count + 1)]
         self._connect()
@@ -139,10 +107,10 @@ class Nodes:
 
     def _node(self, number: int) -> LabNode:
         name = f"gpu-{number}"
-        folder = Path(f"/proc/{self._inner}/root{FOLDER}/{name}")
+        folder = self.space.folder(name)
         for part in ("root", "hardware", "upper", "work"):
             (folder / part).mkdir(parents=True)
-        return LabNode(name, f"192.0.2.{number}", folder, make_key(self.folder / f"{name}_host_key"), self)
+        return LabNode(name, f"192.0.2.{number}", folder, make_key(self.folder / f"{name}_host_key"), self.space)
 
     def _connect(self) -> None:
         """A bridge, and a cable from it to each node."""
@@ -154,12 +122,12 @@ class Nodes:
         for node in self.nodes:
             own = f"link set lo up\naddr add {node.address}/24 dev eth0\nlink set eth0 up"
             script.append(f"ip -n {node.name} -batch - <<'END'\n{own}\nEND")
-        self.inside("sh", "-ec", "\n".join(script))
+        self.space.inside("sh", "-ec", "\n".join(script))
 
     def _furnish(self, node: LabNode) -> None:
         here = f"{FOLDER}/{node.name}"
         layers = f"lowerdir={self.image},upperdir={here}/upper,workdir={here}/work"
-        self.inside("mount", "-t", "overlay", "-o", layers, node.name, f"{here}/root")
+        self.space.inside("mount", "-t", "overlay", "-o", layers, node.name, f"{here}/root")
         etc = node.root / "etc"
         (etc / "hostname").write_text(f"{node.name}\n")
         (etc / "hosts").write_text(f"127.0.0.1 localhost\n127.0.1.1 {node.name}\n")

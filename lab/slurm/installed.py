@@ -31,7 +31,7 @@ def install(node: LabNode, unpacked: Path) -> None:
     The libraries are those of the environment that runs us; all that a hook imports of them is plain Python.
     """
     home = node.root / HOME
-    packages = home / "lib" / _python(node.lab.image) / "site-packages"
+    packages = home / "lib" / _python(node.root) / "site-packages"
     for folder in (home / "bin", home / "libraries", packages / "nodegate"):
         folder.mkdir(parents=True)
     (home / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")
@@ -41,11 +41,11 @@ def install(node: LabNode, unpacked: Path) -> None:
     shutil.copytree(ROOT / "deploy", home / "deploy", symlinks=True)
     (packages / "libraries.pth").write_text(f"/{HOME}/libraries\n")
     inside = f"/run/nodes/{node.name}/root/{HOME}"
-    node.lab.inside("mount", "--bind", sysconfig.get_path("purelib"), f"{inside}/libraries")
+    node.space.inside("mount", "--bind", sysconfig.get_path("purelib"), f"{inside}/libraries")
     own = f"{inside}/{(packages / 'nodegate').relative_to(home)}"
-    node.lab.inside("mount", "--bind", str(unpacked / "nodegate"), own)
+    node.space.inside("mount", "--bind", str(unpacked / "nodegate"), own)
     for bound in (f"{inside}/libraries", own):
-        node.lab.inside("mount", "-o", "remount,bind,ro", bound)
+        node.space.inside("mount", "-o", "remount,bind,ro", bound)
 
 
 def _python(image: Path) -> str:

@@ -27,7 +27,7 @@ from lab.nodes.image import image
 from lab.nodes.gpus import prepare
 from lab.nodes.nodes import Nodes
 with Nodes(image(), 2, Path(sys.argv[1]), prepare) as lab:
-    print("up", lab.nodes[0].run("systemctl", "is-system-running"), lab.holder, flush=True)
+    print("up", lab.nodes[0].run("systemctl", "is-system-running"), lab.space.holder, flush=True)
     {then}
 """
 

@@ -18,7 +18,7 @@ def test_no_process_mount_or_control_group_is_left(tmp_path: Path) -> None:
     needs.require(why_not())
     before = set(children_of(os.getpid()))
     with cluster(1, tmp_path) as slurm:
-        holder = slurm.lab.holder
+        holder = slurm.lab.space.holder
         started = set(children_of(os.getpid())) - before
         assert {name(pid) for pid in started} >= DAEMONS
     assert wait_until(lambda: not any(name(pid) for pid in started), limit_s=10)
