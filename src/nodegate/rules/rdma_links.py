@@ -103,7 +103,7 @@ def _does_well_between(measured: RdmaBandwidth, device: str, rdma: Rdma, baselin
 
 def _says_nothing(run: LinkRun) -> bool:
     """A program that could not work says nothing of the link."""
-    return run.trouble is not None and run.trouble.kind == "setup"
+    return run.trouble is not None and run.trouble.kind != "link"
 
 
 def _good(value: float | None, run: LinkRun, limit: Limit | None) -> bool:

@@ -82,10 +82,11 @@ class Trouble:
     """Why a program gave no result, in its own words.
 
     `link`: both ends ran, and what is between them did not work. `setup`: the program could not work at all, which says
-    nothing of the fabric.
+    nothing of the fabric. `number`: it worked and printed a row without a number, which says nothing either and may
+    not come again.
     """
 
-    kind: Literal["link", "setup"]
+    kind: Literal["link", "setup", "number"]
     said: str
     next_step: str
 

@@ -115,7 +115,7 @@ class Call:
     """One guard at work: `start`, then `output`, or `line` for a program that stays."""
 
     def __init__(
-        self, channel: Channel, request: Request, *, node: str, python: str, on_silence: Callable[[Unreachable], None]
+        self, channel: Channel, request: Request, *, node: str, python: str, on_silence: Callable[[str], Unreachable]
     ) -> None:
         self.channel, self.request, self.node, self.python = channel, request, node, python
         self._on_silence = on_silence
@@ -130,7 +130,7 @@ class Call:
         try:
             self.channel.send(self.request.encode())
         except TimeoutError:
-            raise self._silent("did not take our program") from None
+            raise self._on_silence("the node did not take our program") from None
         except OSError:
             return
 
@@ -174,7 +174,7 @@ class Call:
         """Take what comes next, waiting for it `most_s` at most; False at the end of the stream."""
         left_s = self._started_s + self.request.timeout_s + END_S - time.monotonic()
         if left_s <= 0:
-            raise self._silent(f"did not answer within {self.request.timeout_s + END_S:.0f} s")
+            raise self._on_silence(f"the node did not answer within {self.request.timeout_s + END_S:.0f} s")
         try:
             data = self.channel.receive(min(left_s, POLL_S, most_s))
             for kind, piece in self._frames.feed(data or b""):
@@ -221,11 +221,6 @@ class Call:
             reason = f"sudo refused: {said}"
         step = "let the login run python3 by sudo without a password (sudoers: NOPASSWD), or log in as root"
         return self._unreachable("no-sudo", reason, step)
-
-    def _silent(self, what: str) -> Unreachable:
-        why = self._unreachable("timeout", f"the node {what}", "look at its console: it may hang")
-        self._on_silence(why)
-        return why
 
     def _unreachable(self, kind: str, reason: str, next_step: str) -> Unreachable:
         return Unreachable(kind, f"{self.node}: {reason}", next_step=next_step)

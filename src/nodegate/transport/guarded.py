@@ -120,9 +120,11 @@ class GuardedSession(ABC):
         call.start()
         return call
 
-    def _stands_still(self, why: Unreachable) -> None:
+    def _stands_still(self, what: str) -> Unreachable:
         """A node that has not answered once is not asked again: the whole fleet would wait for it each time."""
-        self._silent = why
+        reason = f"{self.node.name}: {what}"
+        self._silent = Unreachable("timeout", reason, next_step="look at its console: it may hang")
+        return self._silent
 
     def _finish(self, call: Call) -> None:
         call.channel.close()

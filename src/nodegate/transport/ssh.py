@@ -75,7 +75,7 @@ class SshSession(GuardedSession):
             except (paramiko.SSHException, EOFError, OSError) as error:
                 # Not by the type: of two threads that are refused at once, paramiko tells the reason to one only.
                 if "Timeout" in str(error):
-                    raise self._no_channel() from None
+                    raise self._stands_still(f"its sshd did not answer within {OPEN_S:g} s") from None
                 if not transport.is_active():
                     raise self._broken(error) from None
                 with self._changed:
@@ -90,12 +90,6 @@ class SshSession(GuardedSession):
         said = str(self._client.transport.get_exception() or error) or type(error).__name__
         step = "see whether the node rebooted, hung or lost its network"
         return Unreachable("dropped", f"{self.node.name}: the connection is broken: {said}", next_step=step)
-
-    def _no_channel(self) -> Unreachable:
-        reason = f"{self.node.name}: its sshd did not answer within {OPEN_S:g} s"
-        why = Unreachable("timeout", reason, next_step="look at its console: it may hang")
-        self._stands_still(why)
-        return why
 
     def _disconnect(self) -> None:
         self._client.close()

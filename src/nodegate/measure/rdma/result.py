@@ -25,7 +25,7 @@ CLIENT = (
 )
 OF_ANOTHER_RAIL = "of_another_rail"  # label of a Ran whose NIC met one of another rail, its own being down or absent
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
-NO_NUMBER = "a result without a number"
+_MAY_PASS = ("link", "number")  # troubles that may not come again
 UNEVEN = 0.8  # of the other direction's: to write and to read differ by less on sound links
 NONE = "none"  # label `peer_best` of a partner that was tried with others, and gave no number
 _NAMES = {
@@ -153,12 +153,8 @@ def doubtful(attempts: Sequence[Sequence[Ran]]) -> bool:
     except CannotMeasure:
         return False
     good = {(run.name, run.device) for run in runs if run.value is not None}
-    broken = {(run.name, run.device) for run in runs if run.trouble is not None and _may_pass(run.trouble)}
+    broken = {(run.name, run.device) for run in runs if run.trouble is not None and run.trouble.kind in _MAY_PASS}
     return bool(broken - good) or any(_is_uneven(runs, device) for device in {run.device for run in runs})
-
-
-def _may_pass(trouble: Trouble) -> bool:
-    return trouble.kind == "link" or trouble.said.startswith(NO_NUMBER)
 
 
 def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
@@ -199,7 +195,7 @@ def _run(name: str, attempt: int, ran: Ran, server: Ran | None) -> LinkRun:
         trouble = replace(trouble, kind="setup")  # on some fabrics the rails do not reach each other
     value = None if trouble or isinstance(report, CannotMeasure) else _value(report)
     if value is None and trouble is None:
-        trouble = Trouble("setup", _no_number(ran), "run it between the two nodes by hand")
+        trouble = Trouble("number", _no_number(ran), "run it between the two nodes by hand")
     return LinkRun(
         name=name,
         attempt=attempt,
@@ -221,7 +217,8 @@ def _run(name: str, attempt: int, ran: Ran, server: Ran | None) -> LinkRun:
 def _no_number(ran: Ran) -> str:
     """Why a row is all zeros; perftest divides by a CPU clock that it has measured, and may have failed to."""
     clock = next((line.strip() for line in ran.stderr.splitlines() if "Correlation coefficient" in line), "")
-    return f"a result without a number: its measure of the CPU clock failed ({clock[:80]})" if clock else NO_NUMBER
+    why = f": its measure of the CPU clock failed ({clock[:80]})" if clock else ""
+    return f"a result without a number{why}"
 
 
 def _trouble(ran: Ran, server: Ran | None, report: Report | CannotMeasure) -> Trouble | None:
