@@ -48,6 +48,14 @@ def first_process(name: str, below: int) -> int:
     return 0
 
 
+def name_of(pid: int) -> str:
+    """What a process is called; empty when it is no more."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def wait_until(true: object, limit_s: float = 30.0) -> bool:
     """Whether `true()` came true in time."""
     end = time.monotonic() + limit_s

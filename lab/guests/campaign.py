@@ -32,7 +32,7 @@ _EACH_RAIL = """for rail in 0 1; do
 done
 if [ "$client" ]; then wait; cat /tmp/carried*; fi
 """
-_UNTIL_THERE_S = 600.0  # on a machine with ten others at work
+UNTIL_THERE_S = 600.0  # on a machine with ten others at work
 
 
 def campaign(lab: Guests, folder: Path, *arguments: str) -> Run:
@@ -63,7 +63,7 @@ class Struck(NamedTuple):
 def struck(lab: Guests, folder: Path, strike: Callable[[], object], arguments: Sequence[str] = NIGHTLY) -> Struck:
     """A run over all guests, and what happens to them once ib_write_bw carries on rail1."""
     with campaign(lab, folder, *arguments, LINK, _STRUCK_LINK_S) as run:
-        run.wait_for(at_work(lab, "rail1"), _UNTIL_THERE_S)
+        run.wait_for(at_work(lab, "rail1"), UNTIL_THERE_S)
         strike()
         since_s = run.elapsed_s
         return Struck(run.outcome(), since_s)

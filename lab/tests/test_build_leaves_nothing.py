@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lab import needs
 from lab.nodes.nodes import why_not
-from lab.processes import children_of, wait_until
+from lab.processes import children_of, name_of, wait_until
 from lab.run import ROOT
 
 PROGRAM = "from lab.nodes.image import image; image()"
@@ -25,18 +25,10 @@ def test_kill_9_leaves_no_process_and_no_mount(tmp_path: Path) -> None:
     assert started
     building.send_signal(signal.SIGKILL)
     building.wait()
-    assert wait_until(lambda: not any(is_alive(pid) for pid in started), limit_s=20)
+    assert wait_until(lambda: not any(name_of(pid) for pid in started), limit_s=20)
     assert str(tmp_path) not in Path("/proc/self/mounts").read_text()
 
 
 def unpacked(cache: Path) -> list[Path]:
     """What of the new root file system is there: its dpkg, when packages are being installed."""
     return list(cache.glob("nodegate-lab/*.new/**/usr/bin/dpkg"))
-
-
-def is_alive(pid: int) -> bool:
-    """Whether there is still such a process that runs."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

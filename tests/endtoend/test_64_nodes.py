@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lab import needs
 from lab.nodes import faults, gpus
 from lab.nodes.image import image
-from lab.nodes.nodes import Nodes
+from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults
 from lab.told import Told
 from nodegate.judge.verdict import NodeVerdict, node_verdict
@@ -16,6 +17,7 @@ BY_EIGHT = "--nodes-at-once=8"  # they share two cores: 64 probes at once would 
 
 
 def test_one_faulty_node_of_64_is_found_and_the_others_are_accepted(tmp_path: Path, told: Told) -> None:
+    needs.require(why_not())
     with Nodes(image(), COUNT, tmp_path, gpus.prepare) as lab:
         healthy = {node.name: faults.nothing for node in lab.nodes}
         outcome = run_with_faults(

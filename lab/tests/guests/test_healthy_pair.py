@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from lab.guests.campaign import LATENCY_BYTES, at_work, campaign
+from lab.guests.campaign import LATENCY_BYTES, UNTIL_THERE_S, at_work, campaign
 from lab.guests.guests import Guests
 from lab.guests.lent import Lent
 from lab.run import Outcome
@@ -20,7 +20,6 @@ MEASUREMENT = "rdma_bandwidth"
 VERSIONS = {"gpu-1": "6.24", "gpu-2": "6.06"}  # as perftest calls itself
 RAILS = ("rxe0", "rxe1")
 METRICS = ("rdma.write_gbps", "rdma.read_gbps", "rdma.write_latency_us", "rdma.read_latency_us")
-UNTIL_THERE_S = 600.0  # on a machine with ten others at work
 GIDS = """cd /sys/class/infiniband
 for rail in *; do for row in $rail/ports/1/gids/{0..15}; do
     echo "$rail ${row##*/} $(cat $row) $(cat ${row/gids/gid_attrs\\/types} 2>/dev/null)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from lab.nodes import fault, faults
 from lab.nodes.node import LabNode
 from lab.slurm.bench import Bench
 from lab.slurm.cluster import Cluster
+from lab.taken_back import taken_back
 from lab.told import Told
 
 ALL = ("prolog", "epilog", "healthcheck")
@@ -22,7 +23,7 @@ HANG_LIMIT_S = 3
 HANG = "NVML hangs"
 
 
-@contextmanager
+@taken_back
 def no_python(node: LabNode) -> Iterator[None]:
     """Nodegate's environment points to a Python that an update has removed."""
     link = node.root / "opt/nodegate/bin/python3"
@@ -33,7 +34,7 @@ def no_python(node: LabNode) -> Iterator[None]:
     link.symlink_to("/usr/bin/python3")
 
 
-@contextmanager
+@taken_back
 def broken_module(node: LabNode) -> Iterator[None]:
     """A half of an update: Python ends with exit code 1, as for a verdict."""
     node.run("sh", "-c", f"echo 'import no_such_module' >/tmp/broken; mount --bind /tmp/broken {PACKAGE}/cli.py")
@@ -41,7 +42,7 @@ def broken_module(node: LabNode) -> Iterator[None]:
     node.run("sh", "-c", f"umount {PACKAGE}/cli.py")
 
 
-@contextmanager
+@taken_back
 def broken_check(node: LabNode) -> Iterator[None]:
     """A check file of the suite does not parse."""
     file = f"{PACKAGE}/suite/checks/test_gpu.py"
@@ -50,14 +51,14 @@ def broken_check(node: LabNode) -> Iterator[None]:
     node.run("sh", "-c", f"umount {file}")
 
 
-@contextmanager
+@taken_back
 def bad_baseline(node: LabNode) -> Iterator[None]:
     """A typo in the site's own limits."""
     with fault.holding(node.root / "etc/nodegate/site.yaml", "platform: [\n"):
         yield
 
 
-@contextmanager
+@taken_back
 def held_by_another_run(node: LabNode) -> Iterator[None]:
     """Somebody measures the node: its lock is taken."""
     lock = "/run/lock/nodegate.lock"
