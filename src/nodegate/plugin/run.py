@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import sys
@@ -15,6 +14,7 @@ import pytest
 from nodegate.errors import UsageError
 from nodegate.judge.verdict import NodeVerdict
 from nodegate.plugin.collection import CheckCollection
+from nodegate.plugin.interrupt import LaterInterrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
 from nodegate.report.jsonl import from_json
@@ -56,6 +56,7 @@ class PytestRun:
         self.results: Results | None = None
         self.checks_of_workers: dict[str, CheckInfo] = {}
         self._trouble = ""
+        self._later = LaterInterrupts()
         self._collection = CheckCollection(config, self.acceptance, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
         waivers = self.acceptance.waivers
@@ -197,6 +198,15 @@ class PytestRun:
             self._stop(f"{self.results.folder.path}: the results cannot be written: {broken.strerror}")
 
     @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self) -> None:
+        """The run is ending: another Ctrl-C, at whatever moment, leaves it its reports."""
+        self._later.take()
+
+    def pytest_unconfigure(self) -> None:
+        """Ctrl-C is Python's again."""
+        self._later.give_back()
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End what runs on the nodes, and write the reports."""
         if self._is_worker:
@@ -205,9 +215,9 @@ class PytestRun:
                 [check.id, check.title, list(check.failure_modes)] for check in checks
             ]
             return
+        self._later.take()
         if self._campaign:
-            with contextlib.suppress(KeyboardInterrupt):  # a second one: what runs on a node ends when we are gone
-                self._campaign.cancel()
+            self._campaign.cancel(hurry=lambda: self._later.seen)
             self._trouble = self._trouble or self._campaign.trouble
         if self.results is None:
             return

@@ -125,13 +125,13 @@ class Campaign:
         if self.trouble:
             raise UsageError(self.trouble)
 
-    def cancel(self) -> None:
-        """End everything that runs on any node, then come back. May be called twice."""
+    def cancel(self, hurry: Callable[[], bool] = lambda: False) -> None:
+        """End everything that runs on any node, then come back; sooner where `hurry()`. May be called twice."""
         self._cancelled.set()
         with self._guard:
             left_open = list(self._sessions)
             tools = {id(site.session): site.tools for site in self._sites.values()}
-        # All at once, for a node that does not answer takes seconds to give up; and a second Ctrl-C ends the wait.
+        # All at once, for a node that does not answer takes seconds to give up. What is not waited for ends with us.
         closing = [
             threading.Thread(target=_leave, args=(session, tools.get(id(session))), name="close", daemon=True)
             for session in left_open
@@ -139,7 +139,8 @@ class Campaign:
         for thread in closing:
             thread.start()
         for thread in closing:
-            thread.join()
+            while thread.is_alive() and not hurry():
+                thread.join(WAIT_SLICE_S)
         self._finish()
 
     def _finish(self) -> None:

@@ -138,8 +138,8 @@ class GuardedSession(ABC):
                 return
             self._held.discard(call)
         call.channel.end_input()
-        with contextlib.suppress(Unreachable):
-            call.ended(CLOSE_S)  # a node that stands still is not waited for: its lock ends with the connection
+        with contextlib.suppress(Unreachable):  # a node that stands still is not waited for: its lock ends by itself
+            call.ended(0.0 if self._silent else CLOSE_S)
         call.channel.close()
 
 

@@ -97,7 +97,11 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[b
     import threading  # noqa: PLC0415 - only here
 
     with subprocess.Popen(
-        [program, "-d", "-c", "-q"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [program, "-d", "-c", "-q"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,  # Ctrl-C is ours: a log that it cut short would look broken
     ) as running:
         assert running.stdin is not None and running.stdout is not None and running.stderr is not None  # noqa: S101, PT018
         feeder = threading.Thread(target=_feed, args=(head, stream, running.stdin, notes), daemon=True)

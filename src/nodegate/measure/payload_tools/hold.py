@@ -85,10 +85,14 @@ def main(size: str) -> None:
     end, ours = os.pipe()  # nobody writes into it; it ends when we do
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     for number in numbers:
-        signal.signal(number, signal.SIG_IGN)  # before the fork: there is no moment at which they end the child
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # over the fork: none of them ends the child, none is lost to us
     child = os.fork()
     if child == 0:
         os.close(ours)
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
         code = 1
         try:
             code = hold(int(size), end)
@@ -96,8 +100,7 @@ def main(size: str) -> None:
             code = int(ended.code or 0)
         finally:
             os._exit(code)
-    for number in numbers:
-        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, numbers)
     os.close(end)
     raise SystemExit(os.waitpid(child, 0)[1] >> 8)
 

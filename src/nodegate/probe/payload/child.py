@@ -17,7 +17,7 @@ from nodegate.probe.payload.reading import CannotRead, unknown
 
 NOTE_BYTES = 512
 _PR_SET_PDEATHSIG = 1
-_SENDING_S = 0.3  # kept back from the time limit, to send what there is
+_SENDING_S = 1.5  # kept back from the time limit, to send what there is; more than children.KILL_GRACE_S
 
 try:
     LIBC: Optional[ctypes.CDLL] = ctypes.CDLL(None)

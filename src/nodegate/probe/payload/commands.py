@@ -161,9 +161,10 @@ class _Running:
             left_s = self.deadline - time.monotonic()
             if left_s <= 0:
                 raise reading.CannotRead(self._late())
-            readable, _, _ = select.select(list(open_pipes), [], [], min(left_s, 0.1))
-            if not readable and self.process.poll() is not None:
-                return  # it has ended, and something that it left behind still holds its pipes
+            has_ended = self.process.poll() is not None  # asked first: then all that it wrote can be read
+            readable, _, _ = select.select(list(open_pipes), [], [], 0.0 if has_ended else min(left_s, 0.1))
+            if not readable and has_ended:
+                return  # something that it left behind still holds its pipes
             for fd in readable:
                 chunk = os.read(fd, 1 << 16)
                 if chunk:

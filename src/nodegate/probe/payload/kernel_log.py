@@ -67,9 +67,9 @@ class _Kept:
 
     def offer(self, line: str) -> None:
         self.seen += 1
-        if self.first is None:
-            self.first = line
-        self.last = line
+        if not line.startswith(" "):  # journalctl puts the further lines of a message below it, without a time stamp
+            self.first = line if self.first is None else self.first
+            self.last = line
         if not INTEREST.search(line):
             return
         line = line[:LINE_LIMIT]
@@ -111,7 +111,9 @@ def read() -> object:
         return {
             "source": source,
             "lines": kept.lines(),
-            "since_epoch_s": reading.unknown("failed", "no time stamp in the oldest line") if since is None else since,
+            "since_epoch_s": reading.unknown("failed", "no time stamp that can be read in the oldest line")
+            if since is None
+            else since,
             "dropped": kept.dropped,
             "of_this_boot": kept.of_this_boot,
             "tried": tried,
@@ -145,7 +147,7 @@ def _journal() -> _Kept:
             raise
     if kept.of_this_boot is None:  # it is all of one boot, and that is this one
         kept.of_this_boot = len(kept.lines())
-    return kept
+    return _not_empty(kept, "journal")  # vacuumed since we looked
 
 
 def _no_journal(complaint: str) -> reading.Reading:
@@ -225,7 +227,14 @@ def _not_empty(kept: _Kept, subject: str) -> _Kept:
 
 
 def _epoch_s(line: str) -> Optional[float]:
-    """The time of a line by whatever stamp it starts with; None when it has none."""
+    """The time of a line by whatever stamp it starts with; None when it has none, or a date that does not exist."""
+    try:
+        return _stamp_s(line)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _stamp_s(line: str) -> Optional[float]:
     iso, since_boot, syslog = _ISO.match(line), _SINCE_BOOT.match(line), _SYSLOG.match(line)
     if iso:
         date, clock, fraction, zone = iso.groups()
@@ -236,14 +245,18 @@ def _epoch_s(line: str) -> Optional[float]:
     if since_boot and isinstance(uptime, float):
         return time.time() - uptime + float(since_boot.group(1))
     if syslog:
-        return _without_year(syslog.group(1))
+        return without_year_s(syslog.group(1), time.time())
     return None
 
 
-def _without_year(stamp: str) -> float:
-    """The classic syslog stamp in local time: of this year, or of the last one when that would lie in the future."""
-    year = time.localtime().tm_year
-    then = time.mktime(time.strptime(f"{year} {stamp}", "%Y %b %d %H:%M:%S"))
-    if then > time.time() + 86400:
-        then = time.mktime(time.strptime(f"{year - 1} {stamp}", "%Y %b %d %H:%M:%S"))
-    return then
+def without_year_s(stamp: str, now_s: float) -> Optional[float]:
+    """The classic syslog stamp in local time: the newest that lies not over a day ahead; None: no such date."""
+    year = time.localtime(now_s).tm_year
+    for back in range(-1, 9):  # 29 February may lie up to eight years back
+        try:
+            then = time.mktime(time.strptime(f"{year - back} {stamp}", "%Y %b %d %H:%M:%S"))
+        except ValueError:
+            continue
+        if then <= now_s + 86400:
+            return then
+    return None
