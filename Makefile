@@ -1,6 +1,8 @@
 # The two commands of the README are `make demo` and `make test`; both work on a fresh machine with Python >= 3.10.
 PYTHON ?= python3
 BIN := .venv/bin
+# The tests start hundreds of Pythons: where bytecode may not be kept, each of them compiles everything anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test lab lab-table lint wheel docs clean
 
@@ -13,11 +15,12 @@ test: .venv/test-installed
 	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 2 --dist loadfile
 	$(BIN)/python -m pytest tests/endtoend
 
-# Nodes with systemd and Slurm, virtual machines with real perftest over soft-RoCE: needs root and no special hardware
+# Nodes with systemd and Slurm, virtual machines with real perftest over soft-RoCE: needs root and no special hardware.
+# Two workers, so two sets of guests at a time (lab/tests/conftest.py): with more on two cores, they poll more than they work.
 lab: .venv/test-installed
 	tests/system_packages.sh lab
 	$(BIN)/python -m lab build --suite trixie --suite bookworm
-	$(BIN)/python -m pytest lab/tests -n 2 --dist loadfile --durations 10
+	$(BIN)/python -m pytest lab/tests -n 2 --durations 10
 
 # docs/injected-faults.md is what the tests of the lab have seen; a test fails when it lacks one of them
 lab-table: .venv/test-installed
@@ -39,9 +42,10 @@ wheel: .venv/test-installed
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv || { tests/system_packages.sh python3-venv && $(PYTHON) -m venv --clear .venv; }
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 
+# also in an environment that somebody made himself, with a pip that knows no groups yet
 .venv/installed: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(BIN)/python -m pip install --quiet --editable .
 	touch $@
 

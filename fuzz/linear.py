@@ -139,8 +139,8 @@ def _growth(run: Callable[[bytes], object], whole: bytes, half: bytes) -> float:
     if took < QUICK_S:
         return 2.0
     for _ in range(TRIES):
-        took_half = min(took_half, cpu_s(run, half))
-        if took <= MOST_TIMES * took_half and took_half < float("inf"):
+        took_half = min(took_half, cpu_s(run, half), cpu_s(run, half))  # one that was held up would hide a square
+        if took <= MOST_TIMES * took_half:
             break
         took = min(took, cpu_s(run, whole))
     return took / max(took_half, 1e-9)

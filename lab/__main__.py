@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lab import healthy, told
 from lab.guests import guests as of_guests
+from lab.guests import qemu
 from lab.guests.guests import Guests
 from lab.guests.image import SUITES
 from lab.guests.image import image as guest_image
@@ -71,6 +72,9 @@ def _build(asked: argparse.Namespace) -> int:
             node_image()
         with _timed("nodes: root file system with Slurm"):
             node_image(slurm.PACKAGES)
+    if asked.guests:
+        with _timed("guests: QEMU"):
+            qemu.tree()
     for suite in (asked.suite or SUITES[:1]) if asked.guests else ():
         with _timed(f"guests: {suite}: root file system and kernel"):
             built = guest_image(suite)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import subprocess
 from typing import TYPE_CHECKING
+
+from lab import cache
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,8 +18,8 @@ _CONTAINED = ("setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "
 _LEFT_OUT = ("/usr/share/doc/*", "/usr/share/locale/*", "/usr/share/man/*")
 
 
-def build(suite: str, target: Path, packages: str, recipe: Path, *options: str) -> None:
-    """The root file system of a Debian release in the folder `target`, finished by the recipe's customize.sh.
+def build(suite: str, target: Path, packages: str, recipe: Path | None = None, *options: str) -> None:
+    """The root file system of a Debian release in the folder `target`, finished by customize.sh of a recipe.
 
     Raises:
         RuntimeError: this machine has no mirror, or the build failed.
@@ -26,8 +27,8 @@ def build(suite: str, target: Path, packages: str, recipe: Path, *options: str) 
     command = ["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={packages}"]
     command += ["--aptopt=Apt::Install-Recommends false", "--dpkgopt=force-unsafe-io"]
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
-    command += [f"--customize-hook={recipe / 'customize.sh'}", *options]
-    run([*command, suite, str(target), f"deb {_mirror()} {suite} main"])
+    command += [f"--customize-hook={recipe / 'customize.sh'}"] if recipe else []
+    run([*command, *options, suite, str(target), f"deb {_mirror()} {suite} main"])
 
 
 def run(command: Sequence[str]) -> None:
@@ -41,11 +42,11 @@ def run(command: Sequence[str]) -> None:
         raise RuntimeError(f"{command[0]} failed: {done.stderr[-3000:]}")
 
 
-def recipe_hash(recipe: Path, *more: object) -> str:
+def recipe_key(recipe: Path, *more: object) -> str:
     """A name for what a recipe builds: its files with their modes, and whatever else decides."""
     files = sorted(path for path in recipe.rglob("*") if path.is_file())
     content = [(str(path.relative_to(recipe)), path.read_text(), path.stat().st_mode) for path in files]
-    return hashlib.sha256(repr((content, *more)).encode()).hexdigest()[:16]
+    return cache.key(content, *more)
 
 
 def _mirror() -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lab.guests import gpu_node
-from lab.guests.campaign import campaign
+from lab.guests.campaign import NIGHTLY, campaign
 from lab.guests.guests import Guests
 from lab.guests.whole import whole
 from lab.nodes import gpus
@@ -50,7 +50,7 @@ def links(runs: int, count: int, folder: Path) -> Iterator[Quiet]:
     """`rdma_bandwidth` with real perftest, between guests."""
     with Guests(count) as lab:
         for number in range(runs):
-            yield _quiet(campaign(lab, folder / f"links{number}").outcome())
+            yield _quiet(campaign(lab, folder / f"links{number}", *NIGHTLY).outcome())
 
 
 def _quiet(outcome: Outcome) -> Quiet:

@@ -1,38 +1,74 @@
-"""What runs on this machine, by /proc."""
+"""What runs on this machine, and what was started on it."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
+import random
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil  # a process may end between any two looks at it; psutil has an answer for each of them
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MARK = "NODEGATE_TEST_MARK"  # an environment variable: whoever has it was started by us
+_NUMBERS = itertools.count(random.SystemRandom().randrange(10**6, 10**8) * 100)
+
+
+def odd_seconds() -> str:
+    """A number of seconds to sleep, so odd that it is nobody else's: whoever is `running` with it is ours alone."""
+    return str(next(_NUMBERS))
+
+
+def command_lines() -> dict[int, list[str]]:
+    """The arguments of each process; those that ended and wait for their parent left out."""
+    found = {process.pid: process.info["cmdline"] for process in psutil.process_iter(["cmdline"])}
+    return {pid: words for pid, words in found.items() if words}
 
 
 def running(word: str) -> list[int]:
-    """The processes that have this word among their arguments; those that ended and wait for their parent left out."""
+    """The processes that have this word among their arguments."""
+    return [pid for pid, words in command_lines().items() if word in words]
+
+
+def naming(folder: Path) -> list[str]:
+    """The processes that name something in this folder among their arguments: `number arguments`."""
+    lines = [f"{pid} {' '.join(words)}" for pid, words in command_lines().items()]
+    return [line for line in lines if f"{folder}/" in line]
+
+
+def marked(value: str) -> list[int]:
+    """The processes that were started with this value of MARK in their environment."""
+    found = psutil.process_iter(["environ"])
+    return [process.pid for process in found if (process.info["environ"] or {}).get(MARK) == value]
+
+
+def in_session(leader: int) -> list[int]:
+    """The processes of a session, those that ended and wait for their parent among them."""
     found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if word.encode() in (folder / "cmdline").read_bytes().split(b"\0"):
-                found.append(int(folder.name))
-        except OSError:  # noqa: PERF203
-            continue
+    for pid in psutil.pids():
+        with contextlib.suppress(ProcessLookupError):
+            found += [pid] if os.getsid(pid) == leader else []
     return found
 
 
 def children_of(pid: int) -> list[int]:
-    """All living descendants of a process, by /proc."""
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
-    found, todo = [], [pid]
-    while todo:
-        below = parents.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
+    """All descendants of a process."""
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def tell(pids: Iterable[int], number: int) -> None:
+    """Send each of these processes a signal; one that has ended by then, often because of the first, is passed over."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 def first_process(name: str, below: int) -> int:
@@ -49,10 +85,11 @@ def first_process(name: str, below: int) -> int:
 
 
 def name_of(pid: int) -> str:
-    """What a process is called; empty when it is no more."""
+    """What a process is called; empty when it has ended."""
     try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
+        process = psutil.Process(pid)
+        return "" if process.status() == psutil.STATUS_ZOMBIE else process.name()
+    except psutil.NoSuchProcess:
         return ""
 
 

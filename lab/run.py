@@ -92,7 +92,8 @@ class Run:
     def __init__(self, folder: Path, inventory: str, *arguments: str, within: Sequence[str] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "hosts.yaml").write_text(inventory)
-        command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "-q", "--tb=short", *arguments]
+        command = [sys.executable, "-m", "pytest", "-p", "no:hypothesispytest"]  # who runs nodegate does not have it
+        command += ["--inventory", "hosts.yaml", "-q", "--tb=short", *arguments]
         self.folder, self._begun_s = folder, time.monotonic()
         self._outcome: Outcome | None = None
         self.process = subprocess.Popen(
@@ -136,7 +137,7 @@ class Run:
         if self._outcome is None:
             self.process.communicate()
 
-    def wait_for(self, true: Callable[[], bool], limit_s: float = 180.0) -> None:
+    def wait_for(self, true: Callable[[], bool], limit_s: float = 180.0, step_s: float = 0.1) -> None:
         """Wait for something while the run goes on.
 
         Raises:
@@ -146,4 +147,4 @@ class Run:
         while not true():
             if self.process.poll() is not None or time.monotonic() > end_s:
                 raise RuntimeError(f"it did not happen during the run: {self.outcome().output[-2000:]}")
-            time.sleep(0.1)
+            time.sleep(step_s)

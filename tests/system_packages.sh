@@ -6,7 +6,7 @@ set -eu
 wanted="gcc iproute2 libc6-dev mmdebstrap openssh-client openssh-server pciutils sudo systemd-container xz-utils"
 case ${1:-tests} in
 tests) wanted="$wanted chromium" ;;
-lab) wanted="$wanted busybox-static cpio e2fsprogs procps qemu-system-x86 qemu-utils zstd" ;;
+lab) wanted="$wanted busybox-static cpio e2fsprogs procps zstd" ;;
 *) wanted="$*" ;;
 esac
 missing=""

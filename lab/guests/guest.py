@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
+from lab.guests import qemu
 from lab.guests.qmp import Qmp
 
 if TYPE_CHECKING:
@@ -261,4 +262,4 @@ class Guest:
             command += ["-netdev", f"dgram,id={network},local.type=fd,local.str={cable.fileno()}"]
         if self.snapshot is not None:
             command += ["-incoming", f"exec:zstd -dc {shlex.quote(str(self.snapshot.state))}"]
-        return ["qemu-system-x86_64", *command, *HARDWARE]
+        return [*qemu.system(), *command, *HARDWARE]

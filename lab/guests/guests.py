@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-PROGRAMS = ("busybox", "cpio", "mke2fs", "mmdebstrap", "nice", "qemu-img", "qemu-system-x86_64", "setpriv", "zstd")
+PROGRAMS = ("busybox", "cpio", "mke2fs", "mmdebstrap", "nice", "setpriv", "zstd")
 
 
 def why_not() -> str:

@@ -5,7 +5,6 @@ What is in it stands in lab/guests/recipe/; a change there, of the suite or of t
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,30 +59,18 @@ def image(suite: str = SUITES[0]) -> Image:
     Raises:
         RuntimeError: this machine has no mirror, or the build failed.
     """
-    cache.FOLDER.mkdir(parents=True, exist_ok=True)
-    built = cache.FOLDER / f"image-{suite}-{debian.recipe_hash(RECIPE, suite, PACKAGES, DISK_MIB)}"
-    with (cache.FOLDER / f"image-{suite}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            _build(suite, built)
-    return Image(built)
+    key = debian.recipe_key(RECIPE, suite, PACKAGES, DISK_MIB)
+    return Image(cache.kept(f"image-{suite}", key, lambda folder: _build(suite, folder)))
 
 
-def _build(suite: str, target: Path) -> None:
-    fresh = target.with_name(target.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(mode=0o700)
-    try:
-        tree = fresh / "tree"
-        debian.build(suite, tree, PACKAGES, RECIPE, "--skip=cleanup/apt")
-        for name in FILES:
-            (tree / "lab" / name).rename(fresh / name)
-        with (fresh / "disk.img").open("wb") as disk:
-            disk.truncate(DISK_MIB << 20)
-        options = ["-O", "^metadata_csum,^has_journal", "-L", "labroot", "-d", str(tree)]
-        debian.run(["mke2fs", "-q", "-t", "ext4", *options, str(fresh / "disk.img")])
-        shutil.rmtree(tree)
-        fresh.rename(target)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
+def _build(suite: str, folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    tree = folder / "tree"
+    debian.build(suite, tree, PACKAGES, RECIPE, "--skip=cleanup/apt")
+    for name in FILES:
+        (tree / "lab" / name).rename(folder / name)
+    with (folder / "disk.img").open("wb") as disk:
+        disk.truncate(DISK_MIB << 20)
+    options = ["-O", "^metadata_csum,^has_journal", "-L", "labroot", "-d", str(tree)]
+    debian.run(["mke2fs", "-q", "-t", "ext4", *options, str(folder / "disk.img")])
+    shutil.rmtree(tree)

@@ -32,7 +32,7 @@ class Lent:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._give_up()
+        self.give_up()
 
     def act(self, act: Callable[[Guests], T]) -> T:
         """Do something with sound guests, then mend them; where a kernel panicked meanwhile, once more.
@@ -43,7 +43,7 @@ class Lent:
             RuntimeError: the kernels panicked each time, or a program of perftest ran on after the test.
         """
         for _ in range(TRIES):
-            lab = self._sound()
+            lab = self.sound()
             try:
                 found = act(lab)
                 if not lab.panicked():
@@ -51,21 +51,23 @@ class Lent:
                     return found
             except (AssertionError, OSError, RuntimeError):
                 if not lab.panicked():
-                    self._give_up()
+                    self.give_up()
                     raise
-            self._give_up()
+            self.give_up()
         raise RuntimeError(f"the guests' kernels panicked in {TRIES} of {TRIES} runs")
 
-    def _sound(self) -> Guests:
+    def sound(self) -> Guests:
+        """The guests, for who takes back his own faults or gives them up in the end."""
         if self._lab is not None and self._lab.panicked():
-            self._give_up()
+            self.give_up()
         if self._lab is None:
             lab = Guests(len(self._suites), self._suites)
             lab.__enter__()
             self._lab = lab
         return self._lab
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
+        """End them: they cannot be mended. The next who asks gets others."""
         if self._lab is not None:
             self._lab.stop()
             self._lab = None

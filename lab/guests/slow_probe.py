@@ -1,4 +1,4 @@
-"""A pytest plugin for the whole suite over guests (`-p lab.guests.slow_probe`): the probe may take eight times as long.
+"""A pytest plugin for nodes that share a processor (`-p lab.guests.slow_probe`): the probe has eight times its time.
 
 An emulated processor beside other tests is a hundred times slower than a node's: journalctl alone then takes as long
 as the whole probe may. What is read, and what is said of it, is not changed.
@@ -18,6 +18,7 @@ _BUDGET_S = 120.0
 # Module of the payload -> what stands there, and what takes its place.
 _CHANGES = {
     "commands": ("min(limit_s, child.remaining_s())", f"min({_TIMES} * limit_s, child.remaining_s())"),
+    "mounts": ("USAGE_LIMIT_S = 2.0", f"USAGE_LIMIT_S = {_TIMES * 2.0}"),
     "main": ("BUDGET_S = 45.0", f"BUDGET_S = {_BUDGET_S}"),
 }
 _SECTIONS = (
@@ -39,4 +40,4 @@ def _patient(package: str) -> dict[str, str]:
 
 node_program.modules_of = _patient
 collect.program = partial(program.program, limits_s=dict.fromkeys(_SECTIONS, _SECTIONS_S))
-visit.FACTS_TIMEOUT_S = _BUDGET_S + 20
+visit.FACTS_TIMEOUT_S = 300.0  # also for a guest that boots meanwhile, and says only then that it knows us no more

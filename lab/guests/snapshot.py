@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import shlex
-import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING
 
 from lab import cache
+from lab.guests import qemu
 from lab.guests.guest import HARDWARE, NETWORKS, Guest, Snapshot
 from lab.guests.switch import Switch
 
@@ -36,26 +34,15 @@ def snapshot(image: Image) -> Snapshot:
     Raises:
         RuntimeError: the guest did not come up, or could not be stored.
     """
-    made = cache.FOLDER / f"snapshot-{image.folder.name}-{_hash(image)}"
-    with (cache.FOLDER / "snapshot.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            _make(image, made)
-    return Snapshot(made)
+    key = cache.key(str(image.folder), str(qemu.tree()), HARDWARE, _WARM)
+    return Snapshot(cache.kept(f"snapshot-{image.folder.name}", key, lambda folder: _make(image, folder)))
 
 
-def _hash(image: Image) -> str:
-    """Memory is only good for the same QEMU with the same devices."""
-    version = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True).stdout
-    return hashlib.sha256(repr((str(image.folder), version, HARDWARE, _WARM)).encode()).hexdigest()[:16]
-
-
-def _make(image: Image, target: Path) -> None:
-    fresh = Snapshot(target.with_name(target.name + ".new"))
-    shutil.rmtree(fresh.folder, ignore_errors=True)
-    fresh.folder.mkdir(mode=0o700)
-    create = ["qemu-img", "create", "-q", "-f", "qcow2", "-b", str(image.disk), "-F", "raw", str(fresh.disk)]
-    subprocess.run(create, check=True, capture_output=True)
+def _make(image: Image, folder: Path) -> None:
+    fresh = Snapshot(folder)
+    folder.mkdir(mode=0o700)
+    create = ["create", "-q", "-f", "qcow2", "-b", str(image.disk), "-F", "raw", str(fresh.disk)]
+    subprocess.run([*qemu.program("qemu-img"), *create], check=True, capture_output=True)
     switch = Switch()
     guest = Guest(0, image, {network: switch.plug(network, 0) for network in NETWORKS}, disk=fresh.disk)
     try:
@@ -63,12 +50,9 @@ def _make(image: Image, target: Path) -> None:
         guest.wait()
         guest.run(_WARM, limit_s=STORE_LIMIT_S, check=False)
         _store(guest, fresh.state)
-        guest.stop()
-        fresh.folder.rename(target)
     finally:
         guest.stop()
         switch.stop()
-        shutil.rmtree(fresh.folder, ignore_errors=True)
 
 
 def _store(guest: Guest, state: Path) -> None:

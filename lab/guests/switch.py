@@ -18,17 +18,21 @@ from dataclasses import dataclass, field
 LARGEST_FRAME = 65550
 AT_ONCE = 8  # frames that are taken from one port before the next one's turn
 MOST_WAITING = 8  # frames in a port's queue before its network is held back: more, and perftest sends again what waits
+LONG_BYTES = 4096  # of a frame of RDMA data
 STUCK_S = 2.0  # a guest that takes nothing for so long is taken for gone
 AGAIN_S = 0.0005
-_BUFFER = 4 << 20
+# Between a NIC and its port, each way: QEMU sends on only when three quarters of it are empty again, and a guest whose
+# NIC sends nothing for 5 s says so in its kernel log.
+_BUFFER_BYTES = 256 << 10
 
 
 @dataclass
 class Port:
     """One port, and what is wrong with its cable. Faults may be set at any time, from any thread.
 
-    `up`: whether frames pass at all. `loss`: the share of frames towards the guest that is lost. `delay_s`: how long
-    each frame towards the guest takes. `rate_gbps`: the most that passes, in each direction; None: all.
+    `up`: whether frames pass at all. `loss`: the share of long frames towards the guest that is lost; of short ones
+    less, as by bit errors. `delay_s`: how long each frame towards the guest takes. `rate_gbps`: the most that passes,
+    in each direction; None: all.
     """
 
     network: str
@@ -53,6 +57,10 @@ class Port:
     def mend(self) -> None:
         """A good cable again."""
         self.up, self.loss, self.delay_s, self.rate_gbps = True, 0.0, 0.0, None
+
+    def loses(self, frame: bytes) -> bool:
+        """Whether this frame for the guest is lost on its cable."""
+        return random.random() < self.loss * len(frame) / LONG_BYTES  # noqa: S311 - lost frames, no secrets
 
     def sent_s(self, frame: bytes) -> float:
         """When a frame of the guest's is through, at the port's rate."""
@@ -82,7 +90,7 @@ class Switch:
         """A new port; returns the guest's end, to be given to QEMU and closed here."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
         for end in (ours, theirs):
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         ours.setblocking(False)
         self.ports[network, guest] = Port(network, guest, ours)
         return theirs
@@ -136,7 +144,7 @@ class Switch:
                     self._forward(frame, source, target)
 
     def _forward(self, frame: bytes, source: Port, target: Port) -> None:
-        if not target.up or (target.loss and random.random() < target.loss):  # noqa: S311 - lost frames, no secrets
+        if not target.up or target.loses(frame):
             target.dropped += 1
             return
         due_s = max(source.sent_s(frame), target.got_s(frame))

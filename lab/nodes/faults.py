@@ -142,7 +142,7 @@ def few_open_files(node: LabNode) -> Broken:
 def cable_out(node: LabNode) -> Broken:
     """Nobody reaches the node."""
     node.set_link("down")
-    yield {}
+    yield {"ansible_ssh_timeout": "3"}
     node.set_link("up")
 
 

@@ -6,9 +6,7 @@ another.
 
 from __future__ import annotations
 
-import fcntl
 import platform
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,22 +26,6 @@ def image(more_packages: Sequence[str] = ()) -> Path:
         RuntimeError: the machine has no mirror, or the build failed.
     """
     suite = platform.freedesktop_os_release()["VERSION_CODENAME"]
-    cache.FOLDER.mkdir(parents=True, exist_ok=True)
     packages = ",".join([PACKAGES, *more_packages])
-    built = cache.FOLDER / f"node-{suite}-{debian.recipe_hash(RECIPE, suite, packages)}"
-    with (cache.FOLDER / "node.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not built.exists():
-            _build(suite, packages, built)
-    return built
-
-
-def _build(suite: str, packages: str, target: Path) -> None:
-    fresh = target.with_name(target.name + ".new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    try:
-        debian.build(suite, fresh, packages, RECIPE)
-        fresh.replace(target)
-    except BaseException:
-        shutil.rmtree(fresh, ignore_errors=True)
-        raise
+    key = debian.recipe_key(RECIPE, suite, packages)
+    return cache.kept(f"node-{suite}", key, lambda tree: debian.build(suite, tree, packages, RECIPE))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lab.nodes.space import Space
 
-BOOT_LIMIT_S = 60.0
+BOOT_LIMIT_S = 300.0
 # A kernel message as /dev/kmsg gives it: priority, number, microseconds since boot, flags; the text.
 _KMSG = "{priority},{number},{time_us:.0f},-;{text}\n"
 _NOTICE = 5

@@ -147,7 +147,7 @@ class Nodes:
         words = ["-F", "none", "-o", f"UserKnownHostsFile={self.known_hosts()}", "-o", "GlobalKnownHostsFile=none"]
         words += ["-o", "IdentityAgent=none", "-o", "IdentitiesOnly=yes"]
         lines = ["all:", "  vars:", "    ansible_user: root", "    ansible_python_interpreter: /usr/bin/python3"]
-        lines += [f"    ansible_ssh_private_key_file: {self.user_key}", "    ansible_ssh_timeout: 3"]
+        lines += [f"    ansible_ssh_private_key_file: {self.user_key}", "    ansible_ssh_timeout: 30"]
         lines += [f"    ansible_ssh_common_args: {' '.join(words)!r}", f"    nodegate_limits: {LIMITS}", "  hosts:"]
         for node in self.nodes:
             if node.name in names:

@@ -73,8 +73,8 @@ class Cluster:
         return next(found.partition("=")[2] for found in fields if found.startswith(f"{field}="))
 
     def hurry(self, number: str) -> None:
-        """Let a job that was taken back start now, and not after cred_expire."""
-        self.scontrol("update", f"jobid={number}", "starttime=now")
+        """Let a job that was taken back start now, if it has not yet, and not after cred_expire."""
+        self.controller.run("scontrol", "update", f"jobid={number}", "starttime=now", check=False)
 
     def said(self, node: LabNode) -> list[str]:
         """What hooks on a node have said in its system log, newest last."""
@@ -90,7 +90,7 @@ class Cluster:
         while wanted not in (found := what()):
             if time.monotonic() > end:
                 raise RuntimeError(f"still {found!r} after {limit_s:g} s, expected {wanted!r}")
-            time.sleep(0.1)
+            time.sleep(0.2)
         return found
 
 

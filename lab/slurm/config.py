@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 PACKAGES = ("munge", "slurm-client", "slurmctld", "slurmd")
 HOOKS = ("prolog", "epilog", "healthcheck")
-HEALTH_INTERVAL_S = 5
+HEALTH_INTERVAL_S = 10
 _CONF = f"""\
 ClusterName=lab
 SlurmctldHost=gpu-1

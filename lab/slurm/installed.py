@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import compileall
 import shutil
 import sysconfig
 from pathlib import Path
@@ -17,9 +18,10 @@ _SUITE = ("checks", "baselines", "inventory", "reports/templates")  # as in the 
 
 
 def unpack(folder: Path) -> Path:
-    """What the wheel carries, for all nodes."""
+    """What the wheel carries, for all nodes, compiled as pip leaves it."""
     package = folder / "nodegate"
     shutil.copytree(ROOT / "src/nodegate", package)
+    compileall.compile_dir(package, quiet=1)
     for part in _SUITE:
         shutil.copytree(ROOT / part, package / "suite" / part)
     return folder

@@ -20,7 +20,7 @@ def test_kill_9_leaves_no_process_and_no_mount(tmp_path: Path) -> None:
     needs.require(why_not())
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     building = subprocess.Popen([sys.executable, "-c", PROGRAM], cwd=ROOT, env=environment)
-    assert wait_until(lambda: any(unpacked(tmp_path)), limit_s=120)
+    assert wait_until(lambda: any(unpacked(tmp_path)) or building.poll() is not None, limit_s=600)
     started = children_of(building.pid)
     assert started
     building.send_signal(signal.SIGKILL)
@@ -31,4 +31,4 @@ def test_kill_9_leaves_no_process_and_no_mount(tmp_path: Path) -> None:
 
 def unpacked(cache: Path) -> list[Path]:
     """What of the new root file system is there: its dpkg, when packages are being installed."""
-    return list(cache.glob("nodegate-lab/*.new/**/usr/bin/dpkg"))
+    return list(cache.glob("nodegate-lab/*.new/usr/bin/dpkg"))

@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from support.holding import hold_in
 from support.sshd import Fleet
 
+from lab.processes import wait_until
 from nodegate import doctor
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.doctor import Complaint
 from nodegate.errors import CannotMeasure
+from nodegate.measure.toolbox import carried
 from nodegate.measure.toolbox.carried import Carried
 from nodegate.node import Node
 from nodegate.transport import Options
@@ -145,14 +148,20 @@ def test_a_tool_that_is_there_and_cannot_start_is_told_so(fleet: Fleet, tmp_path
     assert not found[what].blocks
 
 
-def test_brought_tools_are_not_missing_and_are_taken_away_again(fleet: Fleet, tmp_path: Path) -> None:
+def test_brought_tools_are_not_missing_and_are_taken_away_again(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program(tmp_path / "tools" / "gpu_burn")
     program(tmp_path / "tools" / "nvbandwidth")
-    before = set(Path("/dev/shm").glob("nodegate-tools-*"))
+    place = tmp_path / "place"
+    place.mkdir(mode=0o700)
+    source, hold = carried.source, hold_in(place)
+    monkeypatch.setattr(carried, "source", lambda name: hold if name == "hold" else source(name))
     complaints = doctor.examine(fleet.nodes[:1], Options(), carried=Carried(tmp_path / "tools"))
     assert not [complaint.what for complaint in complaints if "gpu_burn" in complaint.what]
     assert not [complaint.what for complaint in complaints if "nvbandwidth" in complaint.what]
-    assert set(Path("/dev/shm").glob("nodegate-tools-*")) <= before
+    assert not [complaint.what for complaint in complaints if "--tools" in complaint.what]
+    assert wait_until(lambda: not list(place.iterdir()))
 
 
 def test_one_reason_for_many_tools_is_told_once() -> None:

@@ -47,8 +47,9 @@ def prolog(
 def test_only_a_verdict_on_the_hardware_holds_the_job(
     tmp_path: Path, script: str | None, normal: int, strict: int
 ) -> None:
-    assert prolog(tmp_path, script, NODEGATE_LIMIT_S="1").returncode == normal
-    assert prolog(tmp_path, script, NODEGATE_LIMIT_S="1", NODEGATE_STRICT="1").returncode == strict
+    limit_s = "1" if script == "sleep 60" else "30"
+    assert prolog(tmp_path, script, NODEGATE_LIMIT_S=limit_s).returncode == normal
+    assert prolog(tmp_path, script, NODEGATE_LIMIT_S=limit_s, NODEGATE_STRICT="1").returncode == strict
 
 
 @pytest.mark.parametrize("hook", ["slurm-prolog.sh", "slurm-epilog.sh", "slurm-healthcheck.sh"])

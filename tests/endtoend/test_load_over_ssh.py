@@ -51,7 +51,7 @@ FAULTS = {
         lambda fleet: fleet["gpu30"].nccl(faults={"all_reduce": "hang"}),
         "nccl.hang",
         "fail",
-        ("all_reduce: hangs: did not end within 10 s",),
+        ("all_reduce: hangs: did not end within 20 s",),
     ),
     "program that ends half-way": Fault(
         "gpu41",
@@ -100,7 +100,8 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         for fault in FAULTS.values():
             fault.plant(fleet)
         fleet[DEAD_SERVER].adapter("mlx5_0", fault="deaf")
-        outcome = fleet.run(folder / "run")
+        # 64 nodes on one machine: what each may take is far more than a node takes that has one for itself
+        outcome = fleet.run(folder / "run", "-p", "lab.guests.slow_probe", "--hang-after", "20s")
         yield Run(fleet, outcome, fleet.connections(), left=not fleet.is_clear())
 
 
@@ -167,7 +168,7 @@ def test_progress_names_the_stage_what_is_done_and_the_time_left(campaign: Run) 
     )
     assert lines
     assert [line for line in lines if not form.fullmatch(line)] == []
-    assert any(line.startswith("gpu: gpu_burn: ") and line.endswith(" s left") for line in lines)
+    assert any(line.startswith("node: nccl: ") and line.endswith(" s left") for line in lines)  # there one hangs
 
 
 # How a run ends before its time
@@ -245,7 +246,7 @@ def in_the_middle(fleet: LoadFleet, folder: Path, name: str) -> LoadRun:
     stage.hold(fleet)
     limit = ("--hang-after", "3s") if name == "facts again" else ("--hang-after", "60s")
     run = fleet.start(folder, *limit, asked=stage.asked)
-    assert wait_until(lambda: stage.goes_on(fleet, run), 60), f"stage {name} was not reached"
+    assert wait_until(lambda: stage.goes_on(fleet, run), 180), f"stage {name} was not reached"
     return run
 
 

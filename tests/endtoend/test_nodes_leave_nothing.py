@@ -15,7 +15,7 @@ from lab import needs
 from lab.nodes import cgroups
 from lab.nodes.image import image
 from lab.nodes.nodes import why_not
-from lab.processes import running, wait_until
+from lab.processes import in_session, name_of, running, wait_until
 
 FOR_EVER = "time.sleep(600)"
 ROOT = Path(__file__).parents[2]
@@ -72,15 +72,8 @@ def left(holder: int) -> dict[str, list[str]]:
         "loop devices": [line for line in loops if "nodegate" in line],
         "mounts": [line for line in mounts if "/run/nodes" in line or "nodegate-lab" in line],
         "control groups": [str(group) for group in cgroups.groups(holder) if group.exists()],
-        "processes": [stat.parent.name for stat in Path("/proc").glob("[0-9]*/stat") if session(stat) == holder],
+        "processes": [f"{pid} {name_of(pid)}" for pid in in_session(holder)],
     }
-
-
-def session(stat: Path) -> int:
-    try:
-        return int(stat.read_text().rpartition(")")[2].split()[3])
-    except OSError:
-        return 0
 
 
 def is_clear(holder: int) -> bool:
@@ -115,7 +108,8 @@ def test_the_groups_of_a_holder_that_was_killed_go_with_the_next_lab(start: Star
     assert left(lab.holder)["control groups"]
     assert wait_until(lambda: not Path("/proc", str(lab.holder)).exists())
     cgroups.sweep()
-    assert is_clear(lab.holder), left(lab.holder)
+    assert not left(lab.holder)["control groups"]
+    assert wait_until(lambda: is_clear(lab.holder)), left(lab.holder)
 
 
 def test_kill_9_of_the_command_line_leaves_no_folder_and_no_command(start: Start) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from support.holding import hold_in
 from support.sshd import NODE_PYTHON, Fleet
 
 from lab.processes import wait_until
@@ -237,7 +238,7 @@ def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
 def test_a_node_without_a_place_says_why_of_each(
     session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
 ) -> None:
-    text = source("hold").replace('"/dev/shm", "/tmp", "/var/tmp", "~"', '"/nonexistent", "/proc"')
+    text = hold_in("/nonexistent", "/proc")
     monkeypatch.setattr(module, "source", lambda name: text if name == "hold" else source(name))
     box = toolbox(session, node, folder)
     for _ in range(2):
@@ -256,8 +257,7 @@ def test_a_place_where_no_program_may_run_is_passed_over(tmp_path: Path) -> None
     if mounted.returncode != 0:
         pytest.skip("may not mount")
     try:
-        text = source("hold").replace('"/dev/shm", "/tmp", "/var/tmp", "~"', f'"{tmp_path}/noexec", "{tmp_path}"')
-        argv = [NODE_PYTHON, "-I", "-S", "-c", text, "1000"]
+        argv = [NODE_PYTHON, "-I", "-S", "-c", hold_in(tmp_path / "noexec", tmp_path), "1000"]
         with subprocess.Popen(argv, stdout=subprocess.PIPE) as holder:
             assert holder.stdout is not None
             there = Path(holder.stdout.readline().decode().split()[1])

@@ -11,6 +11,7 @@ import pytest
 from support import nccl as fake
 from support.sshd import NODE_PYTHON, Fleet
 
+from lab.processes import naming
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.length import OF_PROFILE, Length
@@ -57,16 +58,6 @@ def run_here(folder: Path, length: Length = SHORT, machine: Machine | None = Non
 def replayed(rans):
     """Through the evidence file and back, as a run does it."""
     return nccl.NCCL.of_document(json.loads(json.dumps(document("nccl", [rans]))))
-
-
-def programs_left(folder: Path) -> list[str]:
-    """What still runs of the tools in this folder, by /proc: ps cuts its lines where it has no terminal."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = process.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-            found += [words] if str(folder) in words else []
-    return found
 
 
 # Running
@@ -152,7 +143,7 @@ def test_a_hung_all_reduce_is_killed_and_ring_tells_that_it_is_nvls(tmp_path):
     assert all("not run: all_reduce did not end within 4.5 s before" in ran.cannot for ran in rans[2:])
     found = replayed(rans)
     assert (found.final("all_reduce").ending, found.final("all_reduce ring").ending) == ("hung", "whole")
-    assert programs_left(tools) == []
+    assert naming(tools) == []
 
 
 def test_a_second_hang_ends_the_launches(tmp_path):

@@ -19,7 +19,7 @@ import pytest
 from support.corpus import corpus
 from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, facts, replayed, table
 
-from lab.processes import wait_until
+from lab.processes import naming, wait_until
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, UsageError
@@ -36,19 +36,7 @@ from nodegate.node import Connection, Node
 
 TESTS = Path(__file__).resolve().parents[1]
 HANGING = replace(NIGHTLY, group_s=4.0)
-
-
-def processes_of(fleet: NcclFleet) -> list[str]:
-    """What runs out of the tools' folder: launchers, daemons and ranks, on all nodes."""
-    found = []
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = file.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
-            if f"{fleet.folder}/" in words:
-                found.append(
-                    f"{file.parent.name} {words[-200:]}" + (" nodegate-rank" if "nodegate-rank" in words else "")
-                )
-    return found
+ALL_RANKS = 5  # processes that name the ranks' program: mpirun, and of each of two ranks its shell and its watcher
 
 
 def kinds(found, name):
@@ -79,7 +67,7 @@ def test_at_night_each_node_is_measured_with_its_neighbour(tmp_path):
         "size_bytes": str(1 << 30),
         "dtype": "float",
     }
-    assert processes_of(fleet) == []
+    assert naming(fleet.folder) == []
 
 
 def test_each_node_by_itself_is_measured_by_its_own_time_and_the_report_is_taken_away(tmp_path):
@@ -276,7 +264,7 @@ def test_no_launcher_on_any_node_is_a_reason_with_a_way_out(tmp_path):
 def test_daemons_that_do_not_notice_the_end_of_mpirun_are_ended_with_their_ranks(tmp_path, fault):
     fleet = NcclFleet(tmp_path, 2, nodes={"gpu2": fault}, launch={"deaf": True}, length=HANGING)
     assert {run.ending for run in fleet.measure()["gpu1"].runs} == {"hung"}
-    assert wait_until(lambda: not processes_of(fleet)), processes_of(fleet)
+    assert wait_until(lambda: not naming(fleet.folder)), naming(fleet.folder)
 
 
 SCRIPT = """
@@ -300,10 +288,10 @@ def test_a_controller_that_is_killed_leaves_no_process_on_any_node(tmp_path):
         (tmp_path / "nodes").write_bytes(pickle.dumps(fleet.fleet.nodes))
         script = SCRIPT.format(tests=str(TESTS), nodes=str(tmp_path / "nodes"), tools=str(fleet.folder))
         controller = subprocess.Popen([sys.executable, "-c", script])
-        assert wait_until(lambda: sum("nodegate-rank" in line for line in processes_of(fleet)) >= 2, 60)
+        assert wait_until(lambda: sum("nodegate-rank" in line for line in naming(fleet.folder)) >= ALL_RANKS, 60)
         os.kill(controller.pid, signal.SIGKILL)
         controller.wait()
-        assert wait_until(lambda: not processes_of(fleet)), processes_of(fleet)
+        assert wait_until(lambda: not naming(fleet.folder)), naming(fleet.folder)
 
 
 def test_the_end_of_the_run_leaves_no_process_on_any_node(tmp_path):
@@ -329,11 +317,11 @@ def test_the_end_of_the_run_leaves_no_process_on_any_node(tmp_path):
     with fleet.sites() as sites:
         measuring = threading.Thread(target=NCCL_GROUPS.measure, args=(sites, crew))
         measuring.start()
-        assert wait_until(lambda: sum("nodegate-rank" in line for line in processes_of(fleet)) >= 2, 60)
+        assert wait_until(lambda: sum("nodegate-rank" in line for line in naming(fleet.folder)) >= ALL_RANKS, 60)
         crew.cancelled = True
         measuring.join(30)
     assert not measuring.is_alive()
-    assert wait_until(lambda: not processes_of(fleet)), processes_of(fleet)
+    assert wait_until(lambda: not naming(fleet.folder)), naming(fleet.folder)
 
 
 # Bisection

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -18,7 +16,7 @@ import pytest
 from support import container_engine
 from support.sshd import NODE_PYTHON
 
-from lab.processes import running, wait_until
+from lab.processes import children_of, odd_seconds, running, tell, wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.measure.toolbox import toolbox as module
 from nodegate.measure.toolbox.container import argv_in
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nodegate.transport import Output, Session
-
-NUMBERS = itertools.count(random.SystemRandom().randrange(10**6, 10**8) * 100)
 
 
 def program(path: Path, text: str = "exit 0") -> Path:
@@ -408,7 +404,7 @@ STUBBORN = "trap '' TERM HUP INT; sleep {seconds} & setsid sleep {seconds} & sle
 
 def stubborn(engine: Path) -> tuple[str, tuple[str, ...]]:
     """A program of the image that ignores SIGTERM, with children; and its number of seconds, which is ours alone."""
-    seconds = str(next(NUMBERS))
+    seconds = odd_seconds()
     path = program(engine.parent / "image" / "gpu_burn", STUBBORN.format(seconds=seconds))
     return seconds, (NODE_PYTHON, "-I", "-S", "-c", module.source("keep"), "docker", container_engine.IMAGE, str(path))
 
@@ -422,8 +418,7 @@ def test_a_container_left_alone_outlives_a_killed_client(engine: Path) -> None:
     client.kill()
     client.wait()
     left = running(seconds)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
+    tell(left, signal.SIGKILL)
     assert left
 
 
@@ -439,9 +434,8 @@ def test_a_container_ends_when_its_client_is_killed(session: Session, engine: Pa
     seconds, argv = stubborn(engine)
     process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, start_new_session=True)
     assert wait_until(lambda: len(running(seconds)) >= 3)
-    client = next(pid for pid in running(container_engine.IMAGE) if pid != process.pid)
-    for pid in {"keep": [process.pid], "client": [client], "both": [client, process.pid]}[victim]:
-        os.kill(pid, signal.SIGKILL)
+    client = next(pid for pid in children_of(process.pid) if pid in running(container_engine.IMAGE))
+    tell({"keep": [process.pid], "client": [client], "both": [client, process.pid]}[victim], signal.SIGKILL)
     process.wait()
     assert wait_until(lambda: not running(seconds))
 

@@ -18,6 +18,7 @@ import pytest
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 from support.sshd import Fleet
 
+from lab.processes import wait_until
 from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
 from nodegate.run.conditions import read_earlier
@@ -319,21 +320,15 @@ def start(machines: Fleet, folder: Path, *arguments: str) -> subprocess.Popen[st
     )
 
 
-def wait_for(condition: object, limit_s: float = 40) -> None:
-    end = time.monotonic() + limit_s
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
 def test_resume_after_kill_9_measures_the_rest_by_the_runs_own_inventory(
     machines: Fleet, tmp_path: Path, more: list[str]
 ) -> None:
     running = start(machines, tmp_path, "--profile", "nightly", "--nodes", "node[1-2]")
-    wait_for(evidence(tmp_path / "run", "node1").exists)
+    assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)
     os.killpg(running.pid, signal.SIGKILL)
     running.communicate()
+    assert wait_until(lambda: not machines.descendants(), limit_s=60)  # their locks are free
     before = evidence(tmp_path / "run", "node1").stat().st_mtime_ns
     assert not evidence(tmp_path / "run", "node2").exists()
     (tmp_path / "hosts.yaml").write_text(machines.inventory())  # node2 is mended
@@ -350,30 +345,76 @@ def test_ctrl_c_while_nodes_are_measured_ends_soon_and_accepts_nobody(
     machines: Fleet, tmp_path: Path, more: list[str]
 ) -> None:
     running = start(machines, tmp_path, *more)
-    wait_for(evidence(tmp_path / "run", "node1").exists)
+    assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)
     running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=30)[0]
+    said = running.communicate(timeout=60)[0]
     assert running.returncode == 2, said
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["run"]["interrupted"] is True
     assert not [node for node in report["nodes"] if node["verdict"].startswith("accepted")]
     assert "go on with: pytest --resume run" in said
-    wait_for(lambda: not machines.descendants())
+    assert wait_until(lambda: not machines.descendants(), limit_s=60)
 
 
 def test_a_second_ctrl_c_ends_the_wait_for_the_nodes_and_keeps_the_report(machines: Fleet, tmp_path: Path) -> None:
     running = start(machines, tmp_path)
     slow = machines.home / "slow-python"
     slow.write_text("#!/bin/sh\ntrap '' TERM INT HUP\nsleep 300\n")
-    wait_for(evidence(tmp_path / "run", "node1").exists)
+    assert wait_until(evidence(tmp_path / "run", "node1").exists, limit_s=60)
     running.send_signal(signal.SIGINT)
     time.sleep(1.5)
     with contextlib.suppress(ProcessLookupError):
         running.send_signal(signal.SIGINT)
-    said = running.communicate(timeout=30)[0]
+    said = running.communicate(timeout=60)[0]
     assert running.returncode == 2, said
     assert (tmp_path / "run" / "report.html").exists()
-    wait_for(lambda: not machines.descendants())
+    assert wait_until(lambda: not machines.descendants(), limit_s=60)
+
+
+# Presses Ctrl-C once in mid-run, and then whenever the end of the run has got one step further.
+PRESSES = """
+import os, signal
+import pytest
+from nodegate.run.campaign import Campaign
+from nodegate.run.results import Results
+
+def press():
+    os.kill(os.getpid(), signal.SIGINT)
+
+def pressed_before(function):
+    def both(*arguments, **options):
+        press()
+        return function(*arguments, **options)
+    return both
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        press()
+
+@pytest.hookimpl(trylast=True)
+def pytest_keyboard_interrupt():
+    press()
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionfinish():
+    press()
+    return (yield)
+
+Campaign.cancel = pressed_before(Campaign.cancel)
+Results.finish = pressed_before(Results.finish)
+"""
+
+
+def test_ctrl_c_pressed_again_and_again_keeps_the_report(fleet: Path) -> None:
+    (fleet.parent / "presses.py").write_text(PRESSES)
+    command = ["--inventory", "hosts.yaml", "--run-dir", "run", "-p", "presses", *WIDTH]
+    done = run_pytest(fleet.parent, command, PYTHONPATH=str(fleet.parent))
+    assert done.exit_code == 2, done.stdout + done.stderr
+    report = json.loads((fleet.parent / "run" / "report.json").read_text())
+    assert report["run"]["interrupted"] is True
+    assert [node["verdict"] for node in report["nodes"]] == ["incomplete", "incomplete", "accepted"]
+    assert (fleet.parent / "run" / "report.html").exists()
 
 
 def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> None:
@@ -387,7 +428,7 @@ def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> No
         running = subprocess.Popen(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
-        wait_for((tmp_path / "run" / "evidence" / ".measuring").exists)
+        assert wait_until((tmp_path / "run" / "evidence" / ".measuring").exists, limit_s=60)
         time.sleep(0.5)
         began = time.monotonic()
         running.send_signal(signal.SIGINT)

@@ -95,7 +95,7 @@ def test_the_live_line_is_gone_when_the_dots_come(slow: Path) -> None:
 
 @pytest.mark.skipif(sys.version_info >= (3, 12), reason="fork() warns in a process with threads")
 def test_under_n_there_is_no_live_line_to_wipe_the_dots(slow: Path) -> None:
-    assert "facts:" not in on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-n", "2")
+    assert "\r\x1b[Kfacts:" not in on_a_terminal(slow.parent, "--inventory", "hosts.yaml", "-n", "2")
 
 
 @pytest.mark.parametrize("lines", [1, 9])

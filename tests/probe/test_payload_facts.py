@@ -72,7 +72,7 @@ def test_a_lost_gpu_is_lost_and_its_neighbours_are_not(tmp_path: Path) -> None:
 
 
 def test_a_hang_leaves_unknown_readings_never_good_ones(tmp_path: Path) -> None:
-    gpus = facts_of(tmp_path, healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), nvml=1.0).gpus
+    gpus = facts_of(tmp_path, healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), nvml=5.0).gpus
     assert gpus.devices[2].power_w == pytest.approx(71.5)
     hanging, after = gpus.devices[3], gpus.devices[4]
     assert hanging.lost is None

@@ -10,9 +10,9 @@ import uuid
 from pathlib import Path
 
 import pytest
-from support.marked import MARK, marked, none_marked_within
 from support.payload import Ran, run_probe
 
+from lab.processes import MARK, marked, wait_until
 from nodegate.probe.collect import decode
 from nodegate.unknown import Why
 
@@ -118,4 +118,4 @@ def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> Non
     ran = run_probe(sections=["environment"], root=tmp_path)
     assert ran.data("environment")["variables"] == {"NCCL_DEBUG": "INFO"}
     assert started.read_text().strip().isdigit()
-    assert none_marked_within(mark, 20.0)
+    assert wait_until(lambda: not marked(mark))

@@ -10,6 +10,7 @@ import pytest
 from support.payload import Ran, run_probe
 
 from lab.nodes.tree import NodeTree
+from nodegate.probe.payload import kernel_log
 from nodegate.probe.payload.kernel_log import INTEREST
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
@@ -114,6 +115,15 @@ def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree) -> None:
     assert "No journal files" in log["tried"][0]["detail"]
 
 
+def test_a_journal_that_is_emptied_while_it_is_read_is_passed_over(tree: NodeTree) -> None:
+    line = f"2025-11-21T08:15:00+0000 node7 kernel: {XID}"
+    tree.program("/usr/bin/journalctl", f'case "$*" in *"-n 1"*) echo "{line}";; esac')
+    tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n")
+    log = log_of(tree)
+    assert (log["source"], log["lines"]) == ("kmsg", [f"[    5.000000] {XID}"])
+    assert [(one["source"], one["why"]) for one in log["tried"]] == [("journal", "missing")]
+
+
 def test_a_journal_that_hides_the_system_from_this_login_is_denied(tree: NodeTree) -> None:
     hint = "Hint: You are currently not seeing messages from other users and the system."
     tree.program("/usr/bin/journalctl", f"echo '{hint}' >&2; echo '-- No entries --'\n")
@@ -123,9 +133,17 @@ def test_a_journal_that_hides_the_system_from_this_login_is_denied(tree: NodeTre
 def test_a_journal_that_is_longer_than_its_time_keeps_the_newest_and_says_how_far_it_got(tree: NodeTree) -> None:
     lines = [f"2025-11-21T08:{minute:02d}:00.000000+0000 node7 kernel: {XID}" for minute in range(10)]
     journal(tree, lines, after='case "$*" in *" -r"*) exec /bin/sleep 60;; esac')
-    log = log_of(tree, limits_s={"kernel_log": 2.0})
+    log = log_of(tree, limits_s={"kernel_log": 5.0})
     assert log["source"] == "journal"
     assert log["lines"] == lines
+    assert log["since_epoch_s"] == pytest.approx(1763712000.0)
+
+
+def test_a_message_of_two_lines_hides_not_how_far_the_journal_reaches(tree: NodeTree) -> None:
+    stamps = [f"2025-11-21T08:{minute:02d}:00.000000+0000 node7 kernel: " for minute in (0, 1)]
+    journal(tree, [" " * len(stamps[0]) + "second line", stamps[0] + "first line", stamps[1] + XID])  # read backwards
+    log = log_of(tree)
+    assert log["lines"] == [stamps[1] + XID]
     assert log["since_epoch_s"] == pytest.approx(1763712000.0)
 
 
@@ -165,11 +183,38 @@ def test_dmesg_and_then_files_are_the_last_resort(tree: NodeTree) -> None:
     ]
 
 
-def test_a_classic_syslog_stamp_is_of_the_last_twelve_months(tree: NodeTree) -> None:
-    stamp = time.strftime("%b %e %H:%M:%S", time.localtime(time.time() + 20 * 86400))
-    tree.file("/var/log/messages", f"{stamp} node7 kernel: {XID}\n")
-    since = log_of(tree)["since_epoch_s"]
-    assert since == pytest.approx(time.time() + 20 * 86400 - 365.5 * 86400, abs=2 * 86400)
+def test_a_classic_syslog_stamp_is_read(tree: NodeTree) -> None:
+    written_s = time.time() - 86400
+    tree.file("/var/log/messages", time.strftime(f"%b %e %H:%M:%S node7 kernel: {XID}\n", time.localtime(written_s)))
+    assert log_of(tree)["since_epoch_s"] == pytest.approx(written_s, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "now", "then"),
+    [
+        ("Mar  4 08:15:00", "2027-03-04", "2027-03-04 08:15:00"),
+        ("Mar 24 08:15:00", "2027-03-04", "2026-03-24 08:15:00"),
+        ("Dec 31 23:59:59", "2027-01-01", "2026-12-31 23:59:59"),
+        ("Jan  1 00:00:00", "2026-12-31", "2027-01-01 00:00:00"),
+        ("Feb 29 08:15:00", "2103-12-31", "2096-02-29 08:15:00"),
+        ("Feb 29 08:15:00", "2028-03-04", "2028-02-29 08:15:00"),
+        ("Feb 29 08:15:00", "2028-02-09", "2024-02-29 08:15:00"),
+        ("Feb 29 08:15:00", "2027-03-04", "2024-02-29 08:15:00"),
+        ("Feb 30 08:15:00", "2027-03-04", None),
+    ],
+)
+def test_a_stamp_without_a_year_is_the_newest_that_lies_not_over_a_day_ahead(
+    stamp: str, now: str, then: str | None
+) -> None:
+    found = kernel_log.without_year_s(stamp, time.mktime(time.strptime(now, "%Y-%m-%d")))
+    assert found == (None if then is None else time.mktime(time.strptime(then, "%Y-%m-%d %H:%M:%S")))
+
+
+def test_an_oldest_line_of_a_date_that_does_not_exist_costs_no_message(tree: NodeTree) -> None:
+    journal(tree, [f"2025-13-41T08:00:00.000000+0000 node7 kernel: {XID}"])
+    log = log_of(tree)
+    assert len(log["lines"]) == 1
+    assert log["since_epoch_s"]["why"] == "failed"
 
 
 def test_no_readable_log_is_an_answer_of_its_own_never_an_empty_log(tree: NodeTree) -> None:

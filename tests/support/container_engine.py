@@ -104,9 +104,9 @@ def listen(connection: socket.socket, container: subprocess.Popen[bytes]) -> Non
         except OSError:
             said = b""
         if said == b"T":
-            children = Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text().split()
-            for pid in children:
-                os.kill(int(pid), signal.SIGTERM)
+            with contextlib.suppress(OSError):  # it has ended by itself
+                for pid in Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text().split():
+                    os.kill(int(pid), signal.SIGTERM)
             continue
         container.stdin.close()
         if not said:

@@ -11,8 +11,6 @@ with the stand-ins of the tools. Everything else is real: sshd, the guard, the p
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import random
@@ -24,12 +22,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support import cuda, nccl
-from support.marked import MARK, marked
 from support.recorded import PytestOutcome
 from support.sshd import Fleet
 
 from lab.nodes.tree import NodeTree, config_space
 from lab.nvml import scenario as nvml
+from lab.processes import MARK, marked, tell
+from lab.run import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +43,7 @@ PORTS_OF_A_NODE = 5 * RAILS
 GBPS = 391.5
 # With results of 3 MB the products are the smallest that the burn makes. The time of one gives a rate like an H100's.
 BURN = {"cuda.memory": 3_000_000, "cuda.product_s": 3.8e-7}
-CHECKS = Path(__file__).resolve().parents[2] / "checks"
+CHECKS = ROOT / "checks"
 # What is asked of the nodes: all measurements whose programs have stand-ins here, and the facts that these rest on.
 ASKED = ("node", "platform", "gpu", "ecc", "nvlink", "idle", "rdma", "burn", "nccl", "rdma_bandwidth", "counters")
 SHORT = ("--profile", "nightly", "--burn", "1s", "--hang-after", "10s")
@@ -99,13 +98,9 @@ class LoadNode:
 
     @property
     def is_locked(self) -> bool:
-        """Whether a run holds it."""
-        with self.lock.open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-            return False
+        """Whether a run holds it; to try it would keep the run from it."""
+        held = Path("/proc/locks").read_text()
+        return self.lock.exists() and f":{self.lock.stat().st_ino} 0 EOF" in held
 
 
 class LoadFleet:
@@ -167,9 +162,7 @@ class LoadFleet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ssh.stop()
-        for pid in marked(self.mark):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        tell(marked(self.mark), signal.SIGKILL)
 
     def inventory(self) -> str:
         """The fleet as an Ansible YAML inventory."""
@@ -197,9 +190,7 @@ class LoadFleet:
 
     def cut(self) -> None:
         """Every connection breaks: the sshds that serve one are killed; those that listen stay."""
-        for pid in self._ssh.serving():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        tell(self._ssh.serving(), signal.SIGKILL)
 
     def connections(self) -> int:
         """How many logins succeeded so far."""
@@ -219,7 +210,7 @@ class LoadRun:
         self.process = subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, "PY_COLORS": "0", "COLUMNS": "200"},
+            env={**os.environ, "PY_COLORS": "0", "COLUMNS": "200", "PYTHONPATH": str(ROOT)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -78,7 +78,7 @@ class RdmaFleet:
     length: Length = LENGTH
     version: str = "25.01"
     cuda: bool = False
-    first_port: int = field(default_factory=lambda: random.SystemRandom().randrange(20_000, 30_000, PORTS_OF_A_NODE))
+    first_port: int = field(default_factory=lambda: random.SystemRandom().randrange(26_000, 32_000, PORTS_OF_A_NODE))
     faults: dict[tuple[str, str], dict[str, object]] = field(default_factory=dict)
     machines: dict[str, Machine] = field(default_factory=dict)
     tools: dict[str, tuple[str, ...]] = field(default_factory=dict)

@@ -9,7 +9,6 @@ key, another option) are separate fleets. The user's own SSH configuration is ne
 
 from __future__ import annotations
 
-import contextlib
 import getpass
 import os
 import random
@@ -23,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.keys import make_key, public_key
-from lab.processes import children_of
+from lab.processes import children_of, name_of, tell, wait_until
 from nodegate.node import Connection, Node
 
 if TYPE_CHECKING:
@@ -163,12 +162,11 @@ class Fleet:
 
     def stop(self) -> None:
         """End the servers and every login on them, as a node that loses power does."""
-        pids = [server.pid for server in self._servers]
-        for pid in [*pids, *self.descendants()]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        logins = self.descendants()
+        tell([*(server.pid for server in self._servers), *logins], signal.SIGKILL)
         for server in self._servers:
             server.wait()
+        wait_until(lambda: not any(name_of(pid) for pid in logins))
         self._servers.clear()
 
     def descendants(self) -> list[int]:
@@ -177,7 +175,7 @@ class Fleet:
 
     def serving(self) -> list[int]:
         """The sshds that serve a connection each, those of a login's user included."""
-        return [pid for pid in self.descendants() if _is_sshd(pid)]
+        return [pid for pid in self.descendants() if name_of(pid).startswith("sshd")]
 
     def connections(self) -> int:
         """How many logins succeeded so far, over all nodes."""
@@ -186,7 +184,13 @@ class Fleet:
     def inventory(self) -> str:
         """The fleet as an Ansible YAML inventory."""
         first = self.nodes[0].connection
-        lines = ["all:", "  vars:", f"    ansible_user: {self.user}", f"    ansible_port: {self.port}"]
+        lines = [
+            "all:",
+            "  vars:",
+            f"    ansible_user: {self.user}",
+            f"    ansible_port: {self.port}",
+            "    ansible_ssh_timeout: 60",
+        ]
         lines += [f"    ansible_python_interpreter: {NODE_PYTHON}"]
         lines += [f"    ansible_ssh_private_key_file: {self.user_key}"]
         lines += [f"    ansible_ssh_common_args: {' '.join(first.ssh_args)!r}", "  hosts:"]
@@ -198,18 +202,11 @@ class Fleet:
         return "\n".join(lines) + "\n"
 
 
-def _is_sshd(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().startswith("sshd")
-    except OSError:
-        return False
-
-
 def free_port(address: str = "127.0.0.1") -> int:
-    """A port below the kernel's range for outgoing connections that nothing listens on at `address`."""
+    """A port that nothing listens on at `address`, below those of the kernel's outgoing connections and of perftest."""
     chance = random.SystemRandom()
     while True:
-        port = chance.randrange(20000, 32000)
+        port = chance.randrange(20_000, 26_000)
         with socket.socket() as probe:
             try:
                 probe.bind((address, port))

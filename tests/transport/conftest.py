@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.sshd import NODE_PYTHON, Fleet, changed
 
+from lab.processes import odd_seconds
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with Fleet(tmp_path_factory.mktemp("fleet"), count=2) as fleet:
         yield fleet
+
+
+@pytest.fixture
+def seconds() -> str:
+    """A sleep so odd that it is ours alone."""
+    return odd_seconds()
 
 
 @pytest.fixture

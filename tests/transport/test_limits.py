@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -17,9 +15,9 @@ from typing import TYPE_CHECKING
 import pytest
 from support.sshd import NODE_PYTHON, Fleet, changed
 
-from lab.processes import running, wait_until
+from lab.processes import running, tell, wait_until
 from nodegate.errors import Unreachable
-from nodegate.transport import Options, connect
+from nodegate.transport import NodeLock, Options, connect
 from nodegate.transport.call import Frames, Request, guard_command
 
 if TYPE_CHECKING:
@@ -27,14 +25,6 @@ if TYPE_CHECKING:
 
     from nodegate.node import Node
     from nodegate.transport import Session
-
-NUMBERS = itertools.count(random.SystemRandom().randrange(10**6, 10**8) * 100)
-
-
-@pytest.fixture
-def seconds() -> str:
-    """A sleep so odd that it is ours alone."""
-    return str(next(NUMBERS))
 
 
 def stubborn_tree(seconds: str) -> list[str]:
@@ -60,7 +50,7 @@ def test_the_time_limit_ends_the_whole_tree(session: Session, seconds: str) -> N
 
 def test_what_was_written_before_the_time_limit_is_kept(session: Session) -> None:
     script = "echo first; trap 'echo last; exit' TERM; while :; do sleep 0.1; done"
-    output = session.run(["sh", "-c", script], timeout_s=1)
+    output = session.run(["sh", "-c", script], timeout_s=3)
     assert output.timed_out
     assert output.stdout == b"first\nlast\n"
 
@@ -125,7 +115,7 @@ def test_output_over_the_limit_is_cut_and_the_program_goes_on(session: Session) 
 
 
 def test_endless_output_ends_with_the_time_limit(session: Session) -> None:
-    output = session.run(["yes"], timeout_s=1, max_output_bytes=1000)
+    output = session.run(["yes"], timeout_s=3, max_output_bytes=1000)
     assert output.timed_out
     assert output.truncated
     assert len(output.stdout) == 1000
@@ -226,15 +216,37 @@ def test_an_sshd_that_stands_still_is_asked_once(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("nodegate.transport.ssh.OPEN_S", 1.0)
     with Fleet(tmp_path) as fleet:
         session = connect(fleet.nodes[0], Options())
-        for pid in fleet.serving():
-            os.kill(pid, signal.SIGSTOP)
+        stopped = fleet.serving()
+        tell(stopped, signal.SIGSTOP)
         with pytest.raises(Unreachable, match="its sshd did not answer within 1 s"):
             session.run(["true"], timeout_s=20)
-        for pid in fleet.serving():
-            os.kill(pid, signal.SIGCONT)
+        tell(stopped, signal.SIGCONT)
         with pytest.raises(Unreachable, match="its sshd did not answer within 1 s"):
             session.run(["true"], timeout_s=20)
         session.close()
+
+
+def test_a_node_that_stands_still_is_not_waited_for_at_the_end_and_its_lock_ends_with_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodegate.transport.guarded.CLOSE_S", 120.0)
+    lock = str(tmp_path / "lock")
+    with Fleet(tmp_path) as fleet:
+        session = connect(fleet.nodes[0], Options())
+        assert isinstance(session.hold_lock(lock), NodeLock)
+        stopped = fleet.serving()
+        tell(stopped, signal.SIGSTOP)
+        with monkeypatch.context() as impatient:
+            impatient.setattr("nodegate.transport.ssh.OPEN_S", 1.0)
+            with pytest.raises(Unreachable, match="its sshd did not answer within 1 s"):
+                session.run(["true"], timeout_s=20)
+        begun_s = time.monotonic()
+        session.close()
+        assert time.monotonic() - begun_s < 60
+        tell(stopped, signal.SIGCONT)
+        after = connect(fleet.nodes[0], Options())
+        assert wait_until(lambda: isinstance(after.hold_lock(lock), NodeLock))
+        after.close()
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "fish", "tcsh"])

@@ -12,6 +12,7 @@ import pytest
 from support.sshd import NODE_PYTHON, Fleet, changed, free_port
 from support.unreachable import refusal
 
+from lab.processes import wait_until
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 from nodegate.transport.ssh_config import resolve
@@ -109,14 +110,9 @@ def test_all_nodes_behind_a_jump_host_share_one_connection_to_it(site: Site) -> 
     assert site.outer.descendants()
     for session in sessions:
         session.close()
-    assert gone(site.outer), "the connection to the jump host ends with the last node behind it"
-
-
-def gone(fleet: Fleet) -> bool:
-    end = time.monotonic() + 30
-    while fleet.descendants() and time.monotonic() < end:
-        time.sleep(0.05)
-    return not fleet.descendants()
+    assert wait_until(lambda: not site.outer.descendants()), (
+        "the connection to the jump host ends with the last node behind it"
+    )
 
 
 def test_a_jump_host_that_is_down(site: Site) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import random
 import threading
 from typing import TYPE_CHECKING
 
@@ -18,14 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.transport import Session
-
-NUMBERS = itertools.count(random.SystemRandom().randrange(10**6, 10**8) * 100)
-
-
-@pytest.fixture
-def seconds() -> str:
-    """A sleep so odd that it is ours alone."""
-    return str(next(NUMBERS))
 
 
 def test_a_server_runs_while_other_programs_do_and_ends_when_it_is_stopped(session: Session, seconds: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.sshd import Fleet, changed
 
-from lab.processes import running, wait_until
+from lab.processes import running, tell, wait_until
 from nodegate.errors import Unreachable
 from nodegate.transport import Options, connect
 
@@ -119,10 +119,9 @@ def test_what_cannot_be_killed_is_reported_and_not_waited_for(fleet: Fleet, user
     """A process of root's is for the login what one in the kernel's D state is for everybody."""
     seconds = f"{os.getpid()}99"
     with allowed(user), contextlib.closing(connect(fleet.nodes[0], Options())) as session:
-        output = session.run(["sudo", "-n", "sh", "-c", f"trap '' TERM; sleep {seconds}; :"], timeout_s=1)
+        output = session.run(["sudo", "-n", "sh", "-c", f"trap '' TERM; sleep {seconds}; :"], timeout_s=3)
     left = running(seconds)
-    for pid in left:
-        os.kill(pid, signal.SIGKILL)
+    tell(left, signal.SIGKILL)
     assert left
     assert output.timed_out
     assert output.duration_s < 60

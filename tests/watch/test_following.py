@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 from support.training_logs import OWN, megatron, own, slowed
+
+from lab.processes import wait_until
 
 COMMAND = [sys.executable, "-m", "nodegate.cli", "watch"]
 HEALTHY = megatron([2.0] * 100)
@@ -42,6 +45,17 @@ class Following:
             assert time.monotonic() < end, f"no {words!r} in {text!r}"
             time.sleep(0.05)
         return text
+
+    def read_all_of(self, path: Path) -> None:
+        """Wait until it holds this file open and has read what stands in it."""
+        assert wait_until(lambda: self._place_in(path) == path.stat().st_size), self.out.read_text()
+
+    def _place_in(self, path: Path) -> int | None:
+        for file in Path(f"/proc/{self.running.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # a file that was open for a moment
+                if file.samefile(path):
+                    return int((file.parent.parent / "fdinfo" / file.name).read_text().split()[1])
+        return None
 
     def stop(self) -> int:
         if self.running.poll() is None:
@@ -178,25 +192,26 @@ def test_a_pattern_that_takes_for_ever_is_refused(log: Path) -> None:
 def test_a_growing_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
     watch = Following(tmp_path, log)
     started.append(watch)
-    time.sleep(1)
+    watch.read_all_of(log)
     with log.open("a") as file:
         file.write(megatron([3.0] * 40, first=101))
     watch.wait_for("slow since iteration 101")
     with log.open("a") as file:
-        file.write(megatron([2.0] * 60, first=141))
+        file.write(megatron([2.0] * 12, first=141))  # with the last of them it is over
     watch.wait_for("until iteration")
     assert watch.stop() == 1
-    assert watch.out.read_text().splitlines()[-1].startswith(f"{log}: slow: 1 slow time; iterations 1-200")
+    assert watch.out.read_text().splitlines()[-1].startswith(f"{log}: slow: 1 slow time; iterations 1-152")
 
 
 def test_a_rotated_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
     watch = Following(tmp_path, log)
     started.append(watch)
-    time.sleep(1)
+    watch.read_all_of(log)
     kept = log.rename(tmp_path / "train.log.1")
     with kept.open("a") as file:  # the writer has not reopened its file yet
         file.write(megatron([3.0] * 5, first=101))
-    time.sleep(1.5)
+    watch.read_all_of(kept)
+    time.sleep(1.5)  # for a while there is no file
     log.write_text(megatron([3.0] * 40, first=106))
     text = watch.wait_for("slow since iteration 101")
     assert "restarted" not in text
@@ -206,7 +221,7 @@ def test_a_rotated_file(log: Path, tmp_path: Path, started: list[Following]) -> 
 def test_a_truncated_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
     watch = Following(tmp_path, log)
     started.append(watch)
-    time.sleep(1.5)
+    watch.read_all_of(log)
     with log.open("r+") as file:
         file.truncate()
         file.write(megatron([3.0] * 40, first=101))
@@ -268,7 +283,8 @@ def test_a_notice_is_sent_while_following_once_for_what_lasts(
     watch = Following(tmp_path, log, "--notice", f"{sys.executable} {script}")
     started.append(watch)
     watch.wait_for("slow since iteration 201")
-    time.sleep(1)
+    assert wait_until(lambda: got.exists() and got.read_text())
+    time.sleep(1)  # in which another notice would come
     watch.stop()
     (line,) = got.read_text().splitlines()
     assert "slow since iteration 201" in line

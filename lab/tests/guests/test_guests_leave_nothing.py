@@ -5,17 +5,17 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lab.guests.guests import why_not
+from lab.processes import command_lines, wait_until
+from lab.run import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
-import time
+import sys, time
 from lab.guests.guests import Guests
 with Guests(1) as lab:
     print("up", lab.guests[0].process.pid, lab.guests[0].ssh_port, flush=True)
@@ -28,9 +28,11 @@ class Running:
     """A process of its own that has a lab of one guest."""
 
     def __init__(self, then: str) -> None:
+        self._before = set(Path("/tmp").glob("nodegate-lab-*"))
         self._process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT.format(then=then)],
             cwd=ROOT,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -48,21 +50,14 @@ class Running:
         return self._process.communicate(timeout=60)[1]
 
     def left(self) -> dict[str, list[str]]:
-        """What there is of it."""
+        """What there is of it, and what was not there before it."""
         listening = subprocess.run(["ss", "-Hltn", f"sport = {self.port}"], capture_output=True, text=True, check=True)
         return {
-            "processes": [str(self.qemu)] if _is_qemu(self.qemu) else [],
+            "processes": [each for each in command_lines().get(self.qemu, []) if "qemu-system" in each],
             "sockets": listening.stdout.splitlines(),
             "mounts": [line for line in Path("/proc/self/mounts").read_text().splitlines() if "nodegate-lab" in line],
-            "files": [str(path) for path in Path("/tmp").glob("nodegate-lab-*")],
+            "files": sorted(map(str, set(Path("/tmp").glob("nodegate-lab-*")) - self._before)),
         }
-
-
-def _is_qemu(pid: int) -> bool:
-    try:
-        return b"qemu-system" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return False
 
 
 @pytest.fixture
@@ -73,17 +68,12 @@ def start() -> Callable[[str], Running]:
     return Running
 
 
-def is_clear(running: Running, limit_s: float = 20.0) -> bool:
-    end_s = time.monotonic() + limit_s
-    while any(running.left().values()):
-        if time.monotonic() > end_s:
-            return False
-        time.sleep(0.05)
-    return True
+def is_clear(running: Running) -> bool:
+    return wait_until(lambda: not any(running.left().values()), limit_s=20.0)
 
 
 def test_a_running_lab_is_seen_and_its_end_leaves_nothing(start: Callable[[str], Running]) -> None:
-    lab = start("time.sleep(3)")
+    lab = start("sys.stdin.read()")  # communicate() of its end closes that
     found = lab.left()
     assert found["processes"]
     assert found["sockets"]

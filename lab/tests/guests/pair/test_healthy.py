@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from lab.guests.campaign import LATENCY_BYTES, UNTIL_THERE_S, at_work, campaign
+from lab.guests.campaign import LATENCY_BYTES, LINKS, MOST_S, NIGHTLY, UNTIL_THERE_S, at_work, campaign
 from lab.guests.guests import Guests
 from lab.guests.lent import Lent
+from lab.guests.patience import SETUP
 from lab.run import Outcome
 from lab.told import Told
 from nodegate.facts import NodeFacts
@@ -40,21 +41,20 @@ class Healthy(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> Healthy:
+def healthy(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Healthy:
     """A run without a fault, and another one over the same guests meanwhile."""
     folder = tmp_path_factory.mktemp("healthy")
 
     def measured(lab: Guests) -> Healthy:
-        with campaign(lab, folder / "first") as run:
+        with campaign(lab, folder / "first", *NIGHTLY, SETUP, str(MOST_S)) as run:
             run.wait_for(at_work(lab, "rail1", LATENCY_BYTES), UNTIL_THERE_S)
-            with campaign(lab, folder / "second") as second:
+            with campaign(lab, folder / "second", *LINKS) as second:
                 refused = second.outcome()
             outcome = run.outcome()
         ask = lab.guests[0].run
         return Healthy(outcome, refused, ask(GIDS), ask("lspci -D -nn -vv"), ask("uname -r").strip())
 
-    with Lent(("trixie", "bookworm")) as lent:
-        return lent.act(measured)
+    return pair.act(measured)
 
 
 @pytest.fixture(scope="module")

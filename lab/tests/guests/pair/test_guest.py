@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lab.guests.guest import Guest
-from lab.guests.guests import Guests
+from lab.guests.lent import Lent
 
 
-@pytest.fixture(scope="module")
-def guest() -> Iterator[Guest]:
-    with Guests(1) as lab:
-        yield lab.guests[0]
+@pytest.fixture
+def guest(pair: Lent) -> Guest:
+    return pair.sound().guests[0]
 
 
 def test_an_answer_that_comes_too_late_is_not_the_next_commands(guest: Guest) -> None:

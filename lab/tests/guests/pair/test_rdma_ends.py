@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from lab.guests.campaign import Struck, campaign, struck
+from lab.guests.campaign import BRIEF, LINKS, ONCE, Struck, campaign, struck
 from lab.guests.guests import Guests
 from lab.guests.lent import Lent
+from lab.guests.patience import SETUP
 from lab.run import Outcome
 from lab.told import Told
 
 ERRORS, COMPLETE = "rdma_bandwidth.errors", "rdma_bandwidth.complete"
 LATENCY = "rdma_bandwidth.latency"
 LATE_S = 0.15  # a read takes more than lab/guests/baseline.yaml allows, which is far more than a busy machine takes
-KILL = "systemctl stop ssh; pkill -KILL sshd || true"
-
-
-@pytest.fixture(scope="module")
-def pair() -> Iterator[Lent]:
-    with Lent(("trixie", "trixie")) as lent:
-        yield lent
+KILL = "systemctl --no-block stop ssh; pkill -KILL sshd || true"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +26,7 @@ def gone(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Struck:
 
     def measured(lab: Guests) -> Struck:
         lab.port("rail0", 2).delay_s = LATE_S
-        return struck(lab, folder, lambda: lab.guests[1].run(KILL))
+        return struck(lab, folder, lambda: lab.guests[1].run(KILL), (*LINKS, *ONCE, SETUP, "20"))
 
     return pair.act(measured)
 
@@ -42,7 +36,8 @@ def test_a_partner_that_cannot_be_reached_by_tcp_is_no_verdict_on_the_rails(
 ) -> None:
     def measured(lab: Guests) -> Outcome:
         lab.port("lan", 2).cut()
-        with campaign(lab, tmp_path) as run:
+        # each of its clients waits as long as it may
+        with campaign(lab, tmp_path, *LINKS, *BRIEF, SETUP, "6") as run:
             return run.outcome()
 
     found = pair.act(measured)

@@ -1,6 +1,7 @@
 """The whole suite over guests that are GPU nodes with a kernel of their own, each with a fault set from outside.
 
-gpu-1 is healthy in every run. What a kernel has said stays in its log: those faults come last.
+gpu-1 is healthy in both runs. What a kernel has said stays in its log, so a guest gets those faults in its last one; in
+the second run gpu-3 is started again.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import NamedTuple
 import pytest
 
 from lab.guests import faults, gpu_node
+from lab.guests.guest import Guest
 from lab.guests.guests import Guests
+from lab.guests.lent import Lent
 from lab.guests.whole import whole
-from lab.run import Outcome, words_of
+from lab.run import Outcome, Run, words_of
 from lab.told import Told
 from nodegate.judge.verdict import NodeVerdict, node_verdict
 
@@ -57,16 +60,6 @@ STATES = {
             "error",
             "kernel_log could not be read: denied",
         ),
-    ],
-    "gpu-3": [
-        Case(
-            faults.disk_full,
-            "disk full",
-            "guest: / and /tmp filled to the last byte",
-            "host.free_space",
-            "warn",
-            "/: free space 0 %",
-        ),
         Case(
             faults.clock_fast,
             "clock three hours ahead, time service content",
@@ -74,6 +67,41 @@ STATES = {
             "host.clock_skew",
             "fail",
             "clock: skew 10",
+        ),
+    ],
+    "gpu-3": [
+        Case(
+            faults.correctable_errors,
+            "correctable PCIe errors",
+            "guest: module aer_inject, bad TLPs at a root port",
+            "pcie.correctable_errors",
+            "warn",
+            "correctable PCIe errors since boot 5",
+        ),
+        Case(faults.sxid, "SXid in the kernel log", "guest: /dev/kmsg", "kernel_log.sxid", "fail", "20034"),
+        Case(
+            faults.node_out_of_memory,
+            "out of memory in the kernel log",
+            "guest: /dev/kmsg",
+            "kernel_log.memory",
+            "warn",
+            "Out of memory: Killed process",
+        ),
+        Case(
+            faults.clock_slow,
+            "clock three hours behind, time service content",
+            "guest: date -s '-3 hours'",
+            "host.clock_skew",
+            "fail",
+            "clock: skew",
+        ),
+        Case(
+            faults.disk_full,
+            "disk full",
+            "guest: / and /tmp filled to the last byte",
+            "host.free_space",
+            "warn",
+            "/: free space 0 %",
         ),
     ],
 }
@@ -113,37 +141,11 @@ LOG = {
             "severity=Uncorrectable (Fatal)",
         ),
     ],
-    "gpu-3": [
-        Case(
-            faults.correctable_errors,
-            "correctable PCIe errors",
-            "guest: module aer_inject, bad TLPs at a root port",
-            "pcie.correctable_errors",
-            "warn",
-            "correctable PCIe errors since boot 5",
-        ),
-        Case(faults.sxid, "SXid in the kernel log", "guest: /dev/kmsg", "kernel_log.sxid", "fail", "20034"),
-        Case(
-            faults.node_out_of_memory,
-            "out of memory in the kernel log",
-            "guest: /dev/kmsg",
-            "kernel_log.memory",
-            "warn",
-            "Out of memory: Killed process",
-        ),
-        Case(
-            faults.clock_slow,
-            "clock three hours behind, time service content",
-            "guest: date -s '-3 hours'",
-            "host.clock_skew",
-            "fail",
-            "clock: skew",
-        ),
-    ],
 }
 RUNS = {"states": STATES, "log": LOG}
 # How the healthy gpu-1 is logged in to.
 HEALTHY = {"states": faults.by_sudo, "log": faults.nothing}
+RESTARTED = ("log", "gpu-3")
 CASES = [(run, node, case) for run, nodes in RUNS.items() for node, cases in nodes.items() for case in cases]
 
 
@@ -152,6 +154,7 @@ class Site:
 
     def __init__(self, lab: Guests, folder: Path) -> None:
         self.lab, self._folder = lab, folder
+        self.restarted_s = 0.0  # when in its run
         self._outcomes: dict[str, Outcome | RuntimeError] = {}
 
     def outcome(self, run: str) -> Outcome:
@@ -175,15 +178,23 @@ class Site:
                 for case in each:
                     variables.setdefault(node, {}).update(broken.enter_context(case.fault(guests[node])))
             with whole(self.lab, self._folder / run, self.lab.guests, variables=variables) as started:
+                if run == RESTARTED[0]:
+                    self._restart(guests[RESTARTED[1]], started)
                 return started.outcome()
+
+    def _restart(self, guest: Guest, started: Run) -> None:
+        started.wait_for(lambda: faults.probe_runs(guest), step_s=0.5)
+        guest.reset()
+        self.restarted_s = started.elapsed_s
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    with Guests(3) as lab:
-        for guest in lab.guests:
-            gpu_node.prepare(guest)
-        yield Site(lab, tmp_path_factory.mktemp("guests"))
+def site(trio: Lent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    lab = trio.sound()
+    for guest in lab.guests:
+        gpu_node.prepare(guest)
+    yield Site(lab, tmp_path_factory.mktemp("guests"))
+    trio.give_up()  # they are GPU nodes now, and sick ones
 
 
 def alarms(outcome: Outcome, node: str, known: Sequence[str] = ()) -> dict[str, str]:
@@ -208,23 +219,17 @@ def test_the_healthy_guest_beside_them_is_accepted(site: Site, run: str) -> None
     assert node_verdict(site.outcome(run).of("gpu-1").values()) is NodeVerdict.ACCEPTED
 
 
-def test_a_guest_that_starts_again_in_mid_run_is_an_error_and_the_others_are_judged(
-    site: Site, tmp_path: Path, told: Told
-) -> None:
-    healthy, _, restarted = site.lab.guests
-    with whole(site.lab, tmp_path, [healthy, restarted]) as run:
-        run.wait_for(lambda: faults.probe_runs(restarted))
-        restarted.reset()
-        since_s = run.elapsed_s
-        found = run.outcome()
+def test_a_guest_that_starts_again_in_mid_run_is_an_error_and_the_others_are_judged(site: Site, told: Told) -> None:
+    run, node = RESTARTED
+    found = site.outcome(run)
     assert alarms(found, "gpu-1") == {}
-    assert {record.verdict.value for record in found.of("gpu-3").values()} == {"error"}
+    assert {record.verdict.value for record in found.of(node).values()} == {"error"}
     told.run(
         "node starts again in mid-run",
         "QEMU: reset button pressed while the probe runs",
         outcome=found,
-        node="gpu-3",
+        node=node,
         check="node.reachable",
         words="the connection broke",
-        since_s=since_s,
+        since_s=site.restarted_s,
     )

@@ -1,0 +1,52 @@
+"""The end of a campaign over a node that does not let go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.sshd import Fleet, changed
+
+from lab.processes import running, wait_until
+from nodegate.judge.baseline import Baselines
+from nodegate.judge.waivers import Waivers
+from nodegate.measure.length import length
+from nodegate.measure.toolbox.toolbox import NodeToolbox
+from nodegate.profile import Profile
+from nodegate.run.acceptance import Acceptance
+from nodegate.run.campaign import Campaign, Plan, Ways
+from nodegate.run.evidence import RunFolder
+from nodegate.run.progress import Progress
+from nodegate.run.umpire import Umpire
+from nodegate.transport import Options, connect
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Campaign]:
+    """A campaign in whose only node a program runs that hears no signal; it would be waited for a long time."""
+    monkeypatch.setattr("nodegate.transport.guarded.CLOSE_S", 600.0)
+    deaf = tmp_path / "deaf-python"
+    deaf.write_text("#!/bin/sh\ntrap '' TERM INT HUP\nsleep 300\n")
+    deaf.chmod(0o755)
+    with Fleet(tmp_path) as fleet:
+        node = changed(fleet.nodes[0], python=str(deaf))
+        folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
+        acceptance = Acceptance({node.name: node}, Profile.DELIVERY, Baselines.read(), Waivers(()), folder)
+        ways = Ways(lambda node: connect(node, Options()), lambda session: NodeToolbox(session, node))
+        campaign = Campaign(Plan([node], length(Profile.DELIVERY)), folder, ways, Umpire(acceptance), Progress(None))
+        campaign.start()
+        assert wait_until(lambda: running(str(deaf)))
+        yield campaign
+
+
+def test_whoever_is_in_a_hurry_does_not_wait_for_it(held: Campaign) -> None:
+    hurry = threading.Event()
+    ending = threading.Thread(target=held.cancel, args=(hurry.is_set,))
+    ending.start()
+    ending.join(3)
+    assert ending.is_alive()
+    hurry.set()
+    ending.join(60)
+    assert not ending.is_alive()

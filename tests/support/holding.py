@@ -1,0 +1,14 @@
+"""The program that holds the tools of --tools on a node, with places of a test's own."""
+
+from __future__ import annotations
+
+from nodegate.measure.toolbox.carried import source
+
+PLACES = '"/dev/shm", "/tmp", "/var/tmp", "~"'
+
+
+def hold_in(*places: object) -> str:
+    """Its source with these places in turn, in place of a node's own."""
+    text = source("hold")
+    assert PLACES in text, "hold.py has other places now"
+    return text.replace(PLACES, "".join(f'"{place}",' for place in places))
