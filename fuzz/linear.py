@@ -1,29 +1,21 @@
-"""How the time of each reader grows with its input: `python -m fuzz.linear` tries every shape of every target.
-
-A reader whose time grows with the length takes twice as long for twice the input; with the square, four times. Times
-are of the processor, and only such ratios are judged, so that a busy machine changes nothing.
-"""
+"""How the time of each reader grows with its input: `python -m fuzz.linear` tries every shape of every target."""
 
 from __future__ import annotations
 
 import argparse
-import gc
 import json
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fuzz.growth import MOST_GROWTH, cpu_s, growth
 from fuzz.table import every_target
-from fuzz.target import cpu_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from fuzz.target import Target
 
-MOST_TIMES = 3.0  # for twice the length: 2 is linear, 4 is the square
-QUICK_S = 0.05  # what is done sooner is not worth a ratio
-TRIES = 4
 _FILLERS = (b" ", b"a", b"0", b":", b"[", b"(", b",", b"/", b"\t", b"\r", b"\0", b"\xff", b"\xc3\xa9", b"=", b"<")
 
 
@@ -121,31 +113,6 @@ def _values(value: object) -> Iterator[tuple[object, object, object]]:
         yield from _values(child)
 
 
-def growth(run: Callable[[bytes], object], shape: Shape, size: int) -> float:
-    """How many times as long the shape takes as at half its size; 2 for what is too quick to tell.
-
-    Of several tries the quickest counts, and the tries end as soon as the growth is seen to be small.
-    """
-    gc.collect()
-    gc.disable()  # when it collects is chance, and it has all of our own objects to look at
-    try:
-        return _growth(run, shape.make(size), shape.make(size // 2))
-    finally:
-        gc.enable()
-
-
-def _growth(run: Callable[[bytes], object], whole: bytes, half: bytes) -> float:
-    took, took_half = cpu_s(run, whole), float("inf")
-    if took < QUICK_S:
-        return 2.0
-    for _ in range(TRIES):
-        took_half = min(took_half, cpu_s(run, half), cpu_s(run, half))  # one that was held up would hide a square
-        if took <= MOST_TIMES * took_half:
-            break
-        took = min(took, cpu_s(run, whole))
-    return took / max(took_half, 1e-9)
-
-
 def main() -> int:
     """The command; 1 when something grows too fast."""
     command = argparse.ArgumentParser(prog="python -m fuzz.linear", description=__doc__)
@@ -153,18 +120,18 @@ def main() -> int:
     command.add_argument("--kilobytes", type=int, default=1000)
     command.add_argument("--shapes", type=int, default=1000, help="at most so many of each target")
     asked = command.parse_args()
-    found = 0
+    found, size = 0, asked.kilobytes * 1000
     for name, target in every_target().items():
         if asked.target and not any(word in name for word in asked.target):
             continue
         count, worst, slowest = 0, 0.0, 0.0
         for shape in shapes(target, asked.shapes):
             count += 1
-            took = cpu_s(target.run, shape.make(asked.kilobytes * 1000))
+            took = cpu_s(target.read, shape.make(size))
             slowest = max(slowest, took)
-            ratio = growth(target.run, shape, asked.kilobytes * 1000) if took > QUICK_S else 2.0
+            ratio = growth(target.read, shape.make, size)
             worst = max(worst, ratio)
-            if ratio > MOST_TIMES:
+            if ratio > MOST_GROWTH:
                 found += 1
                 sys.stdout.write(f"TOO FAST {name}: {ratio:.1f} times, {took:.2f} s: {shape.name}\n")
         said = f"{count} shapes, at most {worst:.1f} times, {slowest:.2f} s for {asked.kilobytes} kB"

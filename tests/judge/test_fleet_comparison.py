@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from fuzz.growth import cpu_s
 from nodegate.errors import NotJudged
 from nodegate.judge.fleet import Difference, DriftRow, Fleet
 from nodegate.unknown import Known, Unknown, Why
@@ -93,14 +93,17 @@ def test_hostile_values_cannot_make_the_message_long():
     assert len(str(wild.compare("n1")[0])) < 200
 
 
+def odd_ones(known: Mapping[str, tuple[str, Mapping[str, Known[str]]]]) -> set[str]:
+    """The nodes that differ, each compared with all."""
+    compared = Fleet(known)
+    return {name for name in known if compared.compare(name)}
+
+
 def test_a_fleet_of_1250_nodes_is_quick():
     names = [f"gpu{i:04d}" for i in range(1250)]
     values = {name: f"v{index}" for index, name in enumerate(f"c{i}" for i in range(20))}
     big = {name: ("p", dict(values)) for name in names}
     big["gpu0700"][1]["c3"] = "other"
-    started = time.process_time()
-    compared = Fleet(big)
-    odd = {name for name in names if compared.compare(name)}
-    assert odd == {"gpu0700"}
-    assert [row.characteristic for row in compared.drift()] == ["c3"]
-    assert time.process_time() - started < 2  # measured: 0.1 s
+    assert cpu_s(odd_ones, big) < 2  # measured: 0.1 s
+    assert odd_ones(big) == {"gpu0700"}
+    assert [row.characteristic for row in Fleet(big).drift()] == ["c3"]

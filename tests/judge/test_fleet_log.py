@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
-import time
-
 import pytest
 
+from fuzz.growth import MOST_GROWTH, growth
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import NodeFacts
@@ -117,23 +115,14 @@ def test_words_of_a_message_are_not_put_aside() -> None:
     assert shape("nvme error: accessed deadbeef") == "nvme error: accessed deadbeef"
 
 
-def seconds(count: int) -> float:
-    """CPU time to compare that many nodes, each with all the link-downs that are kept, all at once."""
+def falling_at_once(count: int) -> dict[str, tuple[str, LogTraits]]:
+    """So many nodes, each with all the link-downs that are kept."""
     downs = tuple(LinkDown(100.0 + number / 100, DEVICE, "mlx5_2") for number in range(MOST_LINK_DOWNS))
-    known = {f"gpu{number}": ("hgx", LogTraits(downs, readable=True)) for number in range(count)}
-    gc.collect()
-    gc.disable()  # it looks at everything that other tests have left
-    try:
-        begun = time.process_time()
-        FleetLog(known)
-        return time.process_time() - begun
-    finally:
-        gc.enable()
+    return {f"gpu{number}": ("hgx", LogTraits(downs, readable=True)) for number in range(count)}
 
 
 def test_the_work_grows_with_the_number_of_nodes_and_not_with_its_square() -> None:
-    small, large = (min(seconds(count) for _ in range(3)) for count in (200, 1600))
-    assert large < 3 * 8 * small  # eight times the nodes; with their square it would be 64 times the work
+    assert growth(FleetLog, falling_at_once, 1600) <= MOST_GROWTH
 
 
 @pytest.mark.parametrize("clock", [float("inf"), float("nan"), -1e308, 1e308])

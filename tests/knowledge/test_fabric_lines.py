@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fuzz.growth import MOST_GROWTH, growth
 from nodegate.errors import CannotMeasure
 from nodegate.judge.verdict import Verdict
 from nodegate.judge.verdicts import Verdicts
@@ -19,8 +20,6 @@ from nodegate.tools import fabric_manager
 from nodegate.tools.fabric_manager import Entry
 
 RULES = [pytest.param(rule, id=rule.name) for rule in fabric_lines()]
-SHORT, LONG = 8_000, 128_000
-AT_MOST_TIMES = 64  # sixteen times the length: 256 times the time when it grows with the square
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -72,26 +71,17 @@ def test_zeros_and_broken_characters_inside_an_entry_are_shown_and_harm_nothing(
     assert "\x1b" not in entry.message
 
 
-def cpu_s(text: str) -> float:
-    tries = []
-    for _ in range(3):
-        begun = time.process_time()
-        try:
-            entries = fabric_manager.parse_log(text)
-            fabric_log.tell(entries, 0.0, Profile.DELIVERY, Verdicts())
-        except CannotMeasure:
-            pass
-        tries.append(time.process_time() - begun)
-    return min(tries)
+def read(text: str) -> None:
+    with contextlib.suppress(CannotMeasure):
+        fabric_log.tell(fabric_manager.parse_log(text), 0.0, Profile.DELIVERY, Verdicts())
 
 
 @pytest.mark.parametrize("word", ["failed NVLink ", "multicast ", "a", "[", "detected NVSwitch fatal error 1 on fid "])
 @pytest.mark.parametrize("start", ["", "[Nov 20 2026 03:12:09] [ERROR] [tid 1] "])
 def test_the_time_grows_with_the_length_of_a_line(start: str, word: str) -> None:
-    short, long = (start + word * (length // len(word)) for length in (SHORT, LONG))
-    assert cpu_s(long) < AT_MOST_TIMES * max(cpu_s(short), 0.002)
+    assert growth(read, lambda size: start + word * (size // len(word)), 128_000, quick_s=0.002) <= MOST_GROWTH
 
 
 def test_ten_megabytes_in_one_line_cost_no_more_than_what_is_kept_of_them() -> None:
     line = "[Nov 20 2026 03:12:09] [ERROR] [tid 1] " + "failed NVLink multicast " * 44_000  # a megabyte
-    assert cpu_s(line * 10) < AT_MOST_TIMES * max(cpu_s(line), 0.002)
+    assert growth(read, lambda megabytes: line * megabytes, 10, quick_s=0.002) <= MOST_GROWTH

@@ -421,20 +421,17 @@ def test_ctrl_c_does_not_wait_for_a_node_that_says_nothing(tmp_path: Path) -> No
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(8)
-        (tmp_path / "hosts.yaml").write_text(
-            f"all: {{hosts: {{n1: {{ansible_host: 127.0.0.1, ansible_port: {silent.getsockname()[1]}}}}}}}\n"
-        )
+        says_nothing = f"ansible_host: 127.0.0.1, ansible_port: {silent.getsockname()[1]}, ansible_ssh_timeout: 600"
+        (tmp_path / "hosts.yaml").write_text(f"all: {{hosts: {{n1: {{{says_nothing}}}}}}}\n")
         command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "--run-dir", "run", "-q", "--tb=no"]
         running = subprocess.Popen(
             command, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         assert wait_until((tmp_path / "run" / "evidence" / ".measuring").exists, limit_s=60)
         time.sleep(0.5)
-        began = time.monotonic()
         running.send_signal(signal.SIGINT)
         said = running.communicate(timeout=60)[0]
     assert running.returncode == 2, said
-    assert time.monotonic() - began < 10  # a connection is given up after 15 s
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])

@@ -197,7 +197,7 @@ def test_an_nvml_that_does_not_start_fails_with_its_own_words(probe: Probe, code
 def test_a_hang_after_three_gpus_keeps_what_was_read_and_names_what_was_not(probe: Probe) -> None:
     started = time.monotonic()
     data = probe(healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), limits_s={"nvml": 5.0}).data("nvml")
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 30
     assert data["incomplete"]["why"] == "timeout"
     assert [set(gpu) for gpu in data["gpus"][:3]] == [{"index", *READINGS}] * 3
     hanging = data["gpus"][3]

@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.training_logs import FORMATS, lines, megatron, slowed, times
 
+from fuzz.growth import cpu_s
 from nodegate.watch import render
 from nodegate.watch.answer import State
 from nodegate.watch.formats import FORMATS as READERS
 from nodegate.watch.html import page
 from nodegate.watch.lines import MOST_BYTES, LineSplitter
 from nodegate.watch.watcher import Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SNIPPETS = sorted({line for form in FORMATS for line in lines(form.write(times(3, form.usual_s)))})
 WORDS = [
@@ -77,13 +81,11 @@ def test_any_numbers(numbers: list[tuple[int, float]]) -> None:
         "iter time (s): steps: 1 loss: 1 ", '{"current_steps":[',
     ],
 )  # fmt: skip
-def test_no_line_takes_long(reader: object, piece: str) -> None:
+def test_no_line_takes_long(reader: Callable[[str], object], piece: str) -> None:
     """Near misses, repeated to the greatest length of a line: time that grows with the square would be minutes."""
     line = ('{"current_steps"' if piece.startswith("{") else "") + piece * (MOST_BYTES // len(piece))
     tail = "elapsed time per iteration (ms) train_step_timing in s: iter time (s):  CurrSamplesPerSec=<it"
-    started = time.process_time()
-    reader(line[: MOST_BYTES - len(tail)] + tail)  # type: ignore[operator]
-    assert time.process_time() - started < 2
+    assert cpu_s(reader, line[: MOST_BYTES - len(tail)] + tail) < 2
 
 
 def test_a_line_of_10_mb_costs_no_more_than_its_length(tmp_path: Path) -> None:
@@ -98,7 +100,6 @@ def test_a_line_of_10_mb_costs_no_more_than_its_length(tmp_path: Path) -> None:
         " peak = re.search(r'VmHWM:\\s+([0-9]+) kB', open('/proc/self/status').read());"
         " print(int(peak.group(1)) // 1024, file=sys.stderr); sys.exit(code)"
     )
-    started = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-c", program, "watch", str(log), "--once"],
         capture_output=True, text=True, timeout=60, check=False,
@@ -106,7 +107,6 @@ def test_a_line_of_10_mb_costs_no_more_than_its_length(tmp_path: Path) -> None:
     assert done.returncode == 1, done.stderr
     assert "slow since iteration 101" in done.stdout
     assert int(done.stderr) < 150  # MiB
-    assert time.monotonic() - started < 55
 
 
 def test_a_long_job_keeps_a_bounded_memory_of_itself() -> None:
