@@ -56,4 +56,5 @@ def test_one_line_of_10_mb_from_a_tool(name: str) -> None:
 
 def test_a_reader_that_takes_the_square_would_be_found() -> None:
     pattern = re.compile(rb"a+b")
-    assert growth(pattern.search, line_of(b"a"), 32 * KILOBYTE) > MOST_GROWTH
+    # a machine that slows down in between may hide it once
+    assert any(growth(pattern.search, line_of(b"a"), 32 * KILOBYTE) > MOST_GROWTH for _ in range(3))

@@ -63,13 +63,14 @@ class Log(io.StringIO):
 
 
 def test_a_log_gets_a_line_now_and_then_and_no_control_characters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.2)
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 600.0)
     monkeypatch.setattr(progress, "REFRESH_EVERY_S", 0.01)
     log = Log()
     told = Progress(log)
     begun_s = time.monotonic()
     told.stage("facts", 4)
     told.node_done(failed=True)
+    monkeypatch.setattr(progress, "LINE_EVERY_S", 0.2)
     assert wait_until(lambda: log.getvalue().count("\n") >= 2)
     told.done()
     told.done()

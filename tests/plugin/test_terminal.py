@@ -75,10 +75,10 @@ def shown(line: str) -> str:
 
 @pytest.fixture
 def slow(fleet: Path) -> Iterator[Path]:
-    """One node takes its time: it is asked over SSH, the connection stands, and nobody answers for two seconds."""
+    """One node takes its time: it is asked over SSH, the connection stands, and nobody answers for eight seconds."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
-        told = f"{{ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: {port}, ansible_ssh_timeout: 2}}"
+        told = f"{{ansible_connection: ssh, ansible_host: 127.0.0.1, ansible_port: {port}, ansible_ssh_timeout: 8}}"
         fleet.write_text(fleet.read_text().replace("    gpu0002:", f"    gpu0002: {told}"))
         yield fleet
 

@@ -160,12 +160,10 @@ def test_a_mount_that_hangs_for_good_costs_its_own_limit_and_is_named(tmp_path: 
     point = tmp_path / "dead"
     point.mkdir()
     source = tmp_path / "probe.py"
-    source.write_bytes(program(sections=["mounts", "system"]))
+    source.write_bytes(program(sections=["mounts", "system"], limits_s={"mounts": 60.0}))
     helper = Path(__file__).parent.parent / "support" / "hung_mount.py"
     argv = [sys.executable, helper, point, sys.executable, *PYTHON_OPTIONS, source]
-    started = time.monotonic()
-    done = subprocess.run(argv, capture_output=True, timeout=30, check=True)
-    assert time.monotonic() - started < 30
+    done = subprocess.run(argv, capture_output=True, timeout=90, check=True)
     sections = decode(done.stdout).sections
     mounts = sections["mounts"]["data"]  # type: ignore[index]
     dead = mounts["usage"][str(point)]
@@ -185,10 +183,10 @@ def test_a_process_that_stays_in_d_state_is_named(tmp_path: Path) -> None:
     helper = Path(__file__).parent.parent / "support" / "hung_mount.py"
     options = " ".join(PYTHON_OPTIONS)
     # FUSE waits killably at first: only a process that was killed while it waits stays in D state.
-    waits = 'until [ "$(cut -d" " -f2,3 /proc/$!/stat)" = "(stat) S" ]; do sleep 0.05; done; sleep 0.3'
+    waits = 'until [ "$(cut -d" " -f2,3 /proc/$!/stat)" = "(stat) S" ]; do sleep 0.05; done; sleep 2'
     script = f"(stat {point}/file & {waits}; kill -9 $!); exec {sys.executable} {options} {source}"
     done = subprocess.run(
-        [sys.executable, helper, point, "sh", "-c", script], capture_output=True, timeout=30, check=True
+        [sys.executable, helper, point, "sh", "-c", script], capture_output=True, timeout=90, check=True
     )
     system = decode(done.stdout).sections["system"]["data"]  # type: ignore[index]
     assert "stat" in [process["comm"] for process in system["dstate"]]
@@ -207,8 +205,8 @@ def test_programs_are_looked_for_in_the_tree_alone(tree: NodeTree) -> None:
 
 def test_a_program_that_hangs_or_refuses_is_a_reading(tree: NodeTree) -> None:
     tree.program("/usr/bin/systemctl", "echo 'Failed to connect to bus: Permission denied' >&2; exit 1\n")
-    tree.program("/usr/bin/nv-fabricmanager", "exec /bin/sleep 60\n")
-    services = run_probe(sections=["services"], root=tree.root).data("services")
+    tree.program("/usr/bin/nv-fabricmanager", "exec /bin/sleep 300\n")
+    services = run_probe(sections=["services"], limits_s={"services": 50.0}, root=tree.root).data("services")
     assert services["show"] == {
         "why": "denied",
         "detail": "systemctl: exit code 1: Failed to connect to bus: Permission denied",
@@ -218,7 +216,8 @@ def test_a_program_that_hangs_or_refuses_is_a_reading(tree: NodeTree) -> None:
 
 def test_a_program_that_writes_without_end_is_bounded(tree: NodeTree) -> None:
     tree.program("/usr/bin/ofed_info", "exec /usr/bin/yes MLNX_OFED_LINUX\n")
-    assert run_probe(sections=["software"], root=tree.root).data("software")["ofed"]["why"] == "timeout"
+    data = run_probe(sections=["software"], limits_s={"software": 50.0}, root=tree.root).data("software")
+    assert data["ofed"]["why"] == "timeout"
 
 
 def test_the_environment_of_a_login_keeps_only_what_matters(tree: NodeTree) -> None:

@@ -37,7 +37,7 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Campaign]:
         ways = Ways(lambda node: connect(node, Options()), lambda session: NodeToolbox(session, node))
         campaign = Campaign(Plan([node], length(Profile.DELIVERY)), folder, ways, Umpire(acceptance), Progress(None))
         campaign.start()
-        assert wait_until(lambda: running(str(deaf)))
+        assert wait_until(lambda: running(str(deaf)) and any(session._open for session in campaign._sessions))
         yield campaign
 
 

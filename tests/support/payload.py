@@ -8,6 +8,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from support.stalls import undisturbed
+
 from nodegate.probe.collect import decode
 from nodegate.probe.program import PYTHON_OPTIONS, program
 
@@ -44,13 +46,15 @@ def run_probe(
     variables = dict(os.environ, **(environment or {}))
     if root is not None:
         variables["NODEGATE_PROBE_ROOT"] = str(root)
-    done = subprocess.run(
-        [python, *PYTHON_OPTIONS, "-"],
-        input=program(sections=sections, limits_s=limits_s),
-        capture_output=True,
-        env=variables,
-        timeout=60,
-        check=False,
+    done = undisturbed(
+        lambda: subprocess.run(
+            [python, *PYTHON_OPTIONS, "-"],
+            input=program(sections=sections, limits_s=limits_s),
+            capture_output=True,
+            env=variables,
+            timeout=120,
+            check=False,
+        )
     )
     assert done.returncode == 0, done.stderr.decode()
     assert done.stderr == b""

@@ -99,6 +99,7 @@ class Fleet:
                 user=self.user,
                 key_files=(str(self.user_key),),
                 python=NODE_PYTHON,
+                connect_timeout_s=60.0,  # a machine that stands still for some seconds is no node that is down
                 ssh_args=(*ssh_args, "-o", "IdentityAgent=none", "-o", "IdentitiesOnly=yes"),
             ),
         )

@@ -99,7 +99,7 @@ def test_a_server_that_never_speaks(node: Node, silent: socket.socket) -> None:
     error = refusal(changed(node, address="127.0.0.1", port=silent.getsockname()[1], connect_timeout_s=1.0))
     assert error.kind == "timeout"
     assert "sent no SSH banner within 1 s" in error.reason
-    assert time.monotonic() - start < 12
+    assert time.monotonic() - start < 60
 
 
 def test_a_server_that_never_accepts(node: Node, silent: socket.socket) -> None:

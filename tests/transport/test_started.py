@@ -51,14 +51,15 @@ def test_a_server_that_nobody_stops_ends_at_its_time_limit(session: Session, sec
     assert server.stop().timed_out
 
 
-def test_closing_ends_a_server_too(session: Session, seconds: str) -> None:
+def test_closing_ends_a_server_too(session: Session, seconds: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodegate.transport.guarded.CLOSE_S", 60.0)
     server = session.start(["sleep", seconds], timeout_s=60)
     assert wait_until(lambda: len(running(seconds)) == 1)
     closing = threading.Thread(target=session.close)
     closing.start()
     assert wait_until(lambda: not running(seconds))
     assert server.stop().exit_code is None
-    closing.join(30)
+    closing.join(60)
     with pytest.raises(Unreachable, match="the session is closed"):
         session.start(["true"], timeout_s=10)
 

@@ -119,7 +119,7 @@ def test_what_cannot_be_killed_is_reported_and_not_waited_for(fleet: Fleet, user
     """A process of root's is for the login what one in the kernel's D state is for everybody."""
     seconds = f"{os.getpid()}99"
     with allowed(user), contextlib.closing(connect(fleet.nodes[0], Options())) as session:
-        output = session.run(["sudo", "-n", "sh", "-c", f"trap '' TERM; sleep {seconds}; :"], timeout_s=3)
+        output = session.run(["sudo", "-n", "sh", "-c", f"trap '' TERM; sleep {seconds}; :"], timeout_s=6)
     left = running(seconds)
     tell(left, signal.SIGKILL)
     assert left

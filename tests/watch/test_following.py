@@ -186,7 +186,7 @@ def test_a_pattern_that_takes_for_ever_is_refused(log: Path) -> None:
     done = run(log, "--once", "--pattern", r"(?P<iteration>\d*)(?:(?:a|aa)+)+(?P<ms>\d+)$")
     assert done.returncode == 2
     assert "--pattern takes more than 0.1 s for a line of 2000 characters" in done.stderr
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 def test_a_growing_file(log: Path, tmp_path: Path, started: list[Following]) -> None:
@@ -305,6 +305,6 @@ def test_a_notice_that_hangs_is_ended(tmp_path: Path) -> None:
     from nodegate.watch.notice import send
 
     started = time.monotonic()
-    said = send([sys.executable, "-c", "import time; time.sleep(60)"], "line", limit_s=1)
+    said = send([sys.executable, "-c", "import time; time.sleep(300)"], "line", limit_s=1)
     assert said.endswith("took more than 1 s")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Output
 
 LONGEST_S = 1e9  # more is no duration
-LISTEN_S = 10.0  # a server listens within a second; a loaded node takes longer
+LISTEN_S = 30.0  # a server listens within a second; a loaded node takes longer
 SERVER_END_S = 3.0  # a server ends by itself just after its client
 END_S = 15.0  # what several.py needs beyond its programs' time: to end them, and to say so
 
