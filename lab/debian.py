@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -22,13 +23,18 @@ def build(suite: str, target: Path, packages: str, recipe: Path | None = None, *
     """The root file system of a Debian release in the folder `target`, finished by customize.sh of a recipe.
 
     Raises:
-        RuntimeError: this machine has no mirror, or the build failed.
+        RuntimeError: this machine has no mirror, or the build failed twice: a mirror may change under one.
     """
     command = ["mmdebstrap", "--variant=minbase", "--mode=root", f"--include={packages}"]
     command += ["--aptopt=Apt::Install-Recommends false", "--dpkgopt=force-unsafe-io"]
     command += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
     command += [f"--customize-hook={recipe / 'customize.sh'}"] if recipe else []
-    run([*command, *options, suite, str(target), f"deb {_mirror()} {suite} main"])
+    command += [*options, suite, str(target), f"deb {_mirror()} {suite} main"]
+    try:
+        run(command)
+    except RuntimeError:
+        shutil.rmtree(target, ignore_errors=True)
+        run(command)
 
 
 def run(command: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,8 +26,9 @@ LINKS = (*NIGHTLY, SECTIONS, OF_LINKS)
 ONCE = (AGAIN, "0")  # for a fault that a second look finds as the first one did
 BRIEF = (*ONCE, NO_LATENCY)
 BANDWIDTH_BYTES, LATENCY_BYTES = 500_000, 1_500
-_PATIENCE = ("-p", "lab.guests.patience", "-p", "lab.guests.slow_probe")
-_LEAST_S, MOST_S = 8.0, 40.0
+_PATIENCE = ("-p", "lab.guests.patience", "-p", "lab.slow_probe")
+_LEAST_S, MOST_S = 14.0, 40.0
+_TRIES = 3
 _STRUCK_LINK_S = "2"  # long enough to be struck while it carries
 _STARTS = 12  # perftest starts on both ends while the other guests' programs are at work
 # Servers where there is no $client: those go on until theirs come.
@@ -81,8 +83,15 @@ def carried_gbps(lab: Guests) -> float:
     """What the slower rail carries now, in Gb/s, from the second guest to the first, both rails at once.
 
     Raises:
-        RuntimeError: perftest gave no number.
+        RuntimeError: perftest gave no number, several times: on a busy processor its clock may stand still for it.
     """
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(RuntimeError):
+            return _carried_gbps(lab)
+    return _carried_gbps(lab)
+
+
+def _carried_gbps(lab: Guests) -> float:
     server, client = lab.guests[:2]
     server.run(f"client=; {_EACH_RAIL}")
     client.run(f"client={server.address}; {_EACH_RAIL}")

@@ -45,5 +45,5 @@ def whole(
     inventory["all"]["hosts"] = {
         name: {**own, **(variables or {}).get(name, {})} for name, own in hosts.items() if name in names
     }
-    chosen = ("-p", "lab.guests.slow_probe", "--passive", "--tb=no")
+    chosen = ("-p", "lab.slow_probe", "--passive", "--tb=no")
     return Run(folder, yaml.safe_dump(inventory), *chosen, *arguments)

@@ -75,6 +75,7 @@ class LabNode:
             if time.monotonic() > end:
                 raise RuntimeError(f"{self.name}: its journald does not read /dev/kmsg")
             time.sleep(0.002)
+        self.run("journalctl", "--sync")  # read is not yet written
 
     def set_link(self, state: str) -> None:
         """Plug its network cable (`up`) or pull it (`down`), at the other end."""

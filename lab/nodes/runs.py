@@ -25,7 +25,8 @@ def start(
 ) -> Run:
     """One run over some nodes, without load: their GPUs cannot burn. `variables`: the inventory's, by node."""
     inventory = lab.inventory([node.name for node in nodes], variables or {})
-    return Run(folder, inventory, "--passive", "--tb=no", *arguments, within=lab.space.in_network())
+    usual = ("-p", "lab.slow_probe", "--passive", "--tb=no")
+    return Run(folder, inventory, *usual, *arguments, within=lab.space.in_network())
 
 
 def run_with_faults(lab: Nodes, folder: Path, faults: Mapping[str, Fault], *arguments: str) -> Outcome:

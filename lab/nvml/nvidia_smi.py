@@ -73,7 +73,7 @@ def _private_apt(folder: Path, release: str) -> list[str]:
         "APT::Sandbox::User": "root",
         "APT::Architecture": "amd64",
         "Acquire::Languages": "none",
-        "Acquire::Retries": 1,
+        "Acquire::Retries": 5,
         "Acquire::http::Timeout": 20,
     }
     return [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]

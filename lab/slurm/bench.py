@@ -61,7 +61,7 @@ class Bench:
         """Wait until nothing of a hook runs on it any more."""
         _await_hooks(self.slurm, self.node)
 
-    def check(self, limit_s: float = 60) -> None:
+    def check(self, limit_s: float = 120) -> None:
         """Run its health check now, with the environment that slurmd gives it; then the log has what it said."""
         environment = ["env", "-i", f"SLURMD_NODENAME={self.node.name}"]
         self.node.run(*environment, "/etc/slurm/healthcheck", check=False, limit_s=limit_s)

@@ -34,7 +34,8 @@ class Cluster:
     def hook(self, node: LabNode, *names: str, **settings: str) -> None:
         """Which of nodegate's hooks Slurm runs on a node from now on, with these settings (deploy/slurm-hook.sh)."""
         options = f"--baseline /etc/nodegate/site.yaml {settings.pop('options', '')}".strip()
-        lines = {"NODEGATE_OPTIONS": options, **{f"NODEGATE_{key.upper()}": value for key, value in settings.items()}}
+        settings = {"options": options, "limit_s": "100", **settings}
+        lines = {f"NODEGATE_{key.upper()}": value for key, value in settings.items()}
         (node.root / "etc/nodegate/hooks.conf").write_text("".join(f"{key}={it}\n" for key, it in lines.items()))
         for name in config.HOOKS:
             target = f"/opt/nodegate/deploy/slurm-{name}.sh" if name in names else "/bin/true"

@@ -101,7 +101,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
             fault.plant(fleet)
         fleet[DEAD_SERVER].adapter("mlx5_0", fault="deaf")
         # 64 nodes on one machine: what each may take is far more than a node takes that has one for itself
-        outcome = fleet.run(folder / "run", "-p", "lab.guests.slow_probe", "--hang-after", "20s")
+        outcome = fleet.run(folder / "run", "-p", "lab.slow_probe", "--hang-after", "20s")
         yield Run(fleet, outcome, fleet.connections(), left=not fleet.is_clear())
 
 

@@ -92,7 +92,10 @@ def test_a_lossy_cable_loses_its_share_of_long_frames_and_hardly_a_short_one(
 
 
 @pytest.mark.parametrize("slow", [1, 2], ids=["the sender's", "the receiver's"])
-def test_a_slow_port_lets_its_rate_through_and_loses_nothing(bench: Bench, slow: int) -> None:
+def test_a_slow_port_lets_its_rate_through_and_loses_nothing(
+    bench: Bench, slow: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lab.guests.switch.STUCK_S", 60.0)
     bench.learn()
     bench.switch.ports["rail0", slow].rate_gbps = 0.0016  # 200 frames of 1000 bytes a second
     begun_s = time.monotonic()

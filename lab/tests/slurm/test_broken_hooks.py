@@ -96,7 +96,7 @@ CASES = [
 def test_the_job_starts_nothing_is_drained_and_the_log_says_why(
     slurm: Cluster, worker: Bench, told: Told, case: Case
 ) -> None:
-    worker.hook(*ALL, options="--fresh 0", limit_s=str(HANG_LIMIT_S) if case.fault == HANG else "60")
+    worker.hook(*ALL, options="--fresh 0", limit_s=str(HANG_LIMIT_S if case.fault == HANG else 100))
     with case.set(worker.node):
         begun_s = time.monotonic()
         job = slurm.submit("true", "-w", worker.node.name)

@@ -21,8 +21,8 @@ NODES = ("gpu-1", "gpu-2")
 FILES = tuple(str(ROOT / "checks" / f"test_{name}.py") for name in ("rdma", "counters"))
 WITH_COUNTERS = ("--profile", "nightly", *FILES, *BRIEF, SECTIONS, f"{OF_LINKS},nvml,kernel_log")
 AT_WORK = "pgrep -o '^ib_write_bw' || true"
-HAS_ENDED = "timeout 50 sh -c 'while kill -0 {pid}; do sleep 0.1; done' 2>/dev/null || true"
-KILLER = "systemd-run -q --unit killer sh -c 'while sleep 0.5; do pkill -KILL \"^ib_[rw].*_bw\"; done'"
+KILLER = "systemd-run -q --unit killer sh -c 'until false; do pkill -KILL \"^ib_[rw].*_bw\"; sleep 0.1; done'"
+THEN_KILL = f"timeout 50 sh -c 'while kill -0 {{pid}}; do sleep 0.1; done' 2>/dev/null; {KILLER}"
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,7 @@ def loose(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Struck:
         def strike() -> None:
             pid = guest.run(AT_WORK).strip()
             flap(guest, 1)
-            guest.run(HAS_ENDED.format(pid=pid))  # what carried when the link flapped is judged by that
-            guest.run(KILLER)
+            guest.run(THEN_KILL.format(pid=pid))  # what carried when the link flapped is judged by that
 
         pull(guest, 0)
         found = struck(lab, folder, strike, WITH_COUNTERS)
