@@ -80,7 +80,7 @@ class Outcome:
 
 def words_of(record: Record) -> str:
     """All that a record says, its findings' lines included."""
-    return "\n".join([record.message, *(f"{finding.subject}: {finding.message}" for finding in record.findings)])
+    return "\n".join([record.message, *(finding.message for finding in record.findings)])
 
 
 class Run:
