@@ -86,7 +86,9 @@ case $code:$answer in
     exit 1
     ;;
 2:could\ not\ tell:* | 75:busy:*) say "$answer" ;;
-*) note "${answer:-could not tell: no answer from $NODEGATE within $NODEGATE_LIMIT_S s} (exit code $code)" ;;
+124:) note "could not tell: no answer from $NODEGATE within $NODEGATE_LIMIT_S s" ;;
+137:) note "could not tell: no answer from $NODEGATE within $NODEGATE_LIMIT_S s, or it was killed" ;;
+*) note "${answer:-could not tell: no answer from $NODEGATE} (exit code $code)" ;;
 esac
 [ -n "$strict" ] && exit 1
 exit 0

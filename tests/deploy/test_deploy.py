@@ -52,6 +52,21 @@ def test_only_a_verdict_on_the_hardware_holds_the_job(
     assert prolog(tmp_path, script, NODEGATE_LIMIT_S=limit_s, NODEGATE_STRICT="1").returncode == strict
 
 
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exec sleep 60", "{program} within 1 s"),
+        ("trap '' TERM; sleep 60; sleep 60", "{program} within 1 s, or it was killed"),
+        (None, "{program} (exit code 127)"),
+        ("exit 1", "{program} (exit code 1)"),
+    ],
+    ids=["hangs", "deaf", "not-installed", "broken"],
+)
+def test_without_an_answer_it_says_whether_the_time_was_over(tmp_path: Path, script: str | None, words: str) -> None:
+    said = prolog(tmp_path, script, NODEGATE_LIMIT_S="1" if script and "sleep" in script else "30").stdout
+    assert said == f"nodegate: could not tell: no answer from {words.format(program=tmp_path / 'nodegate')}\n"
+
+
 @pytest.mark.parametrize("hook", ["slurm-prolog.sh", "slurm-epilog.sh", "slurm-healthcheck.sh"])
 def test_each_link_calls_its_hook(tmp_path: Path, hook: str) -> None:
     assert (DEPLOY / hook).readlink() == Path("slurm-hook.sh")
