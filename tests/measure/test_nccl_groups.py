@@ -10,6 +10,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from itertools import pairwise
@@ -18,6 +19,8 @@ from pathlib import Path
 import pytest
 from support.corpus import corpus
 from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, facts, replayed, table
+from support.rdma_fleet import Crew
+from support.stalls import undisturbed
 
 from lab.processes import naming, wait_until
 from nodegate import suite
@@ -264,7 +267,7 @@ def test_no_launcher_on_any_node_is_a_reason_with_a_way_out(tmp_path):
 def test_daemons_that_do_not_notice_the_end_of_mpirun_are_ended_with_their_ranks(tmp_path, fault):
     fleet = NcclFleet(tmp_path, 2, nodes={"gpu2": fault}, launch={"deaf": True}, length=HANGING)
     assert {run.ending for run in fleet.measure()["gpu1"].runs} == {"hung"}
-    assert wait_until(lambda: not naming(fleet.folder), 120), naming(fleet.folder)  # or by a rank's own limit
+    assert wait_until(lambda: not naming(fleet.folder)), naming(fleet.folder)
 
 
 SCRIPT = """
@@ -282,46 +285,60 @@ NCCL_GROUPS.measure(sites, Crew())
 """
 
 
+# A node has two seconds to tidy up. One that stands still for them leaves it to the ranks' own limit.
 def test_a_controller_that_is_killed_leaves_no_process_on_any_node(tmp_path):
-    fleet = NcclFleet(tmp_path, 3, nodes={"gpu2": "hang"}, launch={"deaf": True})
-    with fleet.fleet:
-        (tmp_path / "nodes").write_bytes(pickle.dumps(fleet.fleet.nodes))
-        script = SCRIPT.format(tests=str(TESTS), nodes=str(tmp_path / "nodes"), tools=str(fleet.folder))
-        controller = subprocess.Popen([sys.executable, "-c", script])
-        assert wait_until(lambda: sum("nodegate-rank" in line for line in naming(fleet.folder)) >= ALL_RANKS, 60)
-        os.kill(controller.pid, signal.SIGKILL)
-        controller.wait()
-        assert wait_until(lambda: not naming(fleet.folder), 120), naming(fleet.folder)  # or by a rank's own limit
+    def left():
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        fleet = NcclFleet(folder, 3, nodes={"gpu2": "hang"}, launch={"deaf": True})
+        with fleet.fleet:
+            (folder / "nodes").write_bytes(pickle.dumps(fleet.fleet.nodes))
+            script = SCRIPT.format(tests=str(TESTS), nodes=str(folder / "nodes"), tools=str(fleet.folder))
+            controller = subprocess.Popen([sys.executable, "-c", script])
+            assert wait_until(lambda: all_ranks_run(fleet), 60)
+            os.kill(controller.pid, signal.SIGKILL)
+            controller.wait()
+            wait_until(lambda: not naming(fleet.folder))
+            return naming(fleet.folder)
+
+    assert undisturbed(left) == []
+
+
+class Ended(Crew):
+    """As a run's crew: its wait ends when the run does."""
+
+    def at_once(self, jobs):
+        done = {}
+        threads = [threading.Thread(target=self._do, args=(done, *job), daemon=True) for job in jobs.items()]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: self.cancelled or not any(thread.is_alive() for thread in threads), 120)
+        return {name: done.get(name, CannotMeasure("the run was ended", next_step="go on")) for name in jobs}
+
+    @staticmethod
+    def _do(done, name, job):
+        with contextlib.suppress(CannotMeasure):
+            done[name] = job()
 
 
 def test_the_end_of_the_run_leaves_no_process_on_any_node(tmp_path):
-    fleet = NcclFleet(tmp_path, 2, nodes={"gpu1": "hang"}, launch={"deaf": True})
+    def left():
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        fleet, crew = NcclFleet(folder, 2, nodes={"gpu1": "hang"}, launch={"deaf": True}), Ended()
+        with fleet.sites() as sites:
+            measuring = threading.Thread(target=NCCL_GROUPS.measure, args=(sites, crew))
+            measuring.start()
+            assert wait_until(lambda: all_ranks_run(fleet), 60)
+            crew.cancelled = True
+            measuring.join(30)
+        assert not measuring.is_alive()
+        wait_until(lambda: not naming(fleet.folder))
+        return naming(fleet.folder)
 
-    class Ended(type(fleet.crew)):
-        """As a run's crew: its wait ends when the run does."""
+    assert undisturbed(left) == []
 
-        def at_once(self, jobs):
-            done = {}
-            threads = [threading.Thread(target=self._do, args=(done, *job), daemon=True) for job in jobs.items()]
-            for thread in threads:
-                thread.start()
-            wait_until(lambda: self.cancelled or not any(thread.is_alive() for thread in threads), 120)
-            return {name: done.get(name, CannotMeasure("the run was ended", next_step="go on")) for name in jobs}
 
-        @staticmethod
-        def _do(done, name, job):
-            with contextlib.suppress(CannotMeasure):
-                done[name] = job()
-
-    crew = Ended()
-    with fleet.sites() as sites:
-        measuring = threading.Thread(target=NCCL_GROUPS.measure, args=(sites, crew))
-        measuring.start()
-        assert wait_until(lambda: sum("nodegate-rank" in line for line in naming(fleet.folder)) >= ALL_RANKS, 60)
-        crew.cancelled = True
-        measuring.join(30)
-    assert not measuring.is_alive()
-    assert wait_until(lambda: not naming(fleet.folder), 120), naming(fleet.folder)  # or by a rank's own limit
+def all_ranks_run(fleet):
+    return sum("nodegate-rank" in line for line in naming(fleet.folder)) >= ALL_RANKS
 
 
 # Bisection
