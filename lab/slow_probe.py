@@ -11,13 +11,10 @@ from functools import partial
 from lab.probe_limits import patient, replaced
 from nodegate import node_program
 from nodegate.probe import collect, program
+from nodegate.probe.payload.main import SECTIONS
 from nodegate.run import visit
 
 SECTION_S = 60.0
-_SECTIONS = (
-    *("system", "pci", "driver", "nvml", "infiniband", "netdev", "services", "kernel_log"),
-    *("limits", "mounts", "environment", "software", "clock", "jobs"),
-)
 _modules_of = node_program.modules_of
 
 
@@ -29,5 +26,5 @@ def _patient(package: str) -> dict[str, str]:
 
 
 node_program.modules_of = _patient
-collect.program = partial(program.program, limits_s=dict.fromkeys(_SECTIONS, SECTION_S))
+collect.program = partial(program.program, limits_s=dict.fromkeys(SECTIONS, SECTION_S))
 visit.FACTS_TIMEOUT_S = 300.0  # also for a guest that boots meanwhile, and says only then that it knows us no more
