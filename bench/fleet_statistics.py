@@ -13,8 +13,8 @@ from nodegate.judge.baseline import Baseline, Baselines
 from nodegate.judge.numbers.assessments import assessments
 from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.numbers.suspects import suspects
-from nodegate.judge.verdict import Limit
-from nodegate.measure.metric import Metric
+from nodegate.metric import Metric
+from nodegate.verdict import Limit
 
 CONDITIONS = {"tool": "nvbandwidth", "tool_version": "0.8", "driver": "580.105.08", "cuda": "13.0"}
 MARGINS = {

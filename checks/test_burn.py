@@ -8,13 +8,13 @@ import pytest
 
 from nodegate.errors import CannotMeasure
 from nodegate.judge.numbers.margins import Margins
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.profile import Profile
 from nodegate.rules import burn as rules
 from nodegate.rules import burn_findings as findings
 from nodegate.rules import measured
 from nodegate.rules.rates import allowed, none_allowed, whole
 from nodegate.unknown import Unknown, Why
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

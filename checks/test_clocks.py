@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.profile import Profile
 from nodegate.rules.gpus import answering, lacks
 from nodegate.unknown import Unknown
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
 from nodegate.rules import copies as rules
 from nodegate.rules import measured
 from nodegate.tools import nvbandwidth
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Verdict
 from nodegate.rules.counters import Growth, growth, port_growth
 from nodegate.rules.growth import is_too_many, judged, none_told, nothing_told, of_link, part, replays_allowed, untold
 from nodegate.rules.rails import rails
 from nodegate.rules.rates import allowed, none_allowed
 from nodegate.unknown import Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

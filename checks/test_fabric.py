@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.rules import fabric_log
 from nodegate.rules.fabric import UNIT, demand_fabric, members
 from nodegate.rules.fabric_health import FABRIC_STATES, FABRIC_SUMMARIES, FABRIC_SUMMARY_VERDICTS, decode
 from nodegate.rules.gpus import YES_NO, answering, lacks, named
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

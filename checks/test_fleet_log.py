@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.rules.log_time import Moment, times
 from nodegate.rules.strange_lines import MOST_SHAPES, strange_lines
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Verdict
 from nodegate.rules.gpus import ON_OFF, YES_NO, answering, lacks, named, on_off, worded
 from nodegate.rules.off_bus import off_bus_reports
 from nodegate.rules.presence import Standing, answers_on_bus, presence
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

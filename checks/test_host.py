@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.rules import needs
 from nodegate.rules.gpus import YES_NO, named
 from nodegate.rules.versions import judge_version
 from nodegate.unknown import Unknown, Why
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Verdict
 from nodegate.rules.gpus import answering, lacks, mebibytes
 from nodegate.unknown import Known, Unknown, value_or
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

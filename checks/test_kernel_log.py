@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
 from nodegate.rules import bandwidth_lines, flaps, gpu_faults, line_faults, switch_faults
 from nodegate.rules.log_time import Moment, shown
 from nodegate.unknown import Unknown
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.rules import collective_groups as rules
 from nodegate.rules import measured
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.rules import links
 from nodegate.rules.rails import is_active, majority, rails
 from nodegate.unknown import Unknown
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.judge.blame import Fault
-from nodegate.judge.verdict import Verdict
 from nodegate.rules import measured, rdma_links
 from nodegate.rules.rails import is_active, rails
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts

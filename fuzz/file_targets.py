@@ -13,6 +13,7 @@ from pathlib import Path
 from fuzz import seeds
 from fuzz.target import Target, refusals_allowed, text_of
 from nodegate import strict_yaml
+from nodegate.evidence import RunFolder
 from nodegate.history import History
 from nodegate.inventory import hostlist, inventory, listing, names, patterns
 from nodegate.inventory.tree import Tree
@@ -20,7 +21,6 @@ from nodegate.judge import baseline_file
 from nodegate.judge.waivers import Waivers
 from nodegate.report import jsonl, load
 from nodegate.run.conditions import read_earlier
-from nodegate.run.evidence import RunFolder
 
 
 @cache

@@ -318,7 +318,7 @@ def waivers() -> Iterator[bytes]:
 def histories() -> Iterator[bytes]:
     """SQLite files of earlier values."""
     from nodegate.history import History  # noqa: PLC0415
-    from nodegate.measure.metric import Metric  # noqa: PLC0415
+    from nodegate.metric import Metric  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "history.sqlite"

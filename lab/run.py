@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 ROOT = Path(__file__).parent.parent
 LIMIT_S = 900.0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.verdict import Verdict, node_verdict
+from nodegate.verdict import Verdict, node_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """nodegate decides whether a GPU node may carry work."""
 
-from nodegate.judge.verdict import Limit, Verdict
-from nodegate.judge.verdicts import Verdicts
+from nodegate.verdict import Limit, Verdict
+from nodegate.verdicts import Verdicts
 
 __all__ = ["Limit", "Verdict", "Verdicts"]

@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import Busy, CannotMeasure, UsageError
+from nodegate.evidence import Evidence
 from nodegate.exit_codes import Exit
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import Context
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
 from nodegate.measure.registry import is_active
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
-from nodegate.report.text import visible
-from nodegate.run.evidence import Evidence
+from nodegate.text import visible
+from nodegate.verdict import NodeVerdict, Record, Verdict, node_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

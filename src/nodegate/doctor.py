@@ -12,7 +12,7 @@ from nodegate.inventory.hostlist import fold
 from nodegate.measure.toolbox.settings import tool_settings
 from nodegate.measure.toolbox.tool_list import how_to_get
 from nodegate.measure.toolbox.toolbox import Lacking, NodeToolbox
-from nodegate.report.text import visible
+from nodegate.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -14,7 +14,7 @@ from nodegate.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
 Key = tuple[str, str, str, str]  # device, metric, conditions, unit
 DEFAULT = Path("reports") / "history.sqlite"

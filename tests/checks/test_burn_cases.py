@@ -8,9 +8,9 @@ import pytest
 from support.burning import BurnCase, checks, every_window, judged, ran_by_others, refused
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.ran import not_run
 from nodegate.profile import Profile
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

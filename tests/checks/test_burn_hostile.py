@@ -10,7 +10,7 @@ from support.burning import BurnCase, checks, document, judged
 from support.documents import json_values, places, replaced
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 
 def small():

@@ -21,8 +21,8 @@ from support.copies import (
     together,
 )
 
-from nodegate.judge.verdict import Verdict
 from nodegate.rules import pcie_rates
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from support.corpus import corpus, corpus_folder
 from support.judging import judge_one
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import pytest
 from support.counting import CounterCase, checks, judged
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

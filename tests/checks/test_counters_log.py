@@ -9,14 +9,14 @@ import pytest
 from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Verdict
 from nodegate.profile import Profile
 from nodegate.rules.counters import Counters
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 TESTS_TOOK_S = 1200.0

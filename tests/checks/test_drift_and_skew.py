@@ -8,11 +8,11 @@ from support.judging import fleet_of, judge_one
 from nodegate import suite
 from nodegate.demo.machine import Machine
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Limit, Record, Verdict
-from nodegate.judge.verdicts import Verdicts
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
 from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Limit, Record, Verdict
+from nodegate.verdicts import Verdicts
 
 
 def four_nodes() -> dict[str, Machine]:

@@ -6,7 +6,7 @@ import pytest
 from support.judging import Case, assert_case
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 UNSUPPORTED = {"why": "not supported", "detail": ""}

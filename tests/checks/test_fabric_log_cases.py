@@ -9,13 +9,13 @@ from support.corpus import corpus
 from support.judging import Case, assert_case, judge_one
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
 from nodegate.profile import Profile
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 CHECK, BOOTCHECK = "fabric.manager_log", Profile.BOOTCHECK

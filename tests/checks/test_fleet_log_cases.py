@@ -8,14 +8,14 @@ import pytest
 from support.judging import Case, fleet_of, judge_one
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
 from nodegate.node import Node
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.demo.machine import Machine as OneMachine
-    from nodegate.judge.verdict import Finding
+    from nodegate.verdict import Finding
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 CHECK = "fleet_log.unknown_errors"

@@ -11,14 +11,14 @@ from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Verdict
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric")
 CHECKS = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]

@@ -10,9 +10,9 @@ from support.judging import Case, assert_case, baseline_of, fleet_of, judge_one
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Verdict
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why
+from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 UNSUPPORTED = {"why": "not supported", "detail": ""}

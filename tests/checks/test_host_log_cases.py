@@ -8,8 +8,8 @@ import pytest
 from support.judging import Case, assert_case, judge_one
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
 from nodegate.profile import Profile
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

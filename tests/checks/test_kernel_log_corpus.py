@@ -9,11 +9,11 @@ from support.corpus import corpus
 from support.judging import judge_one
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
 from nodegate.profile import Profile
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 CHECKS = (

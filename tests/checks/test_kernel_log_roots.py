@@ -6,8 +6,8 @@ import pytest
 from support.judging import judge_one
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Verdict
 from nodegate.profile import Profile
+from nodegate.verdict import Verdict
 
 GPU = "NVRM: Xid (PCI:0000:3d:00): "
 OTHER_GPU = "NVRM: Xid (PCI:0000:4e:00): "

@@ -14,9 +14,9 @@ from nodegate import suite
 from nodegate.demo.load import after, burn, nccl, rdma
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.nccl.launches import ALL_REDUCE
 from nodegate.measure.registry import is_active
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from support.nccl_node import WHATS, NcclCase, said
 
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.ran import Ran, not_run
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

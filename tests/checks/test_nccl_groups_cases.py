@@ -10,9 +10,9 @@ from support.group_node import GroupCase
 from support.nccl_fleet import SIZE, table
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.groups.result import ALONE
 from nodegate.measure.ran import Ran, not_run
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

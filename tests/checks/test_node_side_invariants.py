@@ -12,14 +12,14 @@ from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import FACTS
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Verdict
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 SUBJECTS = ("pcie", "rdma", "kernel_log", "host", "software", "platform", "drift")
 CHECKS = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]

@@ -9,8 +9,8 @@ import pytest
 from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, attempt, checks, healthy, judged, link
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.ran import not_run
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ import pytest
 from support.judging import Case, assert_case
 
 from nodegate.demo.machine import Machine
-from nodegate.judge.verdict import Limit, Verdict
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,14 +15,14 @@ from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
 from nodegate.tools import lspci
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 # Recordings of these kinds that no check speaks to, with the reason. tests/probe/test_corpus.py tests their parsers.
 NO_CHECK = {

@@ -12,8 +12,8 @@ import pytest
 from nodegate.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
 from nodegate.demo.machine import Machine
 from nodegate.errors import Busy, CannotMeasure
+from nodegate.evidence import Evidence
 from nodegate.node import Connection, Node
-from nodegate.run.evidence import Evidence
 from nodegate.transport.local import LocalSession
 
 

@@ -21,10 +21,10 @@ from nodegate.demo.machine import probe_document_of
 from nodegate.demo.traps import TRAPS
 from nodegate.demo.verify import compare, read_faults
 from nodegate.demo.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
+from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import argument_names
-from nodegate.judge.verdict import Record, Verdict
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.copies import document as copies_document
@@ -34,8 +34,8 @@ from nodegate.paths import suite_folder
 from nodegate.profile import Profile
 from nodegate.run import visit
 from nodegate.run.acceptance import Acceptance
-from nodegate.run.evidence import FACTS, RunFolder
 from nodegate.run.umpire import Umpire
+from nodegate.verdict import Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

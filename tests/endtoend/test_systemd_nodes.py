@@ -21,7 +21,7 @@ from lab.nodes.runs import run_with_faults, start
 from lab.processes import wait_until
 from lab.run import Outcome, Run, words_of
 from lab.told import Told
-from nodegate.judge.verdict import NodeVerdict, node_verdict
+from nodegate.verdict import NodeVerdict, node_verdict
 
 PROBE = "/usr/bin/python3 -I -S -"
 CASES = [(run, f"gpu-{place + 2}", case) for run, cases in enumerate(RUNS) for place, case in enumerate(cases)]

@@ -13,9 +13,9 @@ from nodegate.judge.numbers.assessments import assessments, right
 from nodegate.judge.numbers.margins import Margins
 from nodegate.judge.numbers.peers import NoPeers, PeerGroup, Peers
 from nodegate.judge.numbers.suspects import suspects
-from nodegate.judge.verdict import Limit, Verdict
-from nodegate.judge.verdicts import Verdicts
 from nodegate.rules import measured
+from nodegate.verdict import Limit, Verdict
+from nodegate.verdicts import Verdicts
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 MARGINS = margins()

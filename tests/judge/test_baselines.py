@@ -11,8 +11,8 @@ from nodegate import strict_yaml
 from nodegate.errors import NotJudged, UsageError
 from nodegate.judge import baseline_file
 from nodegate.judge.baseline import Baselines
-from nodegate.judge.verdict import Limit
 from nodegate.node import Node
+from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from nodegate.judge import baseline_file
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.baseline_file import Entry
 from nodegate.judge.learn.learn import Learned, LearnedFrom, learn
-from nodegate.measure.metric import Metric
+from nodegate.metric import Metric
 
 PLATFORM = "hgx-h100-8"
 ABOUT = {"driver version": "580.105.08", "GPU VBIOS": "96.00.61.00.01", "BIOS version": "2.1"}

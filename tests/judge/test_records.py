@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from nodegate.errors import CannotMeasure, NotJudged
 from nodegate.judge.run import judge, record_of
-from nodegate.judge.verdict import NODE_ORDER, Finding, Limit, NodeVerdict, Record, Verdict, node_verdict, worst
-from nodegate.judge.verdicts import Verdicts
 from nodegate.suite import Check
 from nodegate.unknown import Unknown, Why
+from nodegate.verdict import NODE_ORDER, Finding, Limit, NodeVerdict, Record, Verdict, node_verdict, worst
+from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,7 +16,7 @@ from support.measured import ALL_REDUCE, baseline, metric
 from nodegate.judge.numbers.assessments import assessments
 from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.numbers.suspects import TIMES_MORE, suspects
-from nodegate.judge.verdict import Verdict, worst
+from nodegate.verdict import Verdict, worst
 
 PLATFORM = "hgx-h100-8"
 GOOD = 480.0  # GB/s

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegate.errors import CannotMeasure, NotJudged
-from nodegate.judge.verdict import Limit, Verdict, worst
-from nodegate.judge.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 from nodegate.unknown import Unknown, Why, value_or
+from nodegate.verdict import Limit, Verdict, worst
+from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import UsageError
-from nodegate.judge.verdict import Finding, Record, Verdict
 from nodegate.judge.waivers import Waivers
+from nodegate.verdict import Finding, Record, Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

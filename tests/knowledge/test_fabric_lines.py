@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from fuzz.growth import MOST_GROWTH, growth
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Verdict
-from nodegate.judge.verdicts import Verdicts
 from nodegate.knowledge.tables import Lasts, LineRule, fabric_lines
 from nodegate.profile import Profile
 from nodegate.rules import fabric_log
 from nodegate.tools import fabric_manager
 from nodegate.tools.fabric_manager import Entry
+from nodegate.verdict import Verdict
+from nodegate.verdicts import Verdicts
 
 RULES = [pytest.param(rule, id=rule.name) for rule in fabric_lines()]
 

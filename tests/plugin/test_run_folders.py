@@ -21,8 +21,8 @@ from support.sshd import Fleet
 from lab.processes import wait_until
 from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
+from nodegate.evidence import RunFolder, parse_evidence
 from nodegate.run.conditions import read_earlier
-from nodegate.run.evidence import RunFolder, parse_evidence
 from nodegate.run.prepare import prepare
 from nodegate.run.settings import Settings
 

@@ -16,8 +16,8 @@ from nodegate.judge import baseline_file
 from nodegate.judge.learn.learn import LearnedFrom, learn
 from nodegate.judge.numbers.assess import Assessment, assess
 from nodegate.judge.numbers.peers import NoPeers, Peers
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.rdma.pairing import rounds
+from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 MARGINS = margins()

@@ -16,10 +16,10 @@ from support import sample_report
 from support.sample_report import fleet
 
 from nodegate.errors import UsageError
-from nodegate.judge.verdict import Finding, NodeVerdict, Record, Verdict
 from nodegate.report import jsonl
 from nodegate.report.model import NodeReport, Report
 from nodegate.report.render import render
+from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
 

@@ -11,10 +11,10 @@ import pytest
 from support import browser, sample_report
 from support.sample_report import fleet
 
-from nodegate.judge.verdict import Finding, NodeVerdict, Record, Verdict
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report
 from nodegate.report.render import render
 from nodegate.source import Source
+from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
 
 BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
 SCRIPT = "<script>alert(1)</script>"

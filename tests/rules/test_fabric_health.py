@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nodegate.judge.verdict import Verdict
 from nodegate.rules.fabric_health import decode
+from nodegate.verdict import Verdict
 
 HEALTHY = 426  # of a healthy H100
 

@@ -10,6 +10,7 @@ import pytest
 from support.sshd import Fleet, changed
 
 from lab.processes import running, wait_until
+from nodegate.evidence import RunFolder
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.length import length
@@ -17,7 +18,6 @@ from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.profile import Profile
 from nodegate.run.acceptance import Acceptance
 from nodegate.run.campaign import Campaign, Plan, Ways
-from nodegate.run.evidence import RunFolder
 from nodegate.run.progress import Progress
 from nodegate.run.umpire import Umpire
 from nodegate.transport import Options, connect

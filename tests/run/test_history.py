@@ -11,7 +11,7 @@ import pytest
 
 from nodegate.errors import UsageError
 from nodegate.history import RUNS_COMPARED, History, key_of
-from nodegate.measure.metric import Metric
+from nodegate.metric import Metric
 
 BUSBW = Metric("nccl.all_reduce_gb_per_s", (478.0,), "GB/s", conditions={"nccl": "2.27.3", "size_bytes": "8589934592"})
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nodegate.errors import Busy, CannotMeasure
+from nodegate.evidence import Evidence, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.measure.length import Length
 from nodegate.measure.measurement import Crew, Measurement, Runs, Site, on_each_node, suspects_alone
-from nodegate.measure.metric import Metric
 from nodegate.measure.ran import Ran, run
+from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.probe.document import document_of
 from nodegate.run.crew import Threads
-from nodegate.run.evidence import Evidence, RunFolder
 from nodegate.run.load import Load
 from nodegate.run.progress import Progress
 from nodegate.transport.local import LocalSession

@@ -11,13 +11,13 @@ import pytest
 from nodegate import suite
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
+from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waiver, Waivers
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.run.acceptance import Acceptance
-from nodegate.run.evidence import FACTS, Evidence, RunFolder
 from nodegate.run.umpire import HARMED, Umpire
 
 TODAY = dt.date(2026, 11, 21)

@@ -15,13 +15,13 @@ from support.judging import fleet_of, judge_one
 from nodegate import coverage, suite
 from nodegate.demo.machine import Machine
 from nodegate.errors import Unreachable
+from nodegate.evidence import Evidence
 from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import Context
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Record, Verdict
 from nodegate.node import Node
 from nodegate.profile import TIERS, Profile
-from nodegate.run.evidence import Evidence
+from nodegate.verdict import Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeGuard
 
-from nodegate.judge.verdict import Record, Verdict
+from nodegate.verdict import Record, Verdict
 
 if TYPE_CHECKING:
     from types import ModuleType

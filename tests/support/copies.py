@@ -27,7 +27,7 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.judge.verdict import Record, Verdict
+    from nodegate.verdict import Record, Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"

@@ -18,7 +18,7 @@ from nodegate.rules.counters import Counters
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.judge.verdict import Record, Verdict
+    from nodegate.verdict import Record, Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_counters.py"
 NODE = "gpu01"

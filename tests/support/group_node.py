@@ -17,8 +17,8 @@ from nodegate.node import Node
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.judge.verdict import Record, Verdict
     from nodegate.measure.ran import Ran
+    from nodegate.verdict import Record, Verdict
 
 
 @dataclass(frozen=True)

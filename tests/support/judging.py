@@ -20,17 +20,17 @@ from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.profile import Profile
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nodegate.facts import NodeFacts
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 SITE = "the site's own"  # the source that limits given by a test name
 

@@ -9,12 +9,12 @@ from nodegate.judge import baseline_file
 from nodegate.judge.baseline import Baseline
 from nodegate.judge.numbers.margins import Margins
 from nodegate.judge.numbers.peers import NoPeers, PeerGroup, Peers
-from nodegate.measure.metric import Metric
+from nodegate.metric import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.judge.verdict import Limit
+    from nodegate.verdict import Limit
 
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"
 CONDITIONS = {"tool": "all_reduce_perf", "nccl": "2.27.3", "size_bytes": "8589934592", "gpus": "8"}

@@ -19,8 +19,8 @@ from nodegate.node import Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.judge.verdict import Record, Verdict
     from nodegate.measure.ran import Ran
+    from nodegate.verdict import Record, Verdict
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
 

@@ -20,7 +20,7 @@ from nodegate.measure.rdma import result as rdma_result
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.judge.verdict import Record, Verdict
+    from nodegate.verdict import Record, Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"

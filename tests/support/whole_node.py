@@ -11,17 +11,17 @@ from nodegate import suite
 from nodegate.bootcheck import Outcome, bootcheck
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
+from nodegate.evidence import Evidence
 from nodegate.judge.numbers.peers import Peers
 from nodegate.judge.run import judge
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.run.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 
 def bootchecked(machine: Machine) -> Outcome:

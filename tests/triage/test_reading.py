@@ -16,7 +16,7 @@ from support.job_logs import ecc_case, iteration, times_out, write
 from nodegate.cli import main
 from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
-from nodegate.run.evidence import Evidence, RunFolder
+from nodegate.evidence import Evidence, RunFolder
 from nodegate.triage.command import triage
 
 NOW_S = 1_786_406_400.0  # 2026-08-11

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.demo.verify import PlantedFault
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.demo.machine import Machine

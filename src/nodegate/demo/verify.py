@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from nodegate import strict_yaml
-from nodegate.judge.verdict import Finding, Record, Verdict
+from nodegate.verdict import Finding, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

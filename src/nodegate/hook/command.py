@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.exit_codes import Exit
 from nodegate.hook import hooks, kept, look, slurm
 from nodegate.hook.hooks import Said
-from nodegate.report.text import visible
+from nodegate.text import visible
 
 if TYPE_CHECKING:
     import argparse

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from nodegate.judge.verdict import Limit
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
+    from nodegate.verdict import Limit
 
 _KEY_IN_A_CHECK = re.compile(r"""["']([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+)["']""")
 

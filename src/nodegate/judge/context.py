@@ -12,6 +12,7 @@ from nodegate.probe.document import document_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from nodegate.evidence import Evidence
     from nodegate.judge.baseline import Baseline, Baselines
     from nodegate.judge.fleet import Fleet
     from nodegate.judge.numbers.peers import NodePeers
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
     from nodegate.rules.counters import Counters
-    from nodegate.run.evidence import Evidence
 
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "peers", "verdicts")
 AT_THE_END = frozenset(("fleet", "peers", *MEASURED))  # what is there only when every node is in

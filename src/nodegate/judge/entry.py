@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate.judge.parameters import difference
-from nodegate.judge.verdict import Limit
+from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

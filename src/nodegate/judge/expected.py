@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.judge.baseline_file import SWITCHES, kind, unit_for
-from nodegate.judge.verdict import Limit
 from nodegate.strict_yaml import did_you_mean
+from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

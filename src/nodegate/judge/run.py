@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotJudged
-from nodegate.judge.verdict import Finding, Record, Verdict
-from nodegate.judge.verdicts import Verdicts
-from nodegate.report.text import MOST_CHARACTERS, visible
+from nodegate.text import MOST_CHARACTERS, visible
+from nodegate.verdict import Finding, Record, Verdict
+from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from nodegate import strict_yaml
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import expand
-from nodegate.judge.verdict import Finding, Record, Verdict
 from nodegate.strict_yaml import did_you_mean
+from nodegate.verdict import Finding, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.knowledge.tables import XidKind
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.knowledge.tables import XidRule

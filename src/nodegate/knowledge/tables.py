@@ -10,8 +10,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.knowledge.words import Cause, Role, Text
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from nodegate.facts import NodeFacts
     from nodegate.measure.length import Length
-    from nodegate.measure.metric import Metric
     from nodegate.measure.toolbox.toolbox import Toolbox
+    from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.transport.session import Session
 

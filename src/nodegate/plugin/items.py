@@ -8,9 +8,9 @@ import pytest
 
 from nodegate.errors import NotJudged
 from nodegate.judge.run import record_of, refusal
-from nodegate.judge.verdict import Record, Verdict
-from nodegate.judge.verdicts import Verdicts
 from nodegate.report.jsonl import to_json
+from nodegate.verdict import Record, Verdict
+from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from nodegate.run.acceptance import Acceptance

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 import pytest
 
 from nodegate.errors import UsageError
-from nodegate.judge.verdict import NodeVerdict
+from nodegate.evidence import RunFolder
 from nodegate.plugin.collection import CheckCollection
 from nodegate.plugin.interrupt import LaterInterrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
@@ -21,11 +21,11 @@ from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Report, Run
 from nodegate.run import conditions, summary
 from nodegate.run.campaign import Campaign
-from nodegate.run.evidence import RunFolder
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
 from nodegate.run.umpire import Umpire
+from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Generator

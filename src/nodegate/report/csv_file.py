@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 from typing import IO, TYPE_CHECKING
 
-from nodegate.judge.verdict import NodeVerdict
-from nodegate.report.text import visible
+from nodegate.text import visible
+from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.judge.verdict import Finding
     from nodegate.report.model import NodeReport, Report
+    from nodegate.verdict import Finding
 
 COLUMNS = (
     *("node", "rack", "platform", "node_verdict", "check", "verdict", "device", "device_verdict", "metric", "value"),

@@ -11,7 +11,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from nodegate.inventory.hostlist import fold, natural
-from nodegate.judge.verdict import NodeVerdict
 from nodegate.paths import REPORTS, suite_folder
 from nodegate.report import words
 from nodegate.report.histogram import histogram
@@ -20,7 +19,8 @@ from nodegate.report.model import CheckInfo, check_ids, node_counts
 from nodegate.report.page import letter, page_data
 from nodegate.report.problems import not_judged, problems, waived
 from nodegate.report.stats import measurements
-from nodegate.report.text import number_or_text, visible
+from nodegate.text import number_or_text, visible
+from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

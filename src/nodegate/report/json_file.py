@@ -7,10 +7,10 @@ import json
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.report import jsonl
 from nodegate.report.model import check_ids, node_counts, worst_first
 from nodegate.report.stats import measurements
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

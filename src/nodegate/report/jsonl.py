@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.judge.verdict import Finding, Record, Verdict
+from nodegate.verdict import Finding, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,8 +6,8 @@ import re
 from html import escape
 from typing import IO, TYPE_CHECKING
 
-from nodegate.judge.verdict import NodeVerdict, Record, Verdict
 from nodegate.report.json_file import utc
+from nodegate.verdict import NodeVerdict, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

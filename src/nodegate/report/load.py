@@ -6,16 +6,16 @@ import json
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import UsageError
-from nodegate.judge.verdict import NodeVerdict
 from nodegate.report.json_file import SCHEMA
 from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.source import Source
+from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.judge.verdict import Record
+    from nodegate.verdict import Record
 
 _T = TypeVar("_T")
 

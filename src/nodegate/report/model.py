@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import natural
-from nodegate.judge.verdict import NODE_ORDER, NodeVerdict
+from nodegate.verdict import NODE_ORDER, NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.judge.verdict import Record
     from nodegate.source import Source
+    from nodegate.verdict import Record
 
 
 @dataclass(frozen=True)

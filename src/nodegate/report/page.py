@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import NODE_ORDER, Record, Verdict
 from nodegate.report.model import check_ids, worst_first
 from nodegate.report.problems import bad_findings, remark, sentence
-from nodegate.report.text import visible
+from nodegate.text import visible
+from nodegate.verdict import NODE_ORDER, Record, Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdict import Finding
     from nodegate.report.model import NodeReport, Report
+    from nodegate.verdict import Finding
 
 MOST_PASSES = 12_000  # findings of passed checks that a page carries; beyond them, results.csv has the values
 MOST_FINDINGS = 40_000

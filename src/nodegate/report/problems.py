@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import natural
-from nodegate.judge.verdict import Finding, NodeVerdict, Record, Verdict
 from nodegate.report.model import check_ids
 from nodegate.report.stats import number
-from nodegate.report.text import with_unit
+from nodegate.text import with_unit
+from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import IO, TYPE_CHECKING
 
-from nodegate.report.text import visible
+from nodegate.text import visible
 
 if TYPE_CHECKING:
     from nodegate.report.model import Report

@@ -12,9 +12,9 @@ from nodegate.inventory.hostlist import natural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.judge.verdict import Finding, Record
     from nodegate.report.model import Drift, NodeReport, Report, Run
     from nodegate.source import Source
+    from nodegate.verdict import Finding, Record
 
 GONE = "[redacted]"
 

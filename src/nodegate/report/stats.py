@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nodegate.judge.verdict import Finding
     from nodegate.report.model import NodeReport
+    from nodegate.verdict import Finding
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import NodeVerdict
 from nodegate.report.model import node_counts
+from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from nodegate.report.model import Report

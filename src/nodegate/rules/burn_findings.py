@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.rules import burn
 from nodegate.rules.gpus import NORMAL_ABSENCE
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
     from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
+    from nodegate.verdicts import Verdicts
 
 AGAIN = "burn this node again; see the evidence file for what the GPU said"
 WRONG = "take the node out: this GPU computes wrong; run field diagnostics and replace the board (RMA)"

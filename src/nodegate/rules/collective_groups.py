@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.measure.groups.station import COLLECTIVES
 from nodegate.rules import measured
 from nodegate.rules.rails import rails
 from nodegate.unknown import Unknown
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.numbers.peers import NodePeers
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.measure.groups.result import GroupRun, NcclGroups
     from nodegate.probe.rdma import Rdma
+    from nodegate.verdicts import Verdicts
 
 Whose = Literal["here", "either", "other", "open"]
 SHARE = "nccl.group_share_of_rate_percent"

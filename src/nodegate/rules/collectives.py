@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.judge.parameters import difference
-from nodegate.judge.verdict import Verdict
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.rules import measured
 from nodegate.unknown import Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.numbers.peers import NodePeers
-    from nodegate.judge.verdict import Limit
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.measure.nccl.result import Nccl, Outcome
     from nodegate.tools.nccl_tests import NcclTest
+    from nodegate.verdict import Limit
+    from nodegate.verdicts import Verdicts
 
 ALL = tuple(launch.what for launch in LAUNCHES)
 OTHERS = tuple(what for what in ALL if what != ALL_REDUCE)

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.judge.numbers.assessments import assessments, right
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.measure.copies.document import ALONE, INSIDE
 from nodegate.measure.copies.result import PEER
 from nodegate.rules.gpus import NORMAL_ABSENCE
 from nodegate.rules.measured import label
 from nodegate.rules.pcie_rates import capacity, link_of
 from nodegate.unknown import Unknown, Why, value_or
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.numbers.peers import NodePeers
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.measure.copies.document import Data, GpuCopies, Pair
     from nodegate.measure.copies.result import Copies
     from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.verdicts import Verdicts
 
 AGAIN = "measure this node again; see the evidence file for what the GPU said"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"

@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from nodegate.judge.baseline import Baseline
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.gpu import Gpu, GpuFabric
     from nodegate.probe.pci import Pci
+    from nodegate.verdicts import Verdicts
 
 UNIT = "nvidia-fabricmanager"
 _NOT_SUPPORTED = 0  # nvml.h, NVML_GPU_FABRIC_STATE_NOT_SUPPORTED

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.knowledge.sxids import sxids, unknown_sxid
 from nodegate.knowledge.tables import fabric_lines
 from nodegate.profile import Profile
@@ -13,12 +12,13 @@ from nodegate.rules.fabric import UNIT
 from nodegate.rules.strange_lines import shape
 from nodegate.tools.fabric_manager import local_s, started, switch_error
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.tools.fabric_manager import Entry
+    from nodegate.verdicts import Verdicts
 
 MOST_FINDINGS = 50
 _QUOTED = 200

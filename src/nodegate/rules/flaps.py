@@ -7,17 +7,17 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.rules.log_time import times
 from nodegate.unknown import Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nodegate.judge.verdict import Limit
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.rules.log_time import Moment
+    from nodegate.verdict import Limit
+    from nodegate.verdicts import Verdicts
 
 _PCI = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
 _CHANGES = (

@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict, worst
 from nodegate.knowledge import nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
 from nodegate.knowledge.xid_lines import GpuEvent, Unparsed, gpu_events, serials
 from nodegate.rules.log_time import times
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.rules.log_time import Moment
+    from nodegate.verdicts import Verdicts
 
 _NO_ACTION = "None"
 MAX_QUOTED = 120

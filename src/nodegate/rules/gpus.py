@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.verdicts import Verdicts
 
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
 _DROPPED = "NVML 26:"  # nvml.h, NVML_ERROR_DEPRECATED: driver 595 no longer has it

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.rules.counters import Growth, growth
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.gpu import Gpu, NvLink
     from nodegate.rules.counters import Pair
+    from nodegate.verdicts import Verdicts
 
 CLEAR = "perfquery -R, or a reload of the driver, sets it to zero"
 

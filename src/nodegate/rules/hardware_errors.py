@@ -9,10 +9,10 @@ from nodegate.rules.line_faults import MAX_QUOTED, incidents
 from nodegate.rules.log_time import times
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.rules.line_faults import Incident
     from nodegate.rules.log_time import Moment
+    from nodegate.verdicts import Verdicts
 
 _FIRMWARE = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: ")
 # "{1}[Hardware Error]:   DIMM location: P1_NODE0_CHANNEL3_DIMM0", or "not present. DMI handle: 0x0023"

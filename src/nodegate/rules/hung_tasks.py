@@ -12,10 +12,10 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.host import Host
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.rules.log_time import Moment
+    from nodegate.verdicts import Verdicts
 
 _MOST_LINES = 40  # of one report: the kernel prints some twenty frames
 _HUNG = "blocked for more than"

@@ -10,9 +10,9 @@ from nodegate.rules.log_time import shown, times
 from nodegate.unknown import Known  # noqa: TC001
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.rules.log_time import Moment
+    from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 200
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Limit
 from nodegate.unknown import Unknown, value_or
+from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

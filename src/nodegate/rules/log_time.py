@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.knowledge.tables import Lasts
 from nodegate.profile import Profile
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdict import Limit
     from nodegate.knowledge.tables import Rule
     from nodegate.probe.kernel_log import KernelLog
+    from nodegate.verdict import Limit
 
 # The clock is often stepped after the first messages of a boot: a line so little before it belongs to it.
 _CLOCK_STEP_S = 60.0

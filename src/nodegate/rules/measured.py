@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.numbers.peers import NodePeers
-    from nodegate.judge.verdicts import Verdicts
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
+    from nodegate.verdicts import Verdicts
 
 WHOLE_NODE = "node"
 _NOTHING = "no number was measured"

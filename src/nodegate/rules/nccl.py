@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict, worst
 from nodegate.knowledge.tables import settings as table
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.probe.limits import UNLIMITED
 from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.host import BlockedProcess
     from nodegate.probe.limits import ResourceLimits
     from nodegate.probe.mounts import Mount
+    from nodegate.verdicts import Verdicts
 
 GIB = 1 << 30
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - judged, not written

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.verdict import Limit, Verdict, worst
 from nodegate.knowledge.tables import XidKind
 from nodegate.rules.log_time import Moment
 from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Limit, Verdict, worst
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Limit, Verdict
 from nodegate.rules.gpus import lacks
 from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.gpu import Gpu, NvLink
+    from nodegate.verdicts import Verdicts
 
 SATURATED = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # all ones: a counter at its end, or none at all
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.judge.verdict import Limit
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Limit
+from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from nodegate.unknown import Known

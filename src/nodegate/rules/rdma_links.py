@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.judge.blame import Blame, Fault, Trial, blame
-from nodegate.judge.verdict import Limit
 from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
 from nodegate.unknown import Unknown
+from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from nodegate.judge.baseline import Baseline
-    from nodegate.measure.metric import Metric
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
+    from nodegate.metric import Metric
     from nodegate.probe.rdma import Rdma, RdmaPort
 
 SHARE = "rdma.share_of_rate_percent"

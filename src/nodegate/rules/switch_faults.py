@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
 from nodegate.knowledge.tables import Lasts, Rule
 from nodegate.knowledge.words import Cause
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
 from nodegate.rules.gpu_faults import Fault, gpu_faults, near, tell_unparsed
 from nodegate.rules.log_time import times
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.judge.verdicts import Verdicts
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.rules.log_time import Moment
+    from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 80
 SXID = Rule(

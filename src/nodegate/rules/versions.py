@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdict import Limit
-    from nodegate.judge.verdicts import Verdicts
+    from nodegate.verdict import Limit
+    from nodegate.verdicts import Verdicts
 
 _LEADING = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,4}")
 

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotJudged, Unreachable
+from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.history import key_of
 from nodegate.judge.busy import busy_reason
 from nodegate.judge.context import AT_THE_END, Context
 from nodegate.judge.fleet import Fleet, characteristics
 from nodegate.judge.run import judge, record_of, refusal
 from nodegate.judge.serials import serials
-from nodegate.judge.verdicts import Verdicts
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
 from nodegate.profile import Profile
-from nodegate.run.evidence import FACTS, Evidence, RunFolder
+from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from nodegate.history import History
     from nodegate.judge.baseline import Baseline, Baselines
     from nodegate.judge.numbers.peers import Earlier, Peers
-    from nodegate.judge.verdict import Record
     from nodegate.judge.waivers import Waivers
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.suite import Check
     from nodegate.unknown import Known
+    from nodegate.verdict import Record
 
 CONTEXTS_KEPT = 16  # a node's facts take some 300 kB: a fleet's would not fit
 NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"

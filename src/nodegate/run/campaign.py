@@ -9,22 +9,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, UsageError
+from nodegate.evidence import FACTS, Evidence
 from nodegate.judge.context import facts_of
 from nodegate.measure.measurement import Site
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.run import visit
 from nodegate.run.crew import WAIT_SLICE_S, Threads
-from nodegate.run.evidence import FACTS, Evidence
 from nodegate.run.load import Load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from nodegate.evidence import RunFolder
     from nodegate.measure.length import Length
     from nodegate.measure.measurement import Measurement
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
-    from nodegate.run.evidence import RunFolder
     from nodegate.run.load import Gatekeeper
     from nodegate.run.progress import Progress
     from nodegate.transport.session import Session

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
-from nodegate.judge.verdict import NodeVerdict, Verdict
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.knowledge.words import Cause
+from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.judge.verdict import Record
     from nodegate.report.model import NodeReport, Report
     from nodegate.triage.answer import Answer
+    from nodegate.verdict import Record
 
 # Of several kinds of fault on one node, which one says what to do first: a broken part stands above a wrong setting.
 _ORDER = (Cause.HARDWARE, Cause.FABRIC, Cause.STORAGE, Cause.HOST, Cause.PROGRAM, Cause.UNKNOWN)

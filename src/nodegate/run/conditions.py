@@ -20,8 +20,8 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from nodegate.evidence import RunFolder
     from nodegate.report.model import Run
-    from nodegate.run.evidence import RunFolder
     from nodegate.run.settings import Settings
 
 SCHEMA = "nodegate.run/1"

@@ -7,13 +7,13 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.length import length
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.run.acceptance import Acceptance
 from nodegate.run.campaign import Campaign, Plan, Ways
-from nodegate.run.evidence import RunFolder
 from nodegate.run.progress import Progress
 from nodegate.run.umpire import Umpire
 from nodegate.transport.local import LocalSession
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.judge.baseline import Baselines
-    from nodegate.judge.verdict import Record
     from nodegate.node import Node
     from nodegate.profile import Profile
     from nodegate.suite import Check
+    from nodegate.verdict import Record
 
 
 def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profile: Profile) -> tuple[Record, ...]:

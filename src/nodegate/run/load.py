@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import CannotMeasure
+from nodegate.evidence import Evidence
 from nodegate.measure.measurement import document
 from nodegate.measure.ran import not_run
-from nodegate.run.evidence import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nodegate.evidence import RunFolder
     from nodegate.measure.measurement import Measurement, Runs, Site
-    from nodegate.measure.metric import Metric
     from nodegate.measure.ran import Ran
+    from nodegate.metric import Metric
     from nodegate.run.crew import Threads
-    from nodegate.run.evidence import RunFolder
 
 MEASURED_AGAIN = 2  # a suspect is measured twice more, and its best attempt is judged
 AGAIN_BURN_S = 120.0  # enough to tell a slow GPU from a disturbed run

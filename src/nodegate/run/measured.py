@@ -6,19 +6,19 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.evidence import RunFolder
 from nodegate.judge.baseline import Baselines
-from nodegate.judge.verdict import NodeVerdict
 from nodegate.judge.waivers import Waivers
 from nodegate.report.load import load
 from nodegate.run.acceptance import Acceptance
 from nodegate.run.conditions import read_earlier
-from nodegate.run.evidence import RunFolder
+from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
     from nodegate.report.model import Run
 
 

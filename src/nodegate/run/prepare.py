@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.evidence import RunFolder
 from nodegate.history import History
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.baseline import Baselines
@@ -19,7 +20,6 @@ from nodegate.profile import Profile
 from nodegate.run import conditions
 from nodegate.run.acceptance import Acceptance
 from nodegate.run.campaign import Plan, Ways
-from nodegate.run.evidence import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

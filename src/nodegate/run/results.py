@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import UsageError
-from nodegate.judge.verdict import NodeVerdict, Record, Verdict, node_verdict
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
 from nodegate.unknown import Unknown
+from nodegate.verdict import NodeVerdict, Record, Verdict, node_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from nodegate.evidence import RunFolder
     from nodegate.run.acceptance import Acceptance
-    from nodegate.run.evidence import RunFolder
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED))

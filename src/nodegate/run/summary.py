@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
-from nodegate.judge.verdict import NODE_ORDER, NodeVerdict, Verdict
+from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from nodegate.judge.verdict import Record
     from nodegate.report.model import NodeReport, Report
+    from nodegate.verdict import Record
 
 MOST_LINES = 40  # of one kind; the report has the rest
 _SHOWN = {

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.measure.measurement import Measurement
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
     from nodegate.run.acceptance import Acceptance
 
 

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.run.evidence import FACTS, Evidence, parse_evidence
+from nodegate.evidence import FACTS, Evidence, parse_evidence
 from nodegate.transport.replay import ReplaySession
 from nodegate.transport.session import Busy as Held
 

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
-from nodegate.report.text import visible
+from nodegate.text import visible
 from nodegate.triage.clock import shown, zone_name
 from nodegate.triage.groups import Group, rank_list
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
 from nodegate.knowledge import tables
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage import collectives
 from nodegate.triage.episodes import SKEW_S, job_logs
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

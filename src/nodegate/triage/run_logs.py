@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.probe.document import document_of
-from nodegate.run.evidence import FACTS, RunFolder
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import template
 from nodegate.triage.job_log import Log

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from nodegate.errors import UsageError
-from nodegate.report.text import visible
+from nodegate.text import visible
 from nodegate.watch import notice, render
 from nodegate.watch.follow import CHUNK_BYTES, source
 from nodegate.watch.formats import FORMATS

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from nodegate.report.text import visible
+from nodegate.text import visible
 from nodegate.watch.plot import plot
 from nodegate.watch.render import MOST_LINES, headline
 

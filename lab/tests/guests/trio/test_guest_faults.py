@@ -20,7 +20,7 @@ from lab.guests.lent import Lent
 from lab.guests.whole import whole
 from lab.run import Outcome, Run, words_of
 from lab.told import Told
-from nodegate.judge.verdict import NodeVerdict, node_verdict
+from nodegate.verdict import NodeVerdict, node_verdict
 
 
 class Case(NamedTuple):

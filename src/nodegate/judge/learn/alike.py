@@ -10,7 +10,7 @@ from nodegate.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
     Conditions = tuple[tuple[str, str], ...]
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.judge.numbers.margins import Margins
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
 _DIGITS = 5
 _WIDEST = 0.5  # a limit at half of what is usual holds nothing off

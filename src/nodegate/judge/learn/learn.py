@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from nodegate.judge.baseline_file import Entry
     from nodegate.judge.numbers.margins import Margins
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
 HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: a learned limit would reject healthy nodes
 _TOLD = ("driver version", "CUDA driver version", "GPU VBIOS", "fabric manager version", "NCCL version", "kernel")

@@ -6,7 +6,7 @@ import json
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from nodegate.report.text import visible
+from nodegate.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from nodegate.judge.baseline_file import Entry
 from nodegate.judge.numbers.peers import PeerGroup
 from nodegate.judge.numbers.told import Told, shown
-from nodegate.judge.verdict import Limit, Verdict
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate.judge.numbers.margins import Margins
     from nodegate.judge.numbers.peers import NoPeers
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
 _THOUSAND = 1000.0  # MB/s for GB/s, GFLOPS for TFLOPS, ns for µs
 _NEAR = 2.0  # a value in the wrong unit is right in the other one to within this factor

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from nodegate.judge.numbers.peers import NoPeers
 from nodegate.judge.numbers.spread import robust
 from nodegate.judge.numbers.told import Told, nothing, number, shown
-from nodegate.judge.verdict import Limit, Verdict
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate.judge.numbers.margins import Margins
     from nodegate.judge.numbers.peers import PeerGroup
     from nodegate.judge.numbers.split import Split
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
 _HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no reason to reject a node
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.judge.numbers import against_baseline, against_others
 from nodegate.judge.numbers.told import Told, believable, number, shown
-from nodegate.judge.verdict import Limit, Verdict, worst
+from nodegate.verdict import Limit, Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nodegate.judge.numbers.against_others import Reference
     from nodegate.judge.numbers.margins import Margins
     from nodegate.judge.numbers.peers import NoPeers, PeerGroup
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
 
 @dataclass(frozen=True)

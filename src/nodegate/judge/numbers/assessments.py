@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from nodegate.judge.baseline_file import Entry
     from nodegate.judge.numbers.assess import Assessment
     from nodegate.judge.numbers.peers import Earlier, NodePeers
-    from nodegate.judge.verdict import Limit
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
+    from nodegate.verdict import Limit
 
 _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
 

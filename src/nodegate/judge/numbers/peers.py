@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from nodegate.judge.numbers.margins import Margins
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
     Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from nodegate.errors import NotJudged
 from nodegate.judge.numbers.assessments import assessments
 from nodegate.judge.numbers.peers import Peers
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.judge.baseline import Baseline
     from nodegate.judge.numbers.peers import Measured, NodePeers
-    from nodegate.measure.metric import Metric
+    from nodegate.metric import Metric
 
 TIMES_MORE = 2  # measurements of a suspect beyond the first: then the best of three decides
 _DOUBTFUL = (Verdict.FAIL, Verdict.WARN)

@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.judge.verdict import Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.verdict import Limit
+    from nodegate.verdict import Limit
 
 
 _MOST = 1e12  # in every unit of measurement here far beyond any machine; squares of it are still numbers

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.metric import Metric, joined
 from nodegate.measure.ran import Ran, check_end, kept, not_run, run, unended
+from nodegate.metric import Metric, joined
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.tools import gpu_burn
 from nodegate.unknown import Unknown

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT
-from nodegate.measure.metric import Metric, joined
 from nodegate.measure.ran import check_end
+from nodegate.metric import Metric, joined
 from nodegate.tools import nvbandwidth
 from nodegate.unknown import Unknown
 

@@ -9,8 +9,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.metric import Metric
 from nodegate.measure.nccl.launches import ALL_REDUCE, BY_WHAT, LAUNCHES, RING
+from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
 from nodegate.unknown import Known, Unknown, Why
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.metric import Metric
+from nodegate.metric import Metric
 from nodegate.tools import perftest
 from nodegate.tools.perftest import Trouble
 

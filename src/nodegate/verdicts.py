@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from nodegate.errors import CannotMeasure, NotJudged
-from nodegate.judge.verdict import Finding, Limit, Verdict, worst
 from nodegate.unknown import Unknown
+from nodegate.verdict import Finding, Limit, Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Callable
