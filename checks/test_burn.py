@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.numbers.margins import Margins
+from nodegate.numbers import metric_findings
+from nodegate.numbers.margins import Margins
 from nodegate.profile import Profile
 from nodegate.rules import burn as rules
 from nodegate.rules import burn_findings as findings
-from nodegate.rules import measured
 from nodegate.rules.rates import allowed, none_allowed, whole
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.burn.burn import Burn
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpus
 
 pytestmark = pytest.mark.tier("bootcheck")
@@ -82,7 +82,7 @@ def test_throughput(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdic
                 reason=findings.why(loads),
                 remedy=findings.AGAIN,
             )
-    measured.judge(verdicts, gpu_burn.rates(), baseline=baseline, peers=peers, remedy=_SLOW)
+    metric_findings.judge(verdicts, gpu_burn.rates(), baseline=baseline, peers=peers, remedy=_SLOW)
 
 
 def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -100,7 +100,7 @@ def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> 
     for metric in rates:
         verdicts.at_least(
             subject=metric.device,
-            what=measured.label(metric.name),
+            what=metric_findings.label(metric.name),
             observed=round(metric.best, 3),
             limit=rules.part_of_median(metric, medians.get(metric.key), Limit(kept, "%", limit.source)),
             remedy=_SLOW,

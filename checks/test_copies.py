@@ -9,16 +9,16 @@ import pytest
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
+from nodegate.numbers import metric_findings
 from nodegate.rules import copies as rules
-from nodegate.rules import measured
 from nodegate.tools import nvbandwidth
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.copies.result import Copies
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpus
 
 pytestmark = pytest.mark.tier("bootcheck")
@@ -92,7 +92,7 @@ def test_host_at_once(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, 
     for name in names:
         rules.missing(gpu_copies, name, verdicts)
     for metric in metrics:  # each by itself: within a node some share an uplink and others do not
-        measured.judge(verdicts, [metric], baseline=baseline, peers=peers, remedy=_CONTENTION)
+        metric_findings.judge(verdicts, [metric], baseline=baseline, peers=peers, remedy=_CONTENTION)
 
 
 @pytest.mark.tier("delivery")
@@ -114,7 +114,7 @@ def test_device_memory(gpu_copies: Copies, baseline: Baseline, peers: NodePeers,
     """
     rules.missing(gpu_copies, DEVICE, verdicts)
     if gpu_copies.named(DEVICE):
-        measured.judge(verdicts, gpu_copies.named(DEVICE), baseline=baseline, peers=peers, remedy=_SLOW_MEMORY)
+        metric_findings.judge(verdicts, gpu_copies.named(DEVICE), baseline=baseline, peers=peers, remedy=_SLOW_MEMORY)
 
 
 @pytest.mark.tier("nightly")
@@ -168,4 +168,4 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
                 verdicts.unknown(subject=OTHER, what=case.name, reason=reason, remedy=_BY_HAND)
     metrics = [each for each in gpu_copies.metrics if each.conditions.get("tool") == OTHER]
     if metrics:
-        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=rules.RESEAT)
+        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=rules.RESEAT)

@@ -15,7 +15,7 @@ from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.probe.rdma import RdmaPort
     from nodegate.rules.counters import Counters, Pair
 

@@ -16,7 +16,7 @@ from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.probe.driver import Driver
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host

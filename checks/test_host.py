@@ -14,7 +14,7 @@ from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.node import Node
     from nodegate.probe.clock import Clock
     from nodegate.probe.host import Host

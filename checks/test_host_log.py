@@ -11,7 +11,7 @@ from nodegate.rules.log_time import Moment, shown
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.probe.host import Host
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.profile import Profile

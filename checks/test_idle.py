@@ -12,7 +12,7 @@ from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.probe.gpu import Gpu, GpuProcess, Gpus
 
 pytestmark = pytest.mark.tier("bootcheck")

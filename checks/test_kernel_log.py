@@ -15,7 +15,7 @@ from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.judge.fleet import Fleet
     from nodegate.node import Node
     from nodegate.probe.host import Host

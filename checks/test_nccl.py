@@ -12,9 +12,9 @@ from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.nccl.result import Nccl
+    from nodegate.numbers.peers import NodePeers
 
 pytestmark = pytest.mark.tier("delivery")
 

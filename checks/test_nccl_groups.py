@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.measure.groups.result import APART_NAME, NAMES
+from nodegate.numbers import metric_findings
 from nodegate.rules import collective_groups as rules
-from nodegate.rules import measured
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.groups.result import NcclGroups
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma
 
 pytestmark = pytest.mark.tier("delivery")
@@ -129,7 +129,7 @@ def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ve
         verdicts.skip("not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only")
     if metrics:
         remedy = "see this node's clocks, power and NVLink under load (burn, nccl)"
-        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
+        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
     elif runs[-1].is_well:
         verdicts.skip("nccl-tests told no times by process")
     else:

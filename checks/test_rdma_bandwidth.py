@@ -6,17 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.judge.blame import Fault
-from nodegate.rules import measured, rdma_links
+from nodegate.measure.rdma.fault_location import Fault
+from nodegate.numbers import metric_findings
+from nodegate.rules import rdma_links
 from nodegate.rules.rails import is_active, rails
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.blame import Blame
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.measure.rdma.fault_location import FaultLocation
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma
 
 pytestmark = pytest.mark.tier("nightly")
@@ -53,7 +54,7 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
             verdicts.found(Verdict.SKIP, subject=device, message="no number: see rdma_bandwidth.errors")
         else:
             reason, step = _why_not(rdma_bandwidth, device)
-            what = " and ".join(measured.label(name) for name in missing)
+            what = " and ".join(metric_findings.label(name) for name in missing)
             verdicts.unknown(subject=device, what=what, reason=reason, remedy=step)
 
 
@@ -61,7 +62,7 @@ def _say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> N
     """A rail may be well as a client, and its server may never start: too little memory to register, a taken port."""
     dead = [run for run in found.runs if run.device == device and run.role == "server" and run.server_died]
     if dead and dead[0].trouble is not None:
-        what = f"{measured.label(dead[0].name)}: {dead[0].trouble.said}"
+        what = f"{metric_findings.label(dead[0].name)}: {dead[0].trouble.said}"
         verdicts.found(Verdict.WARN, subject=device, message=what, remedy=dead[0].trouble.next_step, metric="measured")
 
 
@@ -88,7 +89,7 @@ def test_write(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePee
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
     metrics = rdma_bandwidth.named("rdma.write_gbps")
-    measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+    metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
 
 
 def test_read(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -99,7 +100,7 @@ def test_read(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeer
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
     metrics = rdma_bandwidth.named("rdma.read_gbps")
-    measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+    metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
 
 
 def test_latency(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -111,7 +112,7 @@ def test_latency(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodeP
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
     metrics = rdma_bandwidth.named("rdma.write_latency_us", "rdma.read_latency_us")
-    measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=FAR)
+    metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=FAR)
 
 
 def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -125,7 +126,7 @@ def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Base
     baseline.limit(rdma_links.SHARE)
     metrics = rdma_bandwidth.named(*rdma_links.BETWEEN)
     for metric in metrics:
-        what, limit = measured.label(metric.name), rdma_links.share_of_rate(rdma, metric.device, baseline)
+        what, limit = metric_findings.label(metric.name), rdma_links.share_of_rate(rdma, metric.device, baseline)
         unproven = rdma_links.unproven(rdma_bandwidth, metric, limit)
         if unproven:
             told = f"{what} {metric.best:.1f} Gb/s, but {unproven}"
@@ -156,7 +157,7 @@ def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline
         verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
 
 
-def _say_ways(verdicts: Verdicts, device: str, ways: dict[str, Blame]) -> None:
+def _say_ways(verdicts: Verdicts, device: str, ways: dict[str, FaultLocation]) -> None:
     slow = [way for way, blame in ways.items() if blame.bad_with and not blame.good_with]
     if Fault.UNTRIED in {blame.fault for blame in ways.values()}:
         verdicts.found(Verdict.SKIP, subject=device, message="not judged: no limit, or no number, of one direction")
@@ -203,10 +204,10 @@ _ORDER = (
 )
 
 
-def _say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Blame) -> None:
+def _say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: FaultLocation) -> None:
     first = next((run for run in bad if run.partner in blame.bad_with), bad[0])
     said = first.trouble.said if first.trouble else ""
-    what = f"{measured.label(first.name)} with {first.partner}: {said}"
+    what = f"{metric_findings.label(first.name)} with {first.partner}: {said}"
     if blame.fault is Fault.EITHER and first.name == "rdma.inside_gbps":
         reason = f"{what}; no other node was met, and on some networks the NICs of one node do not reach each other"
         verdicts.unknown(subject=device, what="transfers", reason=reason, remedy=OTHER)
@@ -239,7 +240,7 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
             continue
         judged = True
         blame = rdma_links.blamed(rdma_bandwidth, metric.name, metric.device, limit)
-        what = measured.label(metric.name)
+        what = metric_findings.label(metric.name)
         if blame.fault is Fault.PATH:
             slow = [run for run in rdma_bandwidth.of(metric.name, metric.device) if run.partner in blame.bad_with]
             pairs = ", ".join(f"{run.value:g} Gb/s with {run.partner}" for run in slow if run.value is not None)
@@ -288,7 +289,7 @@ def test_inside(
         else:
             own.append(metric)
     if own:
-        measured.judge(verdicts, own, baseline=baseline, peers=peers, remedy=SLOW)
+        metric_findings.judge(verdicts, own, baseline=baseline, peers=peers, remedy=SLOW)
 
 
 def test_gpu_memory(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -306,7 +307,7 @@ def test_gpu_memory(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: No
         verdicts.unknown(subject=device, what="writing from GPU memory", reason=reason, remedy=step)
     if have:
         metrics = rdma_bandwidth.named("rdma.gpu_write_gbps")
-        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
+        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
 
 
 def _why_not_gpu(runs: tuple[LinkRun, ...], device: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate import Verdicts
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.node import Node
     from nodegate.probe.driver import Driver
     from nodegate.probe.environment import Environment

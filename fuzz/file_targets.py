@@ -12,12 +12,12 @@ from pathlib import Path
 
 from fuzz import seeds
 from fuzz.target import Target, refusals_allowed, text_of
-from nodegate import strict_yaml
+from nodegate.baseline import baseline_file
 from nodegate.evidence import RunFolder
+from nodegate.files import strict_yaml
 from nodegate.history import History
 from nodegate.inventory import hostlist, inventory, listing, names, patterns
 from nodegate.inventory.tree import Tree
-from nodegate.judge import baseline_file
 from nodegate.judge.waivers import Waivers
 from nodegate.report import jsonl, load
 from nodegate.run.conditions import read_earlier

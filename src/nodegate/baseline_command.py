@@ -7,22 +7,22 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.baseline import baseline_file
+from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.baseline.baseline_file import EVERYWHERE
+from nodegate.baseline.parameters import shown as conditions_shown
 from nodegate.errors import NotJudged, UsageError
-from nodegate.judge import baseline_file
-from nodegate.judge.baseline import Baseline, Baselines
-from nodegate.judge.baseline_file import EVERYWHERE
-from nodegate.judge.learn.diff import diff
-from nodegate.judge.numbers.told import shown
-from nodegate.judge.parameters import shown as conditions_shown
-from nodegate.strict_yaml import did_you_mean
+from nodegate.files.strict_yaml import did_you_mean
+from nodegate.learn.diff import diff
+from nodegate.numbers.comparison import shown
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from nodegate.judge.baseline_file import Entry
-    from nodegate.judge.learn.learn import Learned
-    from nodegate.judge.numbers.margins import Margins
+    from nodegate.baseline.baseline_file import Entry
+    from nodegate.learn.learn import Learned
+    from nodegate.numbers.margins import Margins
 
     Answer = tuple[list[str], int]  # the lines to print, the exit code
 
@@ -72,7 +72,7 @@ def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tup
     Raises:
         UsageError: the run cannot be read or teaches nothing, or a file is in the way.
     """
-    from nodegate.judge.learn.learn import LearnedFrom, learn  # noqa: PLC0415 - numpy
+    from nodegate.learn.learn import LearnedFrom, learn  # noqa: PLC0415 - numpy
     from nodegate.run.measured import read  # noqa: PLC0415
 
     measured, baselines = read(folder, more), Baselines.read(more)
@@ -94,7 +94,7 @@ def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tup
 
 
 def _margins(known: Mapping[str, Mapping[str, Entry]]) -> dict[str, Margins]:
-    from nodegate.judge.numbers.margins import Margins  # noqa: PLC0415
+    from nodegate.numbers.margins import Margins  # noqa: PLC0415
 
     try:
         return {name: Margins.of(Baseline(name, "", "", "", "", entries)) for name, entries in known.items()}

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate import suite
+from nodegate.baseline.baseline import Baselines
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.evidence import Evidence
 from nodegate.exit_codes import Exit
-from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import Context
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.measure.registry import is_active
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile

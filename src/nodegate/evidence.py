@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.atomic import replacing
-from nodegate.bounded import read_bounded
 from nodegate.errors import Busy, CannotMeasure, Unreachable, UsageError
+from nodegate.files.atomic import replacing
+from nodegate.files.bounded import read_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.paths import CHECKS, suite_folder
+from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.profile import TIERS
 
 if TYPE_CHECKING:

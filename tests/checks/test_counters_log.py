@@ -8,7 +8,7 @@ import pytest
 
 from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.profile import Profile
 from nodegate.rules.counters import Counters
 from nodegate.verdict import Verdict

@@ -7,7 +7,7 @@ from support.judging import fleet_of, judge_one
 
 from nodegate import suite
 from nodegate.demo.machine import Machine
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
 from nodegate.unknown import Known, Unknown, Why

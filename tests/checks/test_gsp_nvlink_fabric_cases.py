@@ -9,7 +9,7 @@ from support.judging import Case, assert_case, baseline_of, fleet_of, judge_one
 
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict

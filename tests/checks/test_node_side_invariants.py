@@ -11,7 +11,7 @@ from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import FACTS
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.verdict import Verdict

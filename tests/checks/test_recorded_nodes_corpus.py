@@ -14,7 +14,7 @@ from support.judging import baseline_of, judge_one
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile

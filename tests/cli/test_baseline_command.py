@@ -12,7 +12,7 @@ from support.recorded import run_pytest, write_fleet
 from nodegate import baseline_command
 from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
-from nodegate.paths import suite_folder
+from nodegate.files.paths import suite_folder
 from nodegate.report.model import Run
 from nodegate.run import measured
 from nodegate.run.measured import MeasuredNode, MeasuredRun

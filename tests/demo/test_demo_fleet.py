@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import inventory, suite
+from nodegate.baseline.baseline import Baselines
 from nodegate.demo import write as written
 from nodegate.demo.fleet import DemoFleet, build
 from nodegate.demo.load.recordings import recordings
@@ -23,14 +24,13 @@ from nodegate.demo.verify import compare, read_faults
 from nodegate.demo.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
 from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
-from nodegate.judge.baseline import Baselines
+from nodegate.files.paths import suite_folder
 from nodegate.judge.context import argument_names
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.names import METRICS
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
-from nodegate.paths import suite_folder
 from nodegate.profile import Profile
 from nodegate.run import visit
 from nodegate.run.acceptance import Acceptance

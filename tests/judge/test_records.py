@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegate.errors import CannotMeasure, NotJudged
-from nodegate.judge.run import judge, record_of
+from nodegate.judge.judge import judge, record_of
 from nodegate.suite import Check
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import NODE_ORDER, Finding, Limit, NodeVerdict, Record, Verdict, node_verdict, worst

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import strict_yaml
+from nodegate.baseline import baseline_file
+from nodegate.baseline.baseline import Baselines
 from nodegate.errors import UsageError
-from nodegate.judge import baseline_file
-from nodegate.judge.baseline import Baselines
-from nodegate.paths import suite_folder
+from nodegate.files import strict_yaml
+from nodegate.files.paths import suite_folder
 
 if TYPE_CHECKING:
     from pathlib import Path

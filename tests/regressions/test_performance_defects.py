@@ -10,13 +10,13 @@ from collections import Counter
 import pytest
 from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 
-from nodegate import strict_yaml
+from nodegate.baseline import baseline_file
 from nodegate.errors import UsageError
-from nodegate.judge import baseline_file
-from nodegate.judge.learn.learn import LearnedFrom, learn
-from nodegate.judge.numbers.assess import Assessment, assess
-from nodegate.judge.numbers.peers import NoPeers, Peers
+from nodegate.files import strict_yaml
+from nodegate.learn.learn import LearnedFrom, learn
 from nodegate.measure.rdma.pairing import rounds
+from nodegate.numbers.assess import Assessment, assess
+from nodegate.numbers.peers import NoPeers, Peers
 from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR

@@ -11,9 +11,9 @@ import pytest
 from support import browser, sample_report
 from support.sample_report import fleet
 
+from nodegate.files.source import Source
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report
 from nodegate.report.render import render
-from nodegate.source import Source
 from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
 
 BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)

@@ -10,8 +10,8 @@ import pytest
 from support.sshd import Fleet, changed
 
 from lab.processes import running, wait_until
+from nodegate.baseline.baseline import Baselines
 from nodegate.evidence import RunFolder
-from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.length import length
 from nodegate.measure.toolbox.toolbox import NodeToolbox

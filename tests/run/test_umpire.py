@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from nodegate import suite
+from nodegate.baseline.baseline import Baselines
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
 from nodegate.evidence import FACTS, Evidence, RunFolder
-from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waiver, Waivers
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node

@@ -13,12 +13,12 @@ from support.cases import cases, record_of
 from support.judging import fleet_of, judge_one
 
 from nodegate import coverage, suite
+from nodegate.baseline.baseline import Baselines
 from nodegate.demo.machine import Machine
 from nodegate.errors import Unreachable
 from nodegate.evidence import Evidence
-from nodegate.judge.baseline import Baselines
 from nodegate.judge.context import Context
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import TIERS, Profile
 from nodegate.verdict import Record, Verdict

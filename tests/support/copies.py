@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from support.measured import entries
 
 from nodegate import suite
+from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.judge.baseline import Baseline
-from nodegate.judge.numbers.peers import Peers
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
 from nodegate.measure.ran import Ran
+from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from support.judging import baseline_of
 
 from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.rules.counters import Counters
 

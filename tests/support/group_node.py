@@ -9,10 +9,10 @@ from support.judging import baseline_of
 
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
-from nodegate.judge.numbers.peers import Peers
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.measure.groups.result import parse
 from nodegate.node import Node
+from nodegate.numbers.peers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

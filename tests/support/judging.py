@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING
 from support.loaded import measured_of
 
 from nodegate import suite
+from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.baseline_file import unit_for
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.judge.baseline import Baselines
-from nodegate.judge.baseline_file import unit_for
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
-from nodegate.judge.numbers.peers import Peers
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
+from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from nodegate.baseline.baseline import Baseline
     from nodegate.facts import NodeFacts
-    from nodegate.judge.baseline import Baseline
     from nodegate.verdict import Record
 
 SITE = "the site's own"  # the source that limits given by a test name

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate import strict_yaml
-from nodegate.judge import baseline_file
-from nodegate.judge.baseline import Baseline
-from nodegate.judge.numbers.margins import Margins
-from nodegate.judge.numbers.peers import NoPeers, PeerGroup, Peers
+from nodegate.baseline import baseline_file
+from nodegate.baseline.baseline import Baseline
+from nodegate.files import strict_yaml
 from nodegate.metric import Metric
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import NoPeers, PeerGroup, Peers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

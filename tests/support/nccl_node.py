@@ -10,11 +10,11 @@ from support.judging import baseline_of
 
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
-from nodegate.judge.numbers.peers import Peers
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
 from nodegate.node import Node
+from nodegate.numbers.peers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

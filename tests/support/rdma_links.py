@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from support.measured import entries
 
 from nodegate import suite
+from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
-from nodegate.judge.baseline import Baseline
-from nodegate.judge.numbers.peers import Peers
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.measure.ran import Ran
 from nodegate.measure.rdma import result as rdma_result
+from nodegate.numbers.peers import Peers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

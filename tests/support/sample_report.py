@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 
+from nodegate.files.source import Source
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
-from nodegate.source import Source
 from nodegate.verdict import Finding, NodeVerdict, Record, Verdict, node_verdict
 
 CHECKS = {

@@ -10,7 +10,7 @@ from support.judging import baseline_of
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.driver import Driver, DriverGpu
 from nodegate.probe.pci import AerCounters, Pci, PciDevice

@@ -12,10 +12,10 @@ from nodegate.bootcheck import Outcome, bootcheck
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.evidence import Evidence
-from nodegate.judge.numbers.peers import Peers
-from nodegate.judge.run import judge
+from nodegate.judge.judge import judge
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
+from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:

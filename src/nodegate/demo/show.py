@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nodegate.demo.verify import compare, read_faults
-from nodegate.paths import CHECKS, INVENTORY, suite_folder
+from nodegate.files.paths import CHECKS, INVENTORY, suite_folder
 from nodegate.report.jsonl import read
 
 

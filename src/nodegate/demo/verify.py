@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from nodegate import strict_yaml
+from nodegate.files import strict_yaml
 from nodegate.verdict import Finding, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from nodegate.strict_yaml import Loaded
+    from nodegate.files.strict_yaml import Loaded
 
 ALARMS = (Verdict.WARN, Verdict.ERROR, Verdict.FAIL)
 _WORDS = ("node", "check", "verdict", "subject", "failure_mode", "what")

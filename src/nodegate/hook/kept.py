@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.atomic import replacing
 from nodegate.exit_codes import Exit
+from nodegate.files.atomic import replacing
 from nodegate.hook.answer import Answer
 
 if TYPE_CHECKING:

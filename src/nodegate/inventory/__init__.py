@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from nodegate.files.source import Source
 from nodegate.inventory.inventory import Inventory, read
-from nodegate.source import Source
 
 __all__ = ["Inventory", "Source", "read"]

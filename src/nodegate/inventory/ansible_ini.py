@@ -9,10 +9,10 @@ import shlex
 import warnings
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import did_you_mean, scalar, shown
 from nodegate.inventory.ansible_yaml import priority
 from nodegate.inventory.names import parse_entry
 from nodegate.inventory.tree import UNGROUPED, Group, Layer, Tree
-from nodegate.strict_yaml import did_you_mean, scalar, shown
 
 SECTION = re.compile(r"\[(?P<group>[^:\]\s]+)(?::(?P<kind>\w+))?\]\s*(?:#.*)?")
 KINDS = ("hosts", "vars", "children")

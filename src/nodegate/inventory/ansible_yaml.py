@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import dotted, shown
 from nodegate.inventory.names import parse_entry
 from nodegate.inventory.tree import Layer
-from nodegate.strict_yaml import dotted, shown
 
 if TYPE_CHECKING:
+    from nodegate.files.strict_yaml import Loaded
     from nodegate.inventory.tree import Group, Tree
-    from nodegate.strict_yaml import Loaded
 
 GROUP_KEYS = ("hosts", "children", "vars")
 

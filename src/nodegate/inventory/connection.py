@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import Tagged, did_you_mean, shown
 from nodegate.inventory.known_variables import is_secret, probably_meant
 from nodegate.inventory.names import ADDRESS, USER
 from nodegate.node import Connection
-from nodegate.strict_yaml import Tagged, did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

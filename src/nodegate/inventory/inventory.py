@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TextIO
 
 from nodegate.errors import UsageError
+from nodegate.files.source import Source
 from nodegate.inventory import patterns
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
 from nodegate.inventory.expected import expected
@@ -17,7 +18,6 @@ from nodegate.inventory.tree import ALL, UNGROUPED, Tree
 from nodegate.inventory.var_files import VarFiles
 from nodegate.inventory.variables import Merger
 from nodegate.node import Node
-from nodegate.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

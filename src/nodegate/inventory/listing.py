@@ -10,9 +10,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import Tagged, shown
 from nodegate.inventory.names import parse_entry
 from nodegate.inventory.tree import Group, Layer, Tree
-from nodegate.strict_yaml import Tagged, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import shown
 from nodegate.inventory import ranges
-from nodegate.strict_yaml import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

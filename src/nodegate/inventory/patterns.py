@@ -11,8 +11,8 @@ import warnings
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.inventory import hostlist, ranges
-from nodegate.strict_yaml import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from nodegate import strict_yaml
 from nodegate.errors import UsageError
+from nodegate.files import strict_yaml
+from nodegate.files.source import Source
 from nodegate.inventory import ansible_ini, ansible_yaml, listing, plain_list, ranges
 from nodegate.inventory.connection import LOCAL_NAMES
 from nodegate.inventory.var_files import VAULT_HEADER
-from nodegate.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

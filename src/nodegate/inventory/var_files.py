@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Literal
 
-from nodegate import strict_yaml
 from nodegate.errors import UsageError
+from nodegate.files import strict_yaml
 from nodegate.inventory.tree import Layer
 
 if TYPE_CHECKING:

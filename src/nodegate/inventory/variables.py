@@ -7,8 +7,8 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from nodegate.files.strict_yaml import Tagged, dotted
 from nodegate.inventory.tree import ALL, Group, Host, Layer, Tree
-from nodegate.strict_yaml import Tagged, dotted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

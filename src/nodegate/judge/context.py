@@ -12,12 +12,12 @@ from nodegate.probe.document import document_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from nodegate.baseline.baseline import Baseline, Baselines
     from nodegate.evidence import Evidence
-    from nodegate.judge.baseline import Baseline, Baselines
     from nodegate.judge.fleet import Fleet
-    from nodegate.judge.numbers.peers import NodePeers
     from nodegate.measure.measurement import Measured
     from nodegate.node import Node
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile

@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from nodegate import strict_yaml
 from nodegate.errors import UsageError
+from nodegate.files import strict_yaml
+from nodegate.files.strict_yaml import did_you_mean
 from nodegate.inventory.hostlist import expand
-from nodegate.strict_yaml import did_you_mean
 from nodegate.verdict import Finding, Record, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from pathlib import Path
 
-    from nodegate.strict_yaml import Loaded
+    from nodegate.files.strict_yaml import Loaded
 
 _REQUIRED = ("node", "check", "reason", "owner", "expires")
 _WORDS = (*_REQUIRED, "subject")

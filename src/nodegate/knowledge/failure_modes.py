@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate import strict_yaml
+from nodegate.files import strict_yaml
 from nodegate.knowledge.words import Cause
 
 if TYPE_CHECKING:

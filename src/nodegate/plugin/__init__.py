@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import UsageError
-from nodegate.paths import CHECKS
+from nodegate.files.paths import CHECKS
 from nodegate.plugin import options
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ import pytest
 
 from nodegate import suite
 from nodegate.errors import UsageError
+from nodegate.files.paths import CHECKS, suite_folder
+from nodegate.files.strict_yaml import did_you_mean
 from nodegate.judge.context import argument_names
 from nodegate.measure.registry import is_active
-from nodegate.paths import CHECKS, suite_folder
 from nodegate.plugin.items import CheckItem
-from nodegate.strict_yaml import did_you_mean
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import NotJudged
-from nodegate.judge.run import record_of, refusal
+from nodegate.judge.judge import record_of, refusal
 from nodegate.report.jsonl import to_json
 from nodegate.verdict import Record, Verdict
 from nodegate.verdicts import Verdicts
@@ -23,7 +23,7 @@ class CheckItem(pytest.Item):
     """A check on one node.
 
     Not a pytest.Function: 75,000 of those cost 38 s and 0.44 GB, these a quarter, and a check judges the same way
-    here, in bootcheck and in the tests: by `nodegate.judge.run.judge`.
+    here, in bootcheck and in the tests: by `nodegate.judge.judge.judge`.
     """
 
     check: Check

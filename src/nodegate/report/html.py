@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
-from nodegate.paths import REPORTS, suite_folder
 from nodegate.report import words
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc

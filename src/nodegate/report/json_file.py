@@ -15,9 +15,9 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from nodegate.files.source import Source
     from nodegate.report.model import NodeReport, Report, Run
     from nodegate.report.stats import Measurement
-    from nodegate.source import Source
 
 SCHEMA = "nodegate.report/1"
 

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import UsageError
+from nodegate.files.source import Source
 from nodegate.report.json_file import SCHEMA
 from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
-from nodegate.source import Source
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from nodegate.verdict import NODE_ORDER, NodeVerdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.source import Source
+    from nodegate.files.source import Source
     from nodegate.verdict import Record
 
 

@@ -12,8 +12,8 @@ from nodegate.inventory.hostlist import natural
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.files.source import Source
     from nodegate.report.model import Drift, NodeReport, Report, Run
-    from nodegate.source import Source
     from nodegate.verdict import Finding, Record
 
 GONE = "[redacted]"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from nodegate.atomic import replacing
+from nodegate.files.atomic import replacing
 from nodegate.report import csv_file, json_file, junit, prometheus
 from nodegate.report.stats import measurements
 

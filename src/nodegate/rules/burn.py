@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.judge.numbers.peers import PeerGroup
+from nodegate.numbers.peers import PeerGroup
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from nodegate.judge.numbers.margins import Margins
-    from nodegate.judge.numbers.peers import NodePeers
     from nodegate.measure.burn.burn import Burn
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
     from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpu, Gpus
 
 # NVML's words for a clock that is held down, in the words of a technician.

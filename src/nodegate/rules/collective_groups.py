@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.measure.groups.station import COLLECTIVES
-from nodegate.rules import measured
+from nodegate.numbers import metric_findings
 from nodegate.rules.rails import rails
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict
@@ -13,9 +13,9 @@ from nodegate.verdict import Limit, Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.groups.result import GroupRun, NcclGroups
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma
     from nodegate.verdicts import Verdicts
 
@@ -123,7 +123,7 @@ def judge_bandwidth(
             reason, step = why_not(groups, what)
             verdicts.unknown(subject=what, what="bus bandwidth", reason=reason, remedy=step)
     if chosen:
-        measured.judge(verdicts, chosen, baseline=baseline, peers=peers, remedy=remedy)
+        metric_findings.judge(verdicts, chosen, baseline=baseline, peers=peers, remedy=remedy)
 
 
 def has_kind(groups: NcclGroups, *kinds: str) -> bool:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.parameters import difference
+from nodegate.baseline.parameters import difference
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
-from nodegate.rules import measured
+from nodegate.numbers import metric_findings
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.nccl.result import Nccl, Outcome
+    from nodegate.numbers.peers import NodePeers
     from nodegate.tools.nccl_tests import NcclTest
     from nodegate.verdict import Limit
     from nodegate.verdicts import Verdicts
@@ -95,7 +95,7 @@ def judge_bandwidth(
             verdicts.unknown(subject=what, what="bus bandwidth", reason=final.why, remedy=final.next_step)
     metrics = nccl.named(*whats)
     if metrics:
-        measured.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
+        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
 
 
 def lost_nvls(nccl: Nccl, baseline: Baseline) -> bool:

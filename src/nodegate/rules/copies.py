@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.numbers.assessments import assessments, right
 from nodegate.measure.copies.document import ALONE, INSIDE
 from nodegate.measure.copies.result import PEER
+from nodegate.numbers.assessments import assessments, right
+from nodegate.numbers.metric_findings import label
 from nodegate.rules.gpus import NORMAL_ABSENCE
-from nodegate.rules.measured import label
 from nodegate.rules.pcie_rates import capacity, link_of
 from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdict import Limit, Verdict
@@ -16,10 +16,10 @@ from nodegate.verdict import Limit, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.judge.baseline import Baseline
-    from nodegate.judge.numbers.peers import NodePeers
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.copies.document import Data, GpuCopies, Pair
     from nodegate.measure.copies.result import Copies
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.verdicts import Verdicts
 

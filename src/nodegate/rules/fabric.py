@@ -10,7 +10,7 @@ from nodegate.unknown import Known, Unknown
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.probe.gpu import Gpu, GpuFabric
     from nodegate.probe.pci import Pci
     from nodegate.verdicts import Verdicts

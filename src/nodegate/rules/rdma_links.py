@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.judge.blame import Blame, Fault, Trial, blame
+from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
-    from nodegate.judge.baseline import Baseline
+    from nodegate.baseline.baseline import Baseline
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
     from nodegate.metric import Metric
     from nodegate.probe.rdma import Rdma, RdmaPort
@@ -51,20 +51,22 @@ def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> Limit | Non
     return limit if limit is not None and isinstance(limit.value, (int, float)) else None
 
 
-def blamed(measured: RdmaBandwidth, name: str, device: str, limit: Limit | None) -> Blame:
+def blamed(measured: RdmaBandwidth, name: str, device: str, limit: Limit | None) -> FaultLocation:
     """Where the fault is in the runs of one metric of one device; without a limit only failed runs are bad ones."""
     runs = [run for run in measured.of(name, device) if not _says_nothing(run)]
-    return blame([Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)) for run in runs])
+    return locate_fault([Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)) for run in runs])
 
 
-def blamed_one_way(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline, *, sends: bool) -> Blame:
+def blamed_one_way(
+    measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline, *, sends: bool
+) -> FaultLocation:
     """Where the fault is in all runs in which data left a device, or reached it, whoever was the client."""
     trials = []
     for run in (run for name in BETWEEN for run in measured.of(name, device)):
         limit = least(rdma, run.name, device, baseline)
         if limit is not None and run.sends is sends and run.value is not None:
             trials.append(Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)))
-    return blame(trials)
+    return locate_fault(trials)
 
 
 def unproven(measured: RdmaBandwidth, metric: Metric, limit: Limit | Unknown | None) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from nodegate.errors import Busy, CannotMeasure, NotJudged, Unreachable
 from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.history import key_of
-from nodegate.judge.busy import busy_reason
 from nodegate.judge.context import AT_THE_END, Context
 from nodegate.judge.fleet import Fleet, characteristics
-from nodegate.judge.run import judge, record_of, refusal
+from nodegate.judge.judge import judge, record_of, refusal
+from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
 from nodegate.profile import Profile
@@ -23,13 +23,13 @@ from nodegate.verdicts import Verdicts
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.baseline.baseline import Baseline, Baselines
     from nodegate.facts import NodeFacts
     from nodegate.history import History
-    from nodegate.judge.baseline import Baseline, Baselines
-    from nodegate.judge.numbers.peers import Earlier, Peers
     from nodegate.judge.waivers import Waivers
     from nodegate.metric import Metric
     from nodegate.node import Node
+    from nodegate.numbers.peers import Earlier, Peers
     from nodegate.suite import Check
     from nodegate.unknown import Known
     from nodegate.verdict import Record
@@ -191,7 +191,7 @@ class Acceptance:
     def peers(self) -> Peers:
         """Everything that was measured under load on every node of this run, for comparison."""
         if self._peers is None:
-            from nodegate.judge.numbers.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
+            from nodegate.numbers.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
 
             self._peers = Peers.of({node: (self.platform(node), self.metrics(node)) for node in self.asked})
         return self._peers

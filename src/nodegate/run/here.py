@@ -21,7 +21,7 @@ from nodegate.transport.local import LocalSession
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.judge.baseline import Baselines
+    from nodegate.baseline.baseline import Baselines
     from nodegate.node import Node
     from nodegate.profile import Profile
     from nodegate.suite import Check

@@ -6,8 +6,8 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baselines
 from nodegate.evidence import RunFolder
-from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.report.load import load
 from nodegate.run.acceptance import Acceptance

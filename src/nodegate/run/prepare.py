@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from nodegate.baseline.baseline import Baselines
 from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
 from nodegate.history import History
 from nodegate.inventory.hostlist import fold
-from nodegate.judge.baseline import Baselines
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.length import length
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
+    from nodegate.files.source import Source
     from nodegate.measure.length import Length
     from nodegate.measure.toolbox.carried import Carried
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
     from nodegate.run.settings import Settings
-    from nodegate.source import Source
     from nodegate.transport import Options
     from nodegate.transport.session import Session
 

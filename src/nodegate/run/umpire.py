@@ -51,7 +51,7 @@ class Umpire:
 
     def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
         """The nodes whose numbers would not pass as they are."""
-        from nodegate.judge.numbers.suspects import suspects  # noqa: PLC0415 - pandas only where something was measured
+        from nodegate.numbers.suspects import suspects  # noqa: PLC0415 - pandas only where something was measured
 
         platforms = {name: self._acceptance.platform(name) for name in measured}
         baselines = {name: self._acceptance.baseline(name) for name in measured}

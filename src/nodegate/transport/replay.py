@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from nodegate.bounded import read_bounded
 from nodegate.errors import CannotMeasure
+from nodegate.files.bounded import read_bounded
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from nodegate.atomic import replacing
 from nodegate.errors import UsageError
-from nodegate.paths import REPORTS, suite_folder
+from nodegate.files.atomic import replacing
+from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.report.html import environment, policy
 from nodegate.triage import render
 from nodegate.triage.clock import shown

@@ -124,7 +124,7 @@ def _formats(asked: Asked) -> Mapping[str, Callable[[str], Reading | None]]:
 
 
 def _write(path: Path, watcher: Watcher, name: str) -> None:
-    from nodegate.atomic import replacing  # noqa: PLC0415 - and the page below: only where a page is written
+    from nodegate.files.atomic import replacing  # noqa: PLC0415 - and the page below: only where a page is written
     from nodegate.watch.html import page  # noqa: PLC0415
 
     try:

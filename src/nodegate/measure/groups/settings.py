@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
-from nodegate.strict_yaml import did_you_mean, shown
+from nodegate.files.strict_yaml import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.baseline.expected import overrides
 from nodegate.errors import CannotMeasure
-from nodegate.judge.expected import overrides
 from nodegate.rules.rails import is_active, rails
 from nodegate.unknown import Unknown
 

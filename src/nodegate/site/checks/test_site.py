@@ -3,7 +3,7 @@
 import pytest
 
 from nodegate import Verdicts
-from nodegate.judge.baseline import Baseline
+from nodegate.baseline.baseline import Baseline
 from nodegate.probe.host import Host
 
 pytestmark = pytest.mark.tier("nightly")

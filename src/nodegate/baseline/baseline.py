@@ -1,0 +1,195 @@
+"""Baselines: what is right for each platform, from baselines/*.yaml, a site's own files and the inventory."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.baseline import baseline_file, expected
+from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
+from nodegate.baseline.platform import Platform, detect, look
+from nodegate.errors import NotJudged, UsageError
+from nodegate.files.paths import BASELINES, CHECKS, suite_folder
+from nodegate.files.source import Source
+from nodegate.measure.names import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from nodegate.node import Node
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.pci import Pci
+    from nodegate.verdict import Limit
+
+_KEY_IN_A_CHECK = re.compile(r"""["']([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+)["']""")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The limits of one node.
+
+    `platform` is the one that counts: `named` by the inventory, else `detected` from the hardware; "" when unknown,
+    and then `reason` says why. Limits that hold everywhere, and those of the inventory, are there all the same.
+    """
+
+    platform: str
+    title: str
+    reason: str
+    named: str
+    detected: str
+    entries: Mapping[str, Entry] = field(default_factory=dict)
+    overrides: Mapping[str, Limit] = field(default_factory=dict)
+
+    def find(self, key: str) -> Limit | None:
+        """The limit, or None when nothing says what is right."""
+        if key in self.overrides:
+            return self.overrides[key]
+        entry = self.entries.get(key)
+        return entry.limit if entry else None
+
+    def entry(self, key: str) -> Entry | None:
+        """The entry behind a limit, with its peak and parameters; None where there is none."""
+        return self.entries.get(key)
+
+    def limit(self, key: str) -> Limit:
+        """The limit.
+
+        Raises:
+            NotJudged: there is none: an absent limit is never a pass.
+        """
+        found = self.find(key)
+        if found is None:
+            raise NotJudged(f"not judged: no limit {key} for {self._whose}")
+        return found
+
+    @property
+    def _whose(self) -> str:
+        return f"platform {self.platform}" if self.platform else self.reason
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """All baselines of a run, by platform. `common` holds everywhere; `keys` are the limit keys that are known."""
+
+    platforms: Mapping[str, Platform]
+    common: Mapping[str, Entry]
+    sources: tuple[Source, ...]
+    keys: frozenset[str] = frozenset()
+
+    @staticmethod
+    def read(extra: Sequence[Path] = ()) -> Baselines:
+        """Read the suite's own baselines, then those of `extra`, in order: later ones win, key by key.
+
+        Raises:
+            UsageError: a file cannot be read or is not as docs/baselines.md says, with file and line.
+        """
+        folder = suite_folder(BASELINES)
+        own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]
+        known = keys_in_checks().union(METRICS, *(file.limits for file in own))
+        return Baselines.of([*own, *(baseline_file.read(path) for path in extra)], known=known)
+
+    @staticmethod
+    def of(files: Iterable[BaselineFile], *, known: frozenset[str] = frozenset()) -> Baselines:
+        """The baselines in these files; `known` are the limit keys that checks ask for.
+
+        Raises:
+            UsageError: two files contradict each other, or a key is a near miss of a known one.
+        """
+        platforms: dict[str, Platform] = {}
+        seen: dict[str, Entry] = {}
+        sources = []
+        for file in files:
+            for entry in file.limits.values():
+                _known(entry, known)
+                _fits(entry, seen.get(entry.key))
+            seen.update(file.limits)
+            platforms[file.platform] = _merged(platforms.get(file.platform), file)
+            sources.append(Source(file.file, file.sha256))
+        everywhere = platforms.pop(EVERYWHERE, None)
+        _tell_apart(platforms)
+        common = everywhere.limits if everywhere else {}
+        return Baselines(platforms, common, tuple(sources), known | seen.keys())
+
+    def for_node(self, node: Node, gpus: Gpus | None, pci: Pci | None) -> Baseline:
+        """The limits of this node: by the platform that the inventory names, else by the hardware that was seen.
+
+        Raises:
+            UsageError: the inventory names a platform without a baseline, or a limit of the wrong kind.
+        """
+        detected = detect(look(gpus, pci), self.platforms.values())
+        named = node.platform
+        if named and named not in self.platforms:
+            self.check_expected([node])
+        platform = self.platforms.get(named or detected.name)
+        entries = {**self.common, **(platform.limits if platform else {})}
+        return Baseline(
+            platform=platform.name if platform else "",
+            title=platform.title if platform else "",
+            reason="" if platform else detected.reason,
+            named=named,
+            detected=detected.name,
+            entries=entries,
+            overrides=expected.overrides(node, entries),
+        )
+
+    def check_expected(self, nodes: Iterable[Node]) -> None:
+        """Refuse `nodegate_*` variables that nothing reads, and platforms without a baseline.
+
+        Raises:
+            UsageError: with the inventory's file and line, and the near match.
+        """
+        expected.check_expected(nodes, platforms=self.platforms.keys(), keys=self.keys)
+
+
+def keys_in_checks() -> frozenset[str]:
+    """The dotted names that the checks of this installation hold as text: the limit keys among them."""
+    texts = (path.read_text("utf-8", "replace") for path in suite_folder(CHECKS).glob("test_*.py"))
+    return frozenset(key for text in texts for key in _KEY_IN_A_CHECK.findall(text))
+
+
+def _merged(before: Platform | None, file: BaselineFile) -> Platform:
+    if before is None:
+        return Platform(file.platform, file.title, file.match, dict(file.limits))
+    return Platform(
+        name=file.platform,
+        title=file.title or before.title,
+        match=file.match or before.match,
+        limits={**before.limits, **file.limits},
+    )
+
+
+def _fits(entry: Entry, before: Entry | None) -> None:
+    """A key means one thing, in one unit, in every file."""
+    if before is None:
+        return
+    where = f"{before.file}:{before.line}"
+    if entry.unit != before.unit:
+        message = f"{entry.key} is in {entry.unit!r} here and in {before.unit!r} in {where}"
+        raise UsageError(message, file=entry.file, line=entry.line, hint="use the unit of the other file")
+    if kind(entry.value) != kind(before.value):
+        message = f"{entry.key} is {kind(entry.value)} here and {kind(before.value)} in {where}"
+        raise UsageError(message, file=entry.file, line=entry.line, hint="write it as the other file does")
+
+
+def _known(entry: Entry, known: frozenset[str]) -> None:
+    """A site may have keys of its own, but a near miss of a known key is a slip that would switch a limit off."""
+    near = expected.nearest(entry.key, known) if entry.key not in known else ""
+    if near:
+        message = f"no check asks for {entry.key}"
+        raise UsageError(message, file=entry.file, line=entry.line, hint=f"did you mean {near}?")
+
+
+def _tell_apart(platforms: Mapping[str, Platform]) -> None:
+    """Two platforms that the same hardware fits could never be told apart."""
+    seen: dict[tuple[str, bool | None], Platform] = {}
+    for platform in platforms.values():
+        match = platform.match
+        for pci_id in match.gpu_pci_ids if match else ():
+            other = seen.setdefault((pci_id, match.nvswitch if match else None), platform)
+            if other is not platform:
+                raise UsageError(
+                    f"platforms {other.name} and {platform.name} both match {pci_id}",
+                    hint=f"take the match out of {platform.name} and name it in the inventory (nodegate_platform)",
+                )

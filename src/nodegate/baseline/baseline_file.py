@@ -1,0 +1,254 @@
+"""One baseline file: read strictly, so that a slip of the pen is an error with its line and never a missing limit."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nodegate.baseline.entry import DIRECTIONS, SWITCHES, UNITS_BY_SUFFIX, Entry, kind, unit_for
+from nodegate.baseline.parameters import AT_LEAST, shown
+from nodegate.files import strict_yaml
+from nodegate.files.strict_yaml import did_you_mean, dotted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from nodegate.errors import UsageError
+    from nodegate.files.strict_yaml import Loaded
+
+__all__ = ["SWITCHES", "UNITS_BY_SUFFIX", "Entry", "kind", "unit_for"]  # of entry, for the readers of files
+
+EVERYWHERE = "*"
+_FILE_WORDS = ("platform", "title", "match", "limits")
+_MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
+_VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "parameters", "note")
+_ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
+_SHARED_WORDS = ("unit", "direction", "peak", "note", "variants")  # of an entry with variants
+_LEAST_OF_PEAK = 0.2  # no good device gives less of what physics allows: such a value is in another unit
+_KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
+_PLATFORM = re.compile(r"[a-z0-9][a-z0-9.-]*")
+_PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
+
+
+@dataclass(frozen=True)
+class Match:
+    """How the hardware of a platform is recognised: never by a count, which a lost device would change."""
+
+    gpu_pci_ids: tuple[str, ...]
+    nvswitch: bool | None = None
+
+
+@dataclass(frozen=True)
+class BaselineFile:
+    """A baseline file as it was read."""
+
+    file: str
+    sha256: str
+    platform: str
+    title: str
+    match: Match | None
+    limits: Mapping[str, Entry]
+
+
+def read(path: Path, shown: str = "") -> BaselineFile:
+    """Read one baseline file; `shown` is how messages name it.
+
+    Raises:
+        UsageError: it cannot be read, or something in it is not as docs/baselines.md says, with file and line.
+    """
+    return parse(strict_yaml.load_file(path, shown))
+
+
+def parse(loaded: Loaded) -> BaselineFile:
+    """The baseline file in this YAML document.
+
+    Raises:
+        UsageError: something in it is not as docs/baselines.md says.
+    """
+    reader = _Reader(loaded)
+    top = reader.mapping((), "a baseline file")
+    reader.only(top, _FILE_WORDS, ())
+    platform = reader.text(top, "platform", ())
+    if platform != EVERYWHERE and not _PLATFORM.fullmatch(platform):
+        raise reader.wrong(("platform",), f"{platform!r} is no platform name", "use small letters, digits, - and .")
+    if platform == EVERYWHERE and "match" in top:
+        raise reader.wrong(("match",), 'platform "*" holds everywhere and has no match', "take it out")
+    limits = reader.mapping(("limits",), "limits") if "limits" in top else {}
+    return BaselineFile(
+        file=loaded.name,
+        sha256=loaded.sha256,
+        platform=platform,
+        title=reader.text(top, "title", ()) if "title" in top else "",
+        match=reader.match() if "match" in top else None,
+        limits={key: reader.entry(key) for key in limits},
+    )
+
+
+class _Reader:
+    """The strict reader of one file: every complaint has its line."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+
+    def wrong(self, path: tuple[object, ...], message: str, advice: str = "") -> UsageError:
+        return self.loaded.wrong(message, path, advice)
+
+    def mapping(self, path: tuple[str, ...], what: str) -> dict[str, object]:
+        found = self.loaded.value
+        for step in path:
+            found = found[step] if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+            raise self.wrong(path, f"{what} must be a mapping of names", "see docs/baselines.md")
+        return found
+
+    def only(self, found: Mapping[str, object], words: tuple[str, ...], path: tuple[object, ...]) -> None:
+        for word in found:
+            if word not in words:
+                raise self.loaded.unknown_key((*path, word), words)
+
+    def text(self, found: Mapping[str, object], word: str, path: tuple[object, ...], *, empty: bool = False) -> str:
+        value = found.get(word)
+        if not isinstance(value, str) or not (value or empty):
+            where = (*path, word) if word in found else path
+            raise self.wrong(where, f"{dotted(path) or 'the file'} needs {word}: some text", "see docs/baselines.md")
+        return value
+
+    def number(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> float:
+        value = found[word]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise self.wrong((*path, word), f"{word} must be a number, not {value!r}")
+        return value
+
+    def match(self) -> Match:
+        found = self.mapping(("match",), "match")
+        self.only(found, _MATCH_WORDS, ("match",))
+        ids = found.get("gpu_pci_ids")
+        if not isinstance(ids, list) or not ids:
+            raise self.wrong(("match",), "match needs gpu_pci_ids: a list such as [10de:2330]")
+        for each in ids:
+            if not isinstance(each, str) or not _PCI_ID.fullmatch(each):
+                raise self.wrong(
+                    ("match", "gpu_pci_ids"), f"{each!r} is no PCI id", 'write it as lspci -n does: "10de:2330"'
+                )
+        nvswitch = found.get("nvswitch")
+        if nvswitch is not None and not isinstance(nvswitch, bool):
+            raise self.wrong(("match", "nvswitch"), f"nvswitch must be true or false, not {nvswitch!r}")
+        return Match(tuple(ids), nvswitch)
+
+    def entry(self, key: str) -> Entry:
+        path = ("limits", key)
+        if not _KEY.fullmatch(key):
+            raise self.wrong(path, f"{key!r} is no limit key", "a key is subject.what_unit, such as gpu.power_limit_w")
+        found = self.mapping(path, key)
+        self.only(found, _ENTRY_WORDS, path)
+        if "variants" not in found:
+            return self._one(key, found, path)
+        return self._several(key, found, path)
+
+    def _one(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> Entry:
+        if "value" not in found:
+            raise self.wrong(path, f"{key} has no value")
+        entry = Entry(
+            key=key,
+            value=self._value(key, found["value"], path),
+            unit=self._unit(key, found, path),
+            source=self.text(found, "source", path),
+            direction=self._direction(found, path),
+            tolerance=self.number(found, "tolerance", path) if "tolerance" in found else 0.0,
+            floor=self.number(found, "floor", path) if "floor" in found else None,
+            peak=self.number(found, "peak", path) if "peak" in found else None,
+            parameters=self._parameters(found, path),
+            note=self.text(found, "note", path) if "note" in found else "",
+            file=self.loaded.name,
+            line=self.loaded.line(path),
+        )
+        self._consistent(entry, path)
+        return entry
+
+    def _several(self, key: str, found: Mapping[str, object], path: tuple[str, ...]) -> Entry:
+        """An entry whose values hold under parameters of their own; unit, direction and peak are common to them."""
+        for word in found:
+            if word not in _SHARED_WORDS:
+                raise self.wrong((*path, word), f"{key}: {word} belongs to each of the variants, not beside them")
+        listed = found["variants"]
+        if not isinstance(listed, list) or not listed:
+            raise self.wrong((*path, "variants"), f"{key}: variants must be a list", "see docs/baselines.md")
+        shared = {word: found[word] for word in _SHARED_WORDS if word in found and word != "variants"}
+        variants = [self._variant(key, each, shared, (*path, "variants", at)) for at, each in enumerate(listed)]
+        for at, variant in enumerate(variants):
+            if any(variant.parameters == earlier.parameters for earlier in variants[:at]):
+                where = (*path, "variants", at)
+                raise self.wrong(where, f"{key}: two variants for {shown(variant.parameters)}", "keep one of them")
+        return replace(variants[0], line=self.loaded.line(path), variants=tuple(variants))
+
+    def _variant(self, key: str, each: object, shared: Mapping[str, object], path: tuple[object, ...]) -> Entry:
+        if not isinstance(each, dict):
+            raise self.wrong(path, f"{key}: a variant must be a mapping of names", "see docs/baselines.md")
+        self.only(each, _VALUE_WORDS, path)
+        if not each.get("parameters"):
+            raise self.wrong(path, f"{key}: a variant needs parameters: they tell it from the others")
+        return self._one(key, {**shared, **each}, path)
+
+    def _parameters(self, found: Mapping[str, object], path: tuple[object, ...]) -> Mapping[str, object]:
+        given = found.get("parameters", {})
+        path = (*path, "parameters")
+        if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+            raise self.wrong(path, "parameters must be a mapping of names", "see docs/baselines.md")
+        for name, value in given.items():
+            items = value if isinstance(value, list) and value else [value]
+            if not all(isinstance(item, (bool, int, float, str)) for item in items):
+                raise self.wrong(
+                    (*path, name), f"{name}: {value!r} is no number, text, true or false, nor a list of those"
+                )
+            if name.endswith(AT_LEAST) and (isinstance(value, bool) or not isinstance(value, (int, float))):
+                raise self.wrong((*path, name), f"{name} must be a number, not {value!r}")
+        return given
+
+    def _value(self, key: str, value: object, path: tuple[object, ...]) -> object:
+        if key in SWITCHES:
+            value = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+            if value not in ("on", "off"):
+                raise self.wrong((*path, "value"), f'{key} must be "on" or "off", not {value!r}')
+            return value
+        items = value if isinstance(value, list) else [value]
+        for item in items:
+            if not isinstance(item, (bool, int, float, str)) or item != item:  # noqa: PLR0124 - not a number
+                raise self.wrong((*path, "value"), f"{key}: {item!r} is no number, text, true or false")
+        return tuple(value) if isinstance(value, list) else value
+
+    def _unit(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> str:
+        if "unit" not in found:
+            raise self.wrong(path, f"{key} has no unit", 'write unit: "" for a word or a version')
+        unit = self.text(found, "unit", path, empty=True)
+        allowed = unit_for(key)
+        if allowed and unit not in allowed:
+            raise self.wrong((*path, "unit"), f"{key} is in {' or '.join(allowed)} by its name, not in {unit!r}")
+        return unit
+
+    def _direction(self, found: Mapping[str, object], path: tuple[object, ...]) -> str:
+        direction = found.get("direction", "")
+        if direction and direction not in DIRECTIONS:
+            raise self.wrong(
+                (*path, "direction"), f"unknown direction {direction!r}", did_you_mean(str(direction), DIRECTIONS)
+            )
+        return str(direction)
+
+    def _consistent(self, entry: Entry, path: tuple[object, ...]) -> None:
+        numeric = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
+        if entry.tolerance and not (numeric and entry.direction in DIRECTIONS[:2]):
+            raise self.wrong(path, f"{entry.key}: a tolerance needs a number and direction: at least or at most")
+        if not 0 <= entry.tolerance < 1:
+            raise self.wrong((*path, "tolerance"), "a tolerance is a part of one: 0.05 for 5 %")
+        if entry.floor is not None and not (numeric and entry.direction == "at least"):
+            raise self.wrong((*path, "floor"), f"{entry.key}: a floor needs a number and direction: at least")
+        if entry.peak is not None and not (numeric and entry.peak >= entry.value):  # type: ignore[operator]
+            raise self.wrong((*path, "peak"), f"{entry.key}: the peak is what nothing can exceed, this value either")
+        if entry.peak is not None and entry.direction != "at most" and entry.value < entry.peak * _LEAST_OF_PEAK:  # type: ignore[operator]
+            raise self.wrong(
+                (*path, "value"),
+                f"{entry.key}: {entry.value} {entry.unit} is less than a fifth of its peak of {entry.peak}",
+                "is it in another unit?",
+            )

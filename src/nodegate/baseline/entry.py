@@ -1,0 +1,102 @@
+"""One limit as a baseline file gives it: value, unit, source, and how far below a good value it stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.baseline.parameters import difference
+from nodegate.verdict import Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SWITCHES = frozenset({"gpu.ecc", "gpu.gsp", "gpu.mig"})  # "on" or "off": YAML reads the bare words as true and false
+DIRECTIONS = ("at least", "at most", "equal")
+UNITS_BY_SUFFIX = {  # the first that fits: _gb_per_s stands before _per_s and _s
+    "_gb_per_s": ("GB/s",),
+    "_per_s": ("per second",),
+    "_per_min": ("per minute",),
+    "_per_h": ("per hour",),
+    "_tflops": ("TFLOPS",),
+    "_us": ("µs",),
+    "_mhz": ("MHz",),
+    "_w": ("W",),
+    "_c": ("°C",),
+    "_gbps": ("Gb/s",),
+    "_mbps": ("MB/s", "Mb/s"),
+    "_bytes": ("bytes",),
+    "_mib": ("MiB",),
+    "_gib": ("GiB",),
+    "_s": ("s",),
+    "_h": ("h",),
+    "_percent": ("%",),
+}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One limit as a baseline file gives it. `file` and `line` say where.
+
+    `tolerance` is relative to the value (0.05 = 5 %) and needs a `direction`; `floor` is the value that an "at least"
+    limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
+    `parameters` say what a measured value was measured with. A key may hold several values, each with parameters of
+    its own (`variants`): then the entry itself shows the first, and `for_conditions` says which one counts.
+    """
+
+    key: str
+    value: object  # bool, int, float, text or a tuple of those
+    unit: str
+    source: str
+    direction: str = ""
+    tolerance: float = 0.0
+    floor: float | None = None
+    peak: float | None = None
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    note: str = ""
+    file: str = ""
+    line: int = 0
+    variants: tuple[Entry, ...] = ()
+
+    def for_conditions(self, conditions: Mapping[str, str]) -> Entry | str:
+        """The entry that a value measured under these conditions is held to: the first variant whose parameters fit.
+
+        Returns:
+            The entry, or in words how the stored values differ from the measurement: then it is not judged by them.
+        """
+        differences = []
+        for each in self.variants or (self,):
+            found = difference(each.parameters, conditions)
+            if not found:
+                return each
+            differences.append(found)
+        return "; ".join(dict.fromkeys(differences))
+
+    @property
+    def limit(self) -> Limit:
+        """What a check judges by: the value less (or plus) its tolerance, with file, key and source."""
+        name = self.file.rpartition("/")[2]
+        part = f"{self.tolerance:.0%} from {self.value} {self.unit}, " if self.tolerance else ""
+        return Limit(self._judged(), self.unit, f"{part}{name} {self.key}: {self.source}")
+
+    def _judged(self) -> object:
+        if not isinstance(self.value, (int, float)) or not self.tolerance:
+            return self.value
+        if self.direction == "at most":
+            return self.value * (1 + self.tolerance)
+        lowest = self.value * (1 - self.tolerance)
+        return lowest if self.floor is None else max(lowest, self.floor)
+
+
+def unit_for(key: str) -> tuple[str, ...]:
+    """The units that the ending of a key allows; empty when the ending says nothing."""
+    return next((units for suffix, units in UNITS_BY_SUFFIX.items() if key.endswith(suffix)), ())
+
+
+def kind(value: object) -> str:
+    """What sort of value it is, in words. "unlimited" is a number here."""
+    if isinstance(value, bool):
+        return "true or false"
+    if isinstance(value, (int, float)) or value == "unlimited":
+        return "a number"
+    return "text" if isinstance(value, str) else "a list"

@@ -1,0 +1,133 @@
+"""What the inventory expects of a node (`nodegate_*` variables), as limits that win over the platform's."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from nodegate.baseline.baseline_file import SWITCHES, kind, unit_for
+from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import did_you_mean
+from nodegate.verdict import Limit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from nodegate.baseline.baseline_file import Entry
+    from nodegate.node import Node
+
+PREFIX = "nodegate_"
+LIMIT_KEYS = {"gpus": "gpu.count", "gsp": "gpu.gsp", "mig": "gpu.mig", "nics": "rdma.rails", "rails": "rdma.rails"}
+# The rest are read by checks, by the report or by the transport, each under its own name.
+OTHERS = frozenset(
+    {
+        "platform",
+        "rack",
+        "rdma_port",
+        "serial",
+        "mounts",
+        "require",
+        "limits",
+        "recordings",
+        "fabric_address",
+        "host_keys",
+        "tools",
+        "tool_paths",
+        "image",
+        "launcher",
+        "nccl_env",
+    }
+)
+KNOWN = frozenset(LIMIT_KEYS) | OTHERS
+_UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
+
+
+def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: Collection[str]) -> None:
+    """Refuse what no part of the suite would read: a slip of the pen in a limit must not switch it off.
+
+    Args:
+        nodes: the nodes of the run.
+        platforms: the platforms there are baselines for.
+        keys: the limit keys that are known.
+
+    Raises:
+        UsageError: an unknown nodegate_* variable, platform or limit key, or a value of the wrong kind.
+    """
+    for node in nodes:
+        for name in node.expected:
+            if name not in KNOWN:
+                raise _wrong(
+                    node,
+                    f"unknown variable {PREFIX}{name}",
+                    did_you_mean(PREFIX + name, {PREFIX + known for known in KNOWN}),
+                )
+        if node.platform and node.platform not in platforms:
+            raise _wrong(
+                node, f"{PREFIX}platform: no baseline for {node.platform!r}", did_you_mean(node.platform, platforms)
+            )
+        for key in overrides(node, {}):
+            near = "" if key in keys else nearest(key, keys)
+            if near:
+                raise _wrong(node, f"unknown limit {key!r}", f"did you mean {near}?")
+
+
+def overrides(node: Node, entries: Mapping[str, Entry]) -> Mapping[str, Limit]:
+    """The limits that the inventory sets for this node; units come from the platform's entries or the key's ending.
+
+    Raises:
+        UsageError: a value of the wrong kind, with the node's file and line.
+    """
+    asked = dict(_limits_variable(node))
+    for name, key in LIMIT_KEYS.items():
+        if name in node.expected:
+            value = node.expected[name]
+            asked[key] = len(value) if key == "rdma.rails" and isinstance(value, (list, tuple)) else value
+    return {key: _limit(node, key, value, entries.get(key)) for key, value in asked.items()}
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """The known word that this one is probably a slip of; "" when none is near."""
+    return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=0.8)), "")
+
+
+def _limit(node: Node, key: str, value: object, entry: Entry | None) -> Limit:
+    if key in SWITCHES:
+        value = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).lower()
+        if value not in ("on", "off"):
+            raise _wrong(node, f"{key} must be on or off, not {value!r}")
+    elif key in _UNITS or (entry is not None and kind(entry.value) == "a number" and value != "unlimited"):
+        value = _number(node, key, value)
+    allowed = unit_for(key)
+    unit = entry.unit if entry else _UNITS.get(key) or (allowed[0] if len(allowed) == 1 else "")
+    return Limit(tuple(value) if isinstance(value, list) else value, unit, f"inventory {node.origin}".rstrip())
+
+
+def _number(node: Node, key: str, value: object) -> float:
+    """A number, also where an INI inventory gives it as text."""
+    if isinstance(value, str):
+        with contextlib.suppress(ValueError):
+            value = float(value) if "." in value else int(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise _wrong(node, f"{key} must be a number, not {value!r}")
+    return value
+
+
+def _limits_variable(node: Node) -> Mapping[str, object]:
+    given = node.expected.get("limits", {})
+    if isinstance(given, str):  # INI inventories hold text only
+        try:
+            given = json.loads(given)
+        except ValueError:
+            given = None
+    if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
+        raise _wrong(node, f"{PREFIX}limits must map limit keys to values", "for instance {rdma.rails: 4}")
+    return given
+
+
+def _wrong(node: Node, message: str, advice: str = "") -> UsageError:
+    file, _, line = node.origin.rpartition(":")
+    if not line.isdigit():
+        file, line = node.origin, "0"
+    return UsageError(f"{node.name}: {message}", file=file, line=int(line), hint=advice)

@@ -1,0 +1,85 @@
+"""Which platform a node is: recognised by its GPUs and switches, never by a count that a fault may change."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nodegate.baseline.baseline_file import Entry, Match
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.pci import Pci
+
+HOW_TO_NAME_IT = "name it in the inventory (nodegate_platform) or bring a file for it (--baseline)"
+
+
+@dataclass(frozen=True)
+class Platform:
+    """What the baseline files say of one platform, all of them together."""
+
+    name: str
+    title: str
+    match: Match | None
+    limits: Mapping[str, Entry]
+
+    def could_hold(self, gpus: int) -> bool:
+        """Whether so many GPUs fit: fewer may be a fault, more cannot be this platform."""
+        count = self.limits.get("gpu.count")
+        return count is None or not isinstance(count.value, int) or gpus <= count.value
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The hardware by which a platform is recognised. `nvswitch` is None where PCIe could not be read."""
+
+    gpu_pci_ids: tuple[str, ...]  # one for each GPU
+    nvswitch: bool | None
+
+    def __str__(self) -> str:
+        if not self.gpu_pci_ids:
+            return "no NVIDIA GPU seen on PCIe or by NVML"
+        counted = sorted(Counter(self.gpu_pci_ids).items())
+        return "GPU PCI ids seen: " + ", ".join(f"{count} x {pci_id}" for pci_id, count in counted)
+
+
+@dataclass(frozen=True)
+class Detected:
+    """The platform that was recognised, or "" and the reason."""
+
+    name: str
+    reason: str = ""
+
+
+def look(gpus: Gpus | None, pci: Pci | None) -> Seen:
+    """What the node's facts show: PCIe first, for it sees GPUs that the driver has lost; NVML where it shows more."""
+    on_pcie = tuple(device.pci_id for device in pci.gpus) if pci is not None else ()
+    devices = gpus.devices if gpus is not None else ()
+    by_nvml = tuple(gpu.pci_id for gpu in devices if not isinstance(gpu.pci_id, Unknown))
+    nvswitch = bool(pci.nvswitches) if pci is not None else None
+    return Seen(on_pcie if len(on_pcie) >= len(by_nvml) else by_nvml, nvswitch)
+
+
+def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
+    """The one platform that the hardware fits.
+
+    A card of another model among many does not change what the node is: more than half of the GPUs decide. Where one
+    GPU model is used on several boards, NVSwitches tell them apart; a platform that holds fewer GPUs than were seen
+    is none. When that leaves several, the platform is unknown: it is never guessed.
+    """
+    model, count = next(iter(Counter(seen.gpu_pci_ids).most_common(1)), ("", 0))
+    if 2 * count <= len(seen.gpu_pci_ids):
+        return Detected("", f"platform unknown ({seen}) - {HOW_TO_NAME_IT}")
+    fitting = [each for each in platforms if each.match and model in each.match.gpu_pci_ids]
+    fitting = [each for each in fitting if each.could_hold(len(seen.gpu_pci_ids))] or fitting
+    if len(fitting) > 1:
+        fitting = [each for each in fitting if each.match and each.match.nvswitch in (None, seen.nvswitch)] or fitting
+    if len(fitting) == 1:
+        return Detected(fitting[0].name)
+    names = " or ".join(each.name for each in fitting)
+    which = f", could be {names}" if names else ", no baseline has this model"
+    return Detected("", f"platform unknown ({seen}{which}) - {HOW_TO_NAME_IT}")

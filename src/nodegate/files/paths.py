@@ -1,0 +1,21 @@
+"""Where the suite lies: in a site folder, beside src/ in a checkout, or in nodegate/suite/ once installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+CHECKS, BASELINES, INVENTORY, REPORTS = "checks", "baselines", "inventory", "reports"
+_PACKAGE = Path(__file__).parent.parent
+_CHECKOUT = _PACKAGE.parent.parent
+
+
+def suite_folder(name: str) -> Path:
+    """The folder `checks`, `baselines`, `inventory` or `reports` that belongs to this installation.
+
+    Raises:
+        FileNotFoundError: the installation is damaged: neither a checkout nor a whole wheel.
+    """
+    for root in (_CHECKOUT, _PACKAGE / "suite"):
+        if (root / "checks").is_dir() and (root / name).is_dir():
+            return root / name
+    raise FileNotFoundError(f"nodegate's folder {name}/ is missing beside {_PACKAGE}: install the package again")

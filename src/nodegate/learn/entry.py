@@ -1,0 +1,125 @@
+"""One learned limit: the median of the good nodes, and a tolerance from their spread."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.baseline.baseline_file import Entry
+from nodegate.numbers.comparison import believable, number, shown
+from nodegate.numbers.split import find_split
+from nodegate.numbers.spread import mad, robust
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+
+_DIGITS = 5
+_WIDEST = 0.5  # a limit at half of what is usual holds nothing off
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Held:
+    """All values of one quantity under the same conditions, each with its node."""
+
+    name: str
+    conditions: Mapping[str, str]
+    values: tuple[tuple[str, Metric], ...]
+
+    @property
+    def metric(self) -> Metric:
+        """One of them, for unit and direction."""
+        return self.values[0][1]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The limit, or None with the reason among the remarks."""
+
+    entry: Entry | None
+    remarks: tuple[str, ...] = ()
+
+
+def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Entry | None) -> Found:
+    """The limit that these values give.
+
+    Outliers (both `fleet_z` robust deviations and the floor away from the median) are left out and said. The tolerance
+    is `fleet_z` robust deviations of the rest, and never less than the floor: half of the effect that is sought.
+    Values that fall into two parts give no limit: their median would call the slow part healthy.
+    """
+    unit, higher = held.metric.unit, held.metric.better == "higher"
+    values = [(metric.best, node) for node, metric in held.values if believable(metric.best) and metric.best > 0]
+    if not values:
+        return Found(None, (f"{held.name} left out: no value above 0",))
+    floor = margins.latency_floor if unit == "µs" else margins.fleet_floor
+    split = find_split(
+        values,
+        slow_part_min=margins.slow_part_min,
+        fast_part_min=margins.fast_part_min,
+        higher_is_better=higher,
+    )
+    if split and abs(split.fast - split.slow) > floor * split.fast:
+        slow, fast = f"{split.slow_nodes} nodes about {shown(split.slow, unit)}", shown(split.fast, unit)
+        why = "find out first which are right"
+        return Found(None, (f"{held.name} left out: {slow}, {split.fast_nodes} about {fast}: {why}",))
+    kept, remark = _without_outliers(held, floor, margins)
+    middle = median(kept)
+    spread = mad(kept, middle)
+    tolerance = math.ceil(1000 * max(floor, margins.fleet_z * robust(spread) / middle)) / 1000
+    peak = _peak(known)
+    if tolerance > _WIDEST:
+        return Found(None, (f"{held.name} left out: its values spread by {100 * tolerance:.0f} %", *remark))
+    if peak is not None and middle > peak:
+        said = f"{held.name} left out: {shown(middle, unit)} is more than physics allows ({shown(peak, unit)})"
+        return Found(None, (said, *remark))
+    nodes = len({node for node, metric in held.values if metric.best in kept})
+    entry = Entry(
+        key=held.name,
+        value=_rounded(middle),
+        unit=unit,
+        source=f"{source}: median of {len(kept)} values of {nodes} nodes, MAD {number(spread)} {unit}",
+        direction="at least" if higher else "at most",
+        tolerance=tolerance,
+        peak=peak,
+        parameters=dict(held.conditions),
+        note=note,
+    )
+    return Found(entry, remark)
+
+
+def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[float], tuple[str, ...]]:
+    values = [metric.best for _, metric in held.values if believable(metric.best) and metric.best > 0]
+    middle = median(values)
+    reach = max(floor * middle, margins.fleet_z * robust(mad(values, middle)))
+    kept = [value for value in values if abs(value - middle) <= reach]
+    out = [
+        f"{node} {metric.device}".rstrip() + f" ({number(metric.best)})"
+        for node, metric in held.values
+        if metric.best not in kept
+    ]
+    if not out:
+        return kept, ()
+    more = f" and {len(out) - _NAMED} more" if len(out) > _NAMED else ""
+    unit = held.metric.unit
+    said = f"{held.name}: outliers left out of the median {shown(middle, unit)}: {', '.join(out[:_NAMED])}{more}"
+    return kept, (said,)
+
+
+def _peak(known: Entry | None) -> float | None:
+    """What physics allows, where the baselines know it for all conditions."""
+    if known is None:
+        return None
+    peaks = {each.peak for each in (known.variants or (known,))}
+    return peaks.pop() if len(peaks) == 1 else None
+
+
+def _rounded(value: float) -> float:
+    """To five digits, whole where it is."""
+    digits = _DIGITS - 1 - math.floor(math.log10(value))
+    rounded = round(value, digits)
+    return int(rounded) if rounded == int(rounded) else rounded

@@ -1,0 +1,148 @@
+"""A baseline file from what the good nodes of a run measured: for review, and with where each number comes from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.baseline import baseline_file
+from nodegate.errors import UsageError
+from nodegate.files import strict_yaml
+from nodegate.inventory.hostlist import natural
+from nodegate.learn.alike import alike
+from nodegate.learn.entry import Held, entry_of
+from nodegate.learn.text import baseline_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.baseline.baseline_file import Entry
+    from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+
+HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: a learned limit would reject healthy nodes
+_TOLD = ("driver version", "CUDA driver version", "GPU VBIOS", "fabric manager version", "NCCL version", "kernel")
+
+
+@dataclass(frozen=True)
+class LearnedFrom:
+    """A good node: its platform, what it measured, and what it is, by name ("driver version")."""
+
+    platform: str
+    metrics: Sequence[Metric]
+    about: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The baseline of one platform as the text of its file. `remarks` are what a reviewer should know first."""
+
+    platform: str
+    nodes: int
+    entries: tuple[Entry, ...]
+    remarks: tuple[str, ...]
+    text: str
+
+
+def learn(
+    good: Mapping[str, LearnedFrom],
+    margins: Mapping[str, Margins],
+    *,
+    run: str,
+    date: str,
+    known: Mapping[str, Mapping[str, Entry]] | None = None,
+) -> list[Learned]:
+    """One baseline for each platform among the good nodes.
+
+    Args:
+        good: the accepted nodes by name.
+        margins: of each platform: they say who is an outlier, and what a tolerance is at least.
+        run: the run's id, for the source of each entry.
+        date: the day of the run.
+        known: of each platform the entries that its baselines have now; their peaks go on holding.
+
+    Raises:
+        UsageError: there is nothing to learn from, or the nodes of a platform were not measured alike.
+    """
+    platforms: defaultdict[str, dict[str, LearnedFrom]] = defaultdict(dict)
+    for name in sorted(good, key=natural):
+        if good[name].metrics and good[name].platform:
+            platforms[good[name].platform][name] = good[name]
+    if not platforms:
+        raise UsageError(
+            "no accepted node of a known platform was measured under load in this run",
+            hint="learn from a run of profile delivery whose nodes were accepted",
+        )
+    return [
+        _of_platform(platform, nodes, margins[platform], f"run {run}", date, (known or {}).get(platform, {}))
+        for platform, nodes in sorted(platforms.items())
+    ]
+
+
+def _of_platform(  # noqa: PLR0917 - one caller
+    platform: str,
+    nodes: Mapping[str, LearnedFrom],
+    margins: Margins,
+    run: str,
+    date: str,
+    known: Mapping[str, Entry],
+) -> Learned:
+    remarks = [f"learned from {len(nodes)} accepted nodes: {_some(nodes)}"]
+    if len(nodes) < margins.peers_min:
+        remarks.append(f"fewer than {margins.peers_min:g} nodes: a slow one among them may have gone unseen")
+    note = _software(nodes.values())
+    entries = []
+    for name, metrics in sorted(_by_name(nodes).items()):
+        if metrics[0][1].unit in HINTS:
+            remarks.append(f"{name} left out: a hint why a device is slow, no measure of it")
+            continue
+        for held in _held(name, metrics):
+            found = entry_of(held, margins, source=f"learned from {run}, {date}", note=note, known=known.get(name))
+            entries += [found.entry] if found.entry else []
+            remarks += found.remarks
+    if not entries:
+        raise UsageError(f"nothing to learn for {platform}: {'; '.join(remarks[1:])}")
+    text = baseline_text(platform, entries, remarks)
+    baseline_file.parse(strict_yaml.load(text, f"the baseline learned for {platform}"))  # it must load again
+    return Learned(platform, len(nodes), tuple(entries), tuple(remarks), text)
+
+
+def _by_name(nodes: Mapping[str, LearnedFrom]) -> dict[str, list[tuple[str, Metric]]]:
+    found: defaultdict[str, list[tuple[str, Metric]]] = defaultdict(list)
+    for node, learned in nodes.items():
+        for metric in learned.metrics:
+            found[metric.name].append((node, metric))
+    return found
+
+
+def _held(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[Held]:
+    """The values of one name, apart for each set of conditions that every node measured."""
+    return [
+        Held(
+            name, conditions, tuple((node, metric) for node, metric in metrics if dict(metric.conditions) == conditions)
+        )
+        for conditions in alike(name, metrics)
+    ]
+
+
+def _software(nodes: Iterable[LearnedFrom]) -> str:
+    """Driver, VBIOS and the like that the nodes had; where they differ, each with its count."""
+    said = []
+    about = [node.about for node in nodes]
+    for label in _TOLD:
+        counts: defaultdict[str, int] = defaultdict(int)
+        for each in about:
+            if each.get(label):
+                counts[each[label]] += 1
+        if len(counts) == 1:
+            said.append(f"{label} {next(iter(counts))}")
+        elif counts:
+            said.append(f"{label} " + " or ".join(f"{value} ({count})" for value, count in sorted(counts.items())))
+    return ", ".join(said)
+
+
+def _some(names: Iterable[str], most: int = 8) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

@@ -1,0 +1,146 @@
+"""A measured number against others of its kind: the other nodes, the other devices of its node, its own past.
+
+A robust deviation alone calls someone odd in every healthy fleet, so each comparison has a relative floor: half of the
+effect that is sought, for a limit at the effect itself finds it half the time (simulated in
+tests/numbers/test_slow_nodes_simulated.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.numbers.comparison import Comparison, nothing, number, shown
+from nodegate.numbers.peers import NoPeers
+from nodegate.numbers.spread import robust
+from nodegate.verdict import Limit, Verdict
+
+if TYPE_CHECKING:
+    from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+    from nodegate.numbers.peers import PeerGroup
+    from nodegate.numbers.split import Split
+
+_HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no reason to reject a node
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The median of `count` other values, in the metric's unit; `of` says whose they are ("other devices")."""
+
+    median: float
+    count: int
+    of: str
+
+
+def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Margins) -> Comparison:
+    """Against the other nodes: worse than their median by more than the floor, and by more than their spread.
+
+    Eight values tell their spread badly, and a wide guess hides a slow node. So one that only the plain standard
+    deviation calls odd is warned of; to reject it would wrong too many where the fleet is wide in truth.
+    """
+    if isinstance(group, NoPeers):
+        return Comparison(Verdict.SKIP, "fleet", group.reason)
+    floor = _floor(metric, margins.fleet_floor, margins)
+    limit = _fleet_limit(metric, group, floor, margins)
+    worse_by = _worse_by(metric, value, group.median)
+    least, sure = floor * _scale(metric, group.median), margins.fleet_z * robust(group.mad)
+    behind = f"{_gap(metric, value, group.median)} the median {shown(group.median, metric.unit)} of {_whose(group)}"
+    if worse_by > max(least, sure):
+        return Comparison(Verdict.WARN if metric.unit in _HINTS else Verdict.FAIL, "fleet", behind, limit)
+    if group.split and _in_slow_part(metric, value, group.split, floor):
+        return _in_two_parts(metric, group.split, limit)
+    if worse_by > max(least, min(sure, margins.fleet_z * group.deviation)):
+        return Comparison(Verdict.WARN, "fleet", f"{behind}, which may be their spread", limit)
+    return Comparison(
+        Verdict.PASS, "fleet", f"{group.nodes} other nodes have {number(group.median)} in the middle", limit
+    )
+
+
+def inside(metric: Metric, value: float, others: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
+    """Against the other devices of the same node; for where there is no fleet, which knows what a slot may do."""
+    return _against(metric, value, others, margins.inside_floor, margins, "inside", proven=proven)
+
+
+def history(metric: Metric, value: float, past: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
+    """Against the device's own earlier values. One that is still as good as it must be only gets a warning."""
+    return _against(metric, value, past, margins.history_floor, margins, "history", proven=proven)
+
+
+def _against(  # noqa: PLR0917 - two callers, both above
+    metric: Metric,
+    value: float,
+    reference: Reference | None,
+    relative: float,
+    margins: Margins,
+    comparison: str,
+    *,
+    proven: bool,
+) -> Comparison:
+    if reference is None:
+        return nothing(comparison)
+    floor = _floor(metric, relative, margins)
+    if _worse_by(metric, value, reference.median) <= floor * _scale(metric, reference.median):
+        return nothing(comparison)
+    said = f"{_gap(metric, value, reference.median)} the median {shown(reference.median, metric.unit)} of "
+    said += f"{reference.count} {reference.of}"
+    hint = proven or metric.unit in _HINTS
+    limit = Limit(
+        _bound(metric, reference.median, floor), metric.unit, f"{comparison}: {reference.count} {reference.of}"
+    )
+    return Comparison(Verdict.WARN if hint else Verdict.FAIL, comparison, said, limit)
+
+
+def _fleet_limit(metric: Metric, group: PeerGroup, floor: float, margins: Margins) -> Limit:
+    reach = max(floor * _scale(metric, group.median), margins.fleet_z * robust(group.mad))
+    bound = group.median - reach if metric.better == "higher" else group.median + reach
+    source = f"fleet: median {number(group.median)}, MAD {number(group.mad)} of {_whose(group)}"
+    return Limit(round(bound, 6), metric.unit, source)
+
+
+def _floor(metric: Metric, relative: float, margins: Margins) -> float:
+    """The floor as a part of the reference; for temperatures in °C, which have no zero that parts could be taken of."""
+    if metric.unit == "°C":
+        return margins.temperature_floor_c
+    return margins.latency_floor if metric.unit == "µs" else relative
+
+
+def _scale(metric: Metric, reference: float) -> float:
+    return 1.0 if metric.unit == "°C" else abs(reference)
+
+
+def _bound(metric: Metric, reference: float, floor: float) -> float:
+    reach = floor * _scale(metric, reference)
+    return round(reference - reach if metric.better == "higher" else reference + reach, 6)
+
+
+def _worse_by(metric: Metric, value: float, reference: float) -> float:
+    """By how much the value is worse than the reference, in its unit; negative when it is better."""
+    return reference - value if metric.better == "higher" else value - reference
+
+
+def _gap(metric: Metric, value: float, reference: float) -> str:
+    """How a value lies to a reference: "4.9 % below", "12 °C above"."""
+    word = "below" if value < reference else "above"
+    if metric.unit == "°C" or not reference:
+        return f"{shown(abs(value - reference), metric.unit)} {word}"
+    return f"{100 * abs(value - reference) / abs(reference):.1f} % {word}"
+
+
+def _whose(group: PeerGroup) -> str:
+    return f"{group.nodes} other nodes" + (f", {group.device} of each" if group.device else "")
+
+
+def _in_slow_part(metric: Metric, value: float, split: Split, floor: float) -> bool:
+    reach = floor * _scale(metric, split.fast)
+    return min(_worse_by(metric, value, split.fast), _worse_by(metric, split.slow, split.fast)) > reach
+
+
+def _in_two_parts(metric: Metric, split: Split, limit: Limit) -> Comparison:
+    slow, fast = shown(split.slow, metric.unit), shown(split.fast, metric.unit)
+    said = f"in the slow part of a fleet in two parts: {split.slow_nodes} nodes have about {slow}, "
+    said += f"{split.fast_nodes} about {fast}"
+    if split.slow_nodes >= split.fast_nodes:
+        said += ", so its median calls the slow ones healthy"
+    sure = split.sure and metric.unit not in _HINTS
+    return Comparison(Verdict.FAIL if sure else Verdict.WARN, "fleet", said, limit)

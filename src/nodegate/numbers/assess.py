@@ -1,0 +1,118 @@
+"""One measured number judged: by physics, the baseline, the fleet, the rest of its node, and its own past."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.numbers import against_baseline, against_others
+from nodegate.numbers.comparison import Comparison, believable, number, shown
+from nodegate.verdict import Limit, Verdict, worst
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.baseline.baseline_file import Entry
+    from nodegate.metric import Metric
+    from nodegate.numbers.against_baseline import Stored
+    from nodegate.numbers.against_others import Reference
+    from nodegate.numbers.margins import Margins
+    from nodegate.numbers.peers import NoPeers, PeerGroup
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """What is said of one metric of one device. `comparison` names what decided, `message` is one sentence.
+
+    `value` is what was judged, in the metric's unit: the best of the attempts that can be believed. `limit` is what it
+    was held to by the comparison that decided; None where there was none.
+    """
+
+    verdict: Verdict
+    comparison: str
+    message: str
+    value: float
+    limit: Limit | None = None
+
+
+def assess(
+    metric: Metric,
+    right: Entry | Limit | None,
+    group: PeerGroup | NoPeers,
+    margins: Margins,
+    *,
+    inside: Reference | None = None,
+    history: Reference | None = None,
+) -> Assessment:
+    """Judge a metric; the worst comparison decides, and without baseline and peers nothing is ever a pass.
+
+    The best of the attempts is judged: a slow device is slow every time, a disturbed run is not. Where the best passes
+    and the median of the attempts does not, the device is unsteady.
+
+    Args:
+        metric: what was measured.
+        right: the baseline's entry, or the limit that the inventory sets; None when nothing says what is right.
+        group: the other nodes, or why there are none.
+        margins: how far apart is too far.
+        inside: the other devices of this node.
+        history: this device's own earlier values.
+    """
+    if not all(map(believable, metric.values)):
+        sent = ", ".join(map(number, metric.values))
+        return Assessment(Verdict.ERROR, "physics", f"{sent} {metric.unit} can be no measurement", 0.0)
+    stored = against_baseline.stored_for(right, metric)
+    top = against_baseline.peak(right, stored)
+    believed = [value for value in metric.values if top is None or value <= top]
+    doubt = [against_baseline.too_good(metric, max(metric.values), stored, top)] if top is not None else []
+    if not believed:
+        return _concluded(metric, metric.best, doubt)
+    compared = _Comparisons(metric, stored, group, margins, inside, history)
+    best = max(believed) if metric.better == "higher" else min(believed)
+    comparisons = compared.all_with(best)
+    found = _concluded(metric, best, comparisons if len(believed) == len(metric.values) else comparisons + doubt)
+    middle = median(believed)
+    if found.verdict is not Verdict.PASS or middle == best:
+        return found
+    usually = _concluded(metric, middle, compared.all_with(middle))
+    return found if usually.verdict is Verdict.PASS else _unsteady(metric, best, len(believed), usually)
+
+
+@dataclass(frozen=True)
+class _Comparisons:
+    """All that a value is compared with."""
+
+    metric: Metric
+    stored: Stored
+    group: PeerGroup | NoPeers
+    margins: Margins
+    inside: Reference | None
+    history: Reference | None
+
+    def all_with(self, value: float) -> list[Comparison]:
+        """What each comparison says. Those with the node itself only find faults: they prove no health."""
+        by_baseline = against_baseline.compare(self.metric, value, self.stored, self.group, self.margins)
+        by_fleet = against_others.fleet(self.metric, value, self.group, self.margins)
+        comparisons = [by_baseline, by_fleet]
+        proven = Verdict.PASS in (by_baseline.verdict, by_fleet.verdict)
+        if by_fleet.verdict is Verdict.SKIP:
+            comparisons.append(against_others.inside(self.metric, value, self.inside, self.margins, proven=proven))
+        comparisons.append(against_others.history(self.metric, value, self.history, self.margins, proven=proven))
+        return comparisons
+
+
+def _concluded(metric: Metric, value: float, comparisons: Sequence[Comparison]) -> Assessment:
+    verdict = worst(each.verdict for each in comparisons)
+    decisive = [each for each in comparisons if each.verdict is verdict]
+    said = [each.said for each in decisive if each.said]
+    if verdict is Verdict.PASS:
+        said += [each.said for each in comparisons if each.verdict is Verdict.SKIP and each.notable]
+    joint = " and " if verdict is Verdict.SKIP else "; "
+    lead = "not judged: " if verdict is Verdict.SKIP else ""
+    message = f"{shown(value, metric.unit)}, {lead}{joint.join(said)}"
+    return Assessment(verdict, decisive[0].comparison, message, value, decisive[0].limit)
+
+
+def _unsteady(metric: Metric, best: float, attempts: int, usually: Assessment) -> Assessment:
+    message = f"unsteady: the best of {attempts} attempts is {shown(best, metric.unit)}, the median {usually.message}"
+    return Assessment(Verdict.WARN, "unsteady", message, best, usually.limit)

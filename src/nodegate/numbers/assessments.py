@@ -1,0 +1,64 @@
+"""All the numbers of one node, each judged with what it is compared with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.numbers.against_others import Reference
+from nodegate.numbers.assess import assess
+from nodegate.numbers.margins import Margins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.baseline.baseline_file import Entry
+    from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
+    from nodegate.numbers.peers import Earlier, NodePeers
+    from nodegate.verdict import Limit
+
+_MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
+
+
+def assessments(
+    metrics: Sequence[Metric], *, baseline: Baseline, peers: NodePeers
+) -> Iterator[tuple[Metric, Assessment]]:
+    """Each metric of a node with what is said of it.
+
+    Raises:
+        NotJudged: the baseline lacks a margin (measured.*).
+    """
+    margins = Margins.of(baseline)
+    alike: defaultdict[object, list[Metric]] = defaultdict(list)
+    for metric in metrics:
+        alike[metric.key].append(metric)
+    for metric in metrics:
+        found = assess(
+            metric,
+            right(baseline, metric.name),
+            peers.group(metric, margins),
+            margins,
+            inside=_inside(metric, alike[metric.key]),
+            history=_past(metric, peers.earlier),
+        )
+        yield metric, found
+
+
+def right(baseline: Baseline, name: str) -> Entry | Limit | None:
+    """What the baseline says of a metric: the inventory's word first, else the entry with peak and parameters."""
+    return baseline.overrides.get(name) or baseline.entry(name)
+
+
+def _inside(metric: Metric, alike: Sequence[Metric]) -> Reference | None:
+    others = [each.best for each in alike if each.device != metric.device]
+    if not metric.device or len(others) < _MIN_DEVICES:
+        return None
+    return Reference(median(others), len(others), "other devices of this node")
+
+
+def _past(metric: Metric, earlier: Earlier | None) -> Reference | None:
+    values = earlier(metric) if earlier else ()
+    return Reference(median(values), len(values), "earlier runs of this node") if values else None

@@ -1,0 +1,51 @@
+"""The outcome of comparing a measured number with one reference."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate.verdict import Limit
+
+
+_MOST = 1e12  # in every unit of measurement here far beyond any machine; squares of it are still numbers
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome of one comparison; `said` continues a sentence that begins with the value.
+
+    `notable`: a reason for not judging that is worth saying even when another comparison passes the value.
+    """
+
+    verdict: Verdict
+    comparison: str
+    said: str = ""
+    limit: Limit | None = None
+    notable: bool = False
+
+
+def nothing(comparison: str) -> Comparison:
+    """This comparison has nothing to say."""
+    return Comparison(Verdict.SKIP, comparison)
+
+
+def believable(value: float) -> bool:
+    """Whether a number can be a measurement at all: a node may send anything."""
+    return math.isfinite(value) and 0 <= value < _MOST
+
+
+def number(value: object) -> str:
+    """A number as people read it, to four digits: 483.2, 1979, 2333."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
+
+
+def shown(value: object, unit: str) -> str:
+    """A number with its unit."""
+    return f"{number(value)} {unit}".rstrip()

@@ -1,0 +1,68 @@
+"""How far a measured number may be from what it is compared with: read from the baseline, never written in Python."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from nodegate.baseline.baseline import Baseline
+
+# Limit key of each margin. Those in percent are kept as parts of one.
+_KEYS = {
+    "peers_min": "measured.peers_min",
+    "fleet_floor": "measured.fleet_floor_percent",
+    "fleet_z": "measured.fleet_z",
+    "latency_floor": "measured.latency_floor_percent",
+    "temperature_floor_c": "measured.temperature_floor_c",
+    "inside_floor": "measured.inside_floor_percent",
+    "history_floor": "measured.history_floor_percent",
+    "slow_part_min": "measured.slow_part_min_percent",
+    "fast_part_min": "measured.fast_part_min_percent",
+    "loose": "measured.loose_percent",
+}
+
+
+@dataclass(frozen=True)
+class Margins:
+    """The margins of one node. Parts of one unless the name says otherwise.
+
+    `peers_min`: nodes with this value, the judged one among them, from which on the fleet is a judge. `fleet_floor` and
+    `fleet_z`: how far below the median of the others, relative and in robust deviations, both at once.
+    `latency_floor` stands in place of all floors for times (µs), `temperature_floor_c` for °C. `inside_floor`: below
+    the other devices of the node. `history_floor`: below the node's own past. `slow_part_min` and `fast_part_min`: the
+    parts of a fleet from which on it counts as split. `loose`: how far above a baseline's value that value proves
+    nothing any more.
+    """
+
+    peers_min: float
+    fleet_floor: float
+    fleet_z: float
+    latency_floor: float
+    temperature_floor_c: float
+    inside_floor: float
+    history_floor: float
+    slow_part_min: float
+    fast_part_min: float
+    loose: float
+
+    @staticmethod
+    def of(baseline: Baseline) -> Margins:
+        """The margins that a baseline gives.
+
+        Raises:
+            NotJudged: one is missing: without it a comparison would pass everything.
+            UsageError: one is no positive number.
+        """
+        found = {name: _number(baseline, key) for name, key in _KEYS.items()}
+        return Margins(**found)
+
+
+def _number(baseline: Baseline, key: str) -> float:
+    limit = baseline.limit(key)
+    value = limit.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise UsageError(f"{key} must be a number above 0, not {value!r}", hint=f"it comes from {limit.source}")
+    return value / 100 if key.endswith("_percent") else value

@@ -1,0 +1,209 @@
+"""The same quantity on the other nodes of the platform: what a measured number is compared with in its own fleet."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.numbers.comparison import believable
+from nodegate.numbers.split import Split, find_split
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    import pandas as pd
+
+    from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+
+    Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
+    Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
+    Key = tuple[object, ...]  # two metrics of one key are comparable
+
+COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "best", "middle", "unit")
+
+
+@dataclass(frozen=True)
+class PeerGroup:
+    """The values of the other nodes: `count` of them, from `nodes` nodes, in the metric's unit.
+
+    `deviation` is the plain standard deviation, which few values give better than the `mad`, unless one is broken.
+    `device` is the part that was compared, slot with slot; empty when all devices of a node are compared. `split` is
+    set when the fleet, this node included, falls into a slow and a fast part.
+    """
+
+    nodes: int
+    count: int
+    median: float
+    mad: float
+    deviation: float = math.inf
+    device: str = ""
+    split: Split | None = None
+
+
+@dataclass(frozen=True)
+class NoPeers:
+    """Why there is nobody to compare with."""
+
+    reason: str
+
+
+class Peers:
+    """The measured numbers of a fleet. `frame` is the table of them (pandas), a row a node, device and metric."""
+
+    def __init__(self, frame: pd.DataFrame, keys: Mapping[Key, int], platforms: Mapping[str, str]) -> None:
+        self.frame = frame
+        self._keys, self._platforms = keys, platforms
+        self._pools: dict[tuple[int, str | None], _Pool] = {}
+        self._rows: dict[int, list[tuple[str, str, float]]] | None = None
+
+    @staticmethod
+    def of(measured: Measured) -> Peers:
+        """The fleet of a run. A value that can be no measurement counts for nobody."""
+        import pandas as pd  # noqa: PLC0415 - heavy
+
+        keys: dict[Key, int] = {}
+        rows = []
+        for node, (platform, metrics) in measured.items():
+            for metric in metrics:
+                if not all(map(believable, metric.values)):
+                    continue
+                number = keys.setdefault(_key(platform, metric), len(keys))
+                conditions = ", ".join(f"{name} {value}" for name, value in metric.key[1])
+                values = (metric.best, metric.middle, metric.unit)
+                rows.append((number, node, platform, metric.device, metric.name, conditions, *values))
+        frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
+        return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()})
+
+    def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
+        """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
+        return NodePeers(self, node, earlier)
+
+    def group(self, node: str, metric: Metric, margins: Margins) -> PeerGroup | NoPeers:
+        """The same quantity on the other nodes of this node's platform, by the best of their attempts.
+
+        Slot is compared with slot where enough nodes have this device, else all devices with all: a slot may be warmer
+        or further from its NIC by design.
+        """
+        platform = self._platforms.get(node, "")
+        if not platform:
+            return NoPeers("the platform is unknown")
+        number = self._keys.get(_key(platform, metric))
+        needed = max(margins.peers_min, 2)
+        pool = self._pool(number, metric.device)
+        if pool.others(node) + 1 < needed:
+            pool = self._pool(number, None)
+        others = pool.others(node)
+        if others + 1 < needed:
+            return NoPeers(f"{others + 1} of platform {platform} measured this alike, {needed:g} are needed")
+        return pool.group(node, margins, higher_is_better=metric.better == "higher")
+
+    def _pool(self, number: int | None, device: str | None) -> _Pool:
+        if number is None:
+            return _Pool("", ())
+        found = self._pools.get((number, device))
+        if found is None:
+            rows = self._of_key(number)
+            held = [(value, node) for node, part, value in rows if device is None or part == device]
+            found = self._pools[number, device] = _Pool(device or "", held)
+        return found
+
+    def _of_key(self, number: int) -> list[tuple[str, str, float]]:
+        if self._rows is None:
+            columns = (self.frame[name].tolist() for name in ("key", "node", "device", "best"))
+            rows: dict[int, list[tuple[str, str, float]]] = {}
+            for key, node, device, best in zip(*columns, strict=True):
+                rows.setdefault(key, []).append((node, device, best))
+            self._rows = rows
+        return self._rows[number]
+
+
+@dataclass(frozen=True)
+class NodePeers:
+    """The fleet as one node sees it, and the node's own past."""
+
+    peers: Peers
+    node: str
+    earlier: Earlier | None = None
+
+    def group(self, metric: Metric, margins: Margins) -> PeerGroup | NoPeers:
+        """The same quantity on the other nodes."""
+        return self.peers.group(self.node, metric, margins)
+
+
+def _key(platform: str, metric: Metric) -> Key:
+    return (platform, metric.unit, metric.better, *metric.key)
+
+
+class _Pool:
+    """The values that are compared with each other, prepared so that leaving one node out costs no sorting."""
+
+    def __init__(self, device: str, held: Iterable[tuple[float, str]]) -> None:
+        self._device = device
+        self._held = sorted(held)
+        self._sorted = [value for value, _ in self._held]
+        self._own: dict[str, list[float]] = {}
+        for value, node in self._held:
+            self._own.setdefault(node, []).append(value)
+        self._deviations: dict[float, list[float]] = {}
+        self._sums: tuple[float, float] | None = None
+        self._splits: dict[tuple[float, ...], Split | None] = {}
+
+    def others(self, node: str) -> int:
+        return len(self._own) - (node in self._own)
+
+    def group(self, node: str, margins: Margins, *, higher_is_better: bool) -> PeerGroup:
+        own = self._own.get(node, [])
+        middle = _median_without(self._sorted, own)
+        deviations = self._deviations.get(middle)
+        if deviations is None:  # leaving one node out gives few different medians
+            deviations = self._deviations[middle] = sorted(abs(value - middle) for value in self._sorted)
+        return PeerGroup(
+            nodes=self.others(node),
+            count=len(self._sorted) - len(own),
+            median=middle,
+            mad=_median_without(deviations, [abs(value - middle) for value in own]),
+            deviation=self._deviation_without(own),
+            device=self._device,
+            split=self._split(margins, higher_is_better=higher_is_better),
+        )
+
+    def _deviation_without(self, own: Sequence[float]) -> float:
+        """The standard deviation without some values; the sums are taken around a value of the pool, for precision."""
+        around = self._sorted[len(self._sorted) // 2]
+        if self._sums is None:
+            apart = [value - around for value in self._sorted]
+            self._sums = (sum(apart), sum(each * each for each in apart))
+        count = len(self._sorted) - len(own)
+        total = self._sums[0] - sum(value - around for value in own)
+        squares = self._sums[1] - sum((value - around) ** 2 for value in own)
+        return math.sqrt(max(0.0, squares - total * total / count) / (count - 1)) if count > 1 else math.inf
+
+    def _split(self, margins: Margins, *, higher_is_better: bool) -> Split | None:
+        asked = (margins.slow_part_min, margins.fast_part_min)
+        if asked not in self._splits:
+            self._splits[asked] = find_split(
+                self._held,
+                slow_part_min=margins.slow_part_min,
+                fast_part_min=margins.fast_part_min,
+                higher_is_better=higher_is_better,
+            )
+        return self._splits[asked]
+
+
+def _median_without(ordered: Sequence[float], left_out: Sequence[float]) -> float:
+    """The median of sorted values without some of them."""
+    gone: list[int] = []
+    for value in sorted(left_out):
+        place = bisect_left(ordered, value)
+        gone.append(max(place, gone[-1] + 1) if gone else place)
+    count = len(ordered) - len(gone)
+    return (_at(ordered, (count - 1) // 2, gone) + _at(ordered, count // 2, gone)) / 2
+
+
+def _at(ordered: Sequence[float], rank: int, gone: Sequence[int]) -> float:
+    for place in gone:
+        rank += rank >= place
+    return ordered[rank]

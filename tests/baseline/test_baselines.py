@@ -1,0 +1,242 @@
+"""Baselines: what a file may say, which limit a node gets, and that a slip of the pen never switches a limit off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.hardware import NVSWITCH, pci_seen
+
+from nodegate.baseline import baseline_file
+from nodegate.baseline.baseline import Baselines
+from nodegate.errors import NotJudged, UsageError
+from nodegate.files import strict_yaml
+from nodegate.node import Node
+from nodegate.verdict import Limit
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+H100 = """
+platform: hgx-h100-8
+title: 8 x H100
+match: {gpu_pci_ids: ["10de:2330"], nvswitch: true}
+limits:
+  gpu.count: {value: 8, unit: GPUs, source: data sheet}
+  gpu.power_limit_w: {value: 700, unit: W, source: data sheet}
+"""
+COMMON = """
+platform: "*"
+limits:
+  host.shm_min_gib: {value: 64, unit: GiB, source: choice}
+  host.locked_memory_min_gib: {value: unlimited, unit: GiB, source: guide}
+"""
+EIGHT_H100 = pci_seen(*["10de:2330"] * 8, *[NVSWITCH] * 4)
+
+
+def parsed(text: str, name: str = "b.yaml") -> baseline_file.BaselineFile:
+    return baseline_file.parse(strict_yaml.load(text, name))
+
+
+def baselines(*texts: str, known: frozenset[str] = frozenset()) -> Baselines:
+    return Baselines.of([parsed(text, f"{index}.yaml") for index, text in enumerate(texts)], known=known)
+
+
+def node(**expected: object) -> Node:
+    return Node("gpu01", expected=expected, origin="hosts.yaml:7")
+
+
+class TestWhatALimitSays:
+    def test_value_unit_and_where_it_comes_from(self):
+        found = baselines(H100).for_node(node(), None, EIGHT_H100).limit("gpu.count")
+        assert found == Limit(8, "GPUs", "0.yaml gpu.count: data sheet")
+
+    def test_a_key_that_no_file_has_is_not_judged(self):
+        baseline = baselines(H100).for_node(node(), None, EIGHT_H100)
+        assert baseline.find("nvlink.count") is None
+        with pytest.raises(NotJudged, match=r"^not judged: no limit nvlink\.count for platform hgx-h100-8$"):
+            baseline.limit("nvlink.count")
+
+    def test_common_limits_hold_on_every_platform_and_on_an_unknown_one(self):
+        both = baselines(COMMON, H100)
+        assert both.for_node(node(), None, EIGHT_H100).limit("host.shm_min_gib").value == 64
+        assert both.for_node(node(), None, pci_seen("10de:ffff")).limit("host.shm_min_gib").value == 64
+
+    def test_a_tolerance_widens_the_limit_but_never_below_its_floor(self):
+        text = """
+platform: p
+limits:
+  nccl.busbw: {value: 480, unit: GB/s, source: measured, direction: at least, tolerance: 0.05}
+  copy.busbw: {value: 50, unit: GB/s, source: measured, direction: at least, tolerance: 0.2, floor: 48}
+  lat.max: {value: 4.0, unit: us, source: measured, direction: at most, tolerance: 0.5}
+"""
+        entries = parsed(text).limits
+        assert entries["nccl.busbw"].limit.value == pytest.approx(456)
+        assert entries["nccl.busbw"].limit.source == "5% from 480 GB/s, b.yaml nccl.busbw: measured"
+        assert entries["copy.busbw"].limit.value == 48
+        assert entries["lat.max"].limit.value == pytest.approx(6.0)
+
+    def test_switches_are_words_even_when_yaml_reads_true_or_false(self):
+        text = 'platform: p\nlimits:\n  gpu.ecc: {value: on, unit: "", source: s}\n'
+        assert parsed(text).limits["gpu.ecc"].limit.value == "on"
+
+
+class TestSitesOwnFiles:
+    def test_one_key_is_overridden_and_the_rest_inherited(self):
+        site = "platform: hgx-h100-8\nlimits:\n  gpu.power_limit_w: {value: 650, unit: W, source: contract}\n"
+        baseline = baselines(H100, site).for_node(node(), None, EIGHT_H100)
+        assert baseline.limit("gpu.power_limit_w").value == 650
+        assert baseline.limit("gpu.count").value == 8
+        assert baseline.title == "8 x H100"
+
+    def test_the_sources_are_named_with_their_hash(self, tmp_path: Path):
+        file = tmp_path / "site.yaml"
+        file.write_text('platform: "*"\nlimits:\n  host.shm_min_gib: {value: 1, unit: GiB, source: ours}\n')
+        read = Baselines.read([file])
+        assert read.sources[-1].path == str(file)
+        assert len(read.sources[-1].sha256) == 64
+        assert read.common["host.shm_min_gib"].value == 1
+
+    def test_a_unit_that_another_file_does_not_have_is_refused(self):
+        site = "platform: hgx-h100-8\nlimits:\n  gpu.count: {value: 8, unit: cards, source: s}\n"
+        with pytest.raises(UsageError, match=r"^1\.yaml:3: gpu\.count is in 'cards' here and in 'GPUs' in 0\.yaml:6"):
+            baselines(H100, site)
+
+    def test_a_number_cannot_become_text(self):
+        site = 'platform: hgx-h100-8\nlimits:\n  gpu.count: {value: "8", unit: GPUs, source: s}\n'
+        with pytest.raises(UsageError, match=r"gpu\.count is text here and a number in 0\.yaml:6"):
+            baselines(H100, site)
+
+    def test_unlimited_stands_for_a_number(self):
+        site = 'platform: "*"\nlimits:\n  host.locked_memory_min_gib: {value: 512, unit: GiB, source: s}\n'
+        assert baselines(COMMON, site).common["host.locked_memory_min_gib"].value == 512
+
+    def test_a_near_miss_of_a_known_key_is_refused(self):
+        site = "platform: hgx-h100-8\nlimits:\n  gpu.cuont: {value: 8, unit: GPUs, source: s}\n"
+        message = r"^1\.yaml:3: no check asks for gpu\.cuont - did you mean gpu\.count\?$"
+        with pytest.raises(UsageError, match=message):
+            baselines(H100, site, known=frozenset({"gpu.count", "gpu.power_limit_w"}))
+
+    def test_a_site_may_have_keys_of_its_own(self):
+        site = "platform: hgx-h100-8\nlimits:\n  sitecheck.coolant_flow: {value: 3, unit: l/min, source: s}\n"
+        assert "sitecheck.coolant_flow" in baselines(H100, site, known=frozenset({"gpu.count"})).keys
+
+    def test_two_platforms_that_cannot_be_told_apart_are_refused(self):
+        site = 'platform: ours\nmatch: {gpu_pci_ids: ["10de:2330"], nvswitch: true}\n'
+        with pytest.raises(
+            UsageError, match=r"platforms hgx-h100-8 and ours both match 10de:2330 - take the match out"
+        ):
+            baselines(H100, site)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("- 1\n", "b.yaml:1: a baseline file must be a mapping of names"),
+        ("title: x\n", "b.yaml:1: the file needs platform: some text"),
+        ("platform: My Platform\n", "b.yaml:1: 'My Platform' is no platform name"),
+        ("platform: p\nlimit: {}\n", "b.yaml:2: unknown key 'limit' - did you mean limits?"),
+        ('platform: "*"\nmatch: {gpu_pci_ids: ["10de:2330"]}\n', 'b.yaml:2: platform "*" holds everywhere'),
+        ("platform: p\nmatch: {gpu_pci_ids: [2330]}\n", "b.yaml:2: 2330 is no PCI id"),
+        ("platform: p\nmatch: {gpu_count: 8}\n", "b.yaml:2: match: unknown key 'gpu_count'"),
+        (
+            'platform: p\nmatch: {gpu_pci_ids: ["10de:2330"], nvswitch: maybe}\n',
+            "b.yaml:2: nvswitch must be true or false",
+        ),
+        ("platform: p\nlimits: 8\n", "b.yaml:2: limits must be a mapping"),
+        ("platform: p\nlimits:\n  GPUs: {value: 8}\n", "b.yaml:3: 'GPUs' is no limit key"),
+        ("platform: p\nlimits:\n  a.b: 8\n", "b.yaml:3: a.b must be a mapping"),
+        ("platform: p\nlimits:\n  a.b: {unit: W, source: s}\n", "b.yaml:3: a.b has no value"),
+        ("platform: p\nlimits:\n  a.b: {value: 8, source: s}\n", "b.yaml:3: a.b has no unit"),
+        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W}\n", "b.yaml:3: limits.a.b needs source"),
+        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: ''}\n", "b.yaml:3: limits.a.b needs source"),
+        ("platform: p\nlimits:\n  a.b: {value: 8, unit: 3, source: s}\n", "b.yaml:3: limits.a.b needs unit"),
+        ("platform: p\nlimits:\n  a.b: {value: {x: 1}, unit: W, source: s}\n", "b.yaml:3: a.b: {'x': 1} is no number"),
+        ("platform: p\nlimits:\n  a.b: {value: null, unit: W, source: s}\n", "b.yaml:3: a.b: None is no number"),
+        ("platform: p\nlimits:\n  a.b_mhz: {value: 8, unit: GHz, source: s}\n", "b.yaml:3: a.b_mhz is in MHz"),
+        ("platform: p\nlimits:\n  a.b_gbps: {value: 8, unit: GB/s, source: s}\n", "b.yaml:3: a.b_gbps is in Gb/s"),
+        ("platform: p\nlimits:\n  gpu.ecc: {value: yea, unit: '', source: s}\n", 'gpu.ecc must be "on" or "off"'),
+        (
+            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, tollerance: 0.1}\n",
+            "b.yaml:3: limits.a.b: unknown key 'tollerance' - did you mean tolerance?",
+        ),
+        (
+            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, tolerance: 0.1}\n",
+            "a.b: a tolerance needs a number and direction",
+        ),
+        (
+            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, direction: at least, tolerance: 5}\n",
+            "a tolerance is a part of one",
+        ),
+        (
+            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, direction: atleast}\n",
+            "unknown direction 'atleast' - did you mean at least",
+        ),
+        (
+            "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, direction: at most, floor: 5}\n",
+            "a floor needs a number and direction: at least",
+        ),
+        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s}\n  a.b: {}\n", "given twice"),
+    ],
+)
+def test_a_slip_of_the_pen_is_an_error_with_its_line(text: str, complaint: str):
+    with pytest.raises(UsageError) as problem:
+        parsed(text)
+    assert complaint in str(problem.value)
+
+
+def test_a_file_that_is_not_there_is_a_clear_message(tmp_path: Path):
+    with pytest.raises(UsageError, match=r"nosuch\.yaml: cannot read it: No such file"):
+        Baselines.read([tmp_path / "nosuch.yaml"])
+
+
+class TestWhatTheInventoryExpects:
+    def test_its_number_of_gpus_wins_over_the_platform(self):
+        found = baselines(H100).for_node(node(gpus=4), None, EIGHT_H100).limit("gpu.count")
+        assert found == Limit(4, "GPUs", "inventory hosts.yaml:7")
+
+    def test_text_from_an_ini_inventory_becomes_a_number(self):
+        assert baselines(H100).for_node(node(gpus="4"), None, EIGHT_H100).limit("gpu.count").value == 4
+
+    def test_a_list_of_nics_gives_their_number(self):
+        baseline = baselines(H100).for_node(node(nics=["mlx5_0", "mlx5_1"]), None, EIGHT_H100)
+        assert baseline.limit("rdma.rails") == Limit(2, "ports", "inventory hosts.yaml:7")
+
+    @pytest.mark.parametrize("given", [False, "off", "OFF"])
+    def test_gsp_is_on_or_off_however_yaml_reads_it(self, given: object):
+        assert baselines(H100).for_node(node(gsp=given), None, EIGHT_H100).limit("gpu.gsp").value == "off"
+
+    def test_any_limit_can_be_set_for_one_node(self):
+        baseline = baselines(H100).for_node(node(limits={"gpu.power_limit_w": 500}), None, EIGHT_H100)
+        assert baseline.limit("gpu.power_limit_w") == Limit(500, "W", "inventory hosts.yaml:7")
+
+    def test_limits_may_be_json_text_in_an_ini_inventory(self):
+        baseline = baselines(H100).for_node(node(limits='{"gpu.power_limit_w": 500}'), None, EIGHT_H100)
+        assert baseline.limit("gpu.power_limit_w").value == 500
+
+    @pytest.mark.parametrize(
+        ("expected", "complaint"),
+        [
+            ({"gpu": 8}, "hosts.yaml:7: gpu01: unknown variable nodegate_gpu - did you mean nodegate_gpus"),
+            ({"platform": "hgx-h100"}, "no baseline for 'hgx-h100' - did you mean hgx-h100-8?"),
+            ({"limits": {"gpu.cuont": 8}}, "unknown limit 'gpu.cuont' - did you mean gpu.count?"),
+            ({"limits": [1]}, "nodegate_limits must map limit keys to values"),
+            ({"limits": "{"}, "nodegate_limits must map limit keys to values"),
+            ({"gsp": "maybe"}, "gpu.gsp must be on or off, not 'maybe'"),
+            ({"gpus": "eight"}, "gpu.count must be a number, not 'eight'"),
+            ({"gpus": True}, "gpu.count must be a number, not True"),
+        ],
+    )
+    def test_what_nothing_would_read_is_refused(self, expected: dict[str, object], complaint: str):
+        with pytest.raises(UsageError) as problem:
+            baselines(H100).check_expected([node(**expected)])
+        assert complaint in str(problem.value)
+
+    def test_a_wrong_kind_of_number_is_refused_where_the_platform_says_which_kind(self):
+        with pytest.raises(UsageError, match=r"gpu\.power_limit_w must be a number, not 'lots'"):
+            baselines(H100).for_node(node(limits={"gpu.power_limit_w": "lots"}), None, EIGHT_H100)
+
+    def test_what_is_read_is_accepted(self):
+        baselines(H100).check_expected(
+            [node(platform="hgx-h100-8", gpus=8, rack="r1", serial="0123", mounts=["/home"])]
+        )

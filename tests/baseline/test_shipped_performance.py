@@ -1,0 +1,124 @@
+"""The performance values that the suite ships: each with its peak, source and conditions, each gate tight enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.baseline import baseline_file
+from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.entry import Entry
+from nodegate.files.paths import suite_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILES = sorted(suite_folder("baselines").glob("*.yaml"))
+RATES = ("_tflops", "_gb_per_s")
+GEN3_X16, GEN4_X16, GEN5_X16 = 15.75, 31.5, 63.0  # GB/s in one direction
+GIB = 1 << 30
+
+
+def single_values() -> Iterator[tuple[str, Entry]]:
+    """Every measured rate that is shipped, variant by variant, with its platform."""
+    for file in FILES:
+        for key, entry in baseline_file.read(file).limits.items():
+            if key.endswith(RATES):
+                yield from ((file.stem, each) for each in entry.variants or (entry,))
+
+
+SHIPPED = Baselines.read()
+VALUES = list(single_values())
+OF_EIGHT = sorted(file.stem for file in FILES if file.stem.endswith("-8"))
+
+
+def stored(platform: str, key: str, **conditions: str) -> Entry:
+    found = SHIPPED.platforms[platform].limits[key].for_conditions(conditions)
+    assert isinstance(found, Entry), found
+    return found
+
+
+def gate(platform: str, key: str, **conditions: str) -> float:
+    value = stored(platform, key, **conditions).limit.value
+    assert isinstance(value, float)
+    return value
+
+
+class TestEveryRateThatIsShipped:
+    def test_says_what_physics_allows_and_stays_below_it(self):
+        assert [(platform, entry.key) for platform, entry in VALUES if not entry.value < (entry.peak or 0)] == []
+
+    def test_is_a_floor_below_a_typical_value(self):
+        floors = [entry.direction == "at least" and 0 < entry.tolerance < 0.2 for _, entry in VALUES]
+        assert all(floors)
+        assert len(floors) > 100
+
+    def test_says_what_it_was_measured_with(self):
+        """Values of two tools, two sizes or two numbers of GPUs are no values of one kind."""
+        needed = {"burn": {"path", "matrix"}, "nccl": {"gpus"}, "rdma": {"size_bytes_min"}, "memory": set()}
+        for platform, entry in VALUES:
+            assert entry.parameters, (platform, entry.key)
+            assert entry.parameters.keys() >= needed[entry.key.partition(".")[0]], (platform, entry.key)
+
+
+def test_the_platforms_that_were_asked_for_have_a_burn_value():
+    burnt = {platform for platform, entry in VALUES if entry.key.startswith("burn.")}
+    assert burnt == {
+        *("hgx-a100-40gb-4", "hgx-a100-40gb-8", "hgx-a100-80gb-4", "hgx-a100-80gb-8", "a100-pcie-40gb"),
+        *("a100-pcie-80gb", "hgx-a800-8", "hgx-h100-8", "hgx-h800-8", "hgx-h20-8", "hgx-h200-8", "hgx-b200-8"),
+        *("gb200-tray", "l40s", "rtx-4090"),
+    }
+
+
+class TestNcclSizes:
+    @pytest.mark.parametrize(
+        ("platform", "of_8_gib", "of_1_gib"),
+        [("hgx-a100-80gb-8", 232, 222), ("hgx-h100-8", 480, 445), ("hgx-h200-8", 473, 460), ("hgx-b200-8", 838, 704)],
+    )
+    def test_a_delivery_and_a_night_are_held_to_different_values(self, platform: str, of_8_gib: int, of_1_gib: int):
+        key = "nccl.all_reduce_gb_per_s"
+        assert stored(platform, key, size_bytes=str(8 * GIB), gpus="8").value == of_8_gib
+        assert stored(platform, key, size_bytes=str(GIB), gpus="8").value == of_1_gib
+        assert stored(platform, key, size_bytes=str(GIB // 2), gpus="8").value == of_1_gib
+
+    @pytest.mark.parametrize("platform", ["hgx-h100-8", "hgx-h200-8", "hgx-b200-8"])
+    @pytest.mark.parametrize("size", [8 * GIB, GIB, GIB // 2])
+    def test_a_node_that_lost_nvlink_sharp_is_below_the_gate_at_every_size(self, platform: str, size: int):
+        """Rings give 370 GB/s where NVLS gives 480, and less for smaller messages."""
+        ring = stored(platform, "nccl.all_reduce_ring_gb_per_s", size_bytes=str(8 * GIB), gpus="8").value
+        lost = ring if size == 8 * GIB else 0.9 * float(str(ring))
+        assert lost < gate(platform, "nccl.all_reduce_gb_per_s", size_bytes=str(size), gpus="8")
+
+    @pytest.mark.parametrize("platform", OF_EIGHT)
+    def test_sharp_is_expected_from_hopper_on(self, platform: str):
+        expected = SHIPPED.platforms[platform].limits["nccl.nvls"]
+        assert expected.value is not platform.startswith(("hgx-a100", "hgx-a800"))
+
+
+class TestPcie:
+    @pytest.mark.parametrize(
+        "platform",
+        [name for name, each in SHIPPED.platforms.items() if "memory.host_to_device_gb_per_s" in each.limits],
+    )
+    @pytest.mark.parametrize("key", ["memory.host_to_device_gb_per_s", "memory.device_to_host_gb_per_s"])
+    def test_half_the_width_and_a_generation_less_are_below_the_gate(self, platform: str, key: str):
+        entry = stored(platform, key, path="ce")
+        limit, peak = gate(platform, key, path="ce"), entry.peak
+        assert peak in (GEN4_X16, GEN5_X16)
+        assert limit > (GEN4_X16 if peak == GEN5_X16 else GEN3_X16)
+        assert limit > float(str(entry.value)) / 2
+
+
+def test_the_nic_entry_holds_for_every_port_rate():
+    share = float(str(SHIPPED.common["rdma.share_of_rate_percent"].limit.value))
+    for rate, healthy in ((100, 97), (200, 195), (400, 388)):  # Gb/s: the lowest that healthy ports showed
+        assert rate / 2 < rate * share / 100 <= healthy
+
+
+def test_healthy_stacks_that_are_known_pass_the_stored_gate():
+    """The slowest framework that its publisher calls healthy, on each board (ai-dynamo/aiconfigurator)."""
+    slowest = {"hgx-a100-80gb-8": 247.3, "hgx-h100-8": 691.2, "hgx-h200-8": 658.3, "hgx-b200-8": 1347.0}
+    slowest |= {"gb200-tray": 1382.9, "l40s": 187.0}
+    for platform, tflops in slowest.items():
+        assert tflops >= gate(platform, "burn.bf16_tflops", path="cublas", matrix="8192"), platform

@@ -1,0 +1,193 @@
+"""Learning a baseline: what the good nodes of a run teach, what is refused, and that the file reads back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.measured import ALL_REDUCE, CONDITIONS, margins, metric
+
+from nodegate.baseline import baseline_file
+from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.baseline_file import Entry
+from nodegate.errors import UsageError
+from nodegate.files import strict_yaml
+from nodegate.learn.learn import Learned, LearnedFrom, learn
+from nodegate.metric import Metric
+
+PLATFORM = "hgx-h100-8"
+ABOUT = {"driver version": "580.105.08", "GPU VBIOS": "96.00.61.00.01", "BIOS version": "2.1"}
+TEN = [478.0, 479.0, 479.5, 480.0, 480.0, 480.5, 481.0, 481.0, 482.0, 483.0]
+
+
+def nodes(*values: float, **changes: str) -> dict[str, LearnedFrom]:
+    return {
+        f"gpu{at:03}": LearnedFrom(PLATFORM, [metric(value, **changes)], ABOUT) for at, value in enumerate(values, 1)
+    }
+
+
+def learned(good: dict[str, LearnedFrom], known: dict[str, Entry] | None = None) -> Learned:
+    one = learn(
+        good, {PLATFORM: margins()}, run="20261121T081500Z-delivery", date="2026-11-21", known={PLATFORM: known or {}}
+    )
+    assert len(one) == 1
+    return one[0]
+
+
+def read_back(found: Learned) -> dict[str, Entry]:
+    return dict(baseline_file.parse(strict_yaml.load(found.text, "learned.yaml")).limits)
+
+
+def test_groups_of_several_sizes_are_variants_of_one_key():
+    pair, rack = {"nodes": "2", "gpus": "16"}, {"nodes": "5", "gpus": "40"}
+    name = "nccl.group_all_reduce_gb_per_s"
+    good = {
+        f"gpu{at:03}": LearnedFrom(
+            PLATFORM,
+            [
+                Metric(name, (390.0 + at / 10,), "GB/s", conditions=pair),
+                *([Metric(name, (370.0 + at / 10,), "GB/s", conditions=rack)] if at > 3 else []),
+            ],
+            ABOUT,
+        )
+        for at in range(1, 12)
+    }
+    entry = read_back(learned(good))[name]
+    assert [dict(each.parameters) for each in entry.variants] == [pair, rack]
+
+
+class TestWhatIsLearned:
+    def test_the_median_with_direction_unit_conditions_and_source(self):
+        entry = read_back(learned(nodes(*TEN)))[ALL_REDUCE]
+        assert (entry.value, entry.unit, entry.direction, entry.tolerance) == (480.25, "GB/s", "at least", 0.025)
+        assert entry.parameters == CONDITIONS
+        assert entry.source == (
+            "learned from run 20261121T081500Z-delivery, 2026-11-21: median of 10 values of 10 nodes, MAD 0.75 GB/s"
+        )
+        assert entry.note == "driver version 580.105.08, GPU VBIOS 96.00.61.00.01"
+
+    def test_the_limit_is_half_of_the_effect_below_the_median(self):
+        assert learned(nodes(*TEN)).entries[0].limit.value == pytest.approx(480.25 * 0.975)
+
+    def test_a_wide_spread_widens_the_tolerance(self):
+        entry = learned(nodes(460, 465, 470, 475, 480, 485, 490, 495, 500)).entries[0]
+        assert entry.tolerance == pytest.approx(0.109, abs=0.001)
+
+    def test_lower_is_better_for_a_latency(self):
+        entry = learned(nodes(*[2.0, 2.1, 1.9] * 3, name="rdma.write_latency_us", unit="µs", better="lower")).entries[0]
+        assert (entry.value, entry.direction, entry.tolerance) == (2, "at most", 0.26)
+
+    def test_all_devices_of_a_node_teach_one_limit(self):
+        good = {
+            f"gpu{at:03}": LearnedFrom(PLATFORM, [metric(700 + slot, device=f"GPU {slot}") for slot in range(8)])
+            for at in range(9)
+        }
+        assert "median of 72 values of 9 nodes" in learned(good).entries[0].source
+
+    def test_the_best_attempt_of_a_node_counts(self):
+        good = nodes(*TEN) | {"gpu011": LearnedFrom(PLATFORM, [metric(430, 481, 480)])}
+        assert "median of 11 values of 11 nodes" in learned(good).entries[0].source
+
+    def test_what_physics_allows_goes_on_holding(self):
+        peak = Entry(ALL_REDUCE, 450, "GB/s", "s", direction="at least", peak=900)
+        assert read_back(learned(nodes(*TEN), {ALL_REDUCE: peak}))[ALL_REDUCE].peak == 900
+
+    def test_several_data_types_are_variants_of_one_key(self):
+        both = [metric(700, dtype="bf16"), metric(1300, dtype="fp8")]
+        entry = read_back(learned({f"gpu{at}": LearnedFrom(PLATFORM, both) for at in range(9)}))[ALL_REDUCE]
+        assert [(each.value, each.parameters["dtype"]) for each in entry.variants] == [(700, "bf16"), (1300, "fp8")]
+
+    def test_each_platform_has_a_file_of_its_own(self):
+        good = nodes(*TEN) | {f"h200-{at}": LearnedFrom("hgx-h200-8", [metric(490)]) for at in range(9)}
+        found = learn(good, {PLATFORM: margins(), "hgx-h200-8": margins()}, run="r", date="d")
+        assert [(each.platform, each.nodes) for each in found] == [("hgx-h100-8", 10), ("hgx-h200-8", 9)]
+
+    def test_it_loads_beside_the_baselines_of_the_suite(self, tmp_path: Path):
+        file = tmp_path / "learned.yaml"
+        file.write_text(learned(nodes(*TEN)).text)
+        limits = Baselines.read([file]).platforms[PLATFORM].limits
+        assert limits[ALL_REDUCE].value == 480.25
+        assert limits["gpu.count"].value == 8
+
+    @pytest.mark.parametrize(
+        "odd", ['a "quoted" \\ word', "line\nbreak: {x: 1}", "\x1b[31mred", "\u202edeus", "# no comment"]
+    )
+    def test_a_nodes_own_words_cannot_change_the_file(self, odd: str):
+        good = {
+            f"gpu{at}": LearnedFrom(PLATFORM, [metric(480, driver=odd)], {"driver version": odd}) for at in range(9)
+        }
+        assert read_back(learned(good)).keys() == {ALL_REDUCE}
+
+    @pytest.mark.parametrize("value", [0.000123456, 1.5, 12345678.9, 1e9])
+    def test_small_and_large_numbers_read_back_as_numbers(self, value: float):
+        entry = read_back(learned(nodes(*[value] * 9)))[ALL_REDUCE]
+        assert entry.value == pytest.approx(value, rel=1e-4)
+
+
+class TestWhoTeaches:
+    def test_outliers_are_left_out_and_said(self):
+        found = learned(nodes(*TEN, 430.0, 530.0))
+        assert found.entries[0].value == 480.25
+        assert found.remarks[1] == (
+            f"{ALL_REDUCE}: outliers left out of the median 480.2 GB/s: gpu011 (430), gpu012 (530)"
+        )
+        assert f"# {found.remarks[1]}" in found.text
+
+    def test_a_fleet_in_two_parts_teaches_nothing(self):
+        """The mean of five nodes at 430 and three at 480 would pass all of them."""
+        good = {
+            name: LearnedFrom(PLATFORM, [*node.metrics, metric(390, name="rdma.write_gbps", unit="Gb/s")])
+            for name, node in nodes(*[430.0] * 5, *[480.0] * 3).items()
+        }
+        found = learned(good)
+        assert [entry.key for entry in found.entries] == ["rdma.write_gbps"]
+        assert found.remarks[1] == (
+            f"{ALL_REDUCE} left out: 5 nodes about 430 GB/s, 3 about 480 GB/s: find out first which are right"
+        )
+
+    def test_few_nodes_teach_with_a_warning(self):
+        assert "fewer than 8 nodes: a slow one among them may have gone unseen" in learned(nodes(480, 481, 482)).remarks
+
+    def test_a_value_above_the_peak_teaches_nothing(self):
+        peak = Entry(ALL_REDUCE, 400, "GB/s", "s", peak=450)
+        with pytest.raises(UsageError, match=r"480\.2 GB/s is more than physics allows"):
+            learned(nodes(*TEN), {ALL_REDUCE: peak})
+
+    def test_heat_is_no_measure(self):
+        with pytest.raises(UsageError, match=r"nothing to learn.*burn\.temperature_c left out: a hint"):
+            learned(nodes(*[60.0] * 9, name="burn.temperature_c", unit="°C", better="lower"))
+
+    def test_software_that_differs_is_said(self):
+        good = nodes(*TEN)
+        good["gpu001"] = LearnedFrom(PLATFORM, good["gpu001"].metrics, {**ABOUT, "driver version": "550.54.15"})
+        assert learned(good).entries[0].note.startswith("driver version 550.54.15 (1) or 580.105.08 (9), ")
+
+
+class TestWhatIsRefused:
+    def test_two_nccl_versions(self):
+        good = nodes(*TEN[:5]) | {f"old{at}": LearnedFrom(PLATFORM, [metric(470.0, nccl="2.21.5")]) for at in range(4)}
+        with pytest.raises(UsageError) as said:
+            learned(good)
+        assert said.value.message == (
+            f"{ALL_REDUCE} was not measured alike: nccl 2.27.3 on gpu001, gpu002, gpu003 and 2 more and "
+            "2.21.5 on old0, old1, old2 and 1 more"
+        )
+
+    def test_a_condition_that_some_do_not_tell(self):
+        bare = Metric(ALL_REDUCE, (480.0,), "GB/s", conditions={k: v for k, v in CONDITIONS.items() if k != "nccl"})
+        with pytest.raises(UsageError, match=r"not measured alike: nccl 2\.27\.3 on gpu001"):
+            learned(nodes(*TEN[:5]) | {"odd": LearnedFrom(PLATFORM, [bare])})
+
+    def test_a_node_that_lacks_one_of_several_variants_is_no_contradiction(self):
+        both = [metric(700, dtype="bf16"), metric(1300, dtype="fp8")]
+        good = {f"gpu{at}": LearnedFrom(PLATFORM, both[: 1 if at == 3 else 2]) for at in range(9)}
+        assert len(learned(good).entries) == 2
+
+    @pytest.mark.parametrize("good", [{}, {"a": LearnedFrom(PLATFORM, [])}, {"a": LearnedFrom("", [metric(1.0)])}])
+    def test_nothing_to_learn_from(self, good: dict[str, LearnedFrom]):
+        with pytest.raises(UsageError, match="no accepted node of a known platform was measured under load"):
+            learned(good)
+
+    def test_a_value_of_nothing(self):
+        with pytest.raises(UsageError, match="no value above 0"):
+            learned(nodes(*[0.0] * 9))

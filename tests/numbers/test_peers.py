@@ -1,0 +1,153 @@
+"""Peers: which values of other nodes a number is compared with, and when there are too few."""
+
+from __future__ import annotations
+
+from statistics import median, stdev
+
+import numpy as np
+import pytest
+from support.measured import fleet, group, margins, metric, peers
+
+from nodegate.numbers.peers import NoPeers, Peers
+
+MARGINS = margins()
+
+
+class TestWhoIsAPeer:
+    def test_the_other_nodes_of_the_platform(self):
+        found = group(peers(480, 481, 482, 483, 484, 485, 486, 487, 100).group("gpu009", metric(100), MARGINS))
+        assert (found.nodes, found.count, found.median, found.mad) == (8, 8, 483.5, 2.0)
+
+    def test_a_node_is_not_its_own_peer(self):
+        values = [480.0] * 7 + [100.0, 100.0]
+        found = group(peers(*values).group("gpu009", metric(100), MARGINS))
+        assert (found.median, found.count) == (480.0, 8)
+
+    def test_the_median_and_deviation_are_those_of_the_others_for_every_node(self):
+        rng = np.random.default_rng(7)
+        for size in (8, 9, 20):
+            values = [round(rng.normal(480, 3), 1) for _ in range(size)]
+            judged = peers(*values)
+            for at, value in enumerate(values):
+                others = values[:at] + values[at + 1 :]
+                found = group(judged.group(f"gpu{at + 1:03}", metric(value), MARGINS))
+                assert found.median == pytest.approx(median(others))
+                assert found.deviation == pytest.approx(stdev(others))
+                assert found.mad == pytest.approx(median(abs(each - found.median) for each in others))
+
+    def test_the_best_of_the_attempts_counts(self):
+        measured = fleet(*[480.0] * 8)
+        measured["gpu001"] = ("hgx-h100-8", [metric(400, 480, 470)])
+        found = group(Peers.of(measured).group("gpu002", metric(480), MARGINS))
+        assert (found.median, found.mad) == (480.0, 0.0)
+
+    @pytest.mark.parametrize(
+        "other", [{"nccl": "2.21.5"}, {"size_bytes": "1024"}, {"name": "nccl.all_gather_gb_per_s"}]
+    )
+    def test_values_of_other_conditions_are_not_compared(self, other: dict[str, str]):
+        measured = fleet(*[480.0] * 8)
+        measured["gpu009"] = ("hgx-h100-8", [metric(430, **other)])
+        judged = Peers.of(measured)
+        assert group(judged.group("gpu001", metric(480), MARGINS)).nodes == 7
+        assert judged.group("gpu009", metric(430, **other), MARGINS) == NoPeers(
+            "1 of platform hgx-h100-8 measured this alike, 8 are needed"
+        )
+
+    def test_nodes_of_another_platform_are_none(self):
+        measured = fleet(*[480.0] * 8) | {"h200": ("hgx-h200-8", [metric(490)])}
+        assert isinstance(Peers.of(measured).group("h200", metric(490), MARGINS), NoPeers)
+
+    @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -1.0, 1e300])
+    def test_a_value_that_can_be_no_measurement_counts_for_nobody(self, bad: float):
+        measured = fleet(*[480.0] * 8)
+        measured["gpu009"] = ("hgx-h100-8", [metric(bad)])
+        assert group(Peers.of(measured).group("gpu001", metric(480), MARGINS)).nodes == 7
+
+    def test_nor_does_a_wild_one_stop_the_comparison(self):
+        found = group(peers(*[480.0] * 8, 9e11).group("gpu001", metric(480), MARGINS))
+        assert (found.median, found.mad, found.split) == (480.0, 0.0, None)
+
+
+class TestTooFew:
+    def test_seven_nodes_do_not_judge_each_other(self):
+        assert peers(*[480.0] * 7).group("gpu001", metric(480), MARGINS) == NoPeers(
+            "7 of platform hgx-h100-8 measured this alike, 8 are needed"
+        )
+
+    def test_eight_do(self):
+        assert group(peers(*[480.0] * 8).group("gpu001", metric(480), MARGINS)).nodes == 7
+
+    def test_eight_gpus_of_one_node_are_one_node(self):
+        gpus = [metric(700, device=f"GPU {at}") for at in range(8)]
+        found = Peers.of({"gpu001": ("hgx-h100-8", gpus)}).group("gpu001", gpus[0], MARGINS)
+        assert found == NoPeers("1 of platform hgx-h100-8 measured this alike, 8 are needed")
+
+    def test_an_unknown_platform_has_no_peers(self):
+        measured = {f"gpu{at}": ("", [metric(480)]) for at in range(20)}
+        assert Peers.of(measured).group("gpu1", metric(480), MARGINS) == NoPeers("the platform is unknown")
+
+    def test_a_node_that_is_not_in_the_run_has_none(self):
+        assert peers(*[480.0] * 8).group("gpu999", metric(480), MARGINS) == NoPeers("the platform is unknown")
+
+    def test_a_run_that_measured_nothing(self):
+        assert isinstance(Peers.of({}).of_node("gpu001").group(metric(480), MARGINS), NoPeers)
+
+
+class TestSlots:
+    def test_a_slot_is_compared_with_the_same_slot(self):
+        """GPU 0 sits in warmer air on every node of this platform: no fault of any of them."""
+        gpus = [metric(680, device="GPU 0"), *(metric(700, device=f"GPU {at}") for at in range(1, 8))]
+        measured = {f"gpu{at:03}": ("hgx-h100-8", gpus) for at in range(8)}
+        found = group(Peers.of(measured).of_node("gpu003").group(gpus[0], MARGINS))
+        assert (found.device, found.median, found.nodes, found.count) == ("GPU 0", 680.0, 7, 7)
+
+    def test_where_too_few_have_this_device_all_devices_are_compared(self):
+        measured = {
+            f"gpu{at:03}": (
+                "hgx-h100-8",
+                [metric(390 + at, device=f"mlx5_{at}"), metric(395, device=f"mlx5_{at + 20}")],
+            )
+            for at in range(8)
+        }
+        found = group(Peers.of(measured).of_node("gpu003").group(measured["gpu003"][1][0], MARGINS))
+        assert (found.device, found.nodes, found.count, found.median) == ("", 7, 14, 395.0)
+
+
+class TestAFleetInTwoParts:
+    def test_a_slow_majority_is_seen(self):
+        split = group(peers(*[430.0] * 5, *[480.0] * 3).group("gpu001", metric(430), MARGINS)).split
+        assert split is not None
+        assert (split.slow, split.fast, split.slow_nodes, split.fast_nodes) == (430, 480, 5, 3)
+
+    def test_dead_nodes_beside_it_do_not_hide_it(self):
+        values = [*[430.0 + at / 10 for at in range(12)], *[480.0 + at / 10 for at in range(8)], 0.1, 12.0, 900.0]
+        split = group(peers(*values).group("gpu001", metric(430), MARGINS)).split
+        assert split is not None
+        assert (split.slow_nodes, split.fast_nodes) == (12, 8)
+
+    def test_slow_is_high_where_lower_is_better(self):
+        split = group(
+            peers(*[2.9] * 5, *[2.0] * 4, unit="µs", better="lower").group(
+                "gpu001", metric(2.9, unit="µs", better="lower"), MARGINS
+            )
+        ).split
+        assert split is not None
+        assert (split.slow, split.fast) == (2.9, 2.0)
+
+    @pytest.mark.parametrize("values", [[480.0] * 9, [480.0, *[430.0] * 8], [480.0] * 8 + [430.0]])
+    def test_one_node_is_no_part(self, values: list[float]):
+        assert group(peers(*values).group("gpu002", metric(480), MARGINS)).split is None
+
+    @pytest.mark.parametrize("size", [30, 128, 1250])
+    def test_a_normal_spread_is_one_part(self, size: int):
+        rng = np.random.default_rng(size)
+        for _ in range(5):
+            values = [rng.normal(480, 12) for _ in range(size)]
+            assert group(peers(*values).group("gpu001", metric(480), MARGINS)).split is None
+
+
+def test_a_row_for_each_node_device_and_metric():
+    frame = peers(*[480.0] * 8).frame
+    assert list(frame.columns) == ["key", "node", "platform", "device", "name", "conditions", "best", "middle", "unit"]
+    assert len(frame) == 8
+    assert frame["conditions"][0] == "gpus 8, nccl 2.27.3, size_bytes 8589934592, tool all_reduce_perf"
