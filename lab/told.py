@@ -29,10 +29,11 @@ FILE = "NODEGATE_LAB_TABLE"
 LONGEST = 160
 _HEAD = f"""# Injected faults
 
-Written by `make lab-table` from what the lab's tests saw: in each row a fault was injected on a real node or guest, and
-`pytest --inventory`, or the hook that is named, had to find it. The words are the check's own, cut at {LONGEST}
-characters. Seconds count from the fault, or from the start of the run where it stood before, to the end of the run with
-its report; on two processor cores, with other tests beside it.
+Written by `make lab-table` from what the lab's tests saw: in each row a fault was injected on a
+real node or guest, and `pytest --inventory`, or the hook that is named, had to find it. The words
+are the check's own, cut at {LONGEST} characters. Seconds count from the fault, or from the start of
+the run if the fault was there before, to the end of the run with its report; on two processor
+cores, with other tests running.
 """
 _COLUMNS = """
 | fault | injected by | node | check | verdict | its words | seconds |
@@ -41,7 +42,7 @@ _COLUMNS = """
 _HARMLESS = """
 ## What only looks like a fault
 
-Such a node does its work, and an alarm would be a false one.
+Such a node is fit, and an alarm would be a false one.
 """
 
 
@@ -102,7 +103,7 @@ def told(request: pytest.FixtureRequest) -> Told:
 
 
 def page(rows: Iterable[Row]) -> str:
-    """The page of these rows, in their tests' order; what was rightly passed has a table of its own."""
+    """The page of these rows, in their tests' order; what was rightly passed has its own table."""
     lines: dict[bool, list[str]] = {False: [], True: []}
     for row in rows:
         lines[row.verdict == "pass"].append(f"| {' | '.join(map(_cell, _cells(row)))} |\n")

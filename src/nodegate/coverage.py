@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,39 +12,49 @@ from nodegate.profile import Profile
 from nodegate.suite import Check, checks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
+    from nodegate.knowledge.failure_modes import FailureMode
+
+WIDTH = 100
 HEAD = """# Coverage: failure mode -> check -> profile
 
-Written by `make docs` from the docstrings of the checks; do not edit. `bootcheck`, `nightly` and `delivery` name the
-least thorough profile that runs the check; `troubleshoot` runs what `nightly` runs. "Open" is what no check finds yet.
+Written by `make docs` from the docstrings of the checks; do not edit. `bootcheck`, `nightly` and
+`delivery` name the least thorough profile that runs the check; `troubleshoot` runs what `nightly`
+runs. "Open" is what no check finds yet.
 
-| failure mode | checks (from profile) | open |
-|---|---|---|
 """
 
 
 def page(suite: Iterable[Check]) -> str:
-    """The page as Markdown."""
+    """The page as Markdown: the checks of each failure mode, then the condition that each check states."""
     found = list(suite)
-    rows = []
-    for mode, about in failure_modes().items():
-        mine = [check for check in found if mode in check.failure_modes]
-        shown = "<br>".join(f"`{check.id}` ({check.tier}): {check.title}" for check in mine) or "none"
-        rows.append(f"| **{mode}** {about.name} | {shown} | {about.open} |")
-    others = [check for check in found if not check.failure_modes]
-    rest = "".join(f"* `{check.id}` ({check.tier}): {check.title}\n" for check in others)
     counts = ", ".join(
         f"{sum(profile.includes(check.tier) for check in found)} in {profile.value}" for profile in Profile
     )
-    tail = f"\n{len(found)} checks: {counts}.\n"
-    return (
-        HEAD
-        + "\n".join(rows)
-        + "\n"
-        + tail
-        + (f"\nChecks without a failure mode of their own:\n\n{rest}" if rest else "")
-    )
+    modes = "".join(_mode(mode, about, found) for mode, about in failure_modes().items())
+    stated = "".join(_item(f"`{check.id}` ({check.tier}): {check.title}") for check in found)
+    return f"{HEAD}{len(found)} checks: {counts}.\n\n## Failure modes\n\n{modes}## Checks\n\n{stated}{_others(found)}"
+
+
+def _mode(mode: str, about: FailureMode, suite: Sequence[Check]) -> str:
+    """One failure mode: its name, its checks, what is open."""
+    mine = ", ".join(f"`{check.id}` ({check.tier})" for check in suite if mode in check.failure_modes)
+    still_open = _item(f"open: {about.open}") if about.open else ""
+    return f"### {mode} {about.name}\n\n{_item('checks: ' + (mine or 'none'))}{still_open}\n"
+
+
+def _others(suite: Sequence[Check]) -> str:
+    ids = ", ".join(f"`{check.id}`" for check in suite if not check.failure_modes)
+    return f"\n{_filled('Checks without a failure mode of their own: ' + ids + '.')}\n" if ids else ""
+
+
+def _item(text: str) -> str:
+    return f"{_filled(f'* {text}')}\n"
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def ran() -> Ran:
 
 
 def documented_sections() -> set[str]:
-    return set(re.findall(r"^\| `(\w+)` \|", CONTRACT.read_text(), re.MULTILINE))
+    return set(re.findall(r"^### `(\w+)`$", CONTRACT.read_text(), re.MULTILINE))
 
 
 def test_every_documented_section_is_there(ran: Ran) -> None:
