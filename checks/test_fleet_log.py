@@ -25,7 +25,7 @@ _QUOTED = 200
 def test_unknown_errors(  # noqa: PLR0917 - arguments are facts
     kernel_log: KernelLog, host: Host, fleet: Fleet, node: Node, profile: Profile, verdicts: Verdicts
 ) -> None:
-    """No error that the suite does not know stands in this kernel log and not in that of most nodes. (F09, F33)
+    """No unknown error is in this kernel log and not in that of most nodes of the platform. (F09, F33)
 
     What most nodes of a platform print is its habit; what one prints alone is worth a look. Numbers and addresses are
     put aside before lines are compared. It warns, with the line: nobody can say yet what it means.

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.tier("bootcheck")
 
 
 def test_reachable(node: Node, host: Host, verdicts: Verdicts) -> None:
-    """The node answers over its connection and tells its name. (F10)
+    """The node answers over its connection and reports its name. (F10)
 
     A node that does not answer takes every job on it with it. It is a verdict of its own (`unreachable`), never a gap
     in the report: all its other checks are `error` too.

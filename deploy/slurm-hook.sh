@@ -10,18 +10,18 @@
 #   HealthCheckNodeState=ANY,CYCLE
 #
 # A prolog or epilog that exits non-zero drains the node. So only a verdict on the hardware does that: exit code 1
-# together with the word "unfit", since a broken interpreter exits with 1 too. Our own faults (not installed, broken,
-# slow, busy) let the job start and are logged, unless NODEGATE_STRICT=1.
+# together with the word "unfit", since a broken interpreter exits with 1 too. Failures of nodegate itself (not
+# installed, broken, slow, busy) let the job start and are logged, unless NODEGATE_STRICT=1.
 #
 # Settings: lines KEY=VALUE of /etc/nodegate/hooks.conf, which is read and never run.
 #
 #   NODEGATE          the program                             (default /opt/nodegate/bin/nodegate)
-#   NODEGATE_NODES    the nodes to look at, as a shell pattern: gpu*|dgx*        (default: all)
+#   NODEGATE_NODES    the nodes to check, as a shell pattern: gpu*|dgx*        (default: all)
 #   NODEGATE_OPTIONS  options of `nodegate hook`: --fresh 120 --baseline /etc/nodegate/site.yaml
 #   NODEGATE_LIMIT_S  seconds that it may take                (default 30; keep it below PrologEpilogTimeout)
-#   NODEGATE_STRICT   1: stop work also when nodegate could not tell
+#   NODEGATE_STRICT   1: block jobs also when nodegate could not tell
 
-PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-} # Slurm gives almost none
+PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-} # Slurm sets almost nothing
 export PATH
 
 conf=${NODEGATE_CONF:-/etc/nodegate/hooks.conf}
@@ -55,7 +55,7 @@ case ${0##*/} in
 *epilog*) hook=slurm-epilog ;;
 *health*) hook=slurm-healthcheck ;;
 *)
-    note "could not tell: called as $0, which names no hook"
+    note "could not tell: called as $0, which is not the name of a hook"
     exit 0
     ;;
 esac
@@ -63,19 +63,19 @@ esac
 name=${SLURMD_NODENAME:-$(hostname -s)}
 rest=${NODEGATE_NODES:-*}
 ours=
-while [ -n "$rest" ]; do # a|b inside a variable is no choice for `case`
+while [ -n "$rest" ]; do # a|b inside a variable is not an alternative for `case`
     # shellcheck disable=SC2254 # a pattern
     case $name in ${rest%%|*}) ours=1 ;; esac
     case $rest in *"|"*) rest=${rest#*|} ;; *) rest= ;; esac
 done
 [ -n "$ours" ] || exit 0
 
-set -f # the options are words, and no patterns
+set -f # the options are words, not patterns
 # shellcheck disable=SC2086
 answer=$(timeout -k 5 "$NODEGATE_LIMIT_S" "$NODEGATE" hook "$hook" $strict ${NODEGATE_OPTIONS:-} </dev/null)
 code=$?
 
-# What nodegate says itself, it has logged itself.
+# What nodegate prints itself, it has also logged itself.
 case $code:$answer in
 0:fit:* | 0:unfit:* | 0:could\ not\ tell:* | 0:busy:*)
     say "$answer"

@@ -192,7 +192,7 @@
       make("div", { className: "head" }, make("h3", { textContent: node.n }),
         make("span", { className: "badge " + verdict(node), textContent: verdict(node) }),
         make("span", { textContent: about }), make("span", { className: "dim", textContent: numbers })),
-      node.u === undefined ? null : make("div", {}, make("p", { textContent: "Out of reach: " + text(node.u) })),
+      node.u === undefined ? null : make("div", {}, make("p", { textContent: "Unreachable: " + text(node.u) })),
       wrong.length ? make("div", {}, results(wrong)) : null,
       fold(`${count(node, "p")} passed, with what was measured`, having("p")),
       fold(`${count(node, "s")} not judged`, having("s")),

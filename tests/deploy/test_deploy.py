@@ -77,7 +77,7 @@ def test_each_link_calls_its_hook(tmp_path: Path, hook: str) -> None:
 def test_the_hooks_called_by_another_name_look_at_nothing(tmp_path: Path) -> None:
     done = prolog(tmp_path, "echo 'unfit: GPU 3: lost'; exit 1", "slurm-hook.sh")
     assert done.returncode == 0
-    assert "names no hook" in done.stdout
+    assert "is not the name of a hook" in done.stdout
 
 
 def test_settings_are_read_from_a_file(tmp_path: Path) -> None:

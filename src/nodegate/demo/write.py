@@ -52,7 +52,7 @@ def _inventory(machines: Sequence[Machine]) -> str:
     roce = [machine for machine in machines if machine.name in ROCE_NODES]
     where = racks(machine.name for machine in machines)
     lines = [
-        _HEAD + "# A fleet of recorded nodes: no GPU, no network. What is wrong with them stands in demo/faults.yaml.",
+        _HEAD + "# A fleet of recorded nodes: no GPU, no network. The planted faults are listed in demo/faults.yaml.",
         "all:",
         "  vars:",
         "    ansible_connection: replay",

@@ -1,4 +1,4 @@
-"""Checks of this site. They run beside nodegate's own; a file of the same name takes the place of nodegate's file."""
+"""Checks of this site. They run together with nodegate's own; a file of the same name replaces nodegate's."""
 
 import pytest
 
@@ -10,14 +10,14 @@ pytestmark = pytest.mark.tier("nightly")
 
 
 def test_kernel(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
-    """The node runs the kernel that this site has released.
+    """The node runs the kernel that this site has approved.
 
-    An example to start from: it judges once baselines/site.yaml names the kernel. docs/adding-a-check.md says more.
+    An example to start from: it judges once baselines/site.yaml names the kernel. See docs/adding-a-check.md.
     """
     verdicts.equal(
         subject="kernel",
         what="release",
         observed=host.kernel_release,
         expected=baseline.limit("site.kernel_release"),
-        remedy="install the image that is released",
+        remedy="install the approved image",
     )
