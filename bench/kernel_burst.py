@@ -7,10 +7,10 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.gpu_faults import faults_of
+from nodegate.kernel_log.window import LogWindow
 from nodegate.probe.kernel_line import parse_line
 from nodegate.profile import Profile
-from nodegate.rules.gpu_faults import faults_of
-from nodegate.rules.log_time import Moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +33,9 @@ def lines(count: int) -> Iterator[KernelLine]:
 
 def main() -> None:
     count = int(sys.argv[1] if len(sys.argv) > 1 else "800000")
-    moment = Moment(now_s=NOW_S, boot_s=NOW_S - UP_S, window_h=24.0, profile=Profile.DELIVERY)
+    window = LogWindow(now_s=NOW_S, boot_s=NOW_S - UP_S, window_h=24.0, profile=Profile.DELIVERY)
     started = time.perf_counter()
-    faults = faults_of(lines(count), moment, {})
+    faults = faults_of(lines(count), window, {})
     took_s = time.perf_counter() - started
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{count} lines of {KINDS} kinds: {len(faults)} fault, {took_s:.1f} s, {peak_mib:.0f} MiB at most")

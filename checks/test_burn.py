@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.burn import findings
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
 from nodegate.profile import Profile
-from nodegate.rules import burn as rules
-from nodegate.rules import burn_findings as findings
-from nodegate.rules.rates import allowed, none_allowed, whole
+from nodegate.subjects.counters import allowed, none_allowed, whole
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Limit, Verdict
 
@@ -39,7 +38,7 @@ def test_complete(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     for document in gpu_burn.runs:
         for load in document.gpus:
             findings.took_part(load, document, verdicts)
-    burnt = {id(gpu) for gpu in rules.facts_by_index(gpus, gpu_burn).values()}
+    burnt = {id(gpu) for gpu in findings.facts_by_index(gpus, gpu_burn).values()}
     for gpu in gpus.devices:
         if id(gpu) not in burnt:
             remedy = findings.AGAIN
@@ -56,7 +55,7 @@ def test_results(gpu_burn: Burn, verdicts: Verdicts) -> None:
     is no proof: short tests miss more than half of such faults.
     """
     for document in gpu_burn.runs:
-        odd = rules.odd_results(document)
+        odd = findings.odd_results(document)
         for each in odd:
             whose = f"differs from that of {', '.join(each.others)}"
             doubt = "" if each.outvoted else ", and nobody can say which is right"
@@ -95,14 +94,14 @@ def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> 
     rates = gpu_burn.rates()
     if not rates:
         verdicts.cannot("no GPU gave a rate", next_step=findings.AGAIN)
-    medians = rules.node_medians(rates)
+    medians = findings.node_medians(rates)
     kept = 100 - limit.value if isinstance(limit.value, (int, float)) else 100
     for metric in rates:
         verdicts.at_least(
             subject=metric.device,
             what=metric_findings.label(metric.name),
             observed=round(metric.best, 3),
-            limit=rules.part_of_median(metric, medians.get(metric.key), Limit(kept, "%", limit.source)),
+            limit=findings.part_of_median(metric, medians.get(metric.key), Limit(kept, "%", limit.source)),
             remedy=_SLOW,
             otherwise=Verdict.WARN,
         )
@@ -126,14 +125,14 @@ def test_clock_reasons(gpu_burn: Burn, profile: Profile, verdicts: Verdicts) -> 
         if all("event_reasons" in load.unread for load in loads):
             findings.lacks(subject, "what holds the clock", loads[0].unread["event_reasons"], verdicts)
             continue
-        reasons = rules.reasons_of(loads)
-        strange = reasons.keys() - rules.WORDS.keys()
-        findings.held_down(subject, reasons, rules.FAULTS, Verdict.FAIL, verdicts)
-        findings.held_down(subject, reasons, rules.HEAT, heat, verdicts)
+        reasons = findings.reasons_of(loads)
+        strange = reasons.keys() - findings.WORDS.keys()
+        findings.held_down(subject, reasons, findings.FAULTS, Verdict.FAIL, verdicts)
+        findings.held_down(subject, reasons, findings.HEAT, heat, verdicts)
         findings.held_down(subject, reasons, dict.fromkeys(strange, ""), Verdict.WARN, verdicts)
         findings.slowed(subject, loads, verdicts)
-        if reasons.keys() <= rules.NORMAL.keys():
-            held = rules.shares(reasons, reasons) or "nothing"
+        if reasons.keys() <= findings.NORMAL.keys():
+            held = findings.shares(reasons, reasons) or "nothing"
             verdicts.passed(subject=subject, message=f"clock held by {held}")
 
 
@@ -145,17 +144,17 @@ def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: V
     """
     part, margins = baseline.limit("burn.clock_share_percent"), Margins.of(baseline)
     clocks = {metric.device: metric for metric in gpu_burn.named("burn.sm_clock_mhz")}
-    medians = rules.node_medians(clocks.values())
+    medians = findings.node_medians(clocks.values())
     for loads in gpu_burn.loads.values():
         load = loads[0]
         metric = clocks.get(load.device)
         if metric is None:
             findings.lacks(load.subject, "SM clock under load", load.middle("sm_clock_mhz"), verdicts)
             continue
-        held = rules.shares(found := rules.reasons_of(loads), found)
+        held = findings.shares(found := findings.reasons_of(loads), found)
         for limit in (
-            rules.part_of_median(metric, medians.get(metric.key), part),
-            rules.part_of_fleet(metric, peers, margins, part),
+            findings.part_of_median(metric, medians.get(metric.key), part),
+            findings.part_of_fleet(metric, peers, margins, part),
         ):
             verdicts.at_least(
                 subject=load.subject,
@@ -173,10 +172,10 @@ def test_temperature(gpu_burn: Burn, gpus: Gpus, baseline: Baseline, profile: Pr
     cool. Rejected at delivery; later it warns, for surroundings may be hot for a day.
     """
     limit = baseline.limit("burn.temperature_margin_c")
-    known = rules.facts_by_index(gpus, gpu_burn)
+    known = findings.facts_by_index(gpus, gpu_burn)
     for index, loads in gpu_burn.loads.items():
         hottest = findings.most(loads, "temperature_c")
-        threshold = rules.slowdown_c(known[index]) if index in known else NOT_SEEN
+        threshold = findings.slowdown_c(known[index]) if index in known else NOT_SEEN
         if isinstance(threshold, Unknown) or isinstance(hottest, Unknown):
             reading = hottest if isinstance(hottest, Unknown) else threshold
             findings.lacks(loads[0].subject, "margin to its slowdown temperature", reading, verdicts)
@@ -225,7 +224,7 @@ def test_link(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     An idle GPU lowers its link to save power, so its speed can only be judged at work. A link that is too narrow from
     the start is found by pcie.link_width.
     """
-    known = rules.facts_by_index(gpus, gpu_burn)
+    known = findings.facts_by_index(gpus, gpu_burn)
     for index, loads in gpu_burn.loads.items():
         for load in loads:
             if index not in known:

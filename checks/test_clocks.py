@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.profile import Profile
-from nodegate.rules.gpus import answering, lacks
+from nodegate.subjects.gpu import answering, lacks
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict
 

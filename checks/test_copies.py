@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.copies import findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
 from nodegate.numbers import metric_findings
-from nodegate.rules import copies as rules
 from nodegate.tools import nvbandwidth
 from nodegate.verdict import Verdict
 
@@ -37,12 +37,12 @@ def test_complete(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     """
     for several in gpu_copies.gpus.values():
         for attempt in several:
-            rules.took_part(attempt, verdicts)
-    seen = {id(gpu) for gpu in rules.by_index(gpus, gpu_copies).values()}
+            findings.took_part(attempt, verdicts)
+    seen = {id(gpu) for gpu in findings.by_index(gpus, gpu_copies).values()}
     for gpu in gpus.devices:
         if id(gpu) not in seen:
             verdicts.unknown(
-                subject=gpu.subject, what="its part in the copies", reason="it took none", remedy=rules.AGAIN
+                subject=gpu.subject, what="its part in the copies", reason="it took none", remedy=findings.AGAIN
             )
     for why in gpu_copies.failed:
         verdicts.unknown(subject="copies", what="one of the attempts", reason=why.reason, remedy=why.next_step)
@@ -54,7 +54,7 @@ def test_data(gpu_copies: Copies, verdicts: Verdicts) -> None:
     Wrong data spoils a training without any message. A pattern in which every word says where it belongs is compared on
     the GPU after the last copy of each series; where a word is wrong, the host's memory tells on which way it was lost.
     """
-    rules.judge_data(gpu_copies, verdicts)
+    findings.judge_data(gpu_copies, verdicts)
 
 
 def test_host_to_device(
@@ -65,7 +65,7 @@ def test_host_to_device(
     Loading data and checkpoints waits for it. Half of the lanes give half of the rate: 27 GB/s is what a Gen5 x8 or a
     Gen4 x16 link gives. One GPU copies at a time, from memory beside it, by its copy engine. Source: nvbandwidth.
     """
-    rules.judge_host(TO_DEVICE, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+    findings.judge_host(TO_DEVICE, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
 
 
 def test_device_to_host(
@@ -75,7 +75,7 @@ def test_device_to_host(
 
     Checkpoints and offloading wait for it. A link can be bad in one direction alone. Source: nvbandwidth.
     """
-    rules.judge_host(TO_HOST, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+    findings.judge_host(TO_HOST, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
 
 
 @pytest.mark.tier("delivery")
@@ -90,7 +90,7 @@ def test_host_at_once(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, 
     if not metrics and len(gpu_copies.gpus) == 1:
         verdicts.skip("only one GPU")
     for name in names:
-        rules.missing(gpu_copies, name, verdicts)
+        findings.missing(gpu_copies, name, verdicts)
     for metric in metrics:  # each by itself: within a node some share an uplink and others do not
         metric_findings.judge(verdicts, [metric], baseline=baseline, peers=peers, remedy=_CONTENTION)
 
@@ -102,9 +102,9 @@ def test_link(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     An idle GPU lowers its link to save power, so its speed can only be judged at work. A link that is too narrow from
     the start is found by pcie.link_width.
     """
-    rules.judge_link(ALONE, gpu_copies, gpus, verdicts)
+    findings.judge_link(ALONE, gpu_copies, gpus, verdicts)
     if len(gpu_copies.gpus) > 1:
-        rules.judge_link(AT_ONCE, gpu_copies, gpus, verdicts)
+        findings.judge_link(AT_ONCE, gpu_copies, gpus, verdicts)
 
 
 def test_device_memory(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -112,7 +112,7 @@ def test_device_memory(gpu_copies: Copies, baseline: Baseline, peers: NodePeers,
 
     Most of a training waits for memory, not for arithmetic. A copy inside the GPU, bytes read and written both counted.
     """
-    rules.missing(gpu_copies, DEVICE, verdicts)
+    findings.missing(gpu_copies, DEVICE, verdicts)
     if gpu_copies.named(DEVICE):
         metric_findings.judge(verdicts, gpu_copies.named(DEVICE), baseline=baseline, peers=peers, remedy=_SLOW_MEMORY)
 
@@ -128,16 +128,16 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
         verdicts.skip("copies between GPUs are left out in a run this short")
     if len(gpu_copies.gpus) == 1:
         verdicts.skip("only one GPU")
-    rules.judge_reach(gpu_copies, baseline, verdicts)
+    findings.judge_reach(gpu_copies, baseline, verdicts)
     if gpu_copies.named(PEER):
-        rules.judge_peers(gpu_copies, baseline, peers, verdicts)
+        findings.judge_peers(gpu_copies, baseline, peers, verdicts)
     elif not verdicts.findings and gpu_copies.pairs:
         verdicts.skip("no GPU of this node reaches another directly: copies go through the host's memory")
     have = {index for pair in gpu_copies.pairs for index in pair}
     for index, several in gpu_copies.gpus.items():
         if index not in have:
             reason = several[-1].error or "it took no part"
-            verdicts.unknown(subject=several[-1].subject, what="peer", reason=reason, remedy=rules.AGAIN)
+            verdicts.unknown(subject=several[-1].subject, what="peer", reason=reason, remedy=findings.AGAIN)
 
 
 @pytest.mark.tier("delivery")
@@ -158,7 +158,7 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
                 Verdict.FAIL,
                 subject=OTHER,
                 message=message,
-                remedy=rules.LOST,
+                remedy=findings.LOST,
                 metric="wrong data",
                 value=other.wrong_data,
             )
@@ -168,4 +168,4 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
                 verdicts.unknown(subject=OTHER, what=case.name, reason=reason, remedy=_BY_HAND)
     metrics = [each for each in gpu_copies.metrics if each.conditions.get("tool") == OTHER]
     if metrics:
-        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=rules.RESEAT)
+        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=findings.RESEAT)

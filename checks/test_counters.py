@@ -6,10 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.counters import Growth, growth, port_growth
-from nodegate.rules.growth import is_too_many, judged, none_told, nothing_told, of_link, part, replays_allowed, untold
-from nodegate.rules.rails import rails
-from nodegate.rules.rates import allowed, none_allowed
+from nodegate.subjects.counters import (
+    Growth,
+    allowed,
+    growth,
+    is_too_many,
+    judged,
+    none_allowed,
+    none_told,
+    nothing_told,
+    of_link,
+    part,
+    port_growth,
+    replays_allowed,
+    untold,
+)
+from nodegate.subjects.rdma import rails
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -17,7 +29,7 @@ if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.rdma import RdmaPort
-    from nodegate.rules.counters import Counters, Pair
+    from nodegate.subjects.counters import Counters, Pair
 
 pytestmark = pytest.mark.tier("bootcheck")
 

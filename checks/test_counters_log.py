@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.kernel_log import flaps, gpu_faults, incidents, switch_faults
+from nodegate.kernel_log.new_lines import new_lines, under_test
+from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.xid_lines import gpu_events
-from nodegate.rules import flaps, gpu_faults, line_faults, switch_faults
-from nodegate.rules.log_time import shown, times
-from nodegate.rules.new_lines import new_lines, under_test
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
+    from nodegate.kernel_log.new_lines import NewLines
     from nodegate.profile import Profile
-    from nodegate.rules.counters import Counters
-    from nodegate.rules.new_lines import NewLines
+    from nodegate.subjects.counters import Counters
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -64,9 +64,9 @@ def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
     docs/knowledge.md tells, column under_test.
     """
     new = new_lines(counters, profile)
-    for fault in gpu_faults.gpu_faults(new.log, new.moment):
+    for fault in gpu_faults.gpu_faults(new.log, new.window):
         verdicts.found(
-            under_test(fault, new.moment),
+            under_test(fault, new.window),
             subject=fault.subject,
             message=f"{fault.message} (while our own tests ran)",
             remedy=fault.action,
@@ -84,7 +84,7 @@ def test_sxid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
     As kernel_log.sxid, over the time of our tests alone: load brings out links that are at their limit.
     """
     new = new_lines(counters, profile)
-    switch_faults.tell_switches(new.log, new.moment, verdicts)
+    switch_faults.tell_switches(new.log, new.window, verdicts)
     _nothing(new, "SXid", verdicts)
 
 
@@ -95,7 +95,7 @@ def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) ->
     """
     new = new_lines(counters, profile)
     limit = Limit(0, "link-downs", "while our own tests ran")
-    for device, downs in flaps.link_downs(new.log, new.moment, grace_s=0.0).items():
+    for device, downs in flaps.link_downs(new.log, new.window, grace_s=0.0).items():
         verdicts.found(
             Verdict.FAIL,
             subject=f"NIC {device}",
@@ -116,7 +116,7 @@ def test_faults(counters: Counters, profile: Profile, verdicts: Verdicts) -> Non
     """
     new = new_lines(counters, profile)
     for subject in _SUBJECTS:
-        line_faults.tell_incidents(new.log, subject, new.moment, verdicts)
+        incidents.tell_incidents(new.log, subject, new.window, verdicts)
     _nothing(new, "fault", verdicts)
 
 

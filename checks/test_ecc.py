@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.gpus import YES_NO, answering, lacks, named, on_off
+from nodegate.subjects.gpu import YES_NO, answering, lacks, named, on_off
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Limit, Verdict
 

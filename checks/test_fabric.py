@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules import fabric_log
-from nodegate.rules.fabric import UNIT, demand_fabric, members
-from nodegate.rules.fabric_health import FABRIC_STATES, FABRIC_SUMMARIES, FABRIC_SUMMARY_VERDICTS, decode
-from nodegate.rules.gpus import YES_NO, answering, lacks, named
+from nodegate.subjects import fabric_log
+from nodegate.subjects.fabric import (
+    FABRIC_STATES,
+    FABRIC_SUMMARIES,
+    FABRIC_SUMMARY_VERDICTS,
+    UNIT,
+    decode,
+    demand_fabric,
+    members,
+)
+from nodegate.subjects.gpu import YES_NO, answering, lacks, named
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.log_time import Moment, times
-from nodegate.rules.strange_lines import MOST_SHAPES, strange_lines
+from nodegate.kernel_log.unknown_errors import MOST_SHAPES, unknown_errors
+from nodegate.kernel_log.window import LogWindow, times
 from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ def test_unknown_errors(  # noqa: PLR0917 - arguments are facts
     What most nodes of a platform print is its habit; what one prints alone is worth a look. Numbers and addresses are
     put aside before lines are compared. It warns, with the line: nobody can say yet what it means.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, Limit(0, "h", ""), profile)
-    shapes = strange_lines([line for line in kernel_log.lines if not moment.earlier_boot(line.epoch_s)])
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, Limit(0, "h", ""), profile)
+    shapes = unknown_errors([line for line in kernel_log.lines if not window.earlier_boot(line.epoch_s)])
     common = 0
     for shape, lines in shapes.items():
         having, total = fleet.log.having(node.name, shape)

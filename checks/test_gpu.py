@@ -6,9 +6,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.gpus import ON_OFF, YES_NO, answering, lacks, named, on_off, worded
-from nodegate.rules.off_bus import off_bus_reports
-from nodegate.rules.presence import Standing, answers_on_bus, presence
+from nodegate.subjects.gpu import (
+    ON_OFF,
+    YES_NO,
+    Standing,
+    answering,
+    answers_on_bus,
+    lacks,
+    named,
+    off_bus_reports,
+    on_off,
+    presence,
+    worded,
+)
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

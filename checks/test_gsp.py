@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.gpus import answering
-from nodegate.rules.gsp import firmware_version, most_common, state, state_by_driver
+from nodegate.subjects.gpu import answering
+from nodegate.subjects.gsp import firmware_version, most_common, state, state_by_driver
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 

@@ -6,9 +6,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules import needs
-from nodegate.rules.gpus import YES_NO, named
-from nodegate.rules.versions import judge_version
+from nodegate.subjects.gpu import YES_NO, named
+from nodegate.subjects.host import (
+    SHARED_MEMORY,
+    SYSTEM_FOLDERS,
+    asked_mounts,
+    gibibytes,
+    hangs,
+    has_slurmd,
+    judge_limit,
+    magnitude,
+    pair_in_gib,
+    percent,
+    surely,
+    waits_in_gpu_driver,
+)
+from nodegate.subjects.software import judge_version
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Limit, Verdict
 
@@ -39,15 +52,15 @@ def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -
     Data loaders and NCCL pass data through it; when it is full, workers die with "Bus error". Containers have their
     own (64 MiB in Docker by default): this is the node's.
     """
-    limit, shm = baseline.limit("host.shm_min_gib"), mounts.by_path.get(needs.SHARED_MEMORY)
+    limit, shm = baseline.limit("host.shm_min_gib"), mounts.by_path.get(SHARED_MEMORY)
     remedy = "mount it larger: mount -o remount,size=... /dev/shm"
     if shm is None or not shm.type:
-        verdicts.found(Verdict.FAIL, subject=needs.SHARED_MEMORY, message="is not mounted", remedy=remedy)
+        verdicts.found(Verdict.FAIL, subject=SHARED_MEMORY, message="is not mounted", remedy=remedy)
         return
     verdicts.at_least(
-        subject=needs.SHARED_MEMORY,
+        subject=SHARED_MEMORY,
         what="size",
-        observed=needs.gibibytes(shm.size_bytes),
+        observed=gibibytes(shm.size_bytes),
         limit=limit,
         remedy=remedy,
     )
@@ -59,10 +72,10 @@ def test_open_files(limits: ResourceLimits, baseline: Baseline, verdicts: Verdic
     All-to-all over a few nodes needs thousands of sockets: NCCL then fails with "Too many open files". Jobs inherit
     the limit of slurmd where it runs, else that of the login.
     """
-    slurmd = needs.has_slurmd(limits)
+    slurmd = has_slurmd(limits)
     found = limits.slurmd_open_files if slurmd else limits.open_files
     limit = baseline.limit("host.open_files_min")
-    needs.judge_limit(verdicts, slurmd=slurmd, what="open files", found=found, limit=limit, command="ulimit -n")
+    judge_limit(verdicts, slurmd=slurmd, what="open files", found=found, limit=limit, command="ulimit -n")
 
 
 def test_processes(limits: ResourceLimits, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -70,10 +83,10 @@ def test_processes(limits: ResourceLimits, baseline: Baseline, verdicts: Verdict
 
     NCCL's proxy threads and data loaders fail with "Resource temporarily unavailable" at the limit.
     """
-    slurmd = needs.has_slurmd(limits)
+    slurmd = has_slurmd(limits)
     found = limits.slurmd_processes if slurmd else limits.processes
     limit = baseline.limit("host.processes_min")
-    needs.judge_limit(verdicts, slurmd=slurmd, what="processes", found=found, limit=limit, command="ulimit -u")
+    judge_limit(verdicts, slurmd=slurmd, what="processes", found=found, limit=limit, command="ulimit -u")
 
 
 def test_locked_memory(limits: ResourceLimits, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -81,11 +94,11 @@ def test_locked_memory(limits: ResourceLimits, baseline: Baseline, verdicts: Ver
 
     RDMA registers its buffers as locked memory: below the limit ibv_reg_mr fails with "Cannot allocate memory".
     """
-    slurmd = needs.has_slurmd(limits)
+    slurmd = has_slurmd(limits)
     found = limits.slurmd_locked_memory_bytes if slurmd else limits.locked_memory_bytes
     limit = baseline.limit("host.locked_memory_min_gib")
-    needs.judge_limit(
-        verdicts, slurmd=slurmd, what="locked memory", found=needs.pair_in_gib(found), limit=limit, command="ulimit -l"
+    judge_limit(
+        verdicts, slurmd=slurmd, what="locked memory", found=pair_in_gib(found), limit=limit, command="ulimit -l"
     )
 
 
@@ -99,7 +112,7 @@ def test_blocked_processes(host: Host, verdicts: Verdicts) -> None:
         verdicts.unknown(subject="processes", what="uninterruptible sleep", reason=host.blocked)
         return
     for process in host.blocked:
-        by_driver = needs.waits_in_gpu_driver(process)
+        by_driver = waits_in_gpu_driver(process)
         verdicts.found(
             Verdict.FAIL if by_driver else Verdict.WARN,
             subject=f"process {process.pid} ({process.name})",
@@ -121,7 +134,7 @@ def test_memory_size(host: Host, baseline: Baseline, verdicts: Verdicts) -> None
     verdicts.at_least(
         subject="memory",
         what="size",
-        observed=needs.gibibytes(host.memory_total_bytes),
+        observed=gibibytes(host.memory_total_bytes),
         limit=Limit(round(least, 1), "GiB", f"{installed.value} GiB less {tolerance.value} %: {installed.source}"),
         remedy="look for a failed memory module in the BMC's event log",
     )
@@ -135,7 +148,7 @@ def test_memory_available(host: Host, baseline: Baseline, verdicts: Verdicts) ->
     verdicts.at_least(
         subject="memory",
         what="available",
-        observed=needs.percent(host.memory_available_bytes, host.memory_total_bytes),
+        observed=percent(host.memory_available_bytes, host.memory_total_bytes),
         limit=baseline.limit("host.memory_available_min_percent"),
         remedy="look for left-over processes and for files in /dev/shm",
         otherwise=Verdict.WARN,
@@ -159,7 +172,7 @@ def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts
     verdicts.at_most(
         subject="clock",
         what="offset",
-        observed=needs.magnitude(clock.offset_s),
+        observed=magnitude(clock.offset_s),
         limit=baseline.limit("host.clock_offset_max_s"),
         remedy="see whether chrony reaches its servers (chronyc sources)",
         otherwise=Verdict.WARN,
@@ -174,7 +187,7 @@ def test_clock_skew(clock: Clock, baseline: Baseline, verdicts: Verdicts) -> Non
     limit = baseline.limit("host.clock_skew_max_s")
     if isinstance(clock.skew_s, Unknown) and clock.skew_s.why is Why.MISSING:
         verdicts.skip("this evidence has no time of the round trip")
-    sure = needs.surely(clock.skew_s, clock.skew_error_s)
+    sure = surely(clock.skew_s, clock.skew_error_s)
     verdicts.at_most(subject="clock", what="skew", observed=sure, limit=limit, remedy="set the clock: chronyc makestep")
 
 
@@ -184,12 +197,12 @@ def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
     "/data:ro" asks for a mount that need not be writable.
     A missing or hung file system stalls data loading and checkpoints.
     """
-    wanted = needs.asked_mounts(node.expected.get("mounts"))
+    wanted = asked_mounts(node.expected.get("mounts"))
     for path, writable in wanted.items():
         mount = mounts.by_path.get(path)
         if mount is None or not mount.type:
             fault, remedy = "is not mounted", "mount it; look at the file server and /etc/fstab"
-        elif needs.hangs(mount):
+        elif hangs(mount):
             fault, remedy = f"does not answer ({mount.size_bytes})", "look at the file server and the way to it"
         elif mount.read_only and writable:
             fault, remedy = "is mounted read-only", "look at the kernel log for disk errors, then mount it again"
@@ -210,7 +223,7 @@ def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:
     A process that touches a hung mount cannot be ended; jobs stop without a message.
     """
     for mount in mounts.by_path.values():
-        if needs.hangs(mount):
+        if hangs(mount):
             verdicts.found(
                 Verdict.FAIL,
                 subject=mount.path,
@@ -227,15 +240,15 @@ def test_free_space(mounts: Mounts, node: Node, baseline: Baseline, verdicts: Ve
     A full /tmp, /var/log or checkpoint folder ends jobs in odd ways.
     """
     limit = baseline.limit("host.mount_free_min_percent")
-    asked = needs.asked_mounts(node.expected.get("mounts"))
-    for path in dict.fromkeys((*needs.SYSTEM_FOLDERS, *asked)):
+    asked = asked_mounts(node.expected.get("mounts"))
+    for path in dict.fromkeys((*SYSTEM_FOLDERS, *asked)):
         mount = mounts.by_path.get(path)
-        if mount is None or needs.hangs(mount):
+        if mount is None or hangs(mount):
             continue  # host.mounts and host.hung_mounts speak of those
         verdicts.at_least(
             subject=path,
             what="free space",
-            observed=needs.percent(mount.free_bytes, mount.size_bytes),
+            observed=percent(mount.free_bytes, mount.size_bytes),
             limit=limit,
             remedy="delete what is not needed",
             otherwise=Verdict.FAIL if path in asked else Verdict.WARN,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.gpus import answering, lacks, mebibytes
+from nodegate.subjects.gpu import answering, lacks, mebibytes
 from nodegate.unknown import Known, Unknown, value_or
 from nodegate.verdict import Verdict
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, switch_faults
+from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
-from nodegate.rules import bandwidth_lines, flaps, gpu_faults, line_faults, switch_faults
-from nodegate.rules.log_time import Moment, shown
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict
 
@@ -56,9 +56,9 @@ def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pro
     A reboot settles most faults, a failed row remap (64) it does not. Operators disagree on 63, 94 and 109: NVIDIA
     lets the node work on after 63 and 94, EKS replaces it: here they fail at delivery and warn before a job.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    for fault in gpu_faults.gpu_faults(kernel_log, moment):
-        verdict, remark = fault.verdict(moment)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    for fault in gpu_faults.gpu_faults(kernel_log, window):
+        verdict, remark = fault.verdict(window)
         verdicts.found(
             verdict,
             subject=fault.subject,
@@ -79,8 +79,8 @@ def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     A fatal one stops the jobs of all GPUs on the switch. The word in the line (Fatal, Non-fatal) counts: published
     tables contradict it for 38 codes. What follows the loss of a GPU only warns: the GPU is the finding then.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    switch_faults.tell_switches(kernel_log, moment, verdicts)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    switch_faults.tell_switches(kernel_log, window, verdicts)
     if not verdicts.findings:
         verdicts.passed(subject="kernel log", message=f"no SXid since {shown(kernel_log.since_epoch_s)}")
 
@@ -92,8 +92,8 @@ def test_gpu_driver(
 
     Initialisation failures, a GSP that stopped and version mismatches are printed without an Xid.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "gpu_driver", moment, verdicts)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    incidents.tell(kernel_log, "gpu_driver", window, verdicts)
 
 
 def test_pcie_errors(
@@ -103,8 +103,8 @@ def test_pcie_errors(
 
     Corrected errors are counted in sysfs, not here: newer kernels print only some of them.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "pcie", moment, verdicts)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    incidents.tell(kernel_log, "pcie", window, verdicts)
 
 
 def test_pcie_bandwidth(kernel_log: KernelLog, host: Host, pci: Pci, profile: Profile, verdicts: Verdicts) -> None:
@@ -113,8 +113,8 @@ def test_pcie_bandwidth(kernel_log: KernelLog, host: Host, pci: Pci, profile: Pr
     At start the kernel compares each device with the slowest link on its way. When all devices of a model are limited
     alike it is the platform's slots and warns; when one is, its seat, riser or uplink is bad.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, Limit(0, "h", ""), profile)
-    found = bandwidth_lines.limited(kernel_log, moment)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, Limit(0, "h", ""), profile)
+    found = bandwidth_lines.limited(kernel_log, window)
     for each in found:
         alike = bandwidth_lines.common_to_model(each.device, found, pci)
         limit = Limit(each.capable_gbps, "Gb/s", f"kernel: {each.best}")
@@ -146,19 +146,19 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
     the cable or switch and warn. The link-downs of bring-up and shutdown do not count; those that three or more
     nodes had within one second are told as one event of their switch and only warn.
     """
-    window, limit = baseline.limit("kernel.nic_flap_window_h"), baseline.limit("kernel.nic_flap_max")
+    within, limit = baseline.limit("kernel.nic_flap_window_h"), baseline.limit("kernel.nic_flap_max")
     grace_s = float(str(baseline.limit("kernel.nic_flap_boot_grace_s").value))
-    moment = Moment.of(kernel_log, host.clock_epoch_s, window, profile)
-    downs = flaps.link_downs(kernel_log, moment, grace_s)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, within, profile)
+    downs = flaps.link_downs(kernel_log, window, grace_s)
     flaps.tell(
         downs,
         verdicts,
-        window=window,
+        window=within,
         limit=limit,
         together=lambda device, epoch_s: fleet.log.together(node.name, device, epoch_s),
     )
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no link-down in {window.value} h, as far as it reaches")
+        verdicts.passed(subject="kernel log", message=f"no link-down in {within.value} h, as far as it reaches")
 
 
 def test_nic_errors(
@@ -169,8 +169,8 @@ def test_nic_errors(
     Source: mlx5 driver messages as NVSentinel and gpud read them. Refused register reads (ACCESS_REG) and a cable
     that is unplugged from an unused port are no faults; a used port that is down is found by its state.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "nic", moment, verdicts)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    incidents.tell(kernel_log, "nic", window, verdicts)
 
 
 def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -179,8 +179,8 @@ def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: 
     A worker that was killed takes its job along with exit code 137 and no message of its own. The finding quotes the
     kernel's line: the process, and whether the whole node or only its job or container was out of memory.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "memory", moment, verdicts)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    incidents.tell(kernel_log, "memory", window, verdicts)
 
 
 def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -189,8 +189,8 @@ def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
     They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts. NVMe
     disks and local file systems have checks of their own (host_log).
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "storage", moment, verdicts)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    incidents.tell(kernel_log, "storage", window, verdicts)
 
 
 def test_host_faults(
@@ -201,5 +201,5 @@ def test_host_faults(
     They slow or stop one node, and with it every job that spans it. Crashes of a program inside NCCL warn: its job, the
     NCCL version or the fabric manager can be the cause.
     """
-    moment = Moment.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
-    line_faults.tell(kernel_log, "host", moment, verdicts)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    incidents.tell(kernel_log, "host", window, verdicts)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules import collectives
-from nodegate.rules.versions import judge_version
+from nodegate.measure.nccl import findings
+from nodegate.subjects.software import judge_version
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def test_data(nccl: Nccl, verdicts: Verdicts) -> None:
     Wrong sums spoil a training run without any error. nccl-tests compares every element with the value that it must
     have (-c 1), at every size.
     """
-    collectives.judge_data(verdicts, nccl)
+    findings.judge_data(verdicts, nccl)
 
 
 @pytest.mark.tier("nightly")
@@ -36,7 +36,7 @@ def test_hang(nccl: Nccl, verdicts: Verdicts) -> None:
     A hang on one node holds all nodes of a job until its watchdog ends it. Where all_reduce hangs and ends with
     NCCL_ALGO=Ring, NVLS is at fault: the fabric manager, or its version.
     """
-    collectives.judge_hangs(verdicts, nccl)
+    findings.judge_hangs(verdicts, nccl)
 
 
 @pytest.mark.tier("nightly")
@@ -46,7 +46,7 @@ def test_complete(nccl: Nccl, baseline: Baseline, verdicts: Verdicts) -> None:
     An exit code says little: nccl-tests returns 0 for a mistyped option. A result counts that has every GPU in its
     list, the size that was asked for, both closing lines, and numbers that follow from each other.
     """
-    collectives.judge_completeness(verdicts, nccl, baseline)
+    findings.judge_completeness(verdicts, nccl, baseline)
 
 
 @pytest.mark.tier("nightly")
@@ -56,13 +56,13 @@ def test_all_reduce(nccl: Nccl, baseline: Baseline, peers: NodePeers, verdicts: 
     The bus bandwidth of one size, out of place; the average that nccl-tests prints mixes all sizes. Where NVLS is not
     in use, nccl.nvls says so, and Ring is judged by nccl.collectives.
     """
-    if collectives.lost_nvls(nccl, baseline):
+    if findings.lost_nvls(nccl, baseline):
         verdicts.skip("NVLS is not in use: see nccl.nvls")
     remedy = (
         "look at NVLink errors and SXid lines, and at the GPUs' clocks under load; reseat or replace what stands out"
     )
     whats = ("all_reduce",)
-    collectives.judge_bandwidth(verdicts, nccl, whats, baseline=baseline, peers=peers, remedy=remedy)
+    findings.judge_bandwidth(verdicts, nccl, whats, baseline=baseline, peers=peers, remedy=remedy)
 
 
 @pytest.mark.tier("nightly")
@@ -72,7 +72,7 @@ def test_nvls(nccl: Nccl, baseline: Baseline, verdicts: Verdicts) -> None:
     Without it all_reduce loses a quarter of its bandwidth and nothing is broken that another check would see: H100 480
     GB/s with it, 370 without. Source: NVIDIA/nccl-tests issue 212.
     """
-    collectives.judge_nvls(verdicts, nccl, baseline)
+    findings.judge_nvls(verdicts, nccl, baseline)
 
 
 def test_collectives(nccl: Nccl, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -81,7 +81,7 @@ def test_collectives(nccl: Nccl, baseline: Baseline, peers: NodePeers, verdicts:
     all_reduce by Ring, all_gather, reduce_scatter, alltoall and sendrecv: sharded and expert-parallel jobs need them.
     """
     remedy = "look at NVLink errors and SXid lines; on PCIe boards at peer access (ACS, IOMMU) and link widths"
-    collectives.judge_bandwidth(verdicts, nccl, collectives.OTHERS, baseline=baseline, peers=peers, remedy=remedy)
+    findings.judge_bandwidth(verdicts, nccl, findings.OTHERS, baseline=baseline, peers=peers, remedy=remedy)
 
 
 def test_version(nccl: Nccl, baseline: Baseline, verdicts: Verdicts) -> None:

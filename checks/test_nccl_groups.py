@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.measure.groups import findings
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.numbers import metric_findings
-from nodegate.rules import collective_groups as rules
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def test_launch(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
     What stops a launch here (ssh between nodes, names, paths, slots) stops a job too. Different versions of NCCL in one
     job hang it or end it.
     """
-    rules.skip_alone(verdicts, nccl_groups)
+    findings.skip_alone(verdicts, nccl_groups)
     launched = [run for run in nccl_groups.runs if run.kind != "part"]
     refused = [run for run in launched if run.ending in {"refused", "incomplete"}]
     started = [run for run in launched if run not in refused]
@@ -50,7 +50,7 @@ def test_launch(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
         groups = len({run.group for run in started})
         verdicts.passed(subject="launches", message=f"{len(started)} over {groups} groups", value=len(started))
     else:
-        reason, step = rules.why_not(nccl_groups, "all_reduce")
+        reason, step = findings.why_not(nccl_groups, "all_reduce")
         verdicts.cannot(reason, next_step=step)
 
 
@@ -60,8 +60,8 @@ def test_data(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
 
     Wrong sums spoil a training run without any error. Where a group brings some, the node is found by smaller groups.
     """
-    rules.skip_alone(verdicts, nccl_groups)
-    rules.judge_endings(
+    findings.skip_alone(verdicts, nccl_groups)
+    findings.judge_endings(
         verdicts,
         nccl_groups,
         lambda run: run.test is not None and run.test.corrupt,
@@ -77,8 +77,8 @@ def test_hang(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
     A collective hangs with any node that does. Where one hangs, halves of its nodes are run until the node is found: it
     is named, and the others pass.
     """
-    rules.skip_alone(verdicts, nccl_groups)
-    rules.judge_endings(
+    findings.skip_alone(verdicts, nccl_groups)
+    findings.judge_endings(
         verdicts, nccl_groups, lambda run: run.ending in {"hung", "faulty"}, lambda run: run.why, "ended"
     )
 
@@ -89,9 +89,9 @@ def test_all_reduce(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeer
 
     A pair is as slow as its slower node: a suspect is measured with nodes that passed, and the best pair counts.
     """
-    rules.skip_alone(verdicts, nccl_groups)
+    findings.skip_alone(verdicts, nccl_groups)
     whats, kinds = ("all_reduce",), ("pair",)
-    rules.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
+    findings.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
 
 
 def test_collectives(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -99,9 +99,9 @@ def test_collectives(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePee
 
     Expert-parallel and pipeline-parallel jobs need them; they open more connections than all_reduce.
     """
-    rules.skip_alone(verdicts, nccl_groups)
+    findings.skip_alone(verdicts, nccl_groups)
     whats, kinds = ("alltoall", "sendrecv"), ("pair",)
-    rules.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
+    findings.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
 
 
 def test_wide(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -110,11 +110,11 @@ def test_wide(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ver
     What pairs cannot show: uplinks that are too few, congestion, a switch that is slow. A rack that is slow because of
     one node is not held against the others.
     """
-    rules.skip_alone(verdicts, nccl_groups)
-    if not rules.has_kind(nccl_groups, "rack", "fleet"):
+    findings.skip_alone(verdicts, nccl_groups)
+    if not findings.has_kind(nccl_groups, "rack", "fleet"):
         verdicts.skip("the node is in no group of more than two nodes, or the profile asks for pairs only")
     whats, kinds = ("all_reduce",), ("rack", "fleet")
-    rules.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE)
+    findings.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE)
 
 
 def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -122,7 +122,7 @@ def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ve
 
     One launch over the fleet, split by node: power and cooling are loaded everywhere at once, as in a job.
     """
-    rules.skip_alone(verdicts, nccl_groups)
+    findings.skip_alone(verdicts, nccl_groups)
     metrics = nccl_groups.named(APART_NAME)
     runs = [run for run in nccl_groups.runs if run.kind == "apart"]
     if not runs:
@@ -142,11 +142,11 @@ def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, 
     It holds where the whole fleet is slow alike: the wires are fast one by one, and NCCL is not, for want of GPU memory
     in RDMA or by rails that it does not use (NVIDIA/nccl issue 2409). A rule of thumb is 96 % (nccl-tests issue 267).
     """
-    rules.skip_alone(verdicts, nccl_groups)
-    limit = rules.least_by_rate(rdma, baseline)
+    findings.skip_alone(verdicts, nccl_groups)
+    limit = findings.least_by_rate(rdma, baseline)
     metrics = [each for each in nccl_groups.named(NAMES["all_reduce"]) if each.conditions.get("group") == "pair"]
     for metric in metrics:
         verdicts.at_least(subject="pair", what="all_reduce", observed=round(metric.best, 2), limit=limit, remedy=SLOW)
     if not metrics:
-        reason, step = rules.why_not(nccl_groups, "all_reduce")
+        reason, step = findings.why_not(nccl_groups, "all_reduce")
         verdicts.cannot(f"no bandwidth was measured: {reason}", next_step=step)

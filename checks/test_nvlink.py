@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.gpus import answering
-from nodegate.rules.nvlinks import errors, linked, links_down, slow, speeds_mbps
+from nodegate.subjects.gpu import answering
+from nodegate.subjects.nvlink import errors, linked, links_down, slow, speeds_mbps
 from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:

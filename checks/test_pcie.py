@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules import links
-from nodegate.rules.gpus import answering, lacks
+from nodegate.subjects import pcie
+from nodegate.subjects.gpu import answering, lacks
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Limit, Verdict
 
@@ -30,20 +30,20 @@ def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
     A device whose configuration space reads all ff has fallen off the bus: programs that use it hang or fail.
     Source: PCI specification (reads of an absent device return all ones); OCI looks for "rev ff".
     """
-    for device in (*links.judged(pci), *pci.nvswitches):
+    for device in (*pcie.judged(pci), *pci.nvswitches):
         if device.answers is False:
             verdicts.found(
                 Verdict.FAIL,
-                subject=links.subject(device),
+                subject=pcie.subject(device),
                 message="does not answer on PCIe: its configuration space reads all ff",
                 remedy="power-cycle the node; if it stays, reseat or replace the device",
                 metric="answers on PCIe",
                 value=False,
             )
         elif isinstance(device.answers, Unknown):
-            verdicts.unknown(subject=links.subject(device), what="answers on PCIe", reason=device.answers)
+            verdicts.unknown(subject=pcie.subject(device), what="answers on PCIe", reason=device.answers)
         else:
-            verdicts.passed(subject=links.subject(device), message="answers on PCIe")
+            verdicts.passed(subject=pcie.subject(device), message="answers on PCIe")
     if not verdicts.findings:
         verdicts.skip(NOTHING)
 
@@ -56,16 +56,16 @@ def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
     all GPUs of a virtual machine are equally narrow it warns, and pcie.gpu_width in the baseline says that it is right.
     """
     wired = baseline.find("pcie.gpu_width")
-    for group in links.peers(links.judged(pci)).values():
+    for group in pcie.peers(pcie.judged(pci)).values():
         alike = group[0].is_gpu and len({device.width for device in group}) == 1
-        for device in (each for each in group if not links.has_no_link(each)):
+        for device in (each for each in group if not pcie.has_no_link(each)):
             verdicts.at_least(
-                subject=links.subject(device),
+                subject=pcie.subject(device),
                 what="link width",
-                observed=links.lanes(device.width),
-                limit=wired if wired and device.is_gpu else links.own_limit(device.width_max),
+                observed=pcie.lanes(device.width),
+                limit=wired if wired and device.is_gpu else pcie.own_limit(device.width_max),
                 remedy=f"all {len(group)} are alike: set pcie.gpu_width where that is by design" if alike else RESEAT,
-                otherwise=Verdict.WARN if alike and links.is_virtual(host) else Verdict.FAIL,
+                otherwise=Verdict.WARN if alike and pcie.is_virtual(host) else Verdict.FAIL,
             )
     if not verdicts.findings:
         verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
@@ -77,15 +77,15 @@ def test_bridge_width(pci: Pci, verdicts: Verdicts) -> None:
     A switch whose uplink trained at x4 slows everything below it while each device shows its full width. A port that
     is wider than its device is healthy, and so is a narrow port that leads to nothing but management devices.
     """
-    for device, bridge in links.hops(pci):
+    for device, bridge in pcie.hops(pci):
         used = device.width
-        if used is None or bridge.width is None or links.has_no_link(bridge):
+        if used is None or bridge.width is None or pcie.has_no_link(bridge):
             continue
         readings = (used, bridge.width, bridge.width_max)
-        limit = links.least(used, bridge.width_max)
+        limit = pcie.least(used, bridge.width_max)
         verdicts.at_least(
-            subject=links.subject(bridge),
-            what=f"link width on the way to {links.subject(device)}",
+            subject=pcie.subject(bridge),
+            what=f"link width on the way to {pcie.subject(device)}",
             observed=next((reading for reading in readings if isinstance(reading, Unknown)), bridge.width),
             limit=Limit(limit, "lanes", "what the bridge and the device have"),
             remedy=RESEAT,
@@ -100,17 +100,17 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
     Idle GPUs drop to 2.5 GT/s to save power: that is no fault, so a slow GPU link is judged only while the GPU works
     or its clock is at its highest. A slot slower than its device warns, for it may be the platform's design.
     """
-    working = links.working(gpus)
-    for device in (each for each in links.judged(pci) if not links.has_no_link(each)):
-        own, slot = device.speed_max_gts, links.slot_speed(pci, device)
+    working = pcie.working(gpus)
+    for device in (each for each in pcie.judged(pci) if not pcie.has_no_link(each)):
+        own, slot = device.speed_max_gts, pcie.slot_speed(pci, device)
         idle = device.is_gpu and device.address not in working
         if idle and not isinstance(device.speed_gts, Unknown) and device.speed_gts != own:
             message = f"link speed {device.speed_gts} GT/s while idle: judged only at work"
-            verdicts.found(Verdict.SKIP, subject=links.subject(device), message=message)
+            verdicts.found(Verdict.SKIP, subject=pcie.subject(device), message=message)
             continue
         by_slot = slot is not None and slot == device.speed_gts
         verdicts.at_least(
-            subject=links.subject(device),
+            subject=pcie.subject(device),
             what="link speed",
             observed=0.0 if device.speed_gts is None else device.speed_gts,
             limit=own if isinstance(own, Unknown) else Limit(own or 0.0, "GT/s", "its own maximum"),
@@ -128,7 +128,7 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
     A fatal error fails: the link was lost once. A non-fatal one warns: the firmware's search for devices can leave
     one behind on a healthy board; its growth under load is what proves a fault. Source: kernel, sysfs aer_dev_*.
     """
-    for device in links.on_the_way(pci):
+    for device in pcie.on_the_way(pci):
         for name, count, verdict in (
             ("fatal", device.aer.fatal, Verdict.FAIL),
             ("non-fatal", device.aer.nonfatal, Verdict.WARN),
@@ -136,7 +136,7 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
             if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
                 continue  # the firmware keeps these counters for itself
             verdicts.at_most(
-                subject=links.subject(device),
+                subject=pcie.subject(device),
                 what=f"{name} PCIe errors since boot",
                 observed=count,
                 limit=Limit(0, "", "AER"),
@@ -155,12 +155,12 @@ def test_correctable_errors(pci: Pci, baseline: Baseline, verdicts: Verdicts) ->
     the count since boot only warns. Source: kernel, sysfs aer_dev_correctable; DCGM counts them in its PCIe test.
     """
     limit = baseline.limit("pcie.aer_correctable_max")
-    for device in links.on_the_way(pci):
+    for device in pcie.on_the_way(pci):
         count = device.aer.correctable
         if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
             continue
         verdicts.at_most(
-            subject=links.subject(device),
+            subject=pcie.subject(device),
             what="correctable PCIe errors since boot",
             observed=count,
             limit=limit,
@@ -200,7 +200,7 @@ def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
     """
     if not pci.gpus:
         verdicts.skip(NOTHING)
-    if links.is_virtual(host):
+    if pcie.is_virtual(host):
         verdicts.skip("a virtual machine: the host's IOMMU is not visible here")
     groups, words = host.iommu_groups, host.kernel_command_line
     if isinstance(groups, Unknown) or isinstance(words, Unknown):

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules.gpus import answering, lacks
-from nodegate.rules.heat import margin_c
+from nodegate.subjects.gpu import answering, lacks, margin_c
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict
 

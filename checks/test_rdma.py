@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules import links
-from nodegate.rules.rails import is_active, majority, rails
+from nodegate.subjects import pcie
+from nodegate.subjects.rdma import is_active, majority, rails
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict
 
@@ -35,9 +35,9 @@ def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> 
     A NIC that is gone or down takes the GPUs of its rail to another NIC: the job runs on at a part of its speed.
     Management and storage ports do not count. The number comes from the inventory (nodegate_nics) or the platform.
     """
-    if not rdma.devices and links.rdma_nics(pci):
+    if not rdma.devices and pcie.rdma_nics(pci):
         step = "load the RDMA driver (mlx5_ib)"
-        verdicts.cannot(f"{len(links.rdma_nics(pci))} RDMA NICs on PCIe and no RDMA device", next_step=step)
+        verdicts.cannot(f"{len(pcie.rdma_nics(pci))} RDMA NICs on PCIe and no RDMA device", next_step=step)
     limit = baseline.limit("rdma.rails")
     found = [port for port in rails_of(rdma, baseline) if is_active(port)]
     more = isinstance(limit.value, int) and len(found) > limit.value

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.measure.rdma import findings
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.numbers import metric_findings
-from nodegate.rules import rdma_links
-from nodegate.rules.rails import is_active, rails
+from nodegate.subjects.rdma import is_active, rails
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -41,10 +41,10 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     A rail that nobody measured may be as slow as it likes. Rails that are down are judged by rdma.port_state. A node
     without a partner is measured NIC to NIC inside.
     """
-    wanted = rdma_links.BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
+    wanted = findings.BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
     have = {(metric.name, metric.device) for metric in rdma_bandwidth.metrics}
     ports = rails(rdma, rate=baseline.find("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
-    active = [rdma_links.device_of(port) for port in ports if is_active(port)]
+    active = [findings.device_of(port) for port in ports if is_active(port)]
     for device in sorted({*active, *rdma_bandwidth.planned}):
         missing = [name for name in wanted if (name, device) not in have]
         if not missing:
@@ -123,11 +123,11 @@ def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Base
     """
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
-    baseline.limit(rdma_links.SHARE)
-    metrics = rdma_bandwidth.named(*rdma_links.BETWEEN)
+    baseline.limit(findings.SHARE)
+    metrics = rdma_bandwidth.named(*findings.BETWEEN)
     for metric in metrics:
-        what, limit = metric_findings.label(metric.name), rdma_links.share_of_rate(rdma, metric.device, baseline)
-        unproven = rdma_links.unproven(rdma_bandwidth, metric, limit)
+        what, limit = metric_findings.label(metric.name), findings.share_of_rate(rdma, metric.device, baseline)
+        unproven = findings.unproven(rdma_bandwidth, metric, limit)
         if unproven:
             told = f"{what} {metric.best:.1f} Gb/s, but {unproven}"
             verdicts.found(Verdict.ERROR, subject=metric.device, message=told, remedy=THIRD, metric=what)
@@ -147,13 +147,13 @@ def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline
     """
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
-    for device in sorted({metric.device for metric in rdma_bandwidth.named(*rdma_links.BETWEEN)}):
+    for device in sorted({metric.device for metric in rdma_bandwidth.named(*findings.BETWEEN)}):
         ways = {
-            way: rdma_links.blamed_one_way(rdma_bandwidth, device, rdma, baseline, sends=way == "sends")
+            way: findings.blamed_one_way(rdma_bandwidth, device, rdma, baseline, sends=way == "sends")
             for way in ("sends", "receives")
         }
         _say_ways(verdicts, device, ways)
-    if not rdma_bandwidth.named(*rdma_links.BETWEEN):
+    if not rdma_bandwidth.named(*findings.BETWEEN):
         verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
 
 
@@ -184,7 +184,7 @@ def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
         if not bad:
             verdicts.passed(subject=device, message="transfers without an error", metric="errors", value=0)
             continue
-        worst = [rdma_links.blamed(rdma_bandwidth, name, device, None) for name in sorted({run.name for run in bad})]
+        worst = [findings.blamed(rdma_bandwidth, name, device, None) for name in sorted({run.name for run in bad})]
         for blame in sorted(worst, key=lambda each: _ORDER.index(each.fault))[:1]:
             _say_errors(verdicts, device, bad, blame)
     if not runs:
@@ -234,12 +234,12 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
     if not rdma_bandwidth.partners:
         verdicts.skip(ALONE)
     judged = False
-    for metric in rdma_bandwidth.named(*rdma_links.BETWEEN):
-        limit = rdma_links.least(rdma, metric.name, metric.device, baseline)
+    for metric in rdma_bandwidth.named(*findings.BETWEEN):
+        limit = findings.least(rdma, metric.name, metric.device, baseline)
         if limit is None:
             continue
         judged = True
-        blame = rdma_links.blamed(rdma_bandwidth, metric.name, metric.device, limit)
+        blame = findings.blamed(rdma_bandwidth, metric.name, metric.device, limit)
         what = metric_findings.label(metric.name)
         if blame.fault is Fault.PATH:
             slow = [run for run in rdma_bandwidth.of(metric.name, metric.device) if run.partner in blame.bad_with]
@@ -252,7 +252,7 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
         else:
             verdicts.passed(subject=metric.device, message=f"{what} alike with all", metric=metric.name, value="alike")
     if not judged:
-        verdicts.skip(f"not judged: no limit rdma.write_gbps, rdma.read_gbps or {rdma_links.SHARE}, or no number")
+        verdicts.skip(f"not judged: no limit rdma.write_gbps, rdma.read_gbps or {findings.SHARE}, or no number")
 
 
 @pytest.mark.tier("delivery")
@@ -265,7 +265,7 @@ def test_inside(
     of one node do not reach each other: where rails are well between nodes, what fails inside only warns.
     """
     metrics = rdma_bandwidth.named("rdma.inside_gbps")
-    between = {metric.device for metric in rdma_bandwidth.named(*rdma_links.BETWEEN)}
+    between = {metric.device for metric in rdma_bandwidth.named(*findings.BETWEEN)}
     failed = [run for run in rdma_bandwidth.of("rdma.inside_gbps") if run.trouble is not None]
     if not metrics and not failed:
         verdicts.skip("NIC to NIC inside the node was not asked for")
@@ -280,7 +280,7 @@ def test_inside(
         verdicts.found(verdict, subject=run.device, message=message, remedy=run.trouble.next_step, metric="inside")
     own = []
     for metric in metrics:
-        partners = rdma_links.slow_partners_inside(rdma_bandwidth, metric, rdma, baseline)
+        partners = findings.slow_partners_inside(rdma_bandwidth, metric, rdma, baseline)
         if partners:
             told = (
                 f"inside {metric.best:.1f} Gb/s, measured with {partners} alone, slow between nodes too: not this one"

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.rules import links, nccl, needs
-from nodegate.rules.versions import judge_version
+from nodegate.subjects import nccl_settings, pcie
+from nodegate.subjects.host import names
+from nodegate.subjects.software import judge_version
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -96,12 +97,12 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
 
     A missing compiler or tool ends builds and measurements. "cuda" and "nccl" stand for the toolkit and the library.
     """
-    wanted = needs.names(node.expected.get("require"))
+    wanted = names(node.expected.get("require"))
     if not wanted:
         verdicts.skip("nothing asked for: nodegate_require names programs")
     least = baseline.find("software.cuda_version_min")
     for name in wanted:
-        found = nccl.where(software, name)
+        found = nccl_settings.where(software, name)
         if isinstance(found, Unknown):
             verdicts.unknown(subject=name, what="presence", reason=found)
         elif not found:
@@ -119,7 +120,7 @@ def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> 
     Else all traffic between nodes goes through host memory, at less than half the speed. dma-buf needs the open
     kernel module and Linux 5.12. Source: NCCL documentation, NCCL_DMABUF_ENABLE; NVIDIA GPUDirect RDMA guide.
     """
-    if not pci.gpus or not links.rdma_nics(pci):
+    if not pci.gpus or not pcie.rdma_nics(pci):
         verdicts.skip("no GPU, or no RDMA NIC")
     if not driver.loaded:
         verdicts.skip("the driver is not loaded: see software.driver_loaded")
@@ -149,15 +150,15 @@ def test_nccl_settings(
     Settings that once worked around a fault stay in images for years: NCCL_IB_DISABLE=1 sends all traffic over TCP,
     a plugin path that is gone or an interface name of another machine stops NCCL at its start.
     """
-    for origin, settings in nccl.origins(environment).items():
+    for origin, settings in nccl_settings.origins(environment).items():
         if isinstance(settings, Unknown):
             if settings.why is not Why.MISSING:
                 verdicts.unknown(subject=origin, what="NCCL settings", reason=settings)
             continue
-        has = {"rdma": bool(links.rdma_nics(pci)), "nvswitch": bool(pci.nvswitches), "": True}
+        has = {"rdma": bool(pcie.rdma_nics(pci)), "nvswitch": bool(pci.nvswitches), "": True}
         for name, value, verdict, why in (
-            *nccl.harmful(settings, has),
-            *nccl.dangling(settings, interfaces=netdevs, adapters=[device.name for device in rdma.devices]),
+            *nccl_settings.harmful(settings, has),
+            *nccl_settings.dangling(settings, interfaces=netdevs, adapters=[device.name for device in rdma.devices]),
         ):
             verdicts.found(
                 verdict,

@@ -21,7 +21,7 @@ from support.copies import (
     together,
 )
 
-from nodegate.rules import pcie_rates
+from nodegate.subjects import pcie
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -624,10 +624,10 @@ def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_b
     ],
 )
 def test_a_rate_in_the_words_of_pcie(rate_gb_per_s: float, newest: int, words: str) -> None:
-    assert pcie_rates.link_of(rate_gb_per_s, newest) == words
+    assert pcie.link_of(rate_gb_per_s, newest) == words
 
 
 def test_a_link_that_is_not_known_carries_nothing_that_is_known() -> None:
-    assert pcie_rates.capacity(5, 8) == pytest.approx(31.5, abs=0.01)
-    assert pcie_rates.capacity(9, 16) is None
-    assert pcie_rates.capacity(5, 0) is None
+    assert pcie.capacity(5, 8) == pytest.approx(31.5, abs=0.01)
+    assert pcie.capacity(9, 16) is None
+    assert pcie.capacity(5, 0) is None

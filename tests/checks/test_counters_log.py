@@ -10,7 +10,7 @@ from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.judge import judge
 from nodegate.profile import Profile
-from nodegate.rules.counters import Counters
+from nodegate.subjects.counters import Counters
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

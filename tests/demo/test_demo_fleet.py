@@ -29,8 +29,8 @@ from nodegate.judge.context import argument_names
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.copies import document as copies_document
-from nodegate.measure.names import METRICS
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
+from nodegate.metric_names import METRICS
 from nodegate.profile import Profile
 from nodegate.run import visit
 from nodegate.run.acceptance import Acceptance

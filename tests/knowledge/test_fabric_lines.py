@@ -13,7 +13,7 @@ from fuzz.growth import MOST_GROWTH, growth
 from nodegate.errors import CannotMeasure
 from nodegate.knowledge.tables import Lasts, LineRule, fabric_lines
 from nodegate.profile import Profile
-from nodegate.rules import fabric_log
+from nodegate.subjects import fabric_log
 from nodegate.tools import fabric_manager
 from nodegate.tools.fabric_manager import Entry
 from nodegate.verdict import Verdict

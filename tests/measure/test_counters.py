@@ -7,9 +7,7 @@ from support.counting import CounterCase, counted
 
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
-from nodegate.rules.counters import FULL_32_BITS, FULL_SCALES, growth, port_growth
-from nodegate.rules.growth import replays_allowed
-from nodegate.rules.rates import allowed
+from nodegate.subjects.counters import FULL_32_BITS, FULL_SCALES, allowed, growth, port_growth, replays_allowed
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Limit, Verdict
 

@@ -13,7 +13,7 @@ from support.whole_node import bootchecked, whole
 from nodegate.bootcheck import Exit
 from nodegate.demo.machine import Machine
 from nodegate.profile import Profile
-from nodegate.rules.versions import older
+from nodegate.subjects.software import older
 from nodegate.verdict import Verdict, node_verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP

@@ -10,7 +10,7 @@ from nodegate import suite
 from nodegate.bootcheck import Exit, _outcome
 from nodegate.demo.machine import Machine
 from nodegate.facts import FACTS, FactSource
-from nodegate.rules.gpus import NORMAL_ABSENCE
+from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.verdict import Record, Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP

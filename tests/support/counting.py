@@ -13,7 +13,7 @@ from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.judge import judge
 from nodegate.node import Node
-from nodegate.rules.counters import Counters
+from nodegate.subjects.counters import Counters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -9,7 +9,7 @@ from nodegate.errors import NotJudged
 from nodegate.facts import NodeFacts
 from nodegate.measure.registry import COUNTERS, measurement
 from nodegate.probe.document import document_of
-from nodegate.rules.counters import Counters
+from nodegate.subjects.counters import Counters
 
 _RECORDED = {module.NAME: module.recorded for module in MODULES}
 _RAILS_OF_HGX = 8

@@ -12,7 +12,7 @@ from nodegate.baseline.platform import Platform, detect, look
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.source import Source
-from nodegate.measure.names import METRICS
+from nodegate.metric_names import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.judge.log_traits import LogTraits, log_traits
+from nodegate.kernel_log.traits import LogTraits, log_traits
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
-    from nodegate.rules.counters import Counters
+    from nodegate.subjects.counters import Counters
 
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "peers", "verdicts")
 AT_THE_END = frozenset(("fleet", "peers", *MEASURED))  # what is there only when every node is in
@@ -125,7 +125,7 @@ class Context:
         return wanted.of_document(evidence.document or {})
 
     def _counters(self) -> Counters:
-        from nodegate.rules.counters import Counters  # noqa: PLC0415 - a bootcheck has none
+        from nodegate.subjects.counters import Counters  # noqa: PLC0415 - a bootcheck has none
 
         return Counters(self.known_facts, facts_of(self._evidence_of(FACTS_AFTER)))
 

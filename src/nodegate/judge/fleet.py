@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import NotJudged
 from nodegate.judge.characteristics import Characteristics, characteristics
-from nodegate.judge.fleet_log import MIN_NODES, FleetLog
+from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:

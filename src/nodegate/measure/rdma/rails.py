@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.expected import overrides
 from nodegate.errors import CannotMeasure
-from nodegate.rules.rails import is_active, rails
+from nodegate.subjects.rdma import is_active, rails
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:

@@ -1,18 +1,85 @@
-"""Which GPUs a node has, by PCIe, the driver and NVML together: lost, unbound and merely hidden are told apart."""
+"""GPUs: which a node has, which of them answer, how hot they may get, and which readings a GPU lacks."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from nodegate.rules.gpus import lost_reason
-from nodegate.unknown import Unknown, Why
+from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from nodegate.probe.driver import Driver, DriverGpu
     from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.probe.pci import Pci, PciDevice
+    from nodegate.verdicts import Verdicts
+
+NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
+_DROPPED = "NVML 26:"  # nvml.h, NVML_ERROR_DEPRECATED: driver 595 no longer has it
+MEBIBYTE = 1 << 20
+ON_OFF: Mapping[int, str] = {True: "on", False: "off"}
+YES_NO: Mapping[int, str] = {True: "yes", False: "no"}
+
+
+def answering(gpus: Gpus, verdicts: Verdicts) -> tuple[Gpu, ...]:
+    """The GPUs that NVML can read; each other one leaves an `error`, for nothing is known of it here.
+
+    Raises:
+        CannotMeasure: NVML lists no GPU at all.
+    """
+    if not gpus.devices:
+        verdicts.cannot("NVML lists no GPU", next_step="see the findings of gpu.count and gpu.bound")
+    lost = {gpu.index: reason for gpu in gpus.devices if (reason := lost_reason(gpu)) is not None}
+    for gpu in gpus.devices:
+        if gpu.index in lost:
+            remedy = "see the finding of gpu.lost"
+            verdicts.unknown(subject=gpu.subject, what="its state", reason=lost[gpu.index], remedy=remedy)
+    return tuple(gpu for gpu in gpus.devices if gpu.index not in lost)
+
+
+def lost_reason(gpu: Gpu) -> Unknown | None:
+    """Why NVML cannot read this GPU: no handle, or a handle whose every call says that the GPU is lost."""
+    if gpu.lost is not None:
+        return gpu.lost
+    basic = (gpu.uuid, gpu.temperature_c, gpu.memory_used_bytes, gpu.power_w)
+    return next((each for each in basic if isinstance(each, Unknown) and each.why is Why.LOST), None)
+
+
+def lacks(verdicts: Verdicts, gpu: Gpu, what: str, reading: object) -> bool:
+    """Whether this GPU or driver does not have the reading by design: then a `skip` finding says so.
+
+    Any other reason for an unknown (denied, timed out, failed) is left to the judgement, which makes it `error`.
+    """
+    if not isinstance(reading, Unknown) or not (reading.why in NORMAL_ABSENCE or reading.detail.startswith(_DROPPED)):
+        return False
+    verdicts.found(Verdict.SKIP, subject=gpu.subject, message=f"{what} is not told here ({reading})")
+    return True
+
+
+def named(reading: Known[int], names: Mapping[int, str]) -> Known[str]:
+    """A code or switch in words; one that has no word keeps its number."""
+    return reading if isinstance(reading, Unknown) else names.get(reading, f"unknown ({reading})")
+
+
+def on_off(reading: Known[bool]) -> Known[str]:
+    """A switch as people read it."""
+    return named(reading, ON_OFF)
+
+
+def worded(limit: Limit, names: Mapping[int, str]) -> Limit:
+    """A limit whose code or switch is given in words, to stand beside a `named` reading."""
+    return replace(limit, value=named(limit.value, names)) if isinstance(limit.value, int) else limit
+
+
+def mebibytes(reading: Known[int]) -> Known[int]:
+    """Bytes as whole MiB, rounded up."""
+    return reading if isinstance(reading, Unknown) else -(-reading // MEBIBYTE)
+
 
 _REVISION_OF_NOTHING = 0xFF
 _REFUSED = frozenset({"EPERM", "EACCES"})
@@ -137,3 +204,72 @@ def _subject(device: PciDevice, gpu: Gpu | None, entry: DriverGpu | None) -> str
     uuid = "" if entry is None or isinstance(entry.uuid, Unknown) or "?" in entry.uuid else entry.uuid
     label = ", ".join(part for part in (device.address, uuid) if part)
     return f"GPU {gpu.index} ({label})" if gpu is not None else f"GPU at {label}"
+
+
+_ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
+_XID = re.compile(rf"NVRM: Xid \(PCI:{_ADDRESS}[^)]*\): 79,")
+_SAID = re.compile(rf"NVRM: (?:The NVIDIA )?GPU {_ADDRESS}\b.*fallen off the bus")
+_SERIAL = re.compile(rf"NVRM: GPU {_ADDRESS}: GPU serial number is (?P<serial>\w{{1,40}})")
+_BOARD = re.compile(rf"NVRM: GPU at PCI:{_ADDRESS}:")
+_BOARD_SERIAL = re.compile(r"NVRM: GPU Board Serial Number: (?P<serial>\w{1,40})")
+
+
+@dataclass(frozen=True)
+class OffBusReport:
+    """One GPU by its PCI address (without the function) and its board's serial number, empty where no line has it."""
+
+    address: str
+    serial: str
+
+    @property
+    def subject(self) -> str:
+        """How a finding names it."""
+        return f"GPU at {self.address}" + (f" (serial {self.serial})" if self.serial else "")
+
+
+def off_bus_reports(log: KernelLog) -> tuple[OffBusReport, ...]:
+    """Every GPU that the log's lines of the present boot report, each once, in address order.
+
+    A line without a time counts: it cannot be shown to be old.
+    """
+    lines = [line.text for line in log.lines if not _before_boot(line, log)]
+    lost = {_normal(match["address"]) for text in lines if (match := _XID.search(text) or _SAID.search(text))}
+    serials = _serials(lines)
+    return tuple(OffBusReport(address, serials.get(address, "")) for address in sorted(lost))
+
+
+def _before_boot(line: KernelLine, log: KernelLog) -> bool:
+    if isinstance(line.epoch_s, Unknown) or isinstance(log.boot_epoch_s, Unknown):
+        return False
+    return line.epoch_s < log.boot_epoch_s
+
+
+def _serials(lines: list[str]) -> dict[str, str]:
+    """Serial numbers by address: on one line, or on the line after the one that names the GPU."""
+    found: dict[str, str] = {}
+    named = ""
+    for text in lines:
+        if match := _SERIAL.search(text):
+            found[_normal(match["address"])] = match["serial"]
+        elif named and (match := _BOARD_SERIAL.search(text)):
+            found[named] = match["serial"]
+        board = _BOARD.search(text)
+        named = _normal(board["address"]) if board else ""
+    return found
+
+
+def _normal(address: str) -> str:
+    domain, bus, slot = address.lower().split(":")
+    return f"{int(domain, 16):04x}:{bus}:{slot}"
+
+
+def margin_c(gpu: Gpu) -> Known[int]:
+    """Degrees left: T.Limit where the device has it, else its slowdown temperature less the present one."""
+    own = gpu.temperature_margin_c
+    if not isinstance(own, Unknown) or own.why not in NORMAL_ABSENCE:
+        return own
+    if isinstance(gpu.temperature_slowdown_c, Unknown):
+        return gpu.temperature_slowdown_c
+    if isinstance(gpu.temperature_c, Unknown):
+        return gpu.temperature_c
+    return gpu.temperature_slowdown_c - gpu.temperature_c

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodegate.rules.fabric_health import decode
+from nodegate.subjects.fabric import decode
 from nodegate.verdict import Verdict
 
 HEALTHY = 426  # of a healthy H100

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.measure.groups.station import COLLECTIVES
 from nodegate.numbers import metric_findings
-from nodegate.rules.rails import rails
+from nodegate.subjects.rdma import rails
 from nodegate.unknown import Unknown
 from nodegate.verdict import Limit, Verdict
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.tables import LineRule, lines
-from nodegate.rules.log_time import shown, times
 from nodegate.unknown import Known  # noqa: TC001
 
 if TYPE_CHECKING:
+    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.rules.log_time import Moment
     from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 200
@@ -45,7 +45,7 @@ def rule_of(text: str, subject: str = "") -> LineRule | None:
     return None
 
 
-def incidents(log: KernelLog, subject: str, moment: Moment) -> tuple[Incident, ...]:
+def incidents(log: KernelLog, subject: str, window: LogWindow) -> tuple[Incident, ...]:
     """The incidents that one check judges, in the order in which they began."""
     found: dict[tuple[str, str, bool], list[KernelLine]] = {}
     rules: dict[str, LineRule] = {}
@@ -53,7 +53,7 @@ def incidents(log: KernelLog, subject: str, moment: Moment) -> tuple[Incident, .
         rule = rule_of(line.text, subject)
         if rule is not None:
             rules[rule.name] = rule
-            key = (rule.name, device_of(rule, line.text), moment.earlier_boot(line.epoch_s))
+            key = (rule.name, device_of(rule, line.text), window.earlier_boot(line.epoch_s))
             found.setdefault(key, []).append(line)
     return tuple(Incident(rules[name], device, tuple(group)) for (name, device, _), group in found.items())
 
@@ -66,17 +66,17 @@ def device_of(rule: LineRule, text: str) -> str:
     return named.rstrip(":.")
 
 
-def tell(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts) -> None:
+def tell(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
     """A finding for each incident, and a pass where there is none."""
-    tell_incidents(log, subject, moment, verdicts)
+    tell_incidents(log, subject, window, verdicts)
     if not verdicts.findings:
         verdicts.passed(subject="kernel log", message=f"no such line since {shown(log.since_epoch_s)}")
 
 
-def tell_incidents(log: KernelLog, subject: str, moment: Moment, verdicts: Verdicts) -> None:
+def tell_incidents(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
     """A finding for each incident."""
-    for incident in incidents(log, subject, moment):
-        verdict, remark = moment.weigh(incident.rule, incident.last_s)
+    for incident in incidents(log, subject, window):
+        verdict, remark = window.weigh(incident.rule, incident.last_s)
         verdicts.found(
             verdict,
             subject=f"{incident.rule.part} {incident.device}".rstrip(),

@@ -7,15 +7,15 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.rules.log_time import times
+from nodegate.kernel_log.window import times
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.rules.log_time import Moment
     from nodegate.verdict import Limit
     from nodegate.verdicts import Verdicts
 
@@ -49,7 +49,7 @@ class Together:
     within_s: float = SAME_MOMENT_S
 
 
-def link_downs(log: KernelLog, moment: Moment, grace_s: float) -> dict[str, list[KernelLine]]:
+def link_downs(log: KernelLog, window: LogWindow, grace_s: float) -> dict[str, list[KernelLine]]:
     """The link-downs of each NIC in the window.
 
     Left out are those soon after boot (bring-up) and those with which an earlier boot ended (the shutdown).
@@ -61,12 +61,12 @@ def link_downs(log: KernelLog, moment: Moment, grace_s: float) -> dict[str, list
             open_downs[device] = line
             continue
         down = open_downs.pop(device, None)
-        if down and moment.earlier_boot(down.epoch_s) == moment.earlier_boot(line.epoch_s):
+        if down and window.earlier_boot(down.epoch_s) == window.earlier_boot(line.epoch_s):
             found[device].append(down)
     for device, down in open_downs.items():
-        if not moment.earlier_boot(down.epoch_s):
+        if not window.earlier_boot(down.epoch_s):
             found[device].append(down)
-    counted = {device: [down for down in downs if _counts(down, moment, grace_s)] for device, downs in found.items()}
+    counted = {device: [down for down in downs if _counts(down, window, grace_s)] for device, downs in found.items()}
     return {device: downs for device, downs in counted.items() if downs}
 
 
@@ -125,9 +125,9 @@ def _told(events: Sequence[Together], count: int) -> str:
     return f"{which}with {more}{largest.others} other nodes within {largest.within_s:g} s: {what}{rail}"
 
 
-def _counts(down: KernelLine, moment: Moment, grace_s: float) -> bool:
-    if not moment.recent(down.epoch_s):
+def _counts(down: KernelLine, window: LogWindow, grace_s: float) -> bool:
+    if not window.recent(down.epoch_s):
         return False
-    if isinstance(down.epoch_s, Unknown) or isinstance(moment.boot_s, Unknown) or moment.earlier_boot(down.epoch_s):
+    if isinstance(down.epoch_s, Unknown) or isinstance(window.boot_s, Unknown) or window.earlier_boot(down.epoch_s):
         return True
-    return down.epoch_s >= moment.boot_s + grace_s
+    return down.epoch_s >= window.boot_s + grace_s

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.rules.line_faults import MAX_QUOTED, incidents
-from nodegate.rules.log_time import times
+from nodegate.kernel_log.incidents import MAX_QUOTED, incidents
+from nodegate.kernel_log.window import times
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.host import Host
     from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.rules.log_time import Moment
     from nodegate.verdicts import Verdicts
 
 _MOST_LINES = 40  # of one report: the kernel prints some twenty frames
@@ -41,11 +41,11 @@ _SORTS = (
 )
 
 
-def tell(log: KernelLog, host: Host, moment: Moment, verdicts: Verdicts) -> None:
+def tell(log: KernelLog, host: Host, window: LogWindow, verdicts: Verdicts) -> None:
     """A finding for each task that hung."""
     stacks, waiting = _stacks(log.lines), _waiting(host)
-    for incident in incidents(log, "hung_task", moment):
-        verdict, remark = moment.weigh(incident.rule, incident.last_s)
+    for incident in incidents(log, "hung_task", window):
+        verdict, remark = window.weigh(incident.rule, incident.last_s)
         said = [times(len(incident.lines), incident.lines[0].epoch_s, incident.last_s)]
         said.append(_where(stacks.get(incident.device, ""), waiting.get(incident.device.rpartition(":")[2], "")))
         verdicts.found(

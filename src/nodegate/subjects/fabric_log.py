@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.unknown_errors import shape
 from nodegate.knowledge.sxids import sxids, unknown_sxid
 from nodegate.knowledge.tables import fabric_lines
 from nodegate.profile import Profile
-from nodegate.rules.fabric import UNIT
-from nodegate.rules.strange_lines import shape
+from nodegate.subjects.fabric import UNIT
 from nodegate.tools.fabric_manager import local_s, started, switch_error
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict

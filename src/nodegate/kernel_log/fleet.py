@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotJudged
-from nodegate.rules.flaps import SAME_MOMENT_S, Together
+from nodegate.kernel_log.flaps import SAME_MOMENT_S, Together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.judge.log_traits import LinkDown, LogTraits
+    from nodegate.kernel_log.traits import LinkDown, LogTraits
 
 MIN_NODES = 3  # of two nodes that differ, nobody can say which one is odd; two that fall together may share a cable
 

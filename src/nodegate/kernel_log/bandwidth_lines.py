@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.probe.pci import Pci
-    from nodegate.rules.log_time import Moment
 
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
 # Without "limited by" the line is the kernel's way of saying that all is well.
@@ -33,12 +33,12 @@ class Limited:
     best: str
 
 
-def limited(log: KernelLog, moment: Moment) -> tuple[Limited, ...]:
+def limited(log: KernelLog, window: LogWindow) -> tuple[Limited, ...]:
     """The devices of which the kernel said so in this boot, each once, with its last word."""
     found: dict[str, Limited] = {}
     for line in log.lines:
         match = _LIMITED.search(line.text)
-        if match and not moment.earlier_boot(line.epoch_s):
+        if match and not window.earlier_boot(line.epoch_s):
             found[match["device"]] = Limited(
                 device=match["device"],
                 have_gbps=float(match["have"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from nodegate.rules.gpus import NORMAL_ABSENCE
+from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import NodeFacts
 from nodegate.judge.characteristics import characteristics
-from nodegate.judge.fleet_log import FleetLog
-from nodegate.judge.log_traits import MOST_LINK_DOWNS, LinkDown, LogTraits, log_traits
+from nodegate.kernel_log.flaps import Together
+from nodegate.kernel_log.fleet import FleetLog
+from nodegate.kernel_log.traits import MOST_LINK_DOWNS, LinkDown, LogTraits, log_traits
+from nodegate.kernel_log.unknown_errors import MOST_SHAPES, shape
 from nodegate.probe.document import document_of
-from nodegate.rules.flaps import Together
-from nodegate.rules.strange_lines import MOST_SHAPES, shape
 
 DEVICE = "0000:3a:00.0 ibp58s0"
 

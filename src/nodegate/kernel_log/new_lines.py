@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import CannotMeasure
+from nodegate.kernel_log.window import LogWindow
 from nodegate.knowledge.tables import XidKind
-from nodegate.rules.log_time import Moment
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Limit, Verdict, worst
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
+    from nodegate.kernel_log.gpu_faults import Fault
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.profile import Profile
-    from nodegate.rules.gpu_faults import Fault
 
 # Two probes of one boot may reckon the time of the same line a little differently (dmesg counts from the boot).
 _SAME_S = 2.0
@@ -44,7 +44,7 @@ class NewLines:
     """
 
     log: KernelLog
-    moment: Moment
+    window: LogWindow
     since_s: float
     gap: str
     rebooted: Known[bool]
@@ -62,17 +62,17 @@ def new_lines(counters: BeforeAndAfter, profile: Profile) -> NewLines:
         step = "synchronise the node's clock, then measure it again"
         raise CannotMeasure("the node's clock went back between both readings", next_step=step)
     log = replace(after, lines=_new(before, after, began_s))
-    moment = Moment.of(log, now_s, Limit((now_s - began_s) / 3600 + 1, "h", ""), profile)
-    return NewLines(log, moment, began_s, _gap(after, began_s), _rebooted(counters))
+    window = LogWindow.of(log, now_s, Limit((now_s - began_s) / 3600 + 1, "h", ""), profile)
+    return NewLines(log, window, began_s, _gap(after, began_s), _rebooted(counters))
 
 
-def under_test(fault: Fault, moment: Moment) -> Verdict:
+def under_test(fault: Fault, window: LogWindow) -> Verdict:
     """The verdict on an Xid that was raised while known-good programs of our own ran.
 
     Codes that are usually a program's fault (13, 31, 43 ...) fail: no other program was there to blame. Where the line
     itself says how bad it is (144 to 150) it decides.
     """
-    weighed, _ = fault.verdict(moment)
+    weighed, _ = fault.verdict(window)
     if fault.rule.kind is XidKind.SEVERITY:
         return weighed
     return worst((weighed, fault.rule.under_test))

@@ -9,10 +9,10 @@ import math
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log import flaps
 from nodegate.knowledge.roots import SLACK_S
 from nodegate.knowledge.signatures import Side, find
 from nodegate.knowledge.words import Role
-from nodegate.rules import flaps
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def shape(text: str) -> str:
     return made[:_SHAPE_LENGTH]
 
 
-def strange_lines(lines: Sequence[KernelLine]) -> dict[str, list[KernelLine]]:
+def unknown_errors(lines: Sequence[KernelLine]) -> dict[str, list[KernelLine]]:
     """The lines of each shape, in the order in which the shapes began; at most `MOST_SHAPES` shapes.
 
     Left out are lines close to a known fault: they are its details (register dumps, stacks, what followed).

@@ -21,7 +21,7 @@ _CLOCK_STEP_S = 60.0
 
 
 @dataclass(frozen=True)
-class Moment:
+class LogWindow:
     """The frame in which kernel lines are judged. Times are the node's own clock, in seconds."""
 
     now_s: float
@@ -30,9 +30,9 @@ class Moment:
     profile: Profile
 
     @staticmethod
-    def of(log: KernelLog, now_s: float, window: Limit, profile: Profile) -> Moment:
+    def of(log: KernelLog, now_s: float, window: Limit, profile: Profile) -> LogWindow:
         """The frame for this log; `window` is in hours."""
-        return Moment(now_s=now_s, boot_s=log.boot_epoch_s, window_h=float(str(window.value)), profile=profile)
+        return LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=float(str(window.value)), profile=profile)
 
     def earlier_boot(self, epoch_s: Known[float]) -> bool:
         """Whether the line is known to be of an earlier boot; one without a time counts as of this boot."""

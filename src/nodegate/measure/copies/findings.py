@@ -8,8 +8,8 @@ from nodegate.measure.copies.document import ALONE, INSIDE
 from nodegate.measure.copies.result import PEER
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import label
-from nodegate.rules.gpus import NORMAL_ABSENCE
-from nodegate.rules.pcie_rates import capacity, link_of
+from nodegate.subjects.gpu import NORMAL_ABSENCE
+from nodegate.subjects.pcie import capacity, link_of
 from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdict import Limit, Verdict
 

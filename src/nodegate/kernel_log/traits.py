@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.rules import flaps
-from nodegate.rules.strange_lines import strange_lines
+from nodegate.kernel_log import flaps
+from nodegate.kernel_log.unknown_errors import unknown_errors
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def log_traits(facts: NodeFacts) -> LogTraits:
         if is_down and not isinstance(line.epoch_s, Unknown) and math.isfinite(line.epoch_s)
     ]
     newest = sorted(downs, key=lambda down: down.epoch_s)[-MOST_LINK_DOWNS:]
-    return LogTraits(tuple(newest), frozenset(strange_lines(lines)), readable=True)
+    return LogTraits(tuple(newest), frozenset(unknown_errors(lines)), readable=True)
 
 
 def _rails(facts: NodeFacts) -> dict[str, str]:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.gpu_faults import Fault, gpu_faults, near, tell_unparsed
+from nodegate.kernel_log.window import times
 from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
 from nodegate.knowledge.tables import Lasts, Rule
 from nodegate.knowledge.words import Cause
 from nodegate.knowledge.xid_lines import FELL_OFF_THE_BUS, SwitchEvent, switch_events
-from nodegate.rules.gpu_faults import Fault, gpu_faults, near, tell_unparsed
-from nodegate.rules.log_time import times
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLog
-    from nodegate.rules.log_time import Moment
     from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 80
@@ -33,25 +33,25 @@ SXID = Rule(
 )
 
 
-def tell_switches(log: KernelLog, moment: Moment, verdicts: Verdicts) -> None:
+def tell_switches(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
     """A finding for each switch and SXid; lines in an unknown form are told too."""
-    lost = [fault for fault in gpu_faults(log, moment) if fault.rule.code == FELL_OFF_THE_BUS]
+    lost = [fault for fault in gpu_faults(log, window) if fault.rule.code == FELL_OFF_THE_BUS]
     groups: dict[tuple[str, int, str, bool], list[SwitchEvent]] = {}
     events = list(switch_events(log.lines))
     for event in events:
         if isinstance(event, SwitchEvent):
-            key = (event.switch, event.code, event.severity, moment.earlier_boot(event.epoch_s))
+            key = (event.switch, event.code, event.severity, window.earlier_boot(event.epoch_s))
             groups.setdefault(key, []).append(event)
     for group in groups.values():
-        _tell(group, next((fault for fault in lost if near(fault, group[0].epoch_s)), None), moment, verdicts)
+        _tell(group, next((fault for fault in lost if near(fault, group[0].epoch_s)), None), window, verdicts)
     tell_unparsed(events, "SXid", verdicts)
 
 
-def _tell(events: Sequence[SwitchEvent], lost: Fault | None, moment: Moment, verdicts: Verdicts) -> None:
+def _tell(events: Sequence[SwitchEvent], lost: Fault | None, window: LogWindow, verdicts: Verdicts) -> None:
     first, last = events[0], events[-1]
     rule = sxids().get(first.code) or unknown_sxid(first.code)
     fatal = is_fatal(rule, first.severity)
-    verdict, remark = moment.weigh(SXID, last.epoch_s, Verdict.FAIL if fatal and lost is None else Verdict.WARN)
+    verdict, remark = window.weigh(SXID, last.epoch_s, Verdict.FAIL if fatal and lost is None else Verdict.WARN)
     remark = f"follows the loss of {lost.subject}" if lost else remark
     when = times(len(events), first.epoch_s, last.epoch_s)
     word = first.severity or ("no severity printed, fatal by the table" if rule.fatal else "no severity printed")

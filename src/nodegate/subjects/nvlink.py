@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.rules.gpus import lacks
+from nodegate.subjects.gpu import lacks
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Limit, Verdict
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.window import times
 from nodegate.knowledge import nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.tables import XidKind, XidRule, unknown_xid, xids
 from nodegate.knowledge.xid_lines import GpuEvent, Unparsed, gpu_events, serials
-from nodegate.rules.log_time import times
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.rules.log_time import Moment
     from nodegate.verdicts import Verdicts
 
 _NO_ACTION = "None"
@@ -72,29 +72,29 @@ class Fault:
         known = decoded.advice.en if decoded else self.rule.action
         return f"the driver asks for: {self.recovery}; {known}" if self.recovery else known
 
-    def verdict(self, moment: Moment) -> tuple[Verdict, str]:
+    def verdict(self, window: LogWindow) -> tuple[Verdict, str]:
         """The verdict, and a remark on its age."""
         own = None
         if self.rule.kind is XidKind.SEVERITY:
             own = Verdict.WARN if self.first.severity == "Nonfatal" else Verdict.FAIL
-        weighed, remark = moment.weigh(self.rule, self.last_s, own, settled_s=self.settled_s)
-        if self.recovery and not moment.earlier_boot(self.last_s):
+        weighed, remark = window.weigh(self.rule, self.last_s, own, settled_s=self.settled_s)
+        if self.recovery and not window.earlier_boot(self.last_s):
             return worst((weighed, Verdict.FAIL)), remark
         return weighed, remark
 
 
-def gpu_faults(log: KernelLog, moment: Moment) -> tuple[Fault, ...]:
+def gpu_faults(log: KernelLog, window: LogWindow) -> tuple[Fault, ...]:
     """The faults of all GPUs in the order in which they began; lines in an unknown form are not among them."""
-    return faults_of(log.lines, moment, serials(log.lines))
+    return faults_of(log.lines, window, serials(log.lines))
 
 
-def faults_of(lines: Iterable[KernelLine], moment: Moment, boards: Mapping[str, str]) -> tuple[Fault, ...]:
+def faults_of(lines: Iterable[KernelLine], window: LogWindow, boards: Mapping[str, str]) -> tuple[Fault, ...]:
     """The same from lines as they come, read once: a burst costs no memory. `boards`: serial numbers by address."""
     groups: dict[tuple[str, str, int, str, bool], _Seen] = {}
     for event in gpu_events(lines):
         if isinstance(event, Unparsed):
             continue
-        key = (event.address, event.instance, event.code, event.severity, moment.earlier_boot(event.epoch_s))
+        key = (event.address, event.instance, event.code, event.severity, window.earlier_boot(event.epoch_s))
         seen = groups.setdefault(key, _Seen(event))
         seen.last = event
         seen.count += 1
@@ -104,7 +104,7 @@ def faults_of(lines: Iterable[KernelLine], moment: Moment, boards: Mapping[str, 
     ]
     wishes = [fault for fault in faults if fault.rule.kind is XidKind.RECOVERY]
     others = [fault for fault in faults if fault.rule.kind is not XidKind.RECOVERY]
-    return tuple(_with_wishes(_rooted(others), wishes, moment))
+    return tuple(_with_wishes(_rooted(others), wishes, window))
 
 
 def tell_unparsed(events: Iterable[object], what: str, verdicts: Verdicts) -> None:
@@ -160,18 +160,18 @@ def _follows(fault: Fault, other: Fault) -> bool:
     return near(other, fault.first.epoch_s)
 
 
-def _with_wishes(faults: list[Fault], wishes: list[Fault], moment: Moment) -> list[Fault]:
+def _with_wishes(faults: list[Fault], wishes: list[Fault], window: LogWindow) -> list[Fault]:
     """What the driver asks for (Xid 154) beside the GPU's last fault; where there is none it is a fault of its own.
 
     The last wish counts: a later "None" takes an earlier one back, and settles what came before it.
     """
     for wish in wishes:
         asked = wish.last.recovery or "an action that the line does not name"
-        early = moment.earlier_boot(wish.last_s)
+        early = window.earlier_boot(wish.last_s)
         same = [
             index
             for index, fault in enumerate(faults)
-            if fault.first.address == wish.first.address and moment.earlier_boot(fault.last_s) == early
+            if fault.first.address == wish.first.address and window.earlier_boot(fault.last_s) == early
         ]
         if asked == _NO_ACTION:
             for index in same:

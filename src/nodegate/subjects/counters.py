@@ -1,28 +1,27 @@
-"""Error counters before and after the load: by how much each has grown, which alone means anything.
-
-Healthy nodes have counters that are not zero, some of them at their full scale for years: what counts is what the load
-added. A counter that went back was set to zero meanwhile, and one at its full scale cannot show any more; neither is
-taken for "no errors".
-"""
+"""Error counters before and after the load: by how much each has grown, and how much of that is allowed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.errors import CannotMeasure
-from nodegate.rules import links
-from nodegate.rules.gpus import lost_reason
+from nodegate.subjects import pcie
+from nodegate.subjects.gpu import lost_reason
 from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Limit, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
     from nodegate.probe.gpu import Gpu, NvLink
     from nodegate.probe.pci import PciDevice
     from nodegate.probe.rdma import NetDevice, RdmaPort
+    from nodegate.unknown import Known
+    from nodegate.verdicts import Verdicts
 
 T = TypeVar("T")
 # InfiniBand PortCounters (IBTA, volume 1, 16.1.3.5): these stop at their full scale. Others have 32 or 64 bits.
@@ -119,9 +118,9 @@ class Counters:
     @cached_property
     def pci(self) -> tuple[Pair[PciDevice], ...]:
         """GPUs, RDMA NICs, NVSwitches and the bridges above them that were there both times."""
-        before = {device.address: device for device in links.on_the_way(self.before.pci)}
-        after = [device for device in links.on_the_way(self.after.pci) if device.address in before]
-        return tuple(Pair(links.subject(device), before[device.address], device) for device in after)
+        before = {device.address: device for device in pcie.on_the_way(self.before.pci)}
+        after = [device for device in pcie.on_the_way(self.after.pci) if device.address in before]
+        return tuple(Pair(pcie.subject(device), before[device.address], device) for device in after)
 
     @cached_property
     def ports(self) -> tuple[Pair[RdmaPort], ...]:
@@ -178,8 +177,118 @@ def _seen(facts: NodeFacts) -> Iterable[str]:
     for gpu in facts.gpus.devices:
         if lost_reason(gpu) is None:
             yield f"GPU {gpu.address} (NVML)"
-    for device in links.on_the_way(facts.pci):
+    for device in pcie.on_the_way(facts.pci):
         if device.answers is not False:
-            yield links.subject(device)
+            yield pcie.subject(device)
     for port in facts.rdma.ports:
         yield port.subject
+
+
+HOUR_S = 3600.0
+
+
+def allowed(per_hour: Limit, seconds: float) -> Limit | None:
+    """What a limit per hour allows in so many seconds, rounded up: one event in a short window is no rate."""
+    if isinstance(per_hour.value, bool) or not isinstance(per_hour.value, (int, float)):
+        return None
+    most = math.ceil(per_hour.value * max(seconds, 0.0) / HOUR_S)
+    source = f"{per_hour.value:g} an hour over {_time(seconds)}; {per_hour.source}"
+    return replace(per_hour, value=most, unit="", source=source)
+
+
+def none_allowed(why: str) -> Limit:
+    """Not a single event."""
+    return Limit(0, "", why)
+
+
+def whole(count: Known[float]) -> Known[int]:
+    """A count without its decimals."""
+    return int(count) if isinstance(count, (int, float)) else count
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
+
+
+CLEAR = "perfquery -R, or a reload of the driver, sets it to zero"
+
+
+def judged(
+    grown: Growth,
+    limit: Limit | None,
+    verdicts: Verdicts,
+    *,
+    what: str,
+    remedy: str,
+    otherwise: Verdict = Verdict.FAIL,
+) -> None:
+    """Leave a finding for a counter that this device has."""
+    if not grown.is_told:
+        return
+    if grown.full:
+        message = f"{what} is not judged: it stands at its full scale {grown.after} and cannot show a change; {CLEAR}"
+        verdicts.found(Verdict.SKIP, subject=grown.subject, message=message, metric=what, value=grown.after)
+        return
+    verdicts.at_most(
+        subject=grown.subject,
+        what=f"{what} under load",
+        observed=grown.by,
+        limit=limit,
+        remedy=remedy,
+        otherwise=otherwise,
+    )
+
+
+def is_too_many(grown: Growth, limit: Limit | None) -> bool:
+    """Whether a counter has something to say: it grew above its limit, is unknown, full, or has no limit."""
+    if limit is None or grown.full or isinstance(grown.by, Unknown):
+        return True
+    return not (isinstance(limit.value, (int, float)) and grown.by <= limit.value)
+
+
+def nothing_told(grown: Iterable[Growth]) -> bool:
+    """Whether the device has none of these counters."""
+    return not any(each.is_told for each in grown)
+
+
+def none_told(grown: Sequence[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
+    """A GPU that has none of these counters by design is skipped."""
+    if nothing_told(grown):
+        verdicts.found(Verdict.SKIP, subject=pair.subject, message=why)
+
+
+def untold(pair: Pair[Gpu], what: str, reason: Unknown, verdicts: Verdicts) -> None:
+    """A reading that is not there: by design, or not."""
+    if Growth(pair.subject, what, reason, reason).is_told:
+        verdicts.unknown(subject=pair.subject, what=what, reason=reason)
+    else:
+        verdicts.found(Verdict.SKIP, subject=pair.subject, message=f"{what} are not told here ({reason})")
+
+
+def part(gpu: Gpu, name: str) -> Known[int]:
+    """One part of what a GPU says of its replaced rows."""
+    return gpu.remap if isinstance(gpu.remap, Unknown) else int(getattr(gpu.remap, name))
+
+
+def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
+    """The error counters of one NVLink."""
+    before, after = link.before, link.after
+    return (
+        growth(link.subject, "replay", before.replay_errors, after.replay_errors),
+        growth(link.subject, "recovery", before.recovery_errors, after.recovery_errors),
+        growth(link.subject, "CRC", before.crc_errors, after.crc_errors),
+    )
+
+
+def replays_allowed(per_lane: Limit, lanes: Known[int], generation: Known[int], seconds: float) -> Known[Limit]:
+    """How many PCIe replays a link may have in so many seconds; `per_lane` is a list by generation, each a minute."""
+    if isinstance(lanes, Unknown):
+        return lanes
+    if isinstance(generation, Unknown):
+        return generation
+    table = per_lane.value if isinstance(per_lane.value, tuple) else ()
+    if not table or generation < 1:
+        return Limit(0, "", per_lane.source)
+    rate = float(str(table[min(generation, len(table)) - 1]))
+    most = math.ceil(math.ceil(rate * lanes) * seconds / 60)
+    return Limit(most, "", f"Gen{generation} x{lanes} over {seconds:.0f} s; {per_lane.source}")

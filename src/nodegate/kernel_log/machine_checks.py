@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.rules.line_faults import MAX_QUOTED, incidents
-from nodegate.rules.log_time import times
+from nodegate.kernel_log.incidents import MAX_QUOTED, incidents
+from nodegate.kernel_log.window import times
 
 if TYPE_CHECKING:
+    from nodegate.kernel_log.incidents import Incident
+    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLog
-    from nodegate.rules.line_faults import Incident
-    from nodegate.rules.log_time import Moment
     from nodegate.verdicts import Verdicts
 
 _FIRMWARE = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: ")
@@ -19,11 +19,11 @@ _FIRMWARE = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: ")
 _LOCATION = re.compile(r"\{(?P<record>\d{1,6})\}\[Hardware Error\]: {1,8}DIMM location: (?P<place>[\w .,#:-]{1,80})")
 
 
-def tell(log: KernelLog, moment: Moment, verdicts: Verdicts) -> None:
+def tell(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
     """A finding for each part and sort of error."""
     places = {match["record"]: match["place"].strip() for match in map(_location, log.lines) if match}
-    for incident in incidents(log, "hardware_error", moment):
-        verdict, remark = moment.weigh(incident.rule, incident.last_s)
+    for incident in incidents(log, "hardware_error", window):
+        verdict, remark = window.weigh(incident.rule, incident.last_s)
         count = errors(incident)
         when = times(len(incident.lines), incident.lines[0].epoch_s, incident.last_s)
         said = f"{count} errors, told {when}" if count != len(incident.lines) else when
