@@ -18,29 +18,29 @@ STRUCTURE = {
     "all: {host: gpu1}": "hosts:1: all: unknown key 'host' - did you mean hosts?",
     "all:\n  childern:\n    gpu:": "hosts:2: all: unknown key 'childern' - did you mean children?",
     "all:\n  ansible_user: root": "hosts:2: all: unknown key 'ansible_user'",
-    "all:\n  hosts:\n    - gpu1": "hosts:2: all.hosts must be a mapping - write one name a line, each with a colon",
-    "- gpu1\n- gpu2": "hosts:1: an inventory is a mapping of groups",
-    "all: gpu1": "hosts:1: all: a group is a mapping of hosts, children, vars, not 'gpu1'",
-    "all:\n  hosts:\n    gpu1: 10.0.0.1": "hosts:3: all.hosts.gpu1: the variables of a host are a mapping",
-    "all:\n  hosts:\n    17:": 'hosts:3: all.hosts: the name 17 is no text - write "17"',
+    "all:\n  hosts:\n    - gpu1": "hosts:2: all.hosts must be a mapping - write one name per line, each followed by a colon",
+    "- gpu1\n- gpu2": "hosts:1: an inventory must be a mapping of groups",
+    "all: gpu1": "hosts:1: all: a group must be a mapping of hosts, children, vars, not 'gpu1'",
+    "all:\n  hosts:\n    gpu1: 10.0.0.1": "hosts:3: all.hosts.gpu1: the variables of a host must be a mapping",
+    "all:\n  hosts:\n    17:": 'hosts:3: all.hosts: the name 17 is not text - write "17"',
     "all:\n  hosts:\n    gpu1:\n    gpu1:": "hosts:4: the key 'gpu1' is given twice - it is already in hosts:3",
     "all:\n  vars: {ansible_group_priority: high}": "hosts:2: all.vars.ansible_group_priority must be a whole number",
-    "all:\n  vars: {1: a}": "hosts:2: all.vars: the variable name 1 is no text",
-    "all:\n  children:\n    a b: {}": "hosts:3: 'a b' is no group name",
+    "all:\n  vars: {1: a}": "hosts:2: all.vars: the variable name 1 is not text",
+    "all:\n  children:\n    a b: {}": "hosts:3: 'a b' is not a valid group name",
     "a:\n  children:\n    b:\n      children:\n        a:\n": "hosts:5: group a would be inside itself",
     "all:\n  hosts:\n    gpu[3:1]:": "hosts:3: all.hosts: 'gpu[3:1]': the range runs backwards",
     "all:\n  hosts:\n    gpu[1:8:": "hosts:",
     "[gpu]\ngpu1\n[gpu:var]\nx=1": "hosts:3: [gpu:var]: unknown kind of section - did you mean vars?",
-    "[gpu]\ngpu1\n[gpus:vars]\nx=1": "hosts:3: [gpus:vars] names the group gpus, which is nowhere declared",
-    "[all:children]\ngpux\n[gpu]\ngpu1": "hosts:2: [all:children] names the group gpux, which is nowhere declared",
-    "[gpu]\ngpu1 ansible_user root": "hosts:2: 'ansible_user' is no key=value",
+    "[gpu]\ngpu1\n[gpus:vars]\nx=1": "hosts:3: [gpus:vars] names the group gpus, which is not declared",
+    "[all:children]\ngpux\n[gpu]\ngpu1": "hosts:2: [all:children] names the group gpux, which is not declared",
+    "[gpu]\ngpu1 ansible_user root": "hosts:2: 'ansible_user' is not key=value",
     "[gpu]\ngpu1 x='open": 'hosts:2: "gpu1 x=\'open": no closing quotation',
-    "[gpu]\nansible_user=root": "hosts:2: 'ansible_user=root' is no node name - put it below [gpu:vars]",
-    "[gpu:vars]\nno equals sign": "hosts:2: [gpu:vars]: 'no equals sign' is no key=value",
-    "[a:children]\ntwo words": "hosts:2: [a:children]: 'two words' is no group name",
+    "[gpu]\nansible_user=root": "hosts:2: 'ansible_user=root' is not a valid node name - put it below [gpu:vars]",
+    "[gpu:vars]\nno equals sign": "hosts:2: [gpu:vars]: 'no equals sign' is not key=value",
+    "[a:children]\ntwo words": "hosts:2: [a:children]: 'two words' is not a valid group name",
     "[gpu:vars]\nansible_group_priority=x": "hosts:2: ansible_group_priority must be a whole number",
     "gpu1\ngpu[1-": "hosts:2: 'gpu[1-': a bracket is not closed",
-    "GPU1\ngpu1": "hosts:2: gpu1 and GPU1 differ in capitals only - the other is in hosts:1",
+    "GPU1\ngpu1": "hosts:2: gpu1 and GPU1 differ only in upper and lower case - the other is in hosts:1",
     "# nothing": "hosts: the inventory names no hosts",
     "all:\n  hosts:\n  children: {gpu: }": "hosts: the inventory names no hosts",
 }
@@ -95,27 +95,27 @@ VARIABLES = {
     "ansible_port: true": "gpu1.ansible_port: 'True' is not a whole number",
     "ansible_host: -oProxyCommand=id": "gpu1.ansible_host: '-oProxyCommand=id' looks like an option",
     "ansible_host: a b": "gpu1.ansible_host: 'a b' is not an address",
-    "ansible_host: [a]": "gpu1.ansible_host: must be one value, not a list or mapping",
+    "ansible_host: [a]": "gpu1.ansible_host: must be a single value, not a list or mapping",
     "ansible_user: 'root;id'": "gpu1.ansible_user: 'root;id' is not a user name",
-    'ansible_user: "ro\\not"': "gpu1.ansible_user: holds control characters",
-    "ansible_connection: winrm": "gpu1.ansible_connection: 'winrm': no such connection - known: local",
-    "ansible_connection: loca": "gpu1.ansible_connection: 'loca': no such connection - did you mean local?",
+    'ansible_user: "ro\\not"': "gpu1.ansible_user: contains control characters",
+    "ansible_connection: winrm": "gpu1.ansible_connection: 'winrm': not a supported connection - known: local",
+    "ansible_connection: loca": "gpu1.ansible_connection: 'loca': not a supported connection - did you mean local?",
     "ansible_connection: replay": "gpu1.ansible_connection: replay needs nodegate_recordings",
     "ansible_become: perhaps": "gpu1.ansible_become: 'perhaps' is not true or false",
-    "{ansible_become: true, ansible_become_method: su}": "gpu1.ansible_become_method: 'su': only sudo is known here",
+    "{ansible_become: true, ansible_become_method: su}": "gpu1.ansible_become_method: 'su': only sudo is supported",
     "ansible_ssh_timeout: soon": "gpu1.ansible_ssh_timeout: 'soon' is not a number of seconds",
     "ansible_ssh_common_args: -o 'x": "gpu1.ansible_ssh_common_args: no closing quotation",
-    "ansible_python_interpreter: python3; id": "gpu1.ansible_python_interpreter: 'python3; id' is not a program",
+    "ansible_python_interpreter: python3; id": "gpu1.ansible_python_interpreter: 'python3; id' is not a valid path",
     "nodegate_host_keys: sometimes": "gpu1.nodegate_host_keys: 'sometimes' is unknown - use strict, accept-new, off",
-    "nodegate_nics: [[1]]": "gpu1.nodegate_nics: must be one value, a list of values, or a flat mapping",
+    "nodegate_nics: [[1]]": "gpu1.nodegate_nics: must be a single value, a list of values, or a flat mapping",
     "nodegate_serial: !vault abc": "gpu1.nodegate_serial: is encrypted, and nodegate has no vault password",
     "nodegate_serial: !other abc": "gpu1.nodegate_serial: has the tag !other",
     "nodegate_list: [!vault abc]": "gpu1.nodegate_list: is encrypted",
     "ansible_host: !vault abc": "gpu1.ansible_host: is encrypted",
     "ansible_host: '{{ ip }}'": "gpu1.ansible_host: refers to ip, which the inventory does not set",
-    "ansible_host: '{{ x | upper }}'": "gpu1.ansible_host: needs Jinja, and only {{ another_variable }} is replaced",
+    "ansible_host: '{{ x | upper }}'": "gpu1.ansible_host: needs Jinja, but only {{ another_variable }} is replaced",
     "ansible_host: '{% if x %}a{% endif %}'": "gpu1.ansible_host: needs Jinja",
-    "{ansible_host: '{{ a }}', a: '{{ b }}', b: '{{ a }}'}": "gpu1.ansible_host: its references go round in a circle",
+    "{ansible_host: '{{ a }}', a: '{{ b }}', b: '{{ a }}'}": "gpu1.ansible_host: its references form a loop",
 }
 
 
@@ -142,7 +142,7 @@ def test_variables(text: str, read: Read) -> None:
     ],
 )
 def test_a_password_is_refused_without_repeating_it(name: str, read: Read) -> None:
-    with pytest.raises(UsageError, match=r"^hosts:2: .*no passwords.*use an SSH key or agent, and NOPASSWD") as caught:
+    with pytest.raises(UsageError, match=r"^hosts:2: .*does not use passwords.*use an SSH key or agent, and NOPASSWD") as caught:
         _ = read(f"[gpu]\ngpu1 {name}=hunter2").nodes
     assert "hunter2" not in f"{caught.value} {caught.value!r} {vars(caught.value)}"
 
@@ -151,13 +151,13 @@ def test_a_password_is_refused_without_repeating_it(name: str, read: Read) -> No
 def test_an_encrypted_password_is_left_out_with_a_note(value: str, read: Read) -> None:
     found = read(f"gpu: {{hosts: {{gpu1: {{ansible_become_password: {value}}}}}}}")
     assert [node.name for node in found.nodes] == ["gpu1"]
-    assert found.notes == ("hosts:1: a password, not used: nodegate takes SSH keys and NOPASSWD sudo",)
+    assert found.notes == ("hosts:1: the password is not used: nodegate needs SSH keys and NOPASSWD sudo",)
 
 
 def test_another_user_than_root_is_not_become_and_that_is_said(read: Read) -> None:
     found = read("gpu: {hosts: {gpu1: {ansible_become: true, ansible_become_user: slurm}}}")
     assert found.nodes[0].connection.become
-    assert found.notes == ("hosts:1: ansible_become_user is not used: nodegate becomes root, by sudo -n, or nobody",)
+    assert found.notes == ("hosts:1: ansible_become_user is not used: nodegate can only become root, by sudo -n",)
 
 
 def test_the_fault_of_a_host_that_is_not_selected_stands_in_nobodys_way(read: Read) -> None:
@@ -169,7 +169,9 @@ def test_the_fault_of_a_host_that_is_not_selected_stands_in_nobodys_way(read: Re
 
 def test_two_names_for_one_machine_name_both_lines(read: Read) -> None:
     found = read("[gpu]\ngpu1 ansible_host=10.0.0.1\ngpu2 ansible_host=10.0.0.1 ansible_port=22\n")
-    with pytest.raises(UsageError, match=r"^hosts:3: gpu2 and gpu1 \(hosts:2\) are one machine: 10\.0\.0\.1 port 22"):
+    with pytest.raises(
+        UsageError, match=r"^hosts:3: gpu2 and gpu1 \(hosts:2\) are the same machine: 10\.0\.0\.1 port 22"
+    ):
         _ = found.nodes
 
 
@@ -191,7 +193,7 @@ def test_a_fault_in_group_vars_names_its_own_file(read: Read) -> None:
     found = read("[gpu]\ngpu1", files={"group_vars/gpu.yml": "a: 1\nansible_port: x\n"})
     with pytest.raises(UsageError, match=r"^group_vars/gpu\.yml:2: gpu1\.ansible_port"):
         _ = found.nodes
-    with pytest.raises(UsageError, match=r"^host_vars/gpu1:1: a file of variables is a mapping"):
+    with pytest.raises(UsageError, match=r"^host_vars/gpu1:1: a file of variables must be a mapping"):
         _ = read("[gpu]\ngpu1", files={"host_vars/gpu1": "- a\n"}).nodes
 
 

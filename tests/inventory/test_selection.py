@@ -84,15 +84,15 @@ def test_ansible_selects_the_same(read: Read, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "message"),
     [
-        ("gpus", "nothing is called 'gpus' - did you mean gpu"),
-        ("gpu0013", "nothing is called 'gpu0013' - did you mean gpu"),
-        ("gpu,!rack3", "nothing is called 'rack3' - did you mean rack"),
-        ("gpu:&rakc1", "nothing is called 'rakc1' - did you mean rack1"),
-        ("dgx*", r"nothing is called 'dgx\*'"),
+        ("gpus", "no host or group is called 'gpus' - did you mean gpu"),
+        ("gpu0013", "no host or group is called 'gpu0013' - did you mean gpu"),
+        ("gpu,!rack3", "no host or group is called 'rack3' - did you mean rack"),
+        ("gpu:&rakc1", "no host or group is called 'rakc1' - did you mean rack1"),
+        ("dgx*", r"no host or group is called 'dgx\*'"),
         ("gpu[010-014]", r"not in the inventory: gpu\[013-014\]"),
-        ("gpu[100-101]", r"nothing is called 'gpu\[100-101\]'"),
+        ("gpu[100-101]", r"no host or group is called 'gpu\[100-101\]'"),
         ("gpu[50]", "there are only 12 hosts"),
-        ("~gpu(", "no regular expression"),
+        ("~gpu(", "not a regular expression"),
         ("gpu[001-", "not closed"),
         ("empty", r"no node is left - the inventory has gpu\[001-012\],login1"),
         ("rack1:&rack2", "no node is left"),
@@ -121,4 +121,4 @@ def test_groups_hold_the_hosts_of_their_children_and_nodes_know_their_groups(rea
 def test_a_host_that_is_also_a_group_is_noted(read: Read) -> None:
     found = read("[gpu]\ngpu\nother")
     assert [node.name for node in found.select("gpu")] == ["gpu"]
-    assert found.notes == ("hosts:2: gpu is a host and a group; --nodes gpu means the host",)
+    assert found.notes == ("hosts:2: gpu is both a host and a group; --nodes gpu means the host",)

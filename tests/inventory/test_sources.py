@@ -176,7 +176,7 @@ def test_a_script_that_hangs_is_ended(read: Read, tmp_path: Path, monkeypatch: p
 
 
 def test_a_script_that_may_not_be_executed_is_not_read_as_a_list(read: Read) -> None:
-    with pytest.raises(UsageError, match=r"^dynamic: this is a script that may not be executed - chmod \+x dynamic"):
+    with pytest.raises(UsageError, match=r"^dynamic: this is a script that is not executable - chmod \+x dynamic"):
         read(SCRIPT, "dynamic")
 
 

@@ -195,7 +195,7 @@ class Fleet:
         lines += [f"    ansible_python_interpreter: {NODE_PYTHON}"]
         lines += [f"    ansible_ssh_private_key_file: {self.user_key}"]
         lines += [f"    ansible_ssh_common_args: {' '.join(first.ssh_args)!r}", "  hosts:"]
-        # All these nodes are one machine: each has a lock of its own.
+        # All these nodes are the same machine: each has a lock of its own.
         lines += [
             f"    {node.name}: {{ansible_host: {node.address}, nodegate_lock: {self.folder}/{node.name}.lock}}"
             for node in self.nodes

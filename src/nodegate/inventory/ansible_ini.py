@@ -18,15 +18,15 @@ SECTION = re.compile(r"\[(?P<group>[^:\]\s]+)(?::(?P<kind>\w+))?\]\s*(?:#.*)?")
 KINDS = ("hosts", "vars", "children")
 
 _GROUP_LINE = re.compile(r"(?P<group>[^:\]\s]+)\s*(?:#.*)?")
-_MAX_LINE = 65_536  # characters of a host with its variables: shlex takes the square of it
-_MAX_LITERAL = 4096  # characters: no honest list is longer, and a literal nests as deep as it is long
+_MAX_LINE = 65_536  # characters of a host with its variables: shlex takes quadratic time
+_MAX_LITERAL = 4096  # characters: no real list is longer, and a literal nests as deep as it is long
 
 
 def read(text: str, name: str, folder: str, tree: Tree) -> None:
-    """Add the groups and hosts of an INI inventory to the tree; `name` is how messages call the file.
+    """Add the groups and hosts of an INI inventory to the tree; `name` is the file's name in messages.
 
     Raises:
-        UsageError: something in it is not as an inventory has it, with file and line.
+        UsageError: the file is malformed, with file and line.
     """
     _Reader(name, folder, tree).read(text)
 
@@ -38,7 +38,7 @@ class _Reader:
         self.group: Group = tree.groups[UNGROUPED]
         self.kind = "hosts"
         self.declared = set(tree.groups)
-        self.mentioned: dict[str, tuple[int, str]] = {}  # a group that must be declared somewhere: line, section
+        self.mentioned: dict[str, tuple[int, str]] = {}  # a group that must be declared in some section: line, section
 
     def read(self, text: str) -> None:
         for self.line, raw in enumerate(text.splitlines(), start=1):
@@ -56,7 +56,7 @@ class _Reader:
         for group, (where, header) in self.mentioned.items():
             if group not in self.declared:
                 raise UsageError(
-                    f"[{header}] names the group {group}, which is nowhere declared",
+                    f"[{header}] names the group {group}, which is not declared",
                     file=self.name,
                     line=where,
                     hint=did_you_mean(group, self.declared - {"all", UNGROUPED}) or f"add a section [{group}]",
@@ -97,14 +97,16 @@ class _Reader:
         for word in words[1:]:
             key, equals, value = word.partition("=")
             if not equals or not key:
-                raise self._wrong(f"{shown(word)} is no key=value", "one host a line, then its variables")
+                raise self._wrong(
+                    f"{shown(word)} is not key=value", "write one host per line, followed by its variables"
+                )
             values[key] = value_of(key, value)
         self.tree.add_hosts(written, self.group, Layer(values, self.name, self.folder, self.line))
 
     def _variable(self, line: str) -> None:
         key, equals, value = (part.strip() for part in line.partition("="))
         if not equals or not key:
-            raise self._wrong(f"[{self.group.name}:vars]: {shown(line)} is no key=value")
+            raise self._wrong(f"[{self.group.name}:vars]: {shown(line)} is not key=value")
         if key == "ansible_group_priority":
             found = priority(literal(value))
             if found is None:
@@ -116,7 +118,9 @@ class _Reader:
     def _child(self, line: str) -> None:
         match = _GROUP_LINE.fullmatch(line)
         if match is None:
-            raise self._wrong(f"[{self.group.name}:children]: {shown(line)} is no group name", "one group a line")
+            raise self._wrong(
+                f"[{self.group.name}:children]: {shown(line)} is not a valid group name", "write one group per line"
+            )
         child = self.tree.add_group(match["group"], self.name, self.line)
         self.mentioned.setdefault(child.name, (self.line, f"{self.group.name}:children"))
         self.tree.add_child(self.group, child, self.name, self.line)
@@ -130,12 +134,12 @@ def value_of(name: str, text: str) -> object:
 
 
 def literal(text: str) -> object:
-    """What Ansible makes of a value in an INI file: a Python literal where it reads as one, else the text."""
+    """A value of an INI file as Ansible reads it: a Python literal if it is one, else the text."""
     if len(text) > _MAX_LITERAL:
         return text
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "1is" is text here, not a doubtful program
+            warnings.simplefilter("ignore")  # "1is" is text here, not a questionable literal
             value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return text

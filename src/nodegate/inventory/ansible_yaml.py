@@ -22,21 +22,21 @@ def read(loaded: Loaded, folder: str, tree: Tree) -> None:
     """Add the groups and hosts of a YAML inventory to the tree.
 
     Raises:
-        UsageError: something in it is not as an inventory has it, with file and line.
+        UsageError: the file is malformed, with file and line.
     """
     top = loaded.value
     if top is None:
         return
     if not isinstance(top, dict):
-        hint = "begin with `all:`, then `hosts:` below it; for one name a line write no dashes"
-        raise loaded.wrong("an inventory is a mapping of groups", (), hint)
+        hint = "begin with `all:`, then `hosts:` below it; for one name per line write no dashes"
+        raise loaded.wrong("an inventory must be a mapping of groups", (), hint)
     reader = _Reader(loaded, folder, tree)
     for name, body in top.items():
         reader.group(name, body, (name,))
 
 
 def priority(value: object) -> int | None:
-    """What an ansible_group_priority says; None when it is no number."""
+    """The number of an ansible_group_priority; None when it is not a number."""
     try:
         return int(str(value)) if not isinstance(value, bool) else None
     except ValueError:
@@ -53,7 +53,7 @@ class _Reader:
             return
         if not isinstance(body, dict):
             raise self.loaded.wrong(
-                f"{dotted(path)}: a group is a mapping of {', '.join(GROUP_KEYS)}, not {shown(str(body))}", path
+                f"{dotted(path)}: a group must be a mapping of {', '.join(GROUP_KEYS)}, not {shown(str(body))}", path
             )
         for key, section in body.items():
             if key not in GROUP_KEYS:
@@ -73,20 +73,20 @@ class _Reader:
             return {section: None}  # `hosts: gpu[001:128]`
         if isinstance(section, dict):
             return section
-        hint = "write one name a line, each with a colon behind it and no dash" if isinstance(section, list) else ""
+        hint = "write one name per line, each followed by a colon, without a dash" if isinstance(section, list) else ""
         raise self.loaded.wrong(f"{dotted(path)} must be a mapping", path, hint)
 
     def _hosts(self, group: Group, entries: dict[object, object], path: Path) -> None:
         for entry, body in entries.items():
             where = (*path, entry)
             if not isinstance(entry, str):
-                raise self.loaded.wrong(f"{dotted(path)}: the name {entry} is no text", where, f'write "{entry}"')
+                raise self.loaded.wrong(f"{dotted(path)}: the name {entry} is not text", where, f'write "{entry}"')
             try:
                 written = parse_entry(entry)
             except UsageError as problem:
                 raise self.loaded.wrong(f"{dotted(path)}: {problem.message}", where, problem.hint) from None
             if body is not None and not isinstance(body, dict):
-                message = f"{dotted(where)}: the variables of a host are a mapping, not {shown(str(body))}"
+                message = f"{dotted(where)}: the variables of a host must be a mapping, not {shown(str(body))}"
                 raise self.loaded.wrong(message, where)
             self.tree.add_hosts(written, group, self._layer(body or {}, where))
 
@@ -112,6 +112,6 @@ class _Reader:
         for name in body:
             if not isinstance(name, str):
                 where = (*path, name)
-                raise self.loaded.wrong(f"{dotted(path)}: the variable name {name} is no text", where)
+                raise self.loaded.wrong(f"{dotted(path)}: the variable name {name} is not text", where)
         lines = self.loaded.lines(body)
         return Layer(body, self.loaded.name, self.folder, self.loaded.line(path), lines)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""How a node is reached: Ansible's connection variables, and the environment behind them, as a `Connection`."""
+"""How a node is reached: Ansible's connection variables, and its environment variables, as a `Connection`."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ _TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 _FALSE = frozenset({"false", "no", "off", "0", "n", "f", ""})
 _PYTHON = re.compile(r"/?[A-Za-z0-9_.][A-Za-z0-9_./+-]{0,255}", re.ASCII)
 _LOCK = re.compile(r"/[A-Za-z0-9_./+-]{1,255}", re.ASCII)
-_NO_PASSWORDS = "use an SSH key or agent, and NOPASSWD in sudoers; then take the password out of the inventory"
+_NO_PASSWORDS = "use an SSH key or agent, and NOPASSWD in sudoers; then remove the password from the inventory"
 
 
 def connection(variables: Variables, environ: Mapping[str, str]) -> Connection:
     """How this host is reached. A variable wins over the environment, as in Ansible.
 
     Raises:
-        UsageError: a value is not allowed, a password stands in plain text, or a variable is misspelt.
+        UsageError: a value is not allowed, a password is in plain text, or a variable is misspelt.
     """
     _refuse_slips(variables)
     read = _Reader(variables, environ)
@@ -73,13 +73,13 @@ def connection(variables: Variables, environ: Mapping[str, str]) -> Connection:
 
 
 def other_become_user(variables: Variables) -> str:
-    """The origin of an ansible_become_user other than root, whom nodegate does not become; empty: there is none."""
+    """The origin of an ansible_become_user other than root, which nodegate does not support; empty: there is none."""
     value = variables.values.get("ansible_become_user")
     return variables.origin("ansible_become_user") if value not in (None, "", "root") else ""
 
 
 def passwords_left_out(variables: Variables) -> list[str]:
-    """The origins of encrypted or templated passwords: nodegate does not use them, and they may stay."""
+    """The origins of encrypted or templated passwords: nodegate ignores them."""
     return [
         variables.origin(name)
         for name, value in variables.values.items()
@@ -94,7 +94,7 @@ def _or(value: int | None, default: int) -> int:
 def _refuse_slips(variables: Variables) -> None:
     for name, value in variables.values.items():
         if is_secret(name) and value not in (None, "") and not _protected(value):
-            raise variables.wrong(name, "nodegate uses no passwords and reads no keys from inventories", _NO_PASSWORDS)
+            raise variables.wrong(name, "nodegate does not use passwords or read keys from inventories", _NO_PASSWORDS)
         if meant := probably_meant(name):
             raise variables.wrong(name, "unknown variable", f"did you mean {meant}?")
 
@@ -111,13 +111,13 @@ class _Reader:
     environ: Mapping[str, str]
 
     def text(self, *names: str, env: str = "") -> str:
-        """The text of the setting with these names, the last that is set; else of the environment; else empty."""
+        """The text of the setting with these names, the last one that is set; else of the environment; else empty."""
         name = self.variables.last(*names)
         value = self.variables.get(name) if name else None
         if value is None:
             return self._sound(env, self.environ.get(env, ""), self._env_wrong(env)) if env else ""
         if isinstance(value, (dict, list)):
-            raise self.variables.wrong(name, "must be one value, not a list or mapping")
+            raise self.variables.wrong(name, "must be a single value, not a list or mapping")
         return self._sound(name, str(value), lambda message: self.variables.wrong(name, message))
 
     def matching(self, pattern: re.Pattern[str], what: str, *names: str, env: str = "") -> str:
@@ -163,12 +163,15 @@ class _Reader:
         name = asked.removeprefix("ansible.builtin.")
         if name not in TRANSPORTS:
             raise self._wrong(
-                ("ansible_connection",), "", f"{shown(asked)}: no such connection", did_you_mean(name, TRANSPORTS)
+                ("ansible_connection",),
+                "",
+                f"{shown(asked)}: not a supported connection",
+                did_you_mean(name, TRANSPORTS),
             )
         return TRANSPORTS[name]
 
     def ssh_args(self) -> tuple[str, ...]:
-        """The words of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order."""
+        """The arguments of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order."""
         words: list[str] = []
         for name, env in (
             ("ansible_ssh_args", ""),
@@ -185,20 +188,23 @@ class _Reader:
             raise self._wrong((name,), env, str(problem).lower(), "close the quote") from None
 
     def python(self) -> str:
-        """The interpreter on the node; Ansible's words for "find one" mean python3."""
+        """The interpreter on the node; Ansible's values for "find one" mean python3."""
         text = self.text("ansible_python_interpreter").removeprefix("/usr/bin/env ").strip()
         if not text or text.startswith("auto"):
             return "python3"
         if not _PYTHON.fullmatch(text):
             raise self._wrong(
-                ("ansible_python_interpreter",), "", f"{shown(text)} is not a program", "write its absolute path"
+                ("ansible_python_interpreter",),
+                "",
+                f"{shown(text)} is not a valid path of a program",
+                "write its absolute path",
             )
         return text
 
     def host_keys(self) -> HostKeys | None:
-        """What an unknown host key means; None: as the command line says."""
+        """How to treat an unknown host key; None: as on the command line."""
         asked = self.text("nodegate_host_keys")
-        if self.variables.values.get("nodegate_host_keys") is False:  # YAML reads a bare `off` as false
+        if self.variables.values.get("nodegate_host_keys") is False:  # YAML reads an unquoted `off` as false
             asked = "off"
         if asked and asked not in HOST_KEYS:
             raise self._wrong(("nodegate_host_keys",), "", f"{shown(asked)} is unknown", f"use {', '.join(HOST_KEYS)}")
@@ -214,7 +220,9 @@ class _Reader:
         text = self.text("nodegate_recordings")
         if not text:
             raise self.variables.wrong(
-                "ansible_connection", "replay needs nodegate_recordings", "name the folder that holds <node>/facts.json"
+                "ansible_connection",
+                "replay needs nodegate_recordings",
+                "set it to the folder that holds <node>/facts.json",
             )
         return os.path.normpath(Path(self.variables.layer("nodegate_recordings").folder or ".").absolute() / text)
 
@@ -222,12 +230,12 @@ class _Reader:
         """Refuse another way to root than sudo."""
         method = self.text("ansible_become_method").removeprefix("ansible.builtin.")
         if method not in ("", "sudo"):
-            raise self._wrong(("ansible_become_method",), "", f"{shown(method)}: only sudo is known here")
+            raise self._wrong(("ansible_become_method",), "", f"{shown(method)}: only sudo is supported")
 
     def _sound(self, name: str, text: str, wrong: Callable[[str], UsageError]) -> str:
         text = text.strip()
         if len(text) > 8192 or not text.isprintable():
-            raise wrong("holds control characters or is too long")
+            raise wrong("contains control characters or is too long")
         if text.startswith("-") and name not in _ARGUMENTS:
             raise wrong(f"{shown(text)} looks like an option")
         return text

@@ -1,4 +1,4 @@
-"""What the inventory says that a node should hold: its `nodegate_*` variables."""
+"""What a node should have according to the inventory: its `nodegate_*` variables."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys", "nodegate_l
 
 
 def expected(variables: Variables) -> Mapping[str, object]:
-    """The `nodegate_*` variables without their prefix; one that is empty (null) says nothing and is left out.
+    """The `nodegate_*` variables without their prefix; one that is empty (null) is left out.
 
     A value is text, a number, true or false, a list of those, or a flat mapping of those.
 
     Raises:
-        UsageError: a value is deeper than that, or cannot be read here.
+        UsageError: a value is nested deeper than that, or cannot be resolved.
     """
     found: dict[str, object] = {}
     for name in variables.values:
@@ -31,9 +31,9 @@ def expected(variables: Variables) -> Mapping[str, object]:
         if value is None:
             continue
         if not _NAME.fullmatch(name):
-            raise variables.wrong(name, "no name of a variable", "use letters, digits and '_'")
+            raise variables.wrong(name, "not a valid variable name", "use letters, digits and '_'")
         items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
         if not all(isinstance(item, (str, int, float, bool)) for item in items):
-            raise variables.wrong(name, "must be one value, a list of values, or a flat mapping of values")
+            raise variables.wrong(name, "must be a single value, a list of values, or a flat mapping of values")
         found[name.removeprefix(PREFIX)] = value
     return found

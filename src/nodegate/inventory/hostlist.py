@@ -10,7 +10,7 @@ from nodegate.inventory import ranges
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# A longer row of digits is no number that anybody counts by, and `expand` takes none.
+# A longer row of digits is not a node number, and `expand` refuses it.
 _NUMBER = re.compile(r"(?<![0-9])([0-9]{1,30})(?![0-9])", re.ASCII)
 
 
@@ -31,7 +31,7 @@ def expand(text: str) -> list[str]:
 def fold(names: Iterable[str]) -> str:
     """The names as one hostlist, sorted, each once: `expand(fold(names))` gives the same names.
 
-    Names that differ in one number fold together. Where several numbers differ, the one that takes most values does:
+    Names that differ in one number fold together. If several numbers differ, the one with most values folds:
     `r1n[1-8],r2n[1-8]`.
     """
     alike: dict[tuple[str, ...], list[list[str]]] = {}

@@ -1,4 +1,4 @@
-"""The inventory: its nodes, its groups, and the choice among them."""
+"""The inventory: its nodes, its groups, and the selection among them."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mappin
     """Read the sources, each a value of --inventory, into one inventory; in a conflict the later source wins.
 
     A source is an Ansible inventory (YAML or INI, with group_vars/ and host_vars/ beside it), a plain list, a folder
-    of such files, `host1,host2`, `localhost,`, or `-` for a list or inventory on `stdin`. What must be executed to be
-    known (scripts, inventory plugins) is asked from ansible-inventory. `environ` gives Ansible's defaults
+    of such files, `host1,host2`, `localhost,`, or `-` for a list or inventory on `stdin`. What must be executed
+    (scripts, inventory plugins) is left to ansible-inventory. `environ` gives Ansible's defaults
     (ANSIBLE_REMOTE_USER, ANSIBLE_SSH_COMMON_ARGS, ANSIBLE_BECOME, ANSIBLE_HOST_KEY_CHECKING).
 
     Raises:
@@ -46,11 +46,11 @@ def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mappin
     tree.settle()
     shown = ", ".join(sources)
     if not tree.hosts:
-        raise UsageError("the inventory names no hosts", file=shown, hint="add hosts, or look at --inventory")
+        raise UsageError("the inventory names no hosts", file=shown, hint="add hosts, or check --inventory")
     if pair := colliding(tree.hosts):
         first, second = (tree.hosts[name] for name in pair)
         raise UsageError(
-            f"{second.name} and {first.name} differ in capitals only",
+            f"{second.name} and {first.name} differ only in upper and lower case",
             file=second.file,
             line=second.line,
             hint=f"the other is in {first.file}:{first.line}: both would share one folder, rename one",
@@ -61,8 +61,8 @@ def read(sources: Sequence[str], *, stdin: TextIO | None = None, environ: Mappin
 class Inventory:
     """The hosts and groups of all sources.
 
-    A host becomes a `Node` when it is asked for, so that a fault in the variables of hosts that are not selected (the
-    passwords of network switches, say) stands in nobody's way.
+    A host becomes a `Node` when it is requested, so that an error in the variables of hosts that are not selected
+    (the passwords of network switches, for example) does not matter.
     """
 
     def __init__(self, tree: Tree, reader: SourceReader, environ: Mapping[str, str]) -> None:
@@ -81,7 +81,7 @@ class Inventory:
         """All nodes, in the order in which they are first written.
 
         Raises:
-            UsageError: variables of a host are wrong, or two hosts are one machine.
+            UsageError: variables of a host are wrong, or two hosts are the same machine.
         """
         return self._as_nodes(self.names)
 
@@ -97,7 +97,7 @@ class Inventory:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user should know of the nodes asked for so far, one line each: nothing that stops a run."""
+        """What a user should know about the nodes requested so far, one line each: nothing that stops a run."""
         return tuple(self._notes)
 
     def select(self, pattern: str) -> tuple[Node, ...]:
@@ -109,7 +109,7 @@ class Inventory:
         return self._as_nodes(patterns.select(pattern, self.names, self.groups))
 
     def variables(self, name: str) -> Mapping[str, object]:
-        """All merged variables of a host, Ansible's and anybody's, as the files give them."""
+        """All merged variables of a host, unchanged from the files."""
         return self._variables(name).values
 
     def origin(self, name: str, variable: str) -> str:
@@ -135,11 +135,13 @@ class Inventory:
                 origin=f"{host.file}:{host.line}" if host.line else host.file,
             )
             for origin in passwords_left_out(variables):
-                self._note(f"{origin}: a password, not used: nodegate takes SSH keys and NOPASSWD sudo")
+                self._note(f"{origin}: the password is not used: nodegate needs SSH keys and NOPASSWD sudo")
             if self._nodes[name].connection.become and (origin := other_become_user(variables)):
-                self._note(f"{origin}: ansible_become_user is not used: nodegate becomes root, by sudo -n, or nobody")
+                self._note(f"{origin}: ansible_become_user is not used: nodegate can only become root, by sudo -n")
             if name in self._tree.groups:
-                self._note(f"{self._nodes[name].origin}: {name} is a host and a group; --nodes {name} means the host")
+                self._note(
+                    f"{self._nodes[name].origin}: {name} is both a host and a group; --nodes {name} means the host"
+                )
         return self._nodes[name]
 
     def _refuse_twins(self, nodes: Iterable[Node]) -> None:
@@ -154,11 +156,11 @@ class Inventory:
             if other is not node:
                 host = self._tree.hosts[node.name]
                 raise UsageError(
-                    f"{node.name} and {other.name} ({other.origin}) are one machine: "
+                    f"{node.name} and {other.name} ({other.origin}) are the same machine: "
                     f"{node.address} port {how.port or _DEFAULT_PORT}",
                     file=host.file,
                     line=host.line,
-                    hint="correct ansible_host of one of them, or take one out",
+                    hint="correct ansible_host of one of them, or remove one",
                 )
 
     def _read_too(self, file: str, sha256: str) -> None:

@@ -1,4 +1,4 @@
-"""Which variables mean something here, which are secrets, and which look like a slip of the pen."""
+"""Which variables mean something here, which are secrets, and which look like typing errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import lru_cache
 USED = (
     "ansible_become",
     "ansible_become_method",
-    "ansible_become_user",  # for a note: nodegate becomes root or nobody
+    "ansible_become_user",  # only for a note: nodegate can only become root
     "ansible_connection",
     "ansible_host",
     "ansible_host_key_checking",
@@ -37,7 +37,7 @@ USED = (
     "nodegate_tools",
 )
 
-# Ansible's own names that are near to one of those above and mean nothing here.
+# Ansible's own names that are similar to one of those above and have no meaning here.
 OTHERS = frozenset(
     {
         "ansible_become_exe",
@@ -63,7 +63,7 @@ def is_secret(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def probably_meant(name: str) -> str:
-    """The variable that was probably meant by a name that is none; "" when the name is fine or a stranger's."""
+    """The variable that was probably meant by an unknown name; "" when the name is known or similar to none."""
     if name in USED or name in OTHERS or is_secret(name):
         return ""
     prefix, _, rest = name.replace("-", "_").partition("_")

@@ -1,4 +1,4 @@
-"""Inventories that must be asked for: what `ansible-inventory -i X --list` prints, or a file that holds the like."""
+"""Inventories from a program: what `ansible-inventory -i X --list` prints, or a file that holds such output."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIKE_A_GROUP = ("hosts", "children", "vars")
 
 
 def ask(path: Path, why: str, environ: Mapping[str, str]) -> str:
-    """The JSON text that ansible-inventory prints for this file, which may run what stands in it.
+    """The JSON text that ansible-inventory prints for this file, which may execute it.
 
     Raises:
         UsageError: there is no ansible-inventory on PATH, it fails, or it takes longer than 120 s.
@@ -51,10 +51,10 @@ def ask(path: Path, why: str, environ: Mapping[str, str]) -> str:
 
 
 def _complaint(stderr: str) -> str:
-    """The line of ansible-inventory's messages that says most."""
+    """The most informative line of ansible-inventory's messages."""
     rows = [row.strip() for row in stderr.splitlines() if row.strip()]
     telling = [row for row in rows if "ERROR" in row or "Failed to parse" in row or "Unable to parse" in row]
-    return next(iter([*telling, *reversed(rows)]), "it said nothing")
+    return next(iter([*telling, *reversed(rows)]), "it printed nothing")
 
 
 def parse(text: str, name: str) -> object:
@@ -66,7 +66,7 @@ def parse(text: str, name: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise UsageError(f"{PROGRAM} gave no JSON: {str(problem)[:200]}", file=name) from None
+        raise UsageError(f"{PROGRAM} did not print JSON: {str(problem)[:200]}", file=name) from None
 
 
 def is_listing(data: object) -> bool:
@@ -81,7 +81,7 @@ def read(data: object, name: str, folder: str, tree: Tree) -> None:
         UsageError: it is not a listing, or a name in it is not allowed.
     """
     if not isinstance(data, dict):
-        raise UsageError("no listing: it must be a mapping of groups", file=name)
+        raise UsageError("not an inventory listing: it must be a mapping of groups", file=name)
     _Reader(name, folder, tree, data).read()
 
 
@@ -106,7 +106,7 @@ class _Reader:
         group = self.tree.add_group(name, self.name, 0)
         body = {"hosts": body} if isinstance(body, list) else body
         if not isinstance(body, dict):
-            raise UsageError(f"{name}: no group, it has no {', '.join(_LIKE_A_GROUP)}", file=self.name)
+            raise UsageError(f"{name}: not a group: it has none of {', '.join(_LIKE_A_GROUP)}", file=self.name)
         for host in _texts(body.get("hosts")):
             self._host(host, group)
         for child in _texts(body.get("children")):
@@ -128,9 +128,9 @@ class _Reader:
         return Layer(named, self.name, self.folder)
 
     def _text(self, name: object, what: str) -> str:
-        """The name of something: a listing that somebody wrote in YAML may hold a number there."""
+        """The name of something: a listing written by hand in YAML may have a number there."""
         if not isinstance(name, str):
-            raise UsageError(f"the {what} name {shown(str(name))} is no text", file=self.name, hint="put it in quotes")
+            raise UsageError(f"the {what} name {shown(str(name))} is not text", file=self.name, hint="put it in quotes")
         return name
 
 
@@ -139,7 +139,7 @@ def _texts(value: object) -> list[str]:
 
 
 def _decoded(value: object) -> object:
-    """Ansible's own marks in JSON: an encrypted value stays closed, an unsafe one is plain text."""
+    """Ansible's own marks in JSON: an encrypted value stays encrypted, an unsafe one is plain text."""
     if isinstance(value, dict) and len(value) == 1:
         if isinstance(text := value.get("__ansible_vault"), str):
             return Tagged("!vault", text)

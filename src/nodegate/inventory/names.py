@@ -1,4 +1,4 @@
-"""Names of nodes and addresses: strict, since they become folder names and words of command lines."""
+"""Names of nodes and addresses: strict, since they become folder names and command-line arguments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PORT_PART = re.compile(r"(?P<rest>(?:[^:\[\]]|\[[^\]]*\])+):(?P<port>[0-9]{1,9}
 
 @dataclass(frozen=True)
 class Written:
-    """What a host entry says: `user@gpu[001:128]:2222` names 128 nodes."""
+    """The content of a host entry: `user@gpu[001:128]:2222` names 128 nodes."""
 
     names: tuple[str, ...]
     port: int | None = None
@@ -35,19 +35,19 @@ def parse_entry(text: str) -> Written:
     """The nodes that an entry names, with the port and user in it.
 
     Raises:
-        UsageError: a range or a name in it is not allowed, or the port is no port.
+        UsageError: a range or a name in it is not allowed, or the port is invalid.
     """
     rest, user, port = text, None, None
     if match := _USER_PART.fullmatch(rest):
         user, rest = match["user"], match["rest"]
         if not USER.fullmatch(user):
-            raise UsageError(f"{shown(user)} is no user name")
+            raise UsageError(f"{shown(user)} is not a valid user name")
     if match := _PORT_PART.fullmatch(rest):
         rest, port = match["rest"], int(match["port"])
         if not 0 < port < 65536:
             raise UsageError(f"{shown(text)}: port {port} is not between 1 and 65535")
     elif rest.endswith(":"):
-        raise UsageError(f"{shown(text)}: a port is missing behind the colon")
+        raise UsageError(f"{shown(text)}: the port after the colon is missing")
     names = tuple(ranges.expand(rest))
     for name in names:
         check_node_name(name)
@@ -58,7 +58,7 @@ def check_node_name(name: str) -> None:
     """Refuse a name that could be taken for an option, a path or a part of a command.
 
     Raises:
-        UsageError: it is none that a node may have.
+        UsageError: a node may not have this name.
     """
     if NODE_NAME.fullmatch(name):
         return
@@ -66,7 +66,7 @@ def check_node_name(name: str) -> None:
         hint = "give the node a name and write the IPv6 address as its ansible_host"
     else:
         hint = "use letters, digits, '_', '-' and single dots, at most 200, and begin with a letter or digit"
-    raise UsageError(f"{shown(name)} is no node name", hint=hint)
+    raise UsageError(f"{shown(name)} is not a valid node name", hint=hint)
 
 
 def check_group_name(name: object) -> str:
@@ -76,14 +76,14 @@ def check_group_name(name: object) -> str:
         UsageError: it may not.
     """
     if not isinstance(name, str):
-        raise UsageError(f"the group name {shown(str(name))} is no text", hint="put it in quotes")
+        raise UsageError(f"the group name {shown(str(name))} is not text", hint="put it in quotes")
     if not GROUP_NAME.fullmatch(name):
-        raise UsageError(f"{shown(name)} is no group name", hint="use letters, digits, '_', '-' and dots")
+        raise UsageError(f"{shown(name)} is not a valid group name", hint="use letters, digits, '_', '-' and dots")
     return name
 
 
 def colliding(names: Iterable[str]) -> tuple[str, str] | None:
-    """Two names that differ in capitals only, so that their folders would be one on some file systems."""
+    """Two names that differ only in upper and lower case, so that some file systems would give them one folder."""
     seen: dict[str, str] = {}
     for name in names:
         other = seen.setdefault(name.casefold(), name)

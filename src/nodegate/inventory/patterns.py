@@ -17,7 +17,7 @@ from nodegate.inventory import hostlist, ranges
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-# Without leading zeros: gpu[001:128] is a range of names, also where a group is called gpu.
+# Without leading zeros: gpu[001:128] is a range of names even if there is a group called gpu.
 _SUBSCRIPT = re.compile(
     r"(?P<base>.+)\[(?:(?P<index>0|-?[1-9][0-9]{0,8})|(?P<low>0|[1-9][0-9]{0,8}):(?P<high>0|[1-9][0-9]{0,8}|))\]",
     re.ASCII,
@@ -26,16 +26,18 @@ _MAX_PATTERN = 65536
 
 
 def select(pattern: str, hosts: Sequence[str], groups: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The hosts that a pattern stands for, in the order of the inventory.
+    """The hosts that a pattern selects, in the order of the inventory.
 
-    Terms are separated by `:`, `,` or white space and joined; then `&term` keeps only its hosts, and `!term` takes
-    its hosts away, wherever they stand. Every term must match something, and every name of a hostlist must exist.
+    Terms are separated by `:`, `,` or white space and joined; then `&term` keeps only its hosts, and `!term` removes
+    its hosts, in any order. Every term must match something, and every name of a hostlist must exist.
 
     Raises:
-        UsageError: a term matches nothing or is no pattern, or no host is left.
+        UsageError: a term matches nothing or is not a pattern, or no host is left.
     """
     if len(pattern) > _MAX_PATTERN:
-        raise UsageError("--nodes: the pattern is too long", hint="write the nodes into a list and give --inventory")
+        raise UsageError(
+            "--nodes: the pattern is too long", hint="write the nodes to a file and give it with --inventory"
+        )
     terms = ranges.split_outside_brackets(pattern, ":, \t\r\n")
     find = _Finder(hosts, groups)
     chosen: set[str] = set()
@@ -62,7 +64,7 @@ class _Finder:
         self._hosts, self._groups = dict.fromkeys(hosts), groups
 
     def __call__(self, term: str, *, partly: bool = False) -> Sequence[str]:
-        """`partly`: names of a hostlist may be missing, as long as one is there."""
+        """`partly`: some names of a hostlist may be missing, but not all."""
         if term in self._hosts:
             return (term,)
         found = self._by_name(term)
@@ -96,22 +98,22 @@ class _Finder:
         missing = [name for name in names if name not in self._hosts]
         if missing and not partly and len(missing) < len(names):
             raise UsageError(
-                f"--nodes {shown(term)}: not in the inventory: {_few(missing)}", hint="name only nodes that it has"
+                f"--nodes {shown(term)}: not in the inventory: {_few(missing)}", hint="name only nodes of the inventory"
             )
         return [name for name in names if name in self._hosts]
 
     def _nothing(self, term: str) -> UsageError:
         known = [*self._hosts, *self._groups]
-        return UsageError(f"--nodes: nothing is called {shown(term)}", hint=did_you_mean(term, known))
+        return UsageError(f"--nodes: no host or group is called {shown(term)}", hint=did_you_mean(term, known))
 
 
 def _regex(text: str) -> re.Pattern[str]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "possible nested set": about Python's own plans
+            warnings.simplefilter("ignore")  # "possible nested set": a warning about future Python versions
             return re.compile(text)
     except (re.error, RecursionError, OverflowError) as problem:
-        raise UsageError(f"--nodes ~{text[:80]}: no regular expression: {problem}") from None
+        raise UsageError(f"--nodes ~{text[:80]}: not a regular expression: {problem}") from None
 
 
 def _cut(hosts: Sequence[str], subscript: re.Match[str], term: str) -> Sequence[str]:

@@ -1,4 +1,4 @@
-"""Plain lists of nodes: one `user@host:port` or Slurm hostlist a line, or the same with commas in one argument."""
+"""Plain lists of nodes: one `user@host:port` or Slurm hostlist per line, or the same with commas in one argument."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from nodegate.inventory.tree import UNGROUPED, Layer, Tree
 
 
 def read(text: str, name: str, folder: str, tree: Tree, *, lines: bool = True) -> None:
-    """Add the nodes of a plain list to the tree; `name` is how messages call it, `lines` whether it has any.
+    """Add the nodes of a plain list to the tree; `name` is its name in messages, `lines` whether it has lines.
 
     Raises:
         UsageError: a name is not allowed, with file and line.

@@ -18,7 +18,7 @@ _DASHES = re.compile(r"(?P<low>[0-9]+)(?:-(?P<high>[0-9]+))?", re.ASCII)
 
 
 def split_outside_brackets(text: str, separators: str) -> list[str]:
-    """The parts between separators that stand outside (), [] and {}; empty parts are left out."""
+    """The parts between separators that are outside (), [] and {}; empty parts are left out."""
     parts, depth, start = [], 0, 0
     for index, letter in enumerate(text):
         depth = max(0, depth + (letter in "([{") - (letter in ")]}"))
@@ -30,7 +30,7 @@ def split_outside_brackets(text: str, separators: str) -> list[str]:
 
 
 def expand(pattern: str) -> list[str]:
-    """The names that a pattern stands for, in order; several brackets multiply, the last one runs fastest.
+    """The names that a pattern means, in order; several brackets multiply, the last one varies fastest.
 
     Raises:
         UsageError: a bracket is not closed or not a range, a range runs backwards, or there are too many names.
@@ -60,7 +60,8 @@ def _bracket(inner: str, pattern: str) -> list[str]:
         span = _DASHES.fullmatch(part.strip())
         if span is None:
             raise UsageError(
-                f"{shown(pattern)}: [{inner[:60]}] is no range", hint="write gpu[001-128,130] or gpu[001:128] or [a:c]"
+                f"{shown(pattern)}: [{inner[:60]}] is not a range",
+                hint="write gpu[001-128,130] or gpu[001:128] or [a:c]",
             )
         names += _numbers(span["low"], span["high"] or span["low"], 1, pattern)
         limit(len(names), pattern)
@@ -72,7 +73,7 @@ def _numbers(low: str, high: str, step: int, pattern: str) -> list[str]:
         raise UsageError(f"{shown(pattern)}: a number has more than 30 digits")
     width = len(low) if len(low) > 1 and low.startswith("0") else 0
     if width > len(high) or (width == 0 and len(high) > 1 and high.startswith("0")):
-        raise UsageError(f"{shown(pattern)}: {low} and {high} are not padded alike", hint="write [001-128]")
+        raise UsageError(f"{shown(pattern)}: {low} and {high} have different padding", hint="write [001-128]")
     _forwards(int(low), int(high), pattern)
     limit((int(high) - int(low)) // step + 1, pattern)
     return [str(number).zfill(width) for number in range(int(low), int(high) + 1, step)]
@@ -97,4 +98,4 @@ def limit(names: int, pattern: str) -> None:
         UsageError: there are more than `MAX_NAMES`.
     """
     if names > MAX_NAMES:
-        raise UsageError(f"{shown(pattern)}: stands for more than {MAX_NAMES} names")
+        raise UsageError(f"{shown(pattern)}: means more than {MAX_NAMES} names")

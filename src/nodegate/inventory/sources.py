@@ -1,4 +1,4 @@
-"""What `--inventory` names: files of several kinds told apart by their content, folders of them, lists, stdin."""
+"""What `--inventory` names: files of several kinds, recognised by their content, folders of them, lists, stdin."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 IGNORED_FOLDERS = frozenset({"group_vars", "host_vars", "vars_plugins"})
-IGNORED_ENDINGS = (  # as in Ansible: what lies beside inventories and is none
+IGNORED_ENDINGS = (  # as in Ansible: files next to inventories that are not inventories
     *(".pyc", ".pyo", ".swp", ".bak", "~", ".rpm", ".md", ".txt", ".rst", ".orig", ".cfg", ".retry"),
 )
 
@@ -32,7 +32,7 @@ _ASSIGNMENT = re.compile(r"\S\s+[A-Za-z_]\w*=|^[A-Za-z_]\w*\s*=", re.ASCII)
 
 
 class SourceReader:
-    """Reads sources into a tree; `read_files` are all that were read, `folders` those with variables beside them."""
+    """Reads sources into a tree; `read_files` are all that were read, `folders` those that have variables too."""
 
     def __init__(self, tree: Tree, stdin: TextIO | None, environ: Mapping[str, str]) -> None:
         self.tree, self.stdin, self.environ = tree, stdin, environ
@@ -43,7 +43,7 @@ class SourceReader:
         """Read one value of --inventory.
 
         Raises:
-            UsageError: there is no such file, or something in it is not as an inventory has it.
+            UsageError: there is no such file, or it is malformed.
         """
         if source == STDIN:
             self._text(_all_of(self.stdin), "<stdin>", Path.cwd())
@@ -67,7 +67,9 @@ class SourceReader:
 
     def _folder(self, folder: Path, depth: int) -> None:
         if depth > _MAX_DEPTH:
-            raise UsageError(f"folders nest deeper than {_MAX_DEPTH}", file=str(folder), hint="is a link going round?")
+            raise UsageError(
+                f"folders nest deeper than {_MAX_DEPTH}", file=str(folder), hint="is there a loop of links?"
+            )
         for path in sorted(folder.iterdir(), key=lambda each: each.name):
             if path.name.startswith(".") or path.name in IGNORED_FOLDERS or path.name.endswith(IGNORED_ENDINGS):
                 continue
@@ -84,13 +86,13 @@ class SourceReader:
         if text.startswith(VAULT_HEADER):
             self._ask(path, "this file is encrypted")
         elif text.startswith("#!") and not os.access(path, os.X_OK):
-            raise UsageError("this is a script that may not be executed", file=str(path), hint=f"chmod +x {path}")
+            raise UsageError("this is a script that is not executable", file=str(path), hint=f"chmod +x {path}")
         else:
             self._text(text, str(path), path.parent, path)
 
     def _text(self, text: str, name: str, folder: Path, path: Path | None = None) -> None:
         if len(text) > strict_yaml.MAX_BYTES:
-            raise UsageError(f"more than {strict_yaml.MAX_BYTES >> 20} MiB", file=name)
+            raise UsageError(f"larger than {strict_yaml.MAX_BYTES >> 20} MiB", file=name)
         base = str(folder.absolute())
         kind = kind_of(text)
         if kind == "yaml":
@@ -99,7 +101,7 @@ class SourceReader:
             if isinstance(top, dict) and isinstance(top.get("plugin"), str):
                 if path is None:
                     raise loaded.wrong("a plugin's settings cannot come from stdin", ("plugin",), "put them in a file")
-                self._ask(path, f"this file asks the plugin {strict_yaml.shown(top['plugin'])}")
+                self._ask(path, f"this file needs the plugin {strict_yaml.shown(top['plugin'])}")
                 return
             if listing.is_listing(top):
                 listing.read(top, name, base, self.tree)
@@ -122,7 +124,7 @@ class SourceReader:
 
 
 def _all_of(stdin: TextIO | None) -> str:
-    if stdin is None:  # as Python has it where the shell closed it
+    if stdin is None:  # as in Python if the shell closed it
         raise UsageError("there is no standard input", file=STDIN)
     try:
         return stdin.read(strict_yaml.MAX_BYTES + 1)
@@ -131,7 +133,7 @@ def _all_of(stdin: TextIO | None) -> str:
 
 
 def kind_of(text: str) -> str:
-    """What an inventory's text is: "yaml", "ini" or "list", by its first lines and its sections."""
+    """The kind of an inventory's text: "yaml", "ini" or "list", by its first lines and its sections."""
     rows = [row for line in text.splitlines() if (row := line.strip()) and row[0] not in "#;"]
     if not rows or _YAML_START.match(rows[0]):
         return "yaml"
@@ -140,13 +142,13 @@ def kind_of(text: str) -> str:
 
 
 def _parts(source: str) -> Sequence[str]:
-    """The parts of a comma list, of which there are two at least."""
+    """The parts of a comma list, at least two."""
     parts: Iterable[str] = ranges.split_outside_brackets(source, ",")
     return tuple(parts) if "," in source else ()
 
 
 def _must_be_asked_for(path: Path) -> str:
-    """Why a file cannot be read as it is; empty when it can."""
+    """Why a file cannot be read as an inventory; empty when it can."""
     if path.suffix == ".toml":
         return "this is a TOML inventory"
     if not (path.is_file() and os.access(path, os.X_OK)):

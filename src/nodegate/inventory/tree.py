@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from nodegate.inventory.names import Written
 
 ALL, UNGROUPED = "all", "ungrouped"
-MAX_DEPTH = 100  # of groups in groups: each holds the hosts of all below it
+MAX_DEPTH = 100  # of groups in groups: each has the hosts of all below it
 
 
 @dataclass(frozen=True)
 class Layer:
     """The variables that one place sets: a host's entry, the vars of a group, a file of group_vars.
 
-    `folder` is the inventory's folder, which relative paths in the values are relative to. `lines` is the line of
-    each variable where it is known, else `line` holds.
+    `folder` is the inventory's folder, which relative paths in the values are relative to. `lines` has the line of
+    each variable where it is known, else `line` applies.
     """
 
     values: Mapping[str, object]
@@ -39,7 +39,7 @@ class Layer:
 
 @dataclass
 class Host:
-    """A host with everything that is said of it directly. `file` and `line` name it first."""
+    """A host with everything that is set on it directly. `file` and `line` are where it is first named."""
 
     name: str
     file: str
@@ -89,7 +89,7 @@ class Tree:
                 f"group {child.name} would be inside itself",
                 file=file,
                 line=line,
-                hint=f"{parent.name} is in {child.name} already: take one of the two out",
+                hint=f"{parent.name} is in {child.name} already: remove one of the two",
             )
         parent.children[child.name] = None
         child.parents[parent.name] = None
@@ -97,7 +97,7 @@ class Tree:
     def add_hosts(self, written: Written, group: Group, layer: Layer) -> None:
         """Put the nodes of one entry into a group, with the entry's own port, user and variables.
 
-        As in Ansible, a port counts where a host is named first, and only there.
+        As in Ansible, a port counts only where a host is first named.
         """
         entry: dict[str, object] = {"ansible_port": written.port, "ansible_user": written.user}
         own = Layer({key: value for key, value in entry.items() if value}, layer.file, layer.folder, layer.line)
@@ -134,7 +134,7 @@ class Tree:
                 raise UsageError(f"groups are nested deeper than {MAX_DEPTH}", file=group.file, line=group.line)
 
     def ancestors(self, names: list[str]) -> dict[str, None]:
-        """These groups and all that hold them."""
+        """These groups and all that contain them."""
         found: dict[str, None] = {}
         waiting = list(names)
         while waiting:
@@ -160,7 +160,7 @@ class Tree:
     def _parents_first(self) -> list[Group]:
         waiting = {name: len(group.parents) for name, group in self.groups.items()}
         ready = [name for name, parents in waiting.items() if parents == 0]
-        for name in ready:  # grows while it is walked
+        for name in ready:  # grows during the loop
             for child in self.groups[name].children:
                 waiting[child] -= 1
                 if waiting[child] == 0:

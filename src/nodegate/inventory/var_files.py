@@ -1,4 +1,4 @@
-"""`group_vars/` and `host_vars/` beside an inventory: files and folders, .yml, .yaml, .json or no ending."""
+"""`group_vars/` and `host_vars/` next to an inventory: files and folders, .yml, .yaml, .json or no ending."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAX_DEPTH = 8
 
 
 class VarFiles:
-    """The variable files of one inventory folder. `on_file(name, sha256)` is told each file that is read."""
+    """The variable files of one inventory folder. `on_file(name, sha256)` is called for each file that is read."""
 
     def __init__(self, folder: Path, on_file: Callable[[str, str], None], on_note: Callable[[str], None]) -> None:
         self._folder, self._on_file, self._on_note = folder, on_file, on_note
@@ -35,7 +35,7 @@ class VarFiles:
         """What is set for a group or host of this name, in the order in which it counts.
 
         Raises:
-            UsageError: a file cannot be read, is not YAML, or holds no mapping.
+            UsageError: a file cannot be read, is not YAML, or is not a mapping.
         """
         if not self._entries[kind]:
             return ()
@@ -62,10 +62,10 @@ class VarFiles:
         if loaded.value is None:
             return
         if not isinstance(loaded.value, dict):
-            raise loaded.wrong("a file of variables is a mapping", (), "write name: value")
+            raise loaded.wrong("a file of variables must be a mapping", (), "write name: value")
         for name in loaded.value:
             if not isinstance(name, str):
-                raise loaded.wrong(f"the variable name {name} is no text", (name,))
+                raise loaded.wrong(f"the variable name {name} is not text", (name,))
         lines = loaded.lines(loaded.value)
         yield Layer(loaded.value, str(path), str(self._folder), loaded.line(()), lines)  # type: ignore[arg-type]
 
@@ -81,7 +81,7 @@ def _names(folder: Path) -> frozenset[str]:
 
 def _files_below(folder: Path, depth: int) -> Iterable[Path]:
     if depth > _MAX_DEPTH:
-        raise UsageError(f"folders nest deeper than {_MAX_DEPTH}", file=str(folder), hint="look for a link in a circle")
+        raise UsageError(f"folders nest deeper than {_MAX_DEPTH}", file=str(folder), hint="look for a loop of links")
     for path in sorted(folder.iterdir(), key=lambda each: each.name):
         if path.name.startswith(".") or path.name.endswith("~"):
             continue

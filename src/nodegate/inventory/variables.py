@@ -1,4 +1,4 @@
-"""What a host's variables are once all places that set them are merged, in Ansible's order."""
+"""A host's variables after merging all places that set them, in Ansible's order."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _JINJA = ("{{", "{%", "{#")
-_MAX_REFERENCES = 10  # one inside the other
-_MAX_TEXT = 65536  # characters, references replaced
+_MAX_REFERENCES = 10  # references inside references
+_MAX_TEXT = 65536  # characters, with references replaced
 _ABSENT = object()
 
 
@@ -32,20 +32,20 @@ class Variables:
     layers: tuple[Layer, ...]
 
     def get(self, name: str) -> object:
-        """The value of a variable that is needed, its references to others replaced; None where it is not set.
+        """The value of a variable that is needed, its references to others replaced; None if it is not set.
 
         Raises:
-            UsageError: it is encrypted, has another tag, or needs more of Jinja than `{{ another_variable }}`.
+            UsageError: it is encrypted, has another tag, or needs Jinja other than `{{ another_variable }}`.
         """
         value = self.values.get(name)
         return None if value is None else self._resolve(name, value, 0)
 
     def last(self, *names: str) -> str:
-        """The last of these names that is set, as Ansible takes several names of one setting; "" when none is."""
+        """The last of these names that is set, as Ansible has several names for one setting; "" when none is."""
         return next((name for name in reversed(names) if self.values.get(name) is not None), "")
 
     def layer(self, name: str) -> Layer:
-        """The place whose value of this variable holds."""
+        """The place whose value of this variable applies."""
         for layer in reversed(self.layers):
             if name in layer.values:
                 return layer
@@ -71,7 +71,7 @@ class Variables:
         if not isinstance(value, str) or not any(mark in value for mark in _JINJA):
             return value
         if depth >= _MAX_REFERENCES:
-            raise self.wrong(name, "its references go round in a circle, or too deep")
+            raise self.wrong(name, "its references form a loop or are nested too deep")
         if whole := _REFERENCE.fullmatch(value.strip()):
             return self._reference(name, whole[1], depth)
         text = _REFERENCE.sub(lambda match: str(self._reference(name, match[1], depth)), value)
@@ -102,7 +102,7 @@ class Variables:
     def _beyond_us(self, name: str) -> NoReturn:
         raise self.wrong(
             name,
-            "needs Jinja, and only {{ another_variable }} is replaced here (ansible-inventory would not do it either)",
+            "needs Jinja, but only {{ another_variable }} is replaced here (ansible-inventory would not do it either)",
             "write the value, or set it in host_vars",
         )
 
@@ -122,7 +122,7 @@ class Merger:
         """The merged variables of a host.
 
         Raises:
-            UsageError: a file of group_vars or host_vars is not readable.
+            UsageError: a file of group_vars or host_vars cannot be read.
         """
         values, layers = self._of_groups(tuple(host.groups))
         own = [*host.layers, *(layer for files in self._var_files for layer in files.layers("host_vars", host.name))]
