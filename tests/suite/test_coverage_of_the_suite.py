@@ -119,7 +119,7 @@ def in_fleet(check: str, change: Callable[[Machine], object] = lambda machine: N
 
 def unreachable(check: str) -> Record:
     """The check on a node that could not be reached, as a run asks it."""
-    error = Unreachable("refused", "gpu01 refuses the connection", next_step="look at sshd")
+    error = Unreachable("refused", "gpu01 refused the connection", next_step="look at sshd")
     evidence = Evidence("gpu01", "facts", 0.0, 0.0, error=error)
     context = Context(
         Node("gpu01"), evidence, baselines=Baselines.read(), profile=Profile.DELIVERY, fleet=lambda: fleet_of({})

@@ -49,7 +49,7 @@ _CODE = re.compile(r"`[^`]*`|\[[\w./]+\]\([^)]*\)")  # code, and links to files 
 # Pages that are being rewritten.
 _LATER = {"architecture.md", "adding-a-check.md"}
 # Rooms of src/nodegate whose strings, docstrings and comments are in these words.
-ROOMS = ["src/nodegate/inventory"]
+ROOMS = ["src/nodegate/inventory", "src/nodegate/transport"]
 
 
 def prose(page: Path) -> list[tuple[int, str]]:

@@ -84,7 +84,7 @@ def test_a_huge_recording_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_a_recorded_node_runs_nothing_and_is_always_free(tmp_path: Path) -> None:
     session = replayed(tmp_path)
-    with pytest.raises(CannotMeasure, match=r"a recorded node runs nothing \(nvidia-smi\)"):
+    with pytest.raises(CannotMeasure, match=r"a recorded node cannot run programs \(nvidia-smi\)"):
         session.run(["nvidia-smi"], timeout_s=10)
     with session.hold_lock() as lock:
         assert isinstance(lock, NodeLock)

@@ -98,5 +98,5 @@ def test_a_planted_link_is_not_followed(session: Session, spare: str, tmp_path: 
 def test_no_place_for_a_lock_is_said(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     source = guarded.node_source("lock.py").replace(b"/tmp/nodegate-", b"/nonexistent/")
     monkeypatch.setattr(guarded, "node_source", lambda _: source)
-    with pytest.raises(CannotMeasure, match="no lock could be taken: /nonexistent/node"):
+    with pytest.raises(CannotMeasure, match="the lock file could not be opened: /nonexistent/node"):
         session.hold_lock("/nonexistent/node.lock")

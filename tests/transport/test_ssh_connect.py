@@ -85,7 +85,7 @@ def test_a_port_that_refuses(node: Node) -> None:
     port = free_port(node.address)
     error = refusal(changed(node, port=port))
     assert error.kind == "refused"
-    assert f"{node.address}:{port} refuses the connection" in error.reason
+    assert f"{node.address}:{port} refused the connection" in error.reason
 
 
 @pytest.fixture
@@ -136,14 +136,14 @@ def test_a_server_that_stops_in_the_key_exchange(node: Node) -> None:
     with impostor(b"SSH-2.0-stuck\r\n") as port:
         error = refusal(changed(node, address="127.0.0.1", port=port, connect_timeout_s=3.0))
     assert error.kind == "timeout"
-    assert "no key exchange within 3 s" in error.reason
+    assert "key exchange not finished within 3 s" in error.reason
 
 
 def test_what_is_no_ssh_server(node: Node) -> None:
     with impostor(b"HTTP/1.1 400 Bad Request\r\n" + b"x: y\r\n" * 200) as port:
         error = refusal(changed(node, address="127.0.0.1", port=port, retries=0))
     assert error.kind == "dropped"
-    assert "is no SSH server" in error.reason
+    assert "is not an SSH server" in error.reason
 
 
 def test_a_key_that_the_node_does_not_know(fleet: Fleet, node: Node, tmp_path: Path) -> None:
@@ -157,14 +157,14 @@ def test_a_key_that_the_node_does_not_know(fleet: Fleet, node: Node, tmp_path: P
 def test_a_key_file_that_is_missing(node: Node) -> None:
     error = refusal(changed(node, key_files=("/nonexistent/key",)))
     assert error.kind == "authentication"
-    assert "there was no key to try (/nonexistent/key: no such file)" in error.reason
+    assert "no key was available (/nonexistent/key: no such file)" in error.reason
 
 
 def test_a_node_that_takes_passwords_only(tmp_path: Path) -> None:
     with Fleet(tmp_path, PubkeyAuthentication="no", PasswordAuthentication="yes") as fleet:
         error = refusal(fleet.nodes[0])
     assert error.kind == "authentication"
-    assert "it takes no keys, only password" in error.reason
+    assert "it does not accept keys, only password" in error.reason
     assert "ssh-binary" in error.next_step
 
 
@@ -196,7 +196,7 @@ def test_a_key_with_a_passphrase_is_named(node: Node, tmp_path: Path) -> None:
     key = make_key(tmp_path / "locked")
     subprocess.run(["ssh-keygen", "-q", "-p", "-f", key, "-P", "", "-N", "secret"], check=True)
     error = refusal(changed(node, key_files=(str(key),)))
-    assert f"{key}: has a passphrase and is not in the agent" in error.reason
+    assert f"{key}: has a passphrase and is not loaded in the agent" in error.reason
 
 
 def test_a_server_that_stops_listening_to_keys(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_a_node_that_runs_nothing(tmp_path: Path) -> None:
     with (
         Fleet(tmp_path, MaxSessions="0") as fleet,
         contextlib.closing(connect(fleet.nodes[0], Options())) as session,
-        pytest.raises(Unreachable, match="refuses to run programs") as caught,
+        pytest.raises(Unreachable, match="does not run programs") as caught,
     ):
         session.run(["true"], timeout_s=10)
     assert caught.value.kind == "configuration"

@@ -1,4 +1,4 @@
-"""Transports: how programs are run on a node, within limits and without leaving anything behind."""
+"""Transports: how programs are run on a node, with time limits and without leaving anything behind."""
 
 from __future__ import annotations
 

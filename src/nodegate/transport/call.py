@@ -1,4 +1,4 @@
-"""Controller side of the guard: one request sent, its frames read, within limits of time and size."""
+"""Controller side of the guard: it sends one request and reads its frames, within limits of time and size."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
     from nodegate.transport.channel import Channel
 
-# One line without ', ! or newline, so that sh, bash, csh and fish all read it alike between single quotes.
+# One line without ', ! or newline, so that sh, bash, csh and fish all read it the same way between single quotes.
 BOOT = (
     'import sys;sys.version_info<(3,6) and sys.exit("nodegate-guard: needs Python 3.6, this is %d.%d"'
     '%sys.version_info[:2]);I=open(0,"rb",closefd=False);'
     'exec(compile(I.read(int(I.readline())),"nodegate-guard","exec"));main(I)'
 )
 SUDO = 'LC_ALL=C;export LC_ALL;test "$(id -u)" = 0 && exec "$@";exec sudo -n -- "$@"'
-MAX_NOISE_BYTES = 1 << 20  # what a login may print before us
+MAX_NOISE_BYTES = 1 << 20  # what a login may print before the guard
 MAX_FRAME_BYTES = 1 << 20
 POLL_S = 0.5
-END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network some
+END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
 FRAME_HEAD = struct.Struct(">cI")
 
 
@@ -42,7 +42,7 @@ def node_source(name: str) -> bytes:
 
 
 def guard_argv(python: str, *, as_root: bool) -> list[str]:
-    """The command that starts a guard; as root by sudo where the login is not root."""
+    """The command that starts a guard; as root by sudo if the login is not root."""
     argv = [python, "-I", "-S", "-c", BOOT, "nodegate-guard"]
     return ["sh", "-c", SUDO, "nodegate-sudo", *argv] if as_root else argv
 
@@ -79,7 +79,7 @@ class Request:
 
 
 class Frames:
-    """Takes the guard's frames out of a stream that may start with a login's noise."""
+    """Takes the guard's frames out of a stream that may start with output of the login."""
 
     def __init__(self, marker: str) -> None:
         self._marker = marker.encode() + b"\n"
@@ -88,23 +88,25 @@ class Frames:
 
     @property
     def noise(self) -> bytes:
-        """What came before the guard, when no guard came."""
+        """What was received before the guard, if the guard never started."""
         return b"" if self.started else bytes(self._buffer[:2000])
 
     def feed(self, data: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The frames that are complete now: kind and bytes. Raises ValueError where it is no guard that speaks."""
+        """The frames that are complete now: kind and bytes. Raises ValueError if the output is not a guard's."""
         self._buffer += data
         if not self.started:
             head, marker, rest = self._buffer.partition(self._marker)
             if not marker:
                 if len(head) > MAX_NOISE_BYTES:
-                    raise ValueError(f"the login printed more than {MAX_NOISE_BYTES} bytes before our program started")
+                    raise ValueError(
+                        f"the login printed more than {MAX_NOISE_BYTES} bytes before nodegate's program started"
+                    )
                 return
             self.started, self._buffer = True, rest
         while len(self._buffer) >= FRAME_HEAD.size:
             kind, size = FRAME_HEAD.unpack_from(self._buffer)
             if kind not in b"OEX" or size > MAX_FRAME_BYTES:
-                raise ValueError("what came back is not in the guard's form")
+                raise ValueError("the answer is not in the guard's format")
             if len(self._buffer) < FRAME_HEAD.size + size:
                 return
             yield kind, bytes(self._buffer[FRAME_HEAD.size : FRAME_HEAD.size + size])
@@ -112,7 +114,7 @@ class Frames:
 
 
 class Call:
-    """One guard at work: `start`, then `output`, or `line` for a program that stays."""
+    """One guard at work: `start`, then `output`, or `line` for a program that keeps running."""
 
     def __init__(
         self, channel: Channel, request: Request, *, node: str, python: str, on_silence: Callable[[str], Unreachable]
@@ -126,11 +128,11 @@ class Call:
         self._started_s = time.monotonic()
 
     def start(self) -> None:
-        """Send the request. A guard that never came is told by `output`, which knows why."""
+        """Send the request. A guard that never started is reported by `output`, which knows why."""
         try:
             self.channel.send(self.request.encode())
         except TimeoutError:
-            raise self._on_silence("the node did not take our program") from None
+            raise self._on_silence("the node did not accept nodegate's program") from None
         except OSError:
             return
 
@@ -171,7 +173,7 @@ class Call:
         return self._end is not None
 
     def _advance(self, most_s: float = POLL_S) -> bool:
-        """Take what comes next, waiting for it `most_s` at most; False at the end of the stream."""
+        """Read the next data, waiting at most `most_s` for it; False at the end of the stream."""
         left_s = self._started_s + self.request.timeout_s + END_S - time.monotonic()
         if left_s <= 0:
             raise self._on_silence(f"the node did not answer within {self.request.timeout_s + END_S:.0f} s")
@@ -180,7 +182,7 @@ class Call:
             for kind, piece in self._frames.feed(data or b""):
                 self._take(kind, piece)
         except ValueError as error:
-            raise self._unreachable("dropped", str(error), "look at what the login prints (.bashrc, motd)") from None
+            raise self._unreachable("dropped", str(error), "check what the login prints (.bashrc, motd)") from None
         except OSError:
             return False
         return data != b""
@@ -199,7 +201,7 @@ class Call:
         if self._frames.started or status is None:
             program = printable(self.request.argv[0].encode(), 100)
             reason = f"the connection broke while it ran {program}{': ' + said if said else ''}"
-            return self._unreachable("dropped", reason, "see whether the node rebooted, hung or lost its network")
+            return self._unreachable("dropped", reason, "check whether the node rebooted, hung or lost its network")
         if self.request.as_root and "sudo:" in said:
             return self._no_sudo(said)
         said = said or printable(self._frames.noise)
@@ -212,7 +214,7 @@ class Call:
     def _no_sudo(self, said: str) -> Unreachable:
         if f"{self.python}: command not found" in said:
             step = "give the interpreter's full path with ansible_python_interpreter in the inventory"
-            return self._unreachable("no-python", f"sudo finds no {self.python}", step)
+            return self._unreachable("no-python", f"sudo does not find {self.python}", step)
         if "password is required" in said:
             reason = "sudo wants a password"
         elif re.search(r"sudo: *(command )?not found", said):
@@ -228,7 +230,7 @@ class Call:
 
 @dataclass(frozen=True)
 class _End:
-    """The guard's last word."""
+    """The guard's final answer."""
 
     exit_code: int | None
     timed_out: bool
@@ -244,8 +246,10 @@ class _End:
             exit_code = None if code is None else int(code)
             return cls(exit_code, end["timed_out"] is True, end["truncated"] is True, stuck)
         except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-            what = f"what came back is not in the guard's form: {type(error).__name__}"
-            raise Unreachable("dropped", what, next_step="see what stands between us and the node's python3") from None
+            what = f"the answer is not in the guard's format: {type(error).__name__}"
+            raise Unreachable(
+                "dropped", what, next_step="check what intercepts output between sshd and python3 (.bashrc, banner)"
+            ) from None
 
 
 def printable(text: bytes, limit: int = 300) -> str:

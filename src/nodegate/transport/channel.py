@@ -1,4 +1,4 @@
-"""The bytes between us and one guard on a node: over SSH, or over the pipes of a local program."""
+"""The bytes between the controller and one guard on a node: over SSH, or over the pipes of a local program."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Channel(Protocol):
     """One started command, its three streams and its end."""
 
     def send(self, data: bytes) -> None:
-        """Write all to its standard input. Raises OSError (TimeoutError too) when that cannot be."""
+        """Write all to its standard input. Raises OSError (TimeoutError too) if that fails."""
         ...
 
     def receive(self, timeout_s: float) -> bytes | None:
-        """The next bytes of standard output; None when none came in time, b"" at its end."""
+        """The next bytes of standard output; None if none came in time, b"" at its end."""
         ...
 
     def stderr(self) -> bytes:
-        """What came on standard error so far, its first 16 KiB."""
+        """What was received on standard error so far, its first 16 KiB."""
         ...
 
     def exit_status(self, timeout_s: float) -> int | None:
-        """The exit status; None when none came: the connection broke, or the command still runs."""
+        """The exit status; None if none was received: the connection broke, or the command still runs."""
         ...
 
     def end_input(self) -> None:
@@ -40,7 +40,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the command. May be called twice."""
+        """Release the command. May be called twice."""
         ...
 
 
@@ -48,9 +48,9 @@ class PipeChannel:
     """A command on this machine; with `ssh` as the command, one on a node."""
 
     def __init__(self, argv: Sequence[str], *, broken_exit: int | None = None) -> None:
-        self._broken_exit = broken_exit  # the exit status by which the command says that it lost the connection
+        self._broken_exit = broken_exit  # the exit status with which the command reports that it lost the connection
         pipe = subprocess.PIPE
-        # Its own session: Ctrl-C on the terminal is ours to handle, so that what runs on a node is ended in order.
+        # Its own session: the controller handles Ctrl-C on the terminal, so that what runs on a node is ended in order.
         self._process = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True)
         self._streams = (self._process.stdin, self._process.stdout, self._process.stderr)
         self._in, self._out, self._err = (stream.fileno() for stream in self._streams if stream is not None)
@@ -60,7 +60,7 @@ class PipeChannel:
         self._lock = threading.Lock()
 
     def send(self, data: bytes) -> None:
-        """Write all; the guard reads without pause, so a pause of a minute is a failure."""
+        """Write all; the guard reads continuously, so a pause of a minute is a failure."""
         view = memoryview(data)
         while view:
             poll = select.poll()

@@ -1,4 +1,4 @@
-"""An authenticated paramiko connection: the way there, the host key, the login."""
+"""An authenticated paramiko connection: the route, the host key, the login."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nodegate.transport.ssh_config import HostConfig
 
 KEEPALIVE_S = 15
-RETRY_S = 60.0  # the longest that all tries take together
+RETRY_S = 60.0  # the longest time of all attempts together
 FIRST_PAUSE_S = 0.5
 TURN_S = 10.0
 _TURNS: dict[tuple[str, int], threading.Lock] = {}
@@ -36,7 +36,7 @@ logging.getLogger("nodegate.paramiko").addHandler(logging.NullHandler())  # its 
 
 
 class _Transport(paramiko.Transport):
-    """Asks for the host key algorithms that we choose."""
+    """Asks the server for the chosen host key algorithms."""
 
     offered: tuple[str, ...] = ()
 
@@ -55,19 +55,19 @@ class Client:
     release: Callable[[], None]
 
     def close(self) -> None:
-        """End the connection and what it went through."""
+        """End the connection and the jump hosts' connections under it."""
         self.transport.close()
         self.release()
 
 
 def open_client(config: HostConfig, options: Options, *, keys: HostKeys, timeout_s: float, retries: int) -> Client:
-    """Connect; a server that turns us away before its banner is tried again, `retries` times within a minute.
+    """Connect; a server that closes the connection before its banner is tried again, `retries` times within a minute.
 
     Raises:
         Unreachable: see its kinds.
     """
     end = time.monotonic() + RETRY_S
-    # Those whom a server turned away come back one after another, so that they do not crowd each other out.
+    # Connections that a server refused are tried again one after another, so that they do not displace each other.
     turn = _TURNS.setdefault((config.host_name, config.port), threading.Lock())
     for attempt in range(retries + 1):
         mine = attempt > 0 and turn.acquire(timeout=TURN_S)
@@ -105,7 +105,7 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
         said = way.last_words() if way.last_words else None
         way.release()
         if isinstance(error, TurnedAway) and said is not None:
-            reason = f"the ProxyCommand to {config.label} ended: {printable(said) or 'without a word'}"
+            reason = f"the ProxyCommand to {config.label} ended: {printable(said) or 'it printed nothing'}"
             raise Unreachable("jump-host", reason, next_step="run that command by hand") from None
         raise
     return Client(transport, vouched, login, way.release)
@@ -136,7 +136,7 @@ def _negotiate(transport: paramiko.Transport, label: str, timeout_s: float) -> N
     start_s = time.monotonic()
     try:
         transport.start_client(timeout=timeout_s)
-        transport.get_remote_server_key()  # raises when there was no time for it
+        transport.get_remote_server_key()  # raises if there was no time for it
     except (paramiko.SSHException, EOFError, OSError) as error:
         raise _no_agreement(error, label, time.monotonic() - start_s, timeout_s) from None
 
@@ -147,21 +147,21 @@ def _no_agreement(error: Exception, label: str, took_s: float, timeout_s: float)
         step = f"update its sshd, or {BINARY}"
         return Unreachable("configuration", f"{label}: no algorithm in common: {said}", next_step=step)
     if took_s > timeout_s * 0.95:
-        step = "look at its console: its sshd accepts connections and does not serve them"
-        return Unreachable("timeout", f"{label}: no key exchange within {timeout_s:g} s", next_step=step)
+        step = "look at its console: its sshd accepts connections but does not answer"
+        return Unreachable("timeout", f"{label}: key exchange not finished within {timeout_s:g} s", next_step=step)
     if "Indecipherable" in said or "Invalid SSH banner" in said:
-        return Unreachable("dropped", f"{label} is no SSH server: {said}", next_step="correct the address or port")
+        return Unreachable("dropped", f"{label} is not an SSH server: {said}", next_step="correct the address or port")
     if "banner" in said:
         return TurnedAway("dropped", f"{label}: {said}", next_step=dial.BUSY_STEP)
-    reason = f"{label} broke the connection off during the key exchange: {said}"
-    return Unreachable("dropped", reason, next_step="see its sshd's log")
+    reason = f"{label} closed the connection during the key exchange: {said}"
+    return Unreachable("dropped", reason, next_step="check its sshd's log")
 
 
 def log_in(transport: paramiko.Transport, config: HostConfig) -> str:
-    """Try each key in turn. Returns the name of the one that was taken.
+    """Try each key in turn. Returns the name of the one that was accepted.
 
     Raises:
-        Unreachable: kind `authentication`, with all that was tried.
+        Unreachable: kind `authentication`, with every key that was tried.
     """
     tried: list[str] = []
     notes: list[str] = []
@@ -172,31 +172,33 @@ def log_in(transport: paramiko.Transport, config: HostConfig) -> str:
                 left = transport.auth_publickey(config.user, identity.key)
             except paramiko.BadAuthenticationType as error:
                 kinds = ", ".join(error.allowed_types)
-                raise _denied(config, f"it takes no keys, only {kinds}", BINARY) from None
+                raise _denied(config, f"it does not accept keys, only {kinds}", BINARY) from None
             except (paramiko.SSHException, EOFError, OSError) as error:
                 tried.append(identity.label)
                 _must_go_on(transport, config, tried, error)
                 continue
             if left:
-                raise _denied(config, f"{identity.label} is right, and it asks for {', '.join(left)} too", BINARY)
+                raise _denied(
+                    config, f"{identity.label} was accepted, but the server also requires {', '.join(left)}", BINARY
+                )
             return identity.label
     finally:
         if agent is not None:
             agent.close()
-    said = f"refused: {', '.join(tried)}" if tried else "there was no key to try"
+    said = f"refused: {', '.join(tried)}" if tried else "no key was available"
     said += f" ({'; '.join(notes)})" if notes else ""
-    step = f"put the public key into ~{config.user}/.ssh/authorized_keys there, or name the right user and key"
+    step = f"put the public key into ~{config.user}/.ssh/authorized_keys on the node, or set the right user and key"
     raise _denied(config, said, step)
 
 
 def _must_go_on(transport: paramiko.Transport, config: HostConfig, tried: list[str], error: Exception) -> None:
-    """After a refused key the server must still listen for the next."""
+    """After a refused key the server must still accept the next one."""
     if "timeout" in str(error).lower():
-        step = "see its sshd's log; often its DNS or directory service hangs"
+        step = "check its sshd's log; often its DNS or directory service hangs"
         raise Unreachable("timeout", f"{config.label} did not answer the login in time", next_step=step) from None
     if not transport.is_active():
         reason = f"it closed the connection after {len(tried)} keys ({', '.join(tried)}): {error}"
-        raise _denied(config, reason, "name the right key: ansible_ssh_private_key_file, or IdentitiesOnly") from None
+        raise _denied(config, reason, "set the right key: ansible_ssh_private_key_file, or IdentitiesOnly") from None
 
 
 def _denied(config: HostConfig, reason: str, next_step: str) -> Unreachable:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def connect(node: Node, options: Options) -> Session:
-    """Open the node's session by the transport that the inventory names.
+    """Open the node's session with the transport that the inventory names.
 
     Raises:
         Unreachable: with the node's name, its kind, and what to do.
@@ -27,7 +27,7 @@ def connect(node: Node, options: Options) -> Session:
 
 
 def _open(node: Node, options: Options) -> Session:
-    # Imported where needed: paramiko takes 0.13 s, and `local` and `replay` need none of it.
+    # Imported where needed: paramiko takes 0.13 s, and `local` and `replay` do not need it.
     if node.connection.transport == "replay":
         from nodegate.transport.replay import ReplaySession  # noqa: PLC0415
 

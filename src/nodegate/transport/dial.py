@@ -1,4 +1,4 @@
-"""The way to a server's SSH port: a TCP connection, or what ProxyCommand gives."""
+"""The connection to a server's SSH port: TCP, or what ProxyCommand provides."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 DEAD_PEER_MS = 60_000
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
-# What sshd says instead of its banner when it has too many that are not logged in yet.
+# What sshd sends instead of its banner if too many connections are not logged in yet.
 TURNED_AWAY = (b"Exceeded MaxStartups", b"Not allowed at this time")
-BUSY_STEP = "raise MaxStartups in its sshd_config, or see why its sshd gives up"
+BUSY_STEP = "raise MaxStartups in its sshd_config, or find out why its sshd closes connections"
 
 
 @dataclass(frozen=True)
 class Way:
-    """The bytes to a server's SSH port; what to call when they are not needed any more; a ProxyCommand's last words."""
+    """The bytes to a server's SSH port; what to call when they are not needed any more; a ProxyCommand's messages."""
 
     sock: socket.socket | paramiko.Channel
     release: Callable[[], None]
@@ -38,7 +38,7 @@ class Way:
 
 
 class TurnedAway(Unreachable):
-    """The server closed the connection before its banner: it may take us a moment later."""
+    """The server closed the connection before its banner: it may accept one a moment later."""
 
 
 def direct(config: HostConfig, timeout_s: float) -> Way:
@@ -67,7 +67,7 @@ def direct(config: HostConfig, timeout_s: float) -> Way:
 
 
 def tune(sock: socket.socket) -> None:
-    """No waiting for full packets (7 times faster for small commands); a dead peer is noticed after a minute."""
+    """Do not wait for full packets (7 times faster for small commands); notice a dead peer after a minute."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     with contextlib.suppress(AttributeError, OSError):
@@ -77,13 +77,13 @@ def tune(sock: socket.socket) -> None:
 def _no_way(config: HostConfig, error: OSError, timeout_s: float) -> Unreachable:
     where = f"{config.host_name}:{config.port}"
     if isinstance(error, ConnectionRefusedError):
-        step = "see whether sshd runs there and the port is right"
-        return Unreachable("refused", f"{where} refuses the connection", next_step=step)
+        step = "check that sshd is running and the port is correct"
+        return Unreachable("refused", f"{where} refused the connection", next_step=step)
     if isinstance(error, TimeoutError) or error.errno == errno.ETIMEDOUT:
-        step = "see whether it is powered on, and whether a firewall is in between"
+        step = "check that it is powered on and that no firewall is in between"
         return Unreachable("timeout", f"{where} did not answer within {timeout_s:g} s", next_step=step)
-    step = "see the routes and the switch port, and whether it is powered on"
-    return Unreachable("no-route", f"there is no way to {where}: {error.strerror or error}", next_step=step)
+    step = "check the routes and the switch port, and that it is powered on"
+    return Unreachable("no-route", f"there is no route to {where}: {error.strerror or error}", next_step=step)
 
 
 def by_command(config: HostConfig) -> Way:
@@ -115,14 +115,14 @@ def by_command(config: HostConfig) -> Way:
 
 
 def await_banner(sock: socket.socket | paramiko.Channel, label: str, timeout_s: float) -> None:
-    """Wait for the first bytes, so that a server that turns us away is told from one that hangs.
+    """Wait for the first bytes, to distinguish a server that refuses from one that hangs.
 
     Raises:
         TurnedAway: it closed the connection.
         Unreachable: kind `timeout`.
     """
     if not isinstance(sock, socket.socket):
-        return  # a jump host's channel: paramiko's own limit counts
+        return  # a jump host's channel: paramiko's own time limit applies
     ready, _, _ = select.select([sock], [], [], timeout_s)
     if not ready:
         step = "look at its console: its sshd accepts connections and does not serve them"

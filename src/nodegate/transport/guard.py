@@ -1,8 +1,8 @@
-"""Node side: run one program for the controller, and let nothing of it outlive the controller.
+"""Node side: run one program for the controller, and make sure that nothing of it outlives the controller.
 
-Sent over the connection (Python 3.6+, standard library only) and started as `main(stdin)`. Standard input brings the
+Sent over the connection (Python 3.6+, standard library only) and started as `main(stdin)`. Standard input has the
 request, then stays open: its end means that the controller closed or died, and everything that the program started is
-ended. Standard output carries a random marker line, so that what a login prints before us is told apart, then frames:
+ended. Standard output has a random marker line, which separates it from what a login prints before, then frames:
 one byte of kind (O stdout, E stderr, X the end), four bytes of length, the bytes.
 """
 
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from typing import Any, BinaryIO
 
 TERM_S = 2.0  # from SIGTERM to SIGKILL
-KILL_S = 3.0  # after SIGKILL: what lives on sits in the kernel (D state) and is reported, not waited for
+KILL_S = 3.0  # after SIGKILL: what is still alive waits in the kernel (D state) and is reported, not waited for
 FLUSH_S = 30.0
 CHUNK = 65536
 SET_PDEATHSIG, SET_CHILD_SUBREAPER = 1, 36
 
 
 def prctl(option: int, value: int) -> bool:
-    """Linux's prctl; False where it cannot be had."""
+    """Linux's prctl; False if it is not available."""
     try:
         return bool(ctypes.CDLL(None).prctl(option, value, 0, 0, 0) == 0)
     except (AttributeError, OSError):
@@ -38,12 +38,12 @@ def prctl(option: int, value: int) -> bool:
 
 
 def die_with_us() -> None:
-    """Where this guard is killed, so is the program (its own children excepted)."""
+    """If this guard is killed, so is the program (but not its children)."""
     prctl(SET_PDEATHSIG, signal.SIGKILL)
 
 
 def processes() -> "dict[int, tuple[int, int, str, str]]":
-    """{pid: (parent, session, state, name)} of what /proc shows us."""
+    """{pid: (parent, session, state, name)} of the processes that /proc shows."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -58,7 +58,7 @@ def processes() -> "dict[int, tuple[int, int, str, str]]":
 
 
 def ours(session: int) -> "dict[int, str]":
-    """{pid: 'pid name state'} of our living descendants and of the program's session."""
+    """{pid: 'pid name state'} of the guard's living descendants and of the program's session."""
     table = processes()
     below, todo = set(), [os.getpid()]
     while todo:
@@ -74,16 +74,16 @@ class Guard:
     """One program, from its start to the end of everything that it started."""
 
     def __init__(self, request: "dict[str, Any]", payload: bytes) -> None:
-        self.request, self.payload = request, memoryview(payload)  # a slice of it costs nothing, however large
+        self.request, self.payload = request, memoryview(payload)  # a slice of it is not a copy
         self.limit = request["max_output_bytes"]
         self.pending = bytearray((request["marker"] + "\n").encode())
         self.sent = {"O": 0, "E": 0}
         self.streams: dict[int, str] = {}
         self.pid = 0  # the program
-        self.stdin = -1  # our end of its standard input
+        self.stdin = -1  # the guard's end of its standard input
         self.status: int | None = None
         self.end: dict[str, Any] = {"exit": None, "timed_out": False, "truncated": False, "stuck": []}
-        self.gone = False  # the controller wants no more, or is no more
+        self.gone = False  # the controller closed the connection or ended
         self.poll = select.poll()
         self.wake, wake_write = os.pipe()
         for fd in (self.wake, wake_write, 1):
@@ -94,11 +94,11 @@ class Guard:
             signal.signal(number, self.on_signal)
 
     def on_signal(self, *_: object) -> None:
-        """Someone ends us: end what we guard."""
+        """The guard was asked to end: end the program."""
         self.gone = True
 
     def frame(self, kind: str, data: bytes) -> None:
-        """Queue one frame; output over the limit is read and dropped, so that the program never blocks on us."""
+        """Queue one frame; output over the limit is read and dropped, so that the program never blocks."""
         if kind in self.sent:
             room = self.limit - self.sent[kind]
             if len(data) > room:
@@ -108,7 +108,7 @@ class Guard:
             self.pending += struct.pack(">cI", kind.encode(), len(data)) + data
 
     def flush(self) -> None:
-        """Write what standard output takes now."""
+        """Write as much as standard output accepts now."""
         try:
             while self.pending:
                 del self.pending[: os.write(1, self.pending[:CHUNK])]
@@ -118,7 +118,7 @@ class Guard:
             self.gone, self.pending = True, bytearray()
 
     def start(self) -> bool:
-        """Start the program; False when it cannot be, with the exit codes of a shell."""
+        """Start the program; False if that fails, with the exit codes of a shell."""
         argv = self.request["argv"]
         environment = dict(os.environ, LC_ALL="C")
         environment.pop("LANGUAGE", None)
@@ -157,7 +157,7 @@ class Guard:
         except BlockingIOError:
             return
         except OSError:
-            pass  # it does not read: its own business
+            pass  # it does not read its input, which is allowed
         self.poll.unregister(self.stdin)
         os.close(self.stdin)
 
@@ -177,7 +177,7 @@ class Guard:
         return bool(data)
 
     def reap(self) -> bool:
-        """Collect the ended; True while we have living children."""
+        """Reap ended children; True while living ones are left."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -189,7 +189,7 @@ class Guard:
             return False
 
     def step(self, wait_s: float) -> None:
-        """Wait for the next event and serve it."""
+        """Wait for the next event and handle it."""
         self.poll.register(1, select.POLLOUT if self.pending else 0)
         for fd, _ in self.poll.poll(max(0.0, wait_s) * 1000 + 1):
             if fd == 0:
@@ -208,18 +208,18 @@ class Guard:
         self.reap()
 
     def is_ended(self, fd: int) -> bool:
-        """Whether a readable file has come to its end."""
+        """Whether a readable file is at its end."""
         try:
             return not os.read(fd, CHUNK)
         except OSError:
             return True
 
     def is_closed(self) -> bool:
-        """Whether nobody reads our standard output any more."""
+        """Whether no process reads the standard output any more."""
         return any(event & (select.POLLERR | select.POLLHUP) for fd, event in self.poll.poll(0) if fd == 1)
 
     def watch(self) -> None:
-        """Until the program ends, its time is over or the controller goes."""
+        """Loop until the program ends, its time limit is reached or the controller is gone."""
         deadline = time.monotonic() + self.request["timeout_s"]
         self.poll.register(0, select.POLLIN)
         self.poll.register(self.wake, select.POLLIN)
@@ -247,7 +247,7 @@ class Guard:
                         send(pid, signal.SIGCONT)
                 time.sleep(0.02)
         self.reap()
-        return sorted(ours(self.pid).values())  # a node that stood still saw nothing of the last of that time
+        return sorted(ours(self.pid).values())  # a node that was suspended did not see the last part of that time
 
     def finish(self) -> None:
         """Send the rest of the output and the end."""
@@ -262,7 +262,7 @@ class Guard:
                 self.step(0.5)
 
     def run(self) -> None:
-        """All of it."""
+        """Run the program and report its end."""
         adopted = prctl(SET_CHILD_SUBREAPER, 1)
         if self.start():
             try:
@@ -277,7 +277,7 @@ class Guard:
 
 
 def send(pid: int, number: int) -> None:
-    """Signal a process that may be gone."""
+    """Signal a process that may have ended."""
     with contextlib.suppress(OSError):
         os.kill(pid, number)
 
@@ -287,7 +287,7 @@ def main(stdin: "BinaryIO") -> None:
     request = json.loads(stdin.read(int(stdin.readline())).decode())
     payload = stdin.read(request["stdin_bytes"])
     if len(payload) < request["stdin_bytes"]:
-        return  # the controller went before it had asked for anything
+        return  # the controller closed the connection before it sent a request
     quiet = os.open(os.devnull, os.O_RDWR)
     os.dup2(quiet, 2)
     Guard(request, payload).run()

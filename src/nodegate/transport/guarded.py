@@ -31,7 +31,7 @@ class GuardedSession(ABC):
     def __init__(self, node: Node) -> None:
         self.node = node
         self._open: set[Call] = set()
-        self._held: set[Call] = set()  # those that hold the lock
+        self._held: set[Call] = set()  # those that keep the lock
         self._changed = threading.Condition()
         self._closed = False
         self._silent: Unreachable | None = None
@@ -90,7 +90,10 @@ class GuardedSession(ABC):
             return NodeLock(rest, lambda: self._give_back(call))
         if word == "busy":
             return Busy(printable(rest.encode(), 200) or "another run")
-        raise CannotMeasure(f"{self.node.name}: no lock could be taken: {rest}", next_step="make /run/lock writable")
+        raise CannotMeasure(
+            f"{self.node.name}: the lock file could not be opened: {rest}",
+            next_step="make /run/lock writable for the login",
+        )
 
     def close(self) -> None:
         """See `Session.close`."""
@@ -121,9 +124,9 @@ class GuardedSession(ABC):
         return call
 
     def _stands_still(self, what: str) -> Unreachable:
-        """A node that has not answered once is not asked again: the whole fleet would wait for it each time."""
+        """A node that did not answer once is not contacted again: the whole fleet would wait for it each time."""
         reason = f"{self.node.name}: {what}"
-        self._silent = Unreachable("timeout", reason, next_step="look at its console: it may hang")
+        self._silent = Unreachable("timeout", reason, next_step="check its console: it may hang")
         return self._silent
 
     def _finish(self, call: Call) -> None:
@@ -138,13 +141,13 @@ class GuardedSession(ABC):
                 return
             self._held.discard(call)
         call.channel.end_input()
-        with contextlib.suppress(Unreachable):  # a node that stands still is not waited for: its lock ends by itself
+        with contextlib.suppress(Unreachable):  # a hung node is not waited for: its lock expires
             call.ended(0.0 if self._silent else CLOSE_S)
         call.channel.close()
 
 
 class RunningCall:
-    """A guard at work on a program that nobody waits for; see `Running`."""
+    """A guard that runs a program in the background; see `Running`."""
 
     def __init__(self, call: Call, finish: Callable[[], None]) -> None:
         self._call, self._finish = call, finish
@@ -170,6 +173,6 @@ class RunningCall:
 
 
 def this_run() -> str:
-    """Who we are, for the one who finds the node busy."""
+    """Who holds the lock, for users who find the node busy."""
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return f"{getpass.getuser()}@{socket.gethostname()} pid {os.getpid()} since {since}"

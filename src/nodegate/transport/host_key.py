@@ -1,4 +1,4 @@
-"""Whether the host key that a server showed is the one that we know."""
+"""Whether the host key that a server showed is the known one."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ class HostKeys:
     accept_into: Path | None
 
     def entries(self) -> list[Entry]:
-        """The lines that speak of it, the project's own file first."""
+        """The lines that name it, the project's own file first."""
         own = [str(self.accept_into)] if self.accept_into else []
         files = known_hosts.load(list(dict.fromkeys([*own, *self.config.known_hosts_files])))
         name = self.config.known_as
         found = [entry for file in files for entry in file.find(name)]
-        if name.startswith("["):  # a certificate authority and a key without its port count too, as in ssh
+        if name.startswith("["):  # a certificate authority and a key without its port count as well, as in ssh
             plain = [entry for file in files for entry in file.find(self.config.host_name.lower())]
             found += [entry for entry in plain if entry.kind != "host" or not any(e.kind == "host" for e in found)]
         return list(dict.fromkeys(found))
 
     def algorithms(self) -> tuple[str, ...]:
-        """What to ask the server for: first the kinds that we know it by, else it would look like a stranger."""
+        """Which key types to request: first the known ones, else the server would appear to be unknown."""
         entries = self.entries()
         kinds = [entry.key_type for entry in entries if entry.kind == "host" and entry.key_type in ALGORITHMS]
         plain = [name for kind in dict.fromkeys([*kinds, *PLAIN]) for name in ALGORITHMS[kind]]
@@ -61,7 +61,7 @@ class HostKeys:
         return tuple(([name + CERTIFICATE for name in plain] if authority else []) + plain)
 
     def check(self, key: paramiko.PKey) -> str:
-        """Accept the key or raise. Returns its fingerprint and what vouches for it, for the report.
+        """Accept the key or raise. Returns its fingerprint and what verified it, for the report.
 
         Raises:
             Unreachable: kind `host-key-unknown` or `host-key-changed`.
@@ -71,13 +71,13 @@ class HostKeys:
         doubt, signer = "", _signer(certificate)
         if revoked := next((e for e in entries if e.kind == "revoked" and e.blob in {blob, signer}), None):
             reason = f"its host key {fingerprint(blob)} is marked as revoked ({revoked.origin})"
-            raise self._no("changed", reason, "the key may be stolen: give the node new host keys")
+            raise self._no("changed", reason, "the key may be stolen: generate new host keys on the node")
         if certificate is not None:
             authority = next((e for e in entries if e.kind == "cert-authority" and e.blob == signer), None)
             doubt = _doubt(certificate, self.config)
             if authority and not doubt:
                 return f"{fingerprint(blob)} (certificate, {authority.origin})"
-            doubt = f"; its host certificate does not count: {doubt or 'no @cert-authority line has its signer'}"
+            doubt = f"; its host certificate was not accepted: {doubt or 'no @cert-authority line has its signer'}"
         return self._check_plain(key, [e for e in entries if e.kind == "host"], doubt)
 
     def _check_plain(self, key: paramiko.PKey, known: list[Entry], doubt: str) -> str:
@@ -89,8 +89,8 @@ class HostKeys:
             return f"{print_} (not verified)"
         if other := next((e for e in known if e.key_type == kind), known[0] if known else None):
             was = f"{other.key_type} {fingerprint(other.blob)}"
-            reason = f"the host key CHANGED: it shows {kind} {print_}, known is {was}"
-            step = f"if the node was reinstalled, {ASK_CONSOLE} and delete that line; if not, someone may be in between"
+            reason = f"the host key CHANGED: the server shows {kind} {print_}, known_hosts has {was}"
+            step = f"if the node was reinstalled, {ASK_CONSOLE} and delete that line; else it may be intercepted"
             raise self._no("changed", f"{reason} ({other.origin}){doubt}", step)
         if self.mode == "accept-new" and not doubt:
             return self._accept(key)
@@ -103,7 +103,7 @@ class HostKeys:
         try:
             now = known_hosts.add(file, self.config.known_as, key.get_name(), blob)
         except OSError as error:
-            reason = f"the new host key cannot be kept: {file}: {error.strerror}"
+            reason = f"the new host key cannot be stored: {file}: {error.strerror}"
             raise self._no("unknown", reason, "make that file writable") from None
         if all(entry.blob != blob for entry in now):
             return self._check_plain(key, [e for e in now if e.kind == "host"], "")
@@ -114,7 +114,7 @@ class HostKeys:
 
 
 def _certificate(key: paramiko.PKey) -> SSHCertificate | None:
-    """The certificate that came with the key, if one did."""
+    """The certificate that came with the key, if any."""
     public = key.public_blob
     if public is None or not str(public.key_type).endswith(CERTIFICATE):
         return None
@@ -137,7 +137,7 @@ def _signer(certificate: SSHCertificate | None) -> bytes | None:
 
 
 def _doubt(certificate: SSHCertificate, config: HostConfig) -> str:
-    """Why the certificate does not speak for this host; empty when it does."""
+    """Why the certificate is not valid for this host; empty if it is."""
     name = (config.host_key_alias or config.host_name).lower()
     principals = [principal.decode("utf-8", "replace") for principal in certificate.valid_principals]
     named = Entry("host", ",".join(principals), "", b"", "")
@@ -148,9 +148,9 @@ def _doubt(certificate: SSHCertificate, config: HostConfig) -> str:
     if not certificate.valid_after <= time.time() < certificate.valid_before:
         return "it is not valid at this time"
     if certificate.critical_options:
-        return "it has a critical option that we do not know"
+        return "it has an unknown critical option"
     try:
         certificate.verify_cert_signature()
     except InvalidSignature:
-        return "its signature is wrong"
+        return "its signature is invalid"
     return ""

@@ -1,4 +1,4 @@
-"""The keys that we can show a server: key files, certificates, and those of the user's agent."""
+"""The keys that can be offered to a server: key files, certificates, and those of the user's agent."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AGENT_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class Identity:
-    """One thing to try, and what to call it in an error."""
+    """One key to try, and its name in errors."""
 
     label: str
     key: paramiko.PKey
@@ -54,12 +54,12 @@ class Agent(AgentSSH):
         self._connect(self._socket)  # type: ignore[attr-defined]
 
     def close(self) -> None:
-        """Let go of the agent."""
+        """Close the connection to the agent."""
         self._socket.close()
 
 
 def open_agent(config: HostConfig) -> Agent | None:
-    """The agent that the configuration names, if it answers."""
+    """The agent that the configuration names, if it responds."""
     path = config.identity_agent
     if path.lower() == "none":
         return None
@@ -70,9 +70,9 @@ def open_agent(config: HostConfig) -> Agent | None:
 
 
 def identities(config: HostConfig, agent: Agent | None, notes: list[str]) -> Iterator[Identity]:
-    """What to try, in order: keys that somebody named, the agent's, the default files. Each once, certificates first.
+    """What to try, in order: configured keys, the agent's, the default files. Each once, certificates first.
 
-    What cannot be used is told in `notes`.
+    What cannot be used is reported in `notes`.
     """
     named = [file for file in config.identity_files if Path(file).name not in DEFAULT_NAMES]
     default = [file for file in config.identity_files if file not in named]
@@ -126,17 +126,17 @@ def load_key(file: str, mtime_ns: int) -> paramiko.PKey | str:  # noqa: ARG001 -
     try:
         key = copy.copy(paramiko.PKey.from_path(file))
     except (paramiko.PasswordRequiredException, TypeError):
-        return "has a passphrase and is not in the agent (ssh-add)"
+        return "has a passphrase and is not loaded in the agent (ssh-add)"
     except (paramiko.SSHException, ValueError, UnsupportedAlgorithm, OSError, NotImplementedError) as error:
         return f"cannot be used here ({error}); for hardware keys use ansible_connection: ssh-binary"
     except UnknownKeyType:
-        return "is of a kind that is not supported here; use ansible_connection: ssh-binary"
+        return "is of an unsupported type; use ansible_connection: ssh-binary"
     key.public_blob = None
     return key
 
 
 def _certificates(key: paramiko.PKey, files: Sequence[str]) -> Iterator[PublicBlob]:
-    """The certificates among the files that are for this key."""
+    """The certificates for this key among the files."""
     for file in files:
         line = _first_line(file)
         with contextlib.suppress(ValueError, UnsupportedAlgorithm, paramiko.SSHException):
@@ -148,7 +148,7 @@ def _certificates(key: paramiko.PKey, files: Sequence[str]) -> Iterator[PublicBl
 
 
 def _public_blobs(file: str) -> set[bytes]:
-    """The public key of a key file: of `file`.pub, or of `file` itself where that is a public key."""
+    """The public key of a key file: of `file`.pub, or of `file` itself if that is a public key."""
     blobs = set()
     for path in (file, f"{file}.pub"):
         words = _first_line(path).split()

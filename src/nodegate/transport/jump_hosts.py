@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@/]+)@)?(?:\[(?P<ip6>[^\]]+)\]|(?P<host>[^:/\[\]]+))(?::(?P<port>\d+))?/?")
 MAX_HOPS = 8
-REMEMBER_FAILURE_S = 20.0  # so that the nodes behind a dead jump host do not wait for it one after another
+REMEMBER_FAILURE_S = 20.0  # so that nodes behind a dead jump host do not wait for it one after another
 PROHIBITED, RESOURCE_SHORTAGE = 1, 4  # RFC 4254, 5.1
 
 
 class Connected(Protocol):
-    """What is needed of a connection to a jump host."""
+    """A connection to a jump host."""
 
     @property
     def transport(self) -> paramiko.Transport:
-        """Through which channels are opened."""
+        """The transport that opens channels."""
         ...
 
     def close(self) -> None:
-        """End the connection and what it went through."""
+        """End the connection and those under it."""
         ...
 
 
@@ -133,13 +133,13 @@ def jump_config(target: HostConfig, depth: int = 0) -> HostConfig:
     spec, before = target.proxy_jump[-1], target.proxy_jump[:-1]
     match = HOP.fullmatch(spec)
     if match is None:
-        raise misconfigured(target.host, f"{spec!r} is no jump host", "write ProxyJump as [user@]host[:port]")
+        raise misconfigured(target.host, f"{spec!r} is not a valid jump host", "write ProxyJump as [user@]host[:port]")
     host, port = match["ip6"] or match["host"], match["port"]
     words = ["-F", target.ssh_config] if target.ssh_config else []
     words += ["-J", ",".join(before)] if before else []
     config = resolve(host, (*ssh_words(host, int(port) if port else None, match["user"], ()), *words))
     if config.proxy_jump and depth >= MAX_HOPS:
-        raise misconfigured(target.host, f"more than {MAX_HOPS} jump hosts", "see whether they lead in a circle")
+        raise misconfigured(target.host, f"more than {MAX_HOPS} jump hosts", "check whether they form a loop")
     if config.proxy_jump:
         jump_config(config, depth + 1)
     return config
@@ -153,6 +153,6 @@ def _failed(config: HostConfig, reason: str, next_step: str = "") -> Unreachable
 def _refused(config: HostConfig, target: HostConfig, error: paramiko.ChannelException) -> Unreachable:
     if error.code == PROHIBITED:
         step = "allow it in the jump host's sshd_config (AllowTcpForwarding, PermitOpen)"
-        return _failed(config, f"it may not forward to {target.host_name}:{target.port}", step)
+        return _failed(config, f"it is not allowed to forward to {target.host_name}:{target.port}", step)
     reason = f"it could not connect to {target.host_name}:{target.port} ({error.text})"
-    return _failed(config, reason, "see from there whether the node is up and its name resolves")
+    return _failed(config, reason, "check from there that the node is up and its name resolves")

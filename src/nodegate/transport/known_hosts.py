@@ -28,7 +28,7 @@ def fingerprint(blob: bytes) -> str:
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: the key that hosts of these names have. `origin` is file:line."""
+    """One line: the key of hosts with these names. `origin` is file:line."""
 
     kind: Kind
     names: str
@@ -37,7 +37,7 @@ class Entry:
     origin: str
 
     def covers(self, name: str) -> bool:
-        """Whether the line speaks of this host (`name` in lower case, `[name]:port` for another port than 22)."""
+        """Whether the line names this host (`name` in lower case, `[name]:port` for another port than 22)."""
         if self.names.startswith("|1|"):
             return _is_hash_of(self.names, name)
         matched = False
@@ -65,7 +65,7 @@ def _is_hash_of(hashed: str, name: str) -> bool:
 
 
 def parse(text: str, file: str) -> list[Entry]:
-    """The entries of a file. Lines that are none are passed over, as ssh does."""
+    """The entries of a file. Invalid lines are skipped, as in ssh."""
     entries = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
@@ -94,7 +94,7 @@ class KnownHosts:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> KnownHosts:
-        """Sort the entries: plain names into a table, the rest to be tried one by one."""
+        """Sort the entries: plain names into a table, the rest into a list to be tried one by one."""
         exact: dict[str, list[Entry]] = {}
         patterns = []
         for entry in entries:
@@ -106,12 +106,12 @@ class KnownHosts:
         return cls(exact, patterns)
 
     def find(self, name: str) -> list[Entry]:
-        """The lines that speak of a host."""
+        """The lines that name a host."""
         return [*self.exact.get(name, ()), *(entry for entry in self.patterns if entry.covers(name))]
 
 
 def load(files: Sequence[str]) -> list[KnownHosts]:
-    """The known_hosts files that are there. A file is parsed once, and again when it changed."""
+    """The existing known_hosts files. A file is parsed once, and again after a change."""
     found = []
     for file in files:
         try:
@@ -134,7 +134,7 @@ def add(file: Path, name: str, key_type: str, blob: bytes) -> list[Entry]:
     """Append a host's key, one whole line, unless the file knows the host by now (another thread, another process).
 
     Returns:
-        What the file says of the host afterwards.
+        What the file says about the host afterwards.
     """
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)

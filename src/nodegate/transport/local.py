@@ -1,4 +1,4 @@
-"""The machine that we run on, under the same guard as a node over SSH."""
+"""The local machine, under the same guard as a node over SSH."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LocalSession(GuardedSession):
-    """Programs of this machine, ended with us as on a node."""
+    """Programs of this machine, ended with the controller as on a node."""
 
     def _channel(self, *, as_root: bool) -> Channel:
         argv = guard_argv(self.node.connection.python, as_root=as_root)

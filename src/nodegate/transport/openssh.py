@@ -1,7 +1,7 @@
-"""A node over the ssh program itself: for Kerberos, smart cards and whatever else only OpenSSH can log in with.
+"""A node over the ssh program itself: for Kerberos, smart cards and other logins that only OpenSSH supports.
 
 One master connection (ControlMaster) per node; each program is a client of its socket. The master runs `cat` on the
-node with our pipe as its input, so that it ends with us, however we end.
+node with the controller's pipe as its input, so that it ends with the controller in any case.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ AT_ONCE = 8  # of sshd's default MaxSessions of 10 the master and the lock take 
 LONGEST_PLACE = 70
 SSH_FAILED = 255  # ssh's own exit code; a guard never gives it
 LOG = logging.getLogger("nodegate.transport")
-LOGIN_S = 30.0  # beyond the time for connecting: a smart card or a ticket server may be slow
+LOGIN_S = 30.0  # in addition to the time for connecting: a smart card or a ticket server may be slow
 TURNED_AWAY = re.compile(r"kex_exchange_identification|Exceeded MaxStartups|Not allowed at this time")
-# What ssh says on standard error, in order of precedence.
+# What ssh prints on standard error, in order of precedence.
 SAID = (
     (r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration"),
     (r"HOST IDENTIFICATION HAS CHANGED|REVOKED HOST KEY", "host-key-changed"),
@@ -57,14 +57,14 @@ SAID = (
 )
 STEPS = {
     "configuration": "correct the SSH configuration",
-    "host-key-changed": "if the node was reinstalled, delete the old line; if not, someone may be in between",
+    "host-key-changed": "if the node was reinstalled, delete the old line; else the connection may be intercepted",
     "host-key-unknown": "add the key to known_hosts, or let new keys be accepted (--host-keys accept-new)",
-    "jump-host": "try the jump host by hand with `ssh -v`",
+    "jump-host": "try the jump host manually with `ssh -v`",
     "unresolved": "correct the name or ansible_host in the inventory",
-    "refused": "see whether sshd runs there and the port is right",
-    "timeout": "see whether it is powered on, and whether a firewall is in between",
-    "no-route": "see the routes and the switch port",
-    "authentication": "try `ssh -v` with the same arguments; see whether the ticket or card is there",
+    "refused": "check that sshd is running and the port is correct",
+    "timeout": "check that it is powered on and that no firewall is in between",
+    "no-route": "check the routes and the switch port",
+    "authentication": "try `ssh -v` with the same arguments; check that the ticket or card is present",
     "dropped": "try `ssh -v` with the same arguments",
 }
 
@@ -73,7 +73,7 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     """Start the master connection and wait until it is logged in. Raises Unreachable."""
     program = shutil.which("ssh")
     if program is None:
-        raise misconfigured(node.name, "there is no ssh program here", "install openssh-client")
+        raise misconfigured(node.name, "ssh is not installed on this machine", "install openssh-client")
     for attempt in range(node.connection.retries + 1):
         try:
             return OpenSshSession(node, _Master.open(node, _words(node, options, program)))
@@ -125,7 +125,7 @@ class _Master:
         return session
 
     def wait(self, node: Node, marker: bytes, limit_s: float) -> None:
-        """Until the login is done: the marker comes back."""
+        """Wait for the login: the marker comes back."""
         seen, end = b"", time.monotonic() + limit_s
         while marker not in seen:
             data = self.channel.receive(0.5)
@@ -134,7 +134,7 @@ class _Master:
                 raise why(node.name, printable(self.channel.stderr(), 600))
             if time.monotonic() > end:
                 step = "try the same with `ssh -v`"
-                raise Unreachable("timeout", f"{node.name}: no login within {limit_s:.0f} s", next_step=step)
+                raise Unreachable("timeout", f"{node.name}: login not finished within {limit_s:.0f} s", next_step=step)
             seen += data or b""
 
     def close(self) -> None:
@@ -143,9 +143,9 @@ class _Master:
 
 
 def why(name: str, said: str) -> Unreachable:
-    """What ssh's words on standard error mean."""
+    """What ssh's messages on standard error mean."""
     kind = next((kind for pattern, kind in SAID if re.search(pattern, said)), "dropped")
-    return Unreachable(kind, f"{name}: ssh: {said or 'ended without a word'}", next_step=STEPS[kind])
+    return Unreachable(kind, f"{name}: ssh: {said or 'ended without a message'}", next_step=STEPS[kind])
 
 
 class OpenSshSession(GuardedSession):
@@ -165,7 +165,7 @@ class OpenSshSession(GuardedSession):
         as_root: bool = False,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
     ) -> Output:
-        """See `Session.run`; more than sshd allows at once wait for their turn."""
+        """See `Session.run`; programs that exceed sshd's limit wait for their turn."""
         with self._room:
             return super().run(
                 argv, timeout_s=timeout_s, stdin=stdin, as_root=as_root, max_output_bytes=max_output_bytes
@@ -173,7 +173,7 @@ class OpenSshSession(GuardedSession):
 
     def _channel(self, *, as_root: bool) -> Channel:
         master = self._master
-        # ProxyCommand=false: without its master this client must fail, not connect anew.
+        # ProxyCommand=false: without its master this client must fail, not open another connection.
         words = ["-T", "-S", f"{master.folder}/s", "-F", "none", "-o", "BatchMode=yes", "-o", "ProxyCommand=false"]
         command = guard_command(self.node.connection.python, as_root=as_root)
         return PipeChannel([master.program, *words, "--", master.host, command], broken_exit=SSH_FAILED)

@@ -1,4 +1,4 @@
-"""What the command line says about connections, the same for all nodes of a run."""
+"""Connection settings of the command line, the same for all nodes of a run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """How connections are made where the inventory does not say otherwise.
+    """How connections are made unless the inventory says otherwise.
 
     Args:
-        host_keys: `strict` (only known host keys), `accept-new` (unknown ones are written down, changed ones are
+        host_keys: `strict` (only known host keys), `accept-new` (unknown ones are stored, changed ones are
             refused) or `off` (any). The node's own value wins.
         known_hosts: the project's own file, read before the user's; accepted keys are appended to it.
         ssh_config: read in place of ~/.ssh/config (`ssh -F`).

@@ -26,7 +26,7 @@ class ReplaySession:
         self.node = node
 
     def recording(self, measurement: str) -> bytes:
-        """What was recorded of a measurement, at most 32 MiB.
+        """The recording of a measurement, at most 32 MiB.
 
         Raises:
             CannotMeasure: there is no such recording, or it cannot be read.
@@ -37,9 +37,7 @@ class ReplaySession:
         try:
             data = read_bounded(path, MAX_RECORDING_BYTES)
         except FileNotFoundError:
-            raise self._cannot(
-                f"{measurement} was not recorded ({path})", "record it, or leave the check out"
-            ) from None
+            raise self._cannot(f"{measurement} was not recorded ({path})", "record it, or deselect the check") from None
         except OSError as error:
             raise self._cannot(f"{path}: {error.strerror}", "make the recording readable") from None
         if len(data) > MAX_RECORDING_BYTES:
@@ -55,12 +53,12 @@ class ReplaySession:
         as_root: bool = False,  # noqa: ARG002
         max_output_bytes: int = MAX_OUTPUT_BYTES,  # noqa: ARG002
     ) -> NoReturn:
-        """Nothing runs on a recording.
+        """Programs cannot run on a recording.
 
         Raises:
             CannotMeasure: always.
         """
-        raise self._cannot(f"a recorded node runs nothing ({argv[0]})", "measure it on the node itself")
+        raise self._cannot(f"a recorded node cannot run programs ({argv[0]})", "measure it on the node itself")
 
     def start(
         self,
@@ -71,12 +69,12 @@ class ReplaySession:
         as_root: bool = False,  # noqa: ARG002
         max_output_bytes: int = MAX_OUTPUT_BYTES,  # noqa: ARG002
     ) -> NoReturn:
-        """Nothing runs on a recording.
+        """Programs cannot run on a recording.
 
         Raises:
             CannotMeasure: always.
         """
-        raise self._cannot(f"a recorded node runs nothing ({argv[0]})", "measure it on the node itself")
+        raise self._cannot(f"a recorded node cannot run programs ({argv[0]})", "measure it on the node itself")
 
     def hold_lock(
         self,
@@ -85,7 +83,7 @@ class ReplaySession:
         who: str = "",  # noqa: ARG002
         limit_s: float = LOCK_LIMIT_S,  # noqa: ARG002
     ) -> NodeLock | Busy:
-        """Always held: reading a recording disturbs nobody."""
+        """Always free: reading a recording disturbs no one."""
         return NodeLock(path, lambda: None)
 
     def close(self) -> None:

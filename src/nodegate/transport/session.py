@@ -1,4 +1,4 @@
-"""What every transport gives: an open session with one node, on which programs are run within limits."""
+"""What every transport provides: an open session with one node, on which programs are run within limits."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ LOCK_LIMIT_S = 26 * 3600.0
 class Output:
     """What a program on a node left behind.
 
-    `exit_code` is None when the program was ended by us (`timed_out`, or the session was closed); as in a shell it is
-    127 for a program that is not there, 126 for one that cannot be started, 128 + n for one that signal n ended.
-    `truncated` is true when it wrote more than the limit to either stream; what came first is kept. Durations are
+    `exit_code` is None if nodegate ended the program (`timed_out`, or the session was closed); as in a shell it is
+    127 for a missing program, 126 for one that cannot be started, 128 + n for one that signal n ended.
+    `truncated` is true when it wrote more than the limit to either stream; the first part is kept. Durations are
     seconds by the controller's clock. `stuck` names what outlived SIGKILL ("pid name state", state D: it waits inside
     the kernel, usually for a driver that hangs): a finding in itself.
     """
@@ -45,14 +45,14 @@ class Busy:
 
 
 class NodeLock:
-    """The node is ours until `release`, or until the connection or this process ends."""
+    """The node is locked for this run until `release`, or until the connection or this process ends."""
 
     def __init__(self, path: str, release: Callable[[], None]) -> None:
         self.path = path
         self._release: Callable[[], None] | None = release
 
     def release(self) -> None:
-        """Give the node back. May be called twice."""
+        """Release the node. May be called twice."""
         release, self._release = self._release, None
         if release is not None:
             release()
@@ -65,13 +65,13 @@ class NodeLock:
 
 
 class Running(Protocol):
-    """A program that was started on a node and not waited for: a server, which runs until we have had our use of it.
+    """A program that was started on a node and not waited for: a server, which runs until it is not needed any more.
 
-    For one thread at a time. What was started must be ended with `stop`, whatever happens in between.
+    For one thread at a time. What was started must be ended with `stop`, in any case.
     """
 
     def line(self) -> str:
-        """The first line of its standard output, as soon as it is whole; empty when it ended without one.
+        """The first line of its standard output, as soon as it is complete; empty if the program ended without one.
 
         Raises:
             Unreachable: the connection broke.
@@ -79,7 +79,7 @@ class Running(Protocol):
         ...
 
     def ended(self, within_s: float) -> bool:
-        """Whether it ends by itself within so many seconds; comes back as soon as it has.
+        """Whether it ends by itself within so many seconds; returns as soon as it has.
 
         Raises:
             Unreachable: the connection broke.
@@ -87,7 +87,7 @@ class Running(Protocol):
         ...
 
     def stop(self) -> Output:
-        """End it and all its children, if it still runs, and say what it left. May be called twice.
+        """End it and all its children, if it still runs, and return its result. May be called twice.
 
         Raises:
             Unreachable: the connection broke.
@@ -111,8 +111,9 @@ class Session(Protocol):
     ) -> Output:
         """Run a program on the node, in its own process group, and wait for it.
 
-        The program and all its children end at `timeout_s`, when we close, and when we die, `kill -9` included.
-        `as_root` uses `sudo -n` where the login is not root.
+        The program and all its children end at `timeout_s`, when the session is closed, and when the controller dies,
+        even by `kill -9`.
+        `as_root` uses `sudo -n` if the login is not root.
 
         Raises:
             Unreachable: the connection broke, or there is no sudo, or no python3 on the node.
@@ -128,10 +129,10 @@ class Session(Protocol):
         as_root: bool = False,
         max_output_bytes: int = MAX_OUTPUT_BYTES,
     ) -> Running:
-        """Start a program on the node and come back at once: for a server, whose client runs elsewhere meanwhile.
+        """Start a program on the node and return at once: for a server whose client runs elsewhere.
 
-        It holds one of the node's SSH channels (sshd's MaxSessions) until `Running.stop`. The same limits hold for it
-        as for `run`.
+        It holds one of the node's SSH channels (sshd's MaxSessions) until `Running.stop`. The same limits apply as
+        for `run`.
 
         Raises:
             Unreachable: as for `run`.
@@ -141,8 +142,8 @@ class Session(Protocol):
     def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
         """Take the node for this run, so that two runs never burn it together; never waits.
 
-        The lock is a kernel lock (flock) on `path`, or on /tmp/nodegate-<uid>.lock where `path` cannot be opened. It is
-        taken as root where the inventory says `become`. `who` is what others are told; `limit_s` its longest life.
+        The lock is a kernel lock (flock) on `path`, or on /tmp/nodegate-<uid>.lock if `path` cannot be opened. It is
+        taken as root if the inventory says `become`. `who` is shown to others; `limit_s` is its longest life.
 
         Raises:
             Unreachable: as for `run`.

@@ -34,7 +34,7 @@ def host_config(node: Node, options: Options) -> HostConfig:
     words = ["-F", str(options.ssh_config)] if options.ssh_config else []
     words += ssh_words(node.address, connection.port, connection.user, connection.key_files)
     config = resolve(node.address, (*words, *connection.ssh_args))
-    named = [str(Path(file).expanduser()) for file in connection.key_files]  # ssh leaves those out that do not exist
+    named = [str(Path(file).expanduser()) for file in connection.key_files]  # ssh ignores those that do not exist
     return replace(config, identity_files=tuple(dict.fromkeys([*named, *config.identity_files])))
 
 
@@ -67,13 +67,13 @@ class SshSession(GuardedSession):
         return SshChannel(channel)
 
     def _open_channel(self) -> paramiko.Channel:
-        """A channel; where the server allows no more at once (MaxSessions), wait until one of ours ends."""
+        """A channel; if the server allows no more at once (MaxSessions), wait until one is closed."""
         transport, refused_alone = self._client.transport, 0
         while True:
             try:
                 return transport.open_session(timeout=OPEN_S)
             except (paramiko.SSHException, EOFError, OSError) as error:
-                # Not by the type: of two threads that are refused at once, paramiko tells the reason to one only.
+                # Not by the type: of two threads that are refused at once, paramiko gives the reason to one only.
                 if "Timeout" in str(error):
                     raise self._stands_still(f"its sshd did not answer within {OPEN_S:g} s") from None
                 if not transport.is_active():
@@ -82,13 +82,13 @@ class SshSession(GuardedSession):
                     refused_alone = 0 if self._open else refused_alone + 1
                     self._changed.wait(REFUSED_PAUSE_S)
             if refused_alone > 3:
-                reason = f"{self.node.name}: its sshd refuses to run programs"
+                reason = f"{self.node.name}: its sshd does not run programs"
                 step = "raise MaxSessions in its sshd_config (the run's lock needs one, each program another)"
                 raise Unreachable("configuration", reason, next_step=step)
 
     def _broken(self, error: Exception) -> Unreachable:
         said = str(self._client.transport.get_exception() or error) or type(error).__name__
-        step = "see whether the node rebooted, hung or lost its network"
+        step = "check whether the node rebooted, hung or lost its network"
         return Unreachable("dropped", f"{self.node.name}: the connection is broken: {said}", next_step=step)
 
     def _disconnect(self) -> None:
@@ -103,7 +103,7 @@ class SshChannel:
         self._stderr = b""
 
     def send(self, data: bytes) -> None:
-        """Write all; a guard reads without pause, so a pause of a minute is a failure."""
+        """Write all; a guard reads continuously, so a pause of a minute is a failure."""
         self._channel.settimeout(60.0)
         self._channel.sendall(data)
 

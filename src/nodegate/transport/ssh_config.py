@@ -1,4 +1,4 @@
-"""What the user's own SSH configuration says of a host, as the ssh program itself resolves it (`ssh -G`)."""
+"""What the user's own SSH configuration says about a host, as the ssh program itself resolves it (`ssh -G`)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ HOST_KEY_MODES: dict[str, Literal["accept-new", "off"]] = {"accept-new": "accept
 
 @dataclass(frozen=True)
 class HostConfig:
-    """One host, resolved. Paths are expanded; an empty text means that the configuration does not say.
+    """One host, resolved. Paths are expanded; an empty text means that the configuration does not set it.
 
-    `proxy_jump` holds the hops in the order in which they are passed. `host_keys` is None unless the configuration
-    asks for less than strict. `ssh_config` is the -F file, which jump hosts are resolved with too.
+    `proxy_jump` has the hops in the order in which they are passed. `host_keys` is None unless the configuration
+    asks for less than strict. `ssh_config` is the -F file, with which jump hosts are resolved too.
     """
 
     host: str
@@ -52,7 +52,7 @@ class HostConfig:
 
     @property
     def label(self) -> str:
-        """Where it is, for a person: user@name:port."""
+        """Its address for people: user@name:port."""
         return f"{self.user}@{self.host_name}:{self.port}"
 
     @property
@@ -63,7 +63,7 @@ class HostConfig:
 
 
 def ssh_words(host: str, port: int | None, user: str | None, key_files: Sequence[str]) -> list[str]:
-    """The words of an ssh command line for what the inventory says. ssh keeps the first of each, so they come first."""
+    """Arguments of ssh for the inventory's settings. ssh keeps the first value of each option, so these come first."""
     words = ["-p", str(port)] if port else []
     words += ["-l", user] if user else []
     for file in key_files:
@@ -76,7 +76,7 @@ def ssh_words(host: str, port: int | None, user: str | None, key_files: Sequence
 
 
 def misconfigured(host: str, reason: str, next_step: str) -> Unreachable:
-    """The error for what no connection can be tried with."""
+    """The error for a configuration with which no connection can be tried."""
     return Unreachable("configuration", f"{host}: {reason}", next_step=next_step)
 
 
@@ -85,7 +85,7 @@ def resolve(host: str, words: tuple[str, ...]) -> HostConfig:
     """What `ssh words host` would use. Cached for the life of the process.
 
     Raises:
-        Unreachable: kind `configuration`: a bad file or a bad option, in ssh's own words.
+        Unreachable: kind `configuration`: a bad file or a bad option, as ssh reports it.
     """
     options = _check(host, words)
     program = shutil.which("ssh")
@@ -94,14 +94,14 @@ def resolve(host: str, words: tuple[str, ...]) -> HostConfig:
 
 
 def _check(host: str, words: Sequence[str]) -> list[tuple[str, str]]:
-    """The options among the words; a stray word would be taken for the host."""
+    """The options among the arguments; another argument would be taken for the host."""
     step = "correct ansible_ssh_common_args or ansible_ssh_extra_args in the inventory"
     try:
         options, stray = getopt.getopt(list(words), SSH_FLAGS)
     except getopt.GetoptError as error:
         raise misconfigured(host, f"ssh arguments: {error.msg}", step) from None
     if stray:
-        raise misconfigured(host, f"ssh arguments: {stray[0]!r} is no option", step)
+        raise misconfigured(host, f"ssh arguments: {stray[0]!r} is not an option", step)
     return options
 
 
@@ -111,7 +111,9 @@ def _ask_ssh(program: str, host: str, words: Sequence[str]) -> dict[str, list[st
     try:
         done = subprocess.run(command, capture_output=True, timeout=RESOLVE_S, check=False, stdin=subprocess.DEVNULL)
     except subprocess.TimeoutExpired:
-        raise misconfigured(host, f"`ssh -G` took more than {RESOLVE_S:.0f} s", "see its `Match exec` lines") from None
+        raise misconfigured(
+            host, f"`ssh -G` took more than {RESOLVE_S:.0f} s", "check its `Match exec` lines"
+        ) from None
     if done.returncode:
         said = " ".join(done.stderr.decode("utf-8", "replace").split())[:400]
         raise misconfigured(host, f"bad SSH configuration: {said}", step)
@@ -172,7 +174,7 @@ def _config(host: str, values: Mapping[str, list[str]], options: Sequence[tuple[
     command = first("proxycommand")
     if command and not (SAFE_NAME.fullmatch(host_name) and SAFE_NAME.fullmatch(host) and SAFE_USER.fullmatch(user)):
         step = "correct the name in the inventory or the SSH configuration"
-        raise misconfigured(host, f"{user}@{host_name} may not stand in a ProxyCommand", step)
+        raise misconfigured(host, f"{user}@{host_name} is not allowed in a ProxyCommand", step)
     if not port.isdigit() or not 0 < int(port) < 65536:
         raise misconfigured(host, f"{port!r} is not a port", "correct it in the inventory or the SSH configuration")
     return HostConfig(
