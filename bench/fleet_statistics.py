@@ -10,11 +10,11 @@ import time
 import numpy as np
 
 from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.finding import Limit
 from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects
-from nodegate.verdict import Limit
 
 CONDITIONS = {"tool": "nvbandwidth", "tool_version": "0.8", "driver": "580.105.08", "cuda": "13.0"}
 MARGINS = {

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.errors import CannotMeasure
+from nodegate.finding import Limit
 from nodegate.measure.burn import findings
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
 from nodegate.profile import Profile
 from nodegate.subjects.counters import allowed, none_allowed, whole
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -42,9 +44,11 @@ def test_complete(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     for gpu in gpus.devices:
         if id(gpu) not in burnt:
             remedy = findings.AGAIN
-            verdicts.unknown(subject=gpu.subject, what="its part in the burn", reason="it took none", remedy=remedy)
+            verdicts.unknown(part=gpu.part, quantity="its part in the burn", reason="it took none", action=remedy)
     for why in gpu_burn.failed:
-        verdicts.unknown(subject="burn", what="one of the attempts", reason=why.reason, remedy=why.next_step)
+        verdicts.unknown(
+            part=part.tool("burn"), quantity="one of the attempts", reason=why.reason, action=why.next_step
+        )
 
 
 def test_results(gpu_burn: Burn, verdicts: Verdicts) -> None:
@@ -76,10 +80,10 @@ def test_throughput(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdic
         missing = [dtype for dtype in gpu_burn.dtypes if not any(findings.has_rate(load, dtype) for load in loads)]
         if missing:
             verdicts.unknown(
-                subject=f"GPU {index}",
-                what=f"rate in {', '.join(missing)}",
+                part=part.gpu(index),
+                quantity=f"rate in {', '.join(missing)}",
                 reason=findings.why(loads),
-                remedy=findings.AGAIN,
+                action=findings.AGAIN,
             )
     metric_findings.judge(verdicts, gpu_burn.rates(), baseline=baseline, peers=peers, remedy=_SLOW)
 
@@ -90,7 +94,7 @@ def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> 
     Within a node everything but the GPU and its slot is the same. It only warns: chips differ by a few percent under
     the same power, and burn.throughput holds each to its platform and fleet.
     """
-    limit = baseline.limit("burn.node_spread_percent")
+    limit = baseline.number("burn.node_spread_percent")
     rates = gpu_burn.rates()
     if not rates:
         verdicts.cannot("no GPU gave a rate", next_step=findings.AGAIN)
@@ -98,11 +102,11 @@ def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> 
     kept = 100 - limit.value if isinstance(limit.value, (int, float)) else 100
     for metric in rates:
         verdicts.at_least(
-            subject=metric.device,
-            what=metric_findings.label(metric.name),
+            part=part.named(metric.device),
+            quantity=metric_findings.label(metric.name),
             observed=round(metric.best, 3),
             limit=findings.part_of_median(metric, medians.get(metric.key), Limit(kept, "%", limit.source)),
-            remedy=_SLOW,
+            action=_SLOW,
             otherwise=Verdict.WARN,
         )
 
@@ -116,24 +120,24 @@ def test_clock_reasons(gpu_burn: Burn, profile: Profile, verdicts: Verdicts) -> 
     """
     heat = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
     for loads in gpu_burn.loads.values():
-        subject = loads[0].subject
+        whose = loads[0].part
         if not any(load.under_load for load in loads):
             verdicts.unknown(
-                subject=subject, what="what holds the clock", reason=findings.why(loads), remedy=findings.AGAIN
+                part=whose, quantity="what holds the clock", reason=findings.why(loads), action=findings.AGAIN
             )
             continue
         if all("event_reasons" in load.unread for load in loads):
-            findings.lacks(subject, "what holds the clock", loads[0].unread["event_reasons"], verdicts)
+            findings.lacks(whose, "what holds the clock", loads[0].unread["event_reasons"], verdicts)
             continue
         reasons = findings.reasons_of(loads)
         strange = reasons.keys() - findings.WORDS.keys()
-        findings.held_down(subject, reasons, findings.FAULTS, Verdict.FAIL, verdicts)
-        findings.held_down(subject, reasons, findings.HEAT, heat, verdicts)
-        findings.held_down(subject, reasons, dict.fromkeys(strange, ""), Verdict.WARN, verdicts)
-        findings.slowed(subject, loads, verdicts)
+        findings.held_down(whose, reasons, findings.FAULTS, Verdict.FAIL, verdicts)
+        findings.held_down(whose, reasons, findings.HEAT, heat, verdicts)
+        findings.held_down(whose, reasons, dict.fromkeys(strange, ""), Verdict.WARN, verdicts)
+        findings.slowed(whose, loads, verdicts)
         if reasons.keys() <= findings.NORMAL.keys():
             held = findings.shares(reasons, reasons) or "nothing"
-            verdicts.passed(subject=subject, message=f"clock held by {held}")
+            verdicts.passed(part=whose, text=f"clock held by {held}")
 
 
 def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
@@ -142,14 +146,14 @@ def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: V
     The median clock is taken once the GPU has warmed up. A node whose power is short has all its GPUs slow, so the
     fleet is asked too. Source of the part that is allowed: burn.clock_share_percent.
     """
-    part, margins = baseline.limit("burn.clock_share_percent"), Margins.of(baseline)
+    part, margins = baseline.number("burn.clock_share_percent"), Margins.of(baseline)
     clocks = {metric.device: metric for metric in gpu_burn.named("burn.sm_clock_mhz")}
     medians = findings.node_medians(clocks.values())
     for loads in gpu_burn.loads.values():
         load = loads[0]
         metric = clocks.get(load.device)
         if metric is None:
-            findings.lacks(load.subject, "SM clock under load", load.middle("sm_clock_mhz"), verdicts)
+            findings.lacks(load.part, "SM clock under load", load.middle("sm_clock_mhz"), verdicts)
             continue
         held = findings.shares(found := findings.reasons_of(loads), found)
         for limit in (
@@ -157,11 +161,11 @@ def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: V
             findings.part_of_fleet(metric, peers, margins, part),
         ):
             verdicts.at_least(
-                subject=load.subject,
-                what="SM clock under load",
+                part=load.part,
+                quantity="SM clock under load",
                 observed=metric.best,
                 limit=limit,
-                remedy=f"held by {held}; {findings.POWER}" if held else f"no reason is told; {findings.POWER}",
+                action=f"held by {held}; {findings.POWER}" if held else f"no reason is told; {findings.POWER}",
             )
 
 
@@ -171,21 +175,21 @@ def test_temperature(gpu_burn: Burn, gpus: Gpus, baseline: Baseline, profile: Pr
     The threshold is the device's own word: its slowdown temperature, or the margin (T.Limit) that it stated when it was
     cool. Rejected at delivery; later it warns, for surroundings may be hot for a day.
     """
-    limit = baseline.limit("burn.temperature_margin_c")
+    limit = baseline.number("burn.temperature_margin_c")
     known = findings.facts_by_index(gpus, gpu_burn)
     for index, loads in gpu_burn.loads.items():
         hottest = findings.most(loads, "temperature_c")
         threshold = findings.slowdown_c(known[index]) if index in known else NOT_SEEN
         if isinstance(threshold, Unknown) or isinstance(hottest, Unknown):
             reading = hottest if isinstance(hottest, Unknown) else threshold
-            findings.lacks(loads[0].subject, "margin to its slowdown temperature", reading, verdicts)
+            findings.lacks(loads[0].part, "margin to its slowdown temperature", reading, verdicts)
             continue
         verdicts.at_least(
-            subject=loads[0].subject,
-            what=f"at {hottest:.0f} °C under load its margin to the slowdown",
+            part=loads[0].part,
+            quantity=f"at {hottest:.0f} °C under load its margin to the slowdown",
             observed=round(threshold - hottest, 1),
             limit=limit,
-            remedy=_COOLING,
+            action=_COOLING,
             otherwise=Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN,
         )
 
@@ -196,7 +200,7 @@ def test_ecc(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
     An uncorrectable error kills the job that meets it. Corrected ones are the normal work of ECC; very many within one
     burn warn of a dying memory.
     """
-    per_hour = baseline.limit("counters.ecc_corrected_per_h")
+    per_hour = baseline.number("counters.ecc_corrected_per_h")
     for loads in gpu_burn.loads.values():
         for load in loads:
             for counter, limit, verdict in (
@@ -206,14 +210,14 @@ def test_ecc(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
                 what = counter.replace("ecc_", "") + " memory errors during the burn"
                 growth = whole(load.growth(counter))
                 if isinstance(growth, Unknown):
-                    findings.lacks(load.subject, what, growth, verdicts)
+                    findings.lacks(load.part, what, growth, verdicts)
                 else:
                     verdicts.at_most(
-                        subject=load.subject,
-                        what=what,
+                        part=load.part,
+                        quantity=what,
                         observed=growth,
                         limit=limit,
-                        remedy=findings.REPLACE,
+                        action=findings.REPLACE,
                         otherwise=verdict,
                     )
 
@@ -228,7 +232,7 @@ def test_link(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     for index, loads in gpu_burn.loads.items():
         for load in loads:
             if index not in known:
-                verdicts.unknown(subject=load.subject, what="PCIe link", reason=NOT_SEEN)
+                verdicts.unknown(part=load.part, quantity="PCIe link", reason=NOT_SEEN)
                 continue
             gpu = known[index]
             findings.link(load, "link_gen", "PCIe generation under load", gpu.link_gen_max, verdicts)
@@ -244,14 +248,12 @@ def test_gpu_burn(gpu_burn: Burn, verdicts: Verdicts) -> None:
     if not gpu_burn.others:
         verdicts.skip("gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min")
     for other in gpu_burn.others:
-        subject = f"gpu_burn, {other.mode}"
+        whose = part.tool(f"gpu_burn, {other.mode}")
         if isinstance(other.found, CannotMeasure):
-            verdicts.unknown(
-                subject=subject, what="its result", reason=other.found.reason, remedy=other.found.next_step
-            )
+            verdicts.unknown(part=whose, quantity="its result", reason=other.found.reason, action=other.found.next_step)
             continue
         if other.found.listed > len(other.found.gpus) > 1:
             reason = f"it used {len(other.found.gpus)} of {other.found.listed} GPUs, and does not say which"
-            verdicts.unknown(subject=subject, what="the part of some GPUs", reason=reason, remedy=findings.AGAIN)
+            verdicts.unknown(part=whose, quantity="the part of some GPUs", reason=reason, action=findings.AGAIN)
         for gpu in other.found.gpus:
-            findings.second_opinion(f"GPU {gpu.index} in {subject}", gpu, other.found, verdicts)
+            findings.second_opinion(part.gpu(gpu.index), other.mode, gpu, other.found, verdicts)

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.finding import Limit
 from nodegate.profile import Profile
 from nodegate.subjects.gpu import answering, lacks
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -32,14 +33,14 @@ def test_sm_max(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     A wrong VBIOS or a locked clock keeps a GPU slow under all load. The clock of the moment says nothing: an idle GPU
     runs low by design.
     """
-    limit = baseline.limit("gpu.sm_clock_max_mhz")
+    limit = baseline.number("gpu.sm_clock_max_mhz")
     for gpu in answering(gpus, verdicts):
         verdicts.at_least(
-            subject=gpu.subject,
-            what="highest SM clock",
+            part=gpu.part,
+            quantity="highest SM clock",
             observed=gpu.sm_clock_max_mhz,
             limit=limit,
-            remedy="compare the VBIOS with a good node's; run nvidia-smi -rgc",
+            action="compare the VBIOS with a good node's; run nvidia-smi -rgc",
         )
 
 
@@ -48,14 +49,14 @@ def test_memory_max(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
 
     Memory bandwidth follows it.
     """
-    limit = baseline.limit("gpu.memory_clock_max_mhz")
+    limit = baseline.number("gpu.memory_clock_max_mhz")
     for gpu in answering(gpus, verdicts):
         verdicts.at_least(
-            subject=gpu.subject,
-            what="highest memory clock",
+            part=gpu.part,
+            quantity="highest memory clock",
             observed=gpu.memory_clock_max_mhz,
             limit=limit,
-            remedy="compare the VBIOS with a good node's; run nvidia-smi -rmc",
+            action="compare the VBIOS with a good node's; run nvidia-smi -rmc",
         )
 
 
@@ -83,14 +84,14 @@ def test_event_reasons(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None
         if lacks(verdicts, gpu, "what holds the clock", reasons):
             continue
         if isinstance(reasons, Unknown):
-            verdicts.unknown(subject=gpu.subject, what="what holds the clock", reason=reasons)
+            verdicts.unknown(part=gpu.part, quantity="what holds the clock", reason=reasons)
             continue
         _slowed(gpu, reasons & _FAULTS, Verdict.FAIL, verdicts)
         _slowed(gpu, reasons & _HEAT, heat, verdicts)
         _slowed(gpu, reasons - _FAULTS - _HEAT - _HARMLESS, Verdict.WARN, verdicts)
         if reasons <= _HARMLESS:
             held = ", ".join(sorted(reasons)) or "nothing"
-            verdicts.passed(subject=gpu.subject, message=f"clock held by {held}")
+            verdicts.passed(part=gpu.part, text=f"clock held by {held}")
 
 
 @pytest.mark.tier("nightly")
@@ -109,11 +110,11 @@ def test_violations(gpus: Gpus, verdicts: Verdicts) -> None:
         for cause, seconds in slowed_s.items():
             if not lacks(verdicts, gpu, f"time slowed for {cause}", seconds):
                 verdicts.at_most(
-                    subject=gpu.subject,
-                    what=f"time slowed for {cause}",
+                    part=gpu.part,
+                    quantity=f"time slowed for {cause}",
                     observed=seconds,
                     limit=Limit(0.0, "s", "none on a healthy GPU"),
-                    remedy=_COOLING,
+                    action=_COOLING,
                     otherwise=Verdict.WARN,
                 )
 
@@ -121,7 +122,7 @@ def test_violations(gpus: Gpus, verdicts: Verdicts) -> None:
 def _slowed(gpu: Gpu, reasons: frozenset[str], verdict: Verdict, verdicts: Verdicts) -> None:
     if reasons:
         message = f"clock held down by {', '.join(sorted(reasons))}"
-        verdicts.found(verdict, subject=gpu.subject, message=message, remedy=_COOLING, metric="event reasons")
+        verdicts.found(verdict, part=gpu.part, text=message, action=_COOLING, quantity="event reasons")
 
 
 def _not_below(gpu: Gpu, which: str, clock: int | Unknown, default: int | Unknown, verdicts: Verdicts) -> None:
@@ -129,9 +130,9 @@ def _not_below(gpu: Gpu, which: str, clock: int | Unknown, default: int | Unknow
     if lacks(verdicts, gpu, what, clock) or lacks(verdicts, gpu, f"default {what}", default):
         return
     verdicts.at_least(
-        subject=gpu.subject,
-        what=what,
+        part=gpu.part,
+        quantity=what,
         observed=clock,
         limit=default if isinstance(default, Unknown) else Limit(default, "MHz", "the board's own default"),
-        remedy="run nvidia-smi -rac",
+        action="run nvidia-smi -rac",
     )

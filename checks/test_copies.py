@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
@@ -42,10 +43,12 @@ def test_complete(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     for gpu in gpus.devices:
         if id(gpu) not in seen:
             verdicts.unknown(
-                subject=gpu.subject, what="its part in the copies", reason="it took none", remedy=findings.AGAIN
+                part=gpu.part, quantity="its part in the copies", reason="it took none", action=findings.AGAIN
             )
     for why in gpu_copies.failed:
-        verdicts.unknown(subject="copies", what="one of the attempts", reason=why.reason, remedy=why.next_step)
+        verdicts.unknown(
+            part=part.tool("copies"), quantity="one of the attempts", reason=why.reason, action=why.next_step
+        )
 
 
 def test_data(gpu_copies: Copies, verdicts: Verdicts) -> None:
@@ -137,7 +140,7 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     for index, several in gpu_copies.gpus.items():
         if index not in have:
             reason = several[-1].error or "it took no part"
-            verdicts.unknown(subject=several[-1].subject, what="peer", reason=reason, remedy=findings.AGAIN)
+            verdicts.unknown(part=several[-1].part, quantity="peer", reason=reason, action=findings.AGAIN)
 
 
 @pytest.mark.tier("delivery")
@@ -150,22 +153,22 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
         verdicts.skip("nvbandwidth was not run: it is not installed here, or this is no delivery")
     for other in gpu_copies.others:
         if isinstance(other, CannotMeasure):
-            verdicts.unknown(subject=OTHER, what="its result", reason=other.reason, remedy=other.next_step)
+            verdicts.unknown(part=part.tool(OTHER), quantity="its result", reason=other.reason, action=other.next_step)
             continue
         if other.wrong_data:
             message = f"data arrived wrong at {other.wrong_data} places"
             verdicts.found(
                 Verdict.FAIL,
-                subject=OTHER,
-                message=message,
-                remedy=findings.LOST,
-                metric="wrong data",
-                value=other.wrong_data,
+                part=part.tool(OTHER),
+                text=message,
+                action=findings.LOST,
+                quantity="wrong data",
+                observed=other.wrong_data,
             )
         for case in other.cases:
             if case.status not in {nvbandwidth.PASSED, nvbandwidth.WAIVED}:
                 reason = case.detail or (other.told[0] if other.told else f"it ended as {case.status}")
-                verdicts.unknown(subject=OTHER, what=case.name, reason=reason, remedy=_BY_HAND)
+                verdicts.unknown(part=part.tool(OTHER), quantity=case.name, reason=reason, action=_BY_HAND)
     metrics = [each for each in gpu_copies.metrics if each.conditions.get("tool") == OTHER]
     if metrics:
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=findings.RESEAT)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.subjects.counters import (
-    Growth,
     allowed,
     growth,
     is_too_many,
@@ -16,7 +16,7 @@ from nodegate.subjects.counters import (
     none_told,
     nothing_told,
     of_link,
-    part,
+    of_part,
     port_growth,
     replays_allowed,
     untold,
@@ -63,12 +63,12 @@ def test_devices(counters: Counters, verdicts: Verdicts) -> None:
     devices = counters.devices
     for name in devices["vanished"]:
         remedy = "look at the kernel log; reseat or replace the device"
-        verdicts.found(Verdict.FAIL, subject=name, message="is gone after the load", remedy=remedy, metric="presence")
+        verdicts.found(Verdict.FAIL, part=name, text="is gone after the load", action=remedy)
     for name in devices["appeared"]:
         message = "appeared under load: it was not there before"
-        verdicts.found(Verdict.WARN, subject=name, message=message, remedy="measure this node again", metric="presence")
+        verdicts.found(Verdict.WARN, part=name, text=message, action="measure this node again")
     if not (devices["vanished"] or devices["appeared"]) and devices["stayed"]:
-        verdicts.passed(subject="devices", message=f"all {len(devices['stayed'])} are still there")
+        verdicts.passed(part=part.host("devices"), text=f"all {len(devices['stayed'])} are still there")
 
 
 def test_ecc(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -77,10 +77,10 @@ def test_ecc(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
     An uncorrectable error ends the job that meets it. The counts by location say whether the memory or the chip is to
     blame. Corrected errors are the work of ECC; at a high rate they warn.
     """
-    fatal = allowed(baseline.limit("counters.ecc_uncorrected_per_h"), counters.seconds)
-    corrected = allowed(baseline.limit("counters.ecc_corrected_per_h"), counters.seconds)
+    fatal = allowed(baseline.number("counters.ecc_uncorrected_per_h"), counters.seconds)
+    corrected = allowed(baseline.number("counters.ecc_corrected_per_h"), counters.seconds)
     for pair in counters.gpus:
-        before, after, name = pair.before.ecc, pair.after.ecc, pair.subject
+        before, after, name = pair.before.ecc, pair.after.ecc, pair.part
         grown = {
             "uncorrected memory errors": growth(
                 name, "volatile", before.volatile_uncorrected, after.volatile_uncorrected
@@ -109,22 +109,22 @@ def test_remapped_rows(counters: Counters, verdicts: Verdicts) -> None:
     """
     for pair in counters.gpus:
         rows = [
-            (Verdict.FAIL, "row remap failures", part(pair.before, "failed"), part(pair.after, "failed")),
-            (Verdict.FAIL, "pending row remaps", part(pair.before, "pending"), part(pair.after, "pending")),
+            (Verdict.FAIL, "row remap failures", of_part(pair.before, "failed"), of_part(pair.after, "failed")),
+            (Verdict.FAIL, "pending row remaps", of_part(pair.before, "pending"), of_part(pair.after, "pending")),
             (
                 Verdict.FAIL,
                 "rows replaced for uncorrectable errors",
-                part(pair.before, "uncorrectable"),
-                part(pair.after, "uncorrectable"),
+                of_part(pair.before, "uncorrectable"),
+                of_part(pair.after, "uncorrectable"),
             ),
             (
                 Verdict.WARN,
                 "rows replaced for corrected errors",
-                part(pair.before, "correctable"),
-                part(pair.after, "correctable"),
+                of_part(pair.before, "correctable"),
+                of_part(pair.after, "correctable"),
             ),
         ]
-        grown = [(growth(pair.subject, what, first, last), verdict) for verdict, what, first, last in rows]
+        grown = [(growth(pair.part, what, first, last), verdict) for verdict, what, first, last in rows]
         for each, verdict in grown:
             limit = none_allowed("none on a healthy GPU")
             judged(each, limit, verdicts, what=each.counter, remedy=_RESET, otherwise=verdict)
@@ -139,9 +139,9 @@ def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> N
     Source: DCGM health checks.
     """
     limits = {
-        "replay": allowed(baseline.limit("counters.nvlink_replay_per_h"), counters.seconds),
-        "recovery": allowed(baseline.limit("counters.nvlink_recovery_per_h"), counters.seconds),
-        "CRC": allowed(baseline.limit("counters.nvlink_crc_per_h"), counters.seconds),
+        "replay": allowed(baseline.number("counters.nvlink_replay_per_h"), counters.seconds),
+        "recovery": allowed(baseline.number("counters.nvlink_recovery_per_h"), counters.seconds),
+        "CRC": allowed(baseline.number("counters.nvlink_crc_per_h"), counters.seconds),
     }
     for pair in counters.gpus:
         links = counters.nvlinks(pair)
@@ -151,15 +151,13 @@ def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> N
         told = [each for link in links for each in of_link(link) if each.is_told]
         bad = [each for each in told if is_too_many(each, limits[each.counter])]
         for each in bad:
-            of_gpu = Growth(pair.subject, each.counter, each.before, each.after, each.full)
-            what = f"{each.counter} errors of {each.subject}"
-            judged(of_gpu, limits[each.counter], verdicts, what=what, remedy=_NVLINK)
+            judged(each, limits[each.counter], verdicts, what=f"{each.counter} errors", remedy=_NVLINK)
         if told and not bad:
             message = f"{len(links)} NVLinks without a replay, a recovery or too many CRC errors under load"
-            verdicts.passed(subject=pair.subject, message=message)
+            verdicts.passed(part=pair.part, text=message)
         elif not told:
             message = "no NVLink error counters here"
-            verdicts.found(Verdict.SKIP, subject=pair.subject, message=message)
+            verdicts.found(Verdict.SKIP, part=pair.part, text=message)
     _no_gpu(counters, verdicts)
 
 
@@ -170,14 +168,14 @@ def test_pcie_replays(counters: Counters, baseline: Baseline, verdicts: Verdicts
     """
     per_lane = baseline.limit("counters.pcie_replays_per_lane_per_min")
     for pair in counters.gpus:
-        grown = growth(pair.subject, "replays", pair.before.pcie_replays, pair.after.pcie_replays)
+        grown = growth(pair.part, "replays", pair.before.pcie_replays, pair.after.pcie_replays)
         lanes, generation = pair.before.link_width, pair.before.link_gen_max
         if not grown.is_told:
-            verdicts.found(Verdict.SKIP, subject=pair.subject, message="PCIe replays are not told here")
+            verdicts.found(Verdict.SKIP, part=pair.part, text="PCIe replays are not told here")
             continue
         limit = replays_allowed(per_lane, lanes, generation, counters.seconds)
         if isinstance(limit, Unknown):
-            verdicts.unknown(subject=pair.subject, what="its PCIe generation and lanes", reason=limit)
+            verdicts.unknown(part=pair.part, quantity="its PCIe generation and lanes", reason=limit)
             continue
         judged(grown, limit, verdicts, what="PCIe replays", remedy=_RESEAT)
     _no_gpu(counters, verdicts)
@@ -189,8 +187,8 @@ def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts)
     A fatal or non-fatal error lost data. A correctable one was repaired by sending again: it warns. Source: kernel,
     sysfs aer_dev_*; OCI alerts at any increase.
     """
-    hard = allowed(baseline.limit("counters.pcie_aer_uncorrectable_per_h"), counters.seconds)
-    soft = allowed(baseline.limit("counters.pcie_aer_correctable_per_h"), counters.seconds)
+    hard = allowed(baseline.number("counters.pcie_aer_uncorrectable_per_h"), counters.seconds)
+    soft = allowed(baseline.number("counters.pcie_aer_correctable_per_h"), counters.seconds)
     for pair in counters.pci:
         before, after = pair.before.aer, pair.after.aer
         for what, first, last, limit, verdict in (
@@ -198,7 +196,7 @@ def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts)
             ("non-fatal PCIe errors", before.nonfatal, after.nonfatal, hard, Verdict.FAIL),
             ("correctable PCIe errors", before.correctable, after.correctable, soft, Verdict.WARN),
         ):
-            grown = growth(pair.subject, what, first, last)
+            grown = growth(pair.part, what, first, last)
             judged(grown, limit, verdicts, what=what, remedy=_RESEAT, otherwise=verdict)
     if not verdicts.findings:
         verdicts.skip("the firmware keeps the PCIe error counters for itself")
@@ -210,17 +208,17 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
     Bad cables and ports show here first, while the bandwidth still looks good. Absolute values prove nothing: a healthy
     port may have link_downed at its full scale. Source: NVSentinel nic-health-monitor; IBTA (symbol errors).
     """
-    rate, layer = baseline.find("rdma.rate_gbps"), baseline.find("rdma.link_layer")
-    wanted = {port.subject for port in rails(counters.before.rdma, rate=rate, layer=layer)}
-    pairs = [pair for pair in counters.ports if pair.subject in wanted]
+    rate, layer = baseline.find_number("rdma.rate_gbps"), baseline.find("rdma.link_layer")
+    wanted = {port.part for port in rails(counters.before.rdma, rate=rate, layer=layer)}
+    pairs = [pair for pair in counters.ports if pair.part in wanted]
     for pair in pairs:
         for counter, key, verdict, remedy in _PORT_COUNTERS:
-            per_hour = baseline.find(key)
+            per_hour = baseline.find_number(key)
             limit = allowed(per_hour, counters.seconds) if per_hour else None
             judged(port_growth(pair, counter), limit, verdicts, what=counter, remedy=remedy, otherwise=verdict)
         _carrier(counters, pair, baseline, verdicts)
         if nothing_told(port_growth(pair, counter) for counter, *_ in _PORT_COUNTERS):
-            verdicts.unknown(subject=pair.subject, what="its error counters", reason="the port tells none of them")
+            verdicts.unknown(part=pair.part, quantity="its error counters", reason="the port tells none of them")
     if not pairs:
         verdicts.skip("no RDMA rail")
 
@@ -228,10 +226,10 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
 def _carrier(counters: Counters, pair: Pair[RdmaPort], baseline: Baseline, verdicts: Verdicts) -> None:
     """The flaps of the rail's network device: RoCE ports have no link_downed."""
     both = counters.netdev(pair.after.netdev) if pair.after.netdev else None
-    per_hour = baseline.find("counters.carrier_changes_per_h")
+    per_hour = baseline.find_number("counters.carrier_changes_per_h")
     if both is None or per_hour is None:
         return
-    grown = growth(pair.subject, "carrier", both[0].carrier_changes, both[1].carrier_changes)
+    grown = growth(pair.part, "carrier", both[0].carrier_changes, both[1].carrier_changes)
     what = f"carrier changes of {pair.after.netdev}"
     judged(grown, allowed(per_hour, counters.seconds), verdicts, what=what, remedy=_CABLE)
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.kernel_log import flaps, gpu_faults, incidents, switch_faults
 from nodegate.kernel_log.new_lines import new_lines, under_test
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.xid_lines import gpu_events
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -43,17 +45,17 @@ def test_reaches_back(counters: Counters, profile: Profile, verdicts: Verdicts) 
     A log with a gap proves nothing about the time in it.
     """
     new = new_lines(counters, profile)
-    subject = f"kernel log ({new.log.source})"
+    whose = part.host("kernel log")
     if isinstance(new.rebooted, Unknown):
-        verdicts.unknown(subject="node", what="whether it rebooted during our tests", reason=new.rebooted)
+        verdicts.unknown(part=part.NODE, quantity="whether it rebooted during our tests", reason=new.rebooted)
     elif new.rebooted:
         message = f"rebooted at {shown(new.log.boot_epoch_s)}, while our tests ran"
         remedy = "find out who or what did (BMC log, last -x); if nobody, look at power supplies, CPU and memory"
-        verdicts.found(Verdict.FAIL, subject="node", message=message, remedy=remedy)
+        verdicts.found(Verdict.FAIL, part=part.NODE, text=message, action=remedy)
     if new.gap:
-        verdicts.found(Verdict.ERROR, subject=subject, message=new.gap, remedy=_WHOLE)
+        verdicts.found(Verdict.ERROR, part=whose, text=new.gap, action=_WHOLE)
     if not verdicts.findings:
-        verdicts.passed(subject=subject, message=f"whole since {shown(new.since_s)}, in one boot")
+        verdicts.passed(part=whose, text=f"whole since {shown(new.since_s)}, in one boot")
 
 
 def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
@@ -67,11 +69,11 @@ def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
     for fault in gpu_faults.gpu_faults(new.log, new.window):
         verdicts.found(
             under_test(fault, new.window),
-            subject=fault.subject,
-            message=f"{fault.message} (while our own tests ran)",
-            remedy=fault.action,
-            metric=f"Xid {fault.rule.code}",
-            value=fault.count,
+            part=fault.part,
+            text=f"{fault.message} (while our own tests ran)",
+            action=fault.action,
+            code=str(fault.rule.code),
+            observed=fault.count,
             unit="lines",
         )
     gpu_faults.tell_unparsed(gpu_events(new.log.lines), "Xid", verdicts)
@@ -98,11 +100,11 @@ def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) ->
     for device, downs in flaps.link_downs(new.log, new.window, grace_s=0.0).items():
         verdicts.found(
             Verdict.FAIL,
-            subject=f"NIC {device}",
-            message=f"link down {times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)}, while our own tests ran",
-            remedy="clean or replace the cable or transceiver; look at the switch port",
-            metric="link-downs",
-            value=len(downs),
+            part=part.from_kernel("NIC", device),
+            text=f"link down {times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)}, while our own tests ran",
+            action="clean or replace the cable or transceiver; look at the switch port",
+            quantity="link-downs",
+            observed=len(downs),
             limit=limit,
         )
     _nothing(new, "link-down", verdicts)
@@ -115,8 +117,8 @@ def test_faults(counters: Counters, profile: Profile, verdicts: Verdicts) -> Non
     not told again, a new one stands out. Tasks that hung are told by host_log.hung_tasks.
     """
     new = new_lines(counters, profile)
-    for subject in _SUBJECTS:
-        incidents.tell_incidents(new.log, subject, new.window, verdicts)
+    for whose in _SUBJECTS:
+        incidents.tell_incidents(new.log, whose, new.window, verdicts)
     _nothing(new, "fault", verdicts)
 
 
@@ -125,7 +127,9 @@ def _nothing(new: NewLines, what: str, verdicts: Verdicts) -> None:
     if verdicts.findings:
         return
     if new.gap:
-        verdicts.found(Verdict.ERROR, subject="kernel log", message=f"no {what} in it, but {new.gap}", remedy=_WHOLE)
+        verdicts.found(
+            Verdict.ERROR, part=part.host("kernel log"), text=f"no {what} in it, but {new.gap}", action=_WHOLE
+        )
     else:
         message = f"no {what} since {shown(new.since_s)}, when our tests began"
-        verdicts.passed(subject="kernel log", message=message)
+        verdicts.passed(part=part.host("kernel log"), text=message)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -23,17 +24,17 @@ def test_same_as_fleet(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     It warns: which of the values is right is the site's choice.
     """
     for name in fleet.agreeing(node.name):
-        verdicts.passed(subject=name, message="as on most nodes")
+        verdicts.passed(part=part.setting(name), text="as on most nodes")
     for difference in fleet.compare(node.name):
         verdicts.found(
             Verdict.WARN,
-            subject=difference.characteristic,
-            message=str(difference),
-            remedy="bring it to the fleet's version"
+            part=part.setting(difference.characteristic),
+            text=str(difference),
+            action="bring it to the fleet's version"
             if difference.majority
             else "decide on one version for the platform",
-            metric=difference.characteristic,
-            value=difference.value,
+            quantity=difference.characteristic,
+            observed=difference.value,
         )
     if not verdicts.findings:
         verdicts.skip("no characteristic that three nodes of this platform share could be read")

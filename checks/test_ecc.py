@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.finding import Limit
 from nodegate.subjects.gpu import YES_NO, answering, lacks, named, on_off
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -34,14 +35,14 @@ def test_enabled(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         mode = on_off(gpu.ecc_enabled)
         remedy = "run nvidia-smi -e 1 (or 0), then reset the GPU while it is idle"
         if policy is not None:
-            verdicts.equal(subject=gpu.subject, what="ECC", observed=mode, expected=policy, remedy=remedy)
+            verdicts.equal(part=gpu.part, quantity="ECC", observed=mode, expected=policy, action=remedy)
         verdicts.equal(
-            subject=gpu.subject,
-            what="ECC after the next reset",
+            part=gpu.part,
+            quantity="ECC after the next reset",
             observed=on_off(gpu.ecc_pending),
             expected=mode,
             source="the mode in force",
-            remedy="reset the GPU while it is idle, or take the change back",
+            action="reset the GPU while it is idle, or take the change back",
             otherwise=Verdict.WARN,
         )
 
@@ -55,11 +56,11 @@ def test_volatile(gpus: Gpus, verdicts: Verdicts) -> None:
     for gpu in answering(gpus, verdicts):
         if not _has_no_ecc(gpu, gpu.ecc.volatile_uncorrected, verdicts):
             verdicts.at_most(
-                subject=gpu.subject,
-                what="uncorrectable since driver load",
+                part=gpu.part,
+                quantity="uncorrectable since driver load",
                 observed=gpu.ecc.volatile_uncorrected,
                 limit=_NONE_ALLOWED,
-                remedy=_RESET,
+                action=_RESET,
             )
 
 
@@ -72,11 +73,11 @@ def test_lifetime(gpus: Gpus, verdicts: Verdicts) -> None:
     for gpu in answering(gpus, verdicts):
         if not _has_no_ecc(gpu, gpu.ecc.aggregate_uncorrected, verdicts):
             verdicts.at_most(
-                subject=gpu.subject,
-                what="uncorrectable over the board's life",
+                part=gpu.part,
+                quantity="uncorrectable over the board's life",
                 observed=gpu.ecc.aggregate_uncorrected,
                 limit=_NONE_ALLOWED,
-                remedy="ask the vendor whether the board is new; watch it during the first weeks",
+                action="ask the vendor whether the board is new; watch it during the first weeks",
                 otherwise=Verdict.WARN,
             )
 
@@ -89,11 +90,11 @@ def test_sram_threshold(gpus: Gpus, verdicts: Verdicts) -> None:
     for gpu in answering(gpus, verdicts):
         if not lacks(verdicts, gpu, "SRAM threshold", gpu.sram_threshold_exceeded):
             verdicts.equal(
-                subject=gpu.subject,
-                what="SRAM threshold exceeded",
+                part=gpu.part,
+                quantity="SRAM threshold exceeded",
                 observed=named(gpu.sram_threshold_exceeded, YES_NO),
                 expected="no",
-                remedy=_REPLACE,
+                action=_REPLACE,
             )
 
 
@@ -103,15 +104,15 @@ def test_sram(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     SRAM has no spare rows: errors that come again mean a dying chip. Operators disagree (Azure allows none, OCI 5);
     more than 4 is where field diagnostics are advised. Boards before Turing do not count SRAM by itself.
     """
-    limit = baseline.limit("gpu.sram_uncorrectable_max")
+    limit = baseline.number("gpu.sram_uncorrectable_max")
     for gpu in answering(gpus, verdicts):
         if not lacks(verdicts, gpu, "the SRAM counter", gpu.ecc.aggregate_sram_uncorrected):
             verdicts.at_most(
-                subject=gpu.subject,
-                what="uncorrectable in SRAM over the board's life",
+                part=gpu.part,
+                quantity="uncorrectable in SRAM over the board's life",
                 observed=gpu.ecc.aggregate_sram_uncorrected,
                 limit=limit,
-                remedy=_REPLACE,
+                action=_REPLACE,
             )
 
 
@@ -127,9 +128,9 @@ def test_remap_pending(gpus: Gpus, verdicts: Verdicts) -> None:
             continue
         failed = remap if isinstance(remap, Unknown) else YES_NO[remap.failed]
         pending = remap if isinstance(remap, Unknown) else YES_NO[remap.pending]
-        subject = gpu.subject
-        verdicts.equal(subject=subject, what="row remap failure", observed=failed, expected="no", remedy=_REPLACE)
-        verdicts.equal(subject=subject, what="pending row remap", observed=pending, expected="no", remedy=_RESET)
+        whose = gpu.part
+        verdicts.equal(part=whose, quantity="row remap failure", observed=failed, expected="no", action=_REPLACE)
+        verdicts.equal(part=whose, quantity="pending row remap", observed=pending, expected="no", action=_RESET)
 
 
 def test_remapped_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -137,16 +138,16 @@ def test_remapped_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
 
     DCGM, Azure NHC and OCI act at 512 (Azure reads the wrong field and never does).
     """
-    limit = baseline.limit("gpu.remapped_rows_uncorrectable_max")
+    limit = baseline.number("gpu.remapped_rows_uncorrectable_max")
     for gpu in answering(gpus, verdicts):
         if not lacks(verdicts, gpu, "row remapping", gpu.remap):
             rows = gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable
             verdicts.at_most(
-                subject=gpu.subject,
-                what="remapped for uncorrectable errors",
+                part=gpu.part,
+                quantity="remapped for uncorrectable errors",
                 observed=rows,
                 limit=limit,
-                remedy=_REPLACE,
+                action=_REPLACE,
             )
 
 
@@ -160,11 +161,11 @@ def test_remapped_rows_new(gpus: Gpus, verdicts: Verdicts) -> None:
         if not lacks(verdicts, gpu, "row remapping", gpu.remap):
             rows = gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable + gpu.remap.correctable
             verdicts.at_most(
-                subject=gpu.subject,
-                what="remapped",
+                part=gpu.part,
+                quantity="remapped",
                 observed=rows,
                 limit=Limit(0, "rows", "none on a new board"),
-                remedy="ask the vendor whether the board is new; watch it during the first weeks",
+                action="ask the vendor whether the board is new; watch it during the first weeks",
                 otherwise=Verdict.WARN,
             )
 
@@ -178,11 +179,11 @@ def test_spare_rows(gpus: Gpus, verdicts: Verdicts) -> None:
         if not lacks(verdicts, gpu, "spare rows", gpu.remap_banks):
             banks = gpu.remap_banks if isinstance(gpu.remap_banks, Unknown) else gpu.remap_banks.none
             verdicts.at_most(
-                subject=gpu.subject,
-                what="without a spare row",
+                part=gpu.part,
+                quantity="without a spare row",
                 observed=banks,
                 limit=Limit(0, "banks", "the board's own histogram"),
-                remedy=_REPLACE,
+                action=_REPLACE,
             )
 
 
@@ -192,21 +193,21 @@ def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
     Before Ampere bad pages are retired instead of rows replaced; 64 are all there are. DCGM fails at 63, and asks for
     attention above 15 for double bit errors.
     """
-    most, most_double = baseline.limit("gpu.retired_pages_max"), baseline.limit("gpu.retired_pages_double_bit_max")
+    most, most_double = baseline.number("gpu.retired_pages_max"), baseline.number("gpu.retired_pages_double_bit_max")
     for gpu in answering(gpus, verdicts):
         single, double = gpu.retired_single_bit, gpu.retired_double_bit
         if lacks(verdicts, gpu, "page retirement", double):
             continue
         both: Known[int] = single if isinstance(single, Unknown) else _plus(single, double)
-        subject, pending = gpu.subject, named(gpu.retired_pending, YES_NO)
-        verdicts.equal(subject=subject, what="pending page retirement", observed=pending, expected="no", remedy=_RESET)
-        verdicts.at_most(subject=subject, what="retired", observed=both, limit=most, remedy=_REPLACE)
+        whose, pending = gpu.part, named(gpu.retired_pending, YES_NO)
+        verdicts.equal(part=whose, quantity="pending page retirement", observed=pending, expected="no", action=_RESET)
+        verdicts.at_most(part=whose, quantity="retired", observed=both, limit=most, action=_REPLACE)
         verdicts.at_most(
-            subject=subject,
-            what="retired for double bit errors",
+            part=whose,
+            quantity="retired for double bit errors",
             observed=double,
             limit=most_double,
-            remedy="replace the board when it gains more than one a week",
+            action="replace the board when it gains more than one a week",
             otherwise=Verdict.WARN,
         )
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.subjects import fabric_log
 from nodegate.subjects.fabric import (
     FABRIC_STATES,
@@ -19,7 +21,7 @@ from nodegate.subjects.fabric import (
 from nodegate.subjects.gpu import YES_NO, answering, lacks, named
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -41,14 +43,16 @@ def test_nvswitches(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
 
     The fabric manager refuses to start when one is missing ("don't match with any supported system topology").
     """
-    limit = baseline.limit("fabric.nvswitch_count")
+    limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:
         verdicts.skip(f"this platform has no NVSwitch ({limit.source})")
     remedy = "power-cycle the node; if it stays, replace the GPU baseboard"
-    verdicts.equal(subject="NVSwitches", what="on PCIe", observed=len(pci.nvswitches), expected=limit, remedy=remedy)
+    verdicts.equal(
+        part=part.host("NVSwitches"), quantity="on PCIe", observed=len(pci.nvswitches), expected=limit, action=remedy
+    )
     for switch in pci.nvswitches:
-        answers, subject = named(switch.answers, YES_NO), f"NVSwitch at {switch.address}"
-        verdicts.equal(subject=subject, what="answer on PCIe", observed=answers, expected="yes", remedy=remedy)
+        answers, whose = named(switch.answers, YES_NO), part.nvswitch(address=switch.address)
+        verdicts.equal(part=whose, quantity="answer on PCIe", observed=answers, expected="yes", action=remedy)
 
 
 def test_manager(pci: Pci, services: Services, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -65,23 +69,23 @@ def test_manager(pci: Pci, services: Services, baseline: Baseline, verdicts: Ver
         verdicts.cannot(f"systemd was not asked for {UNIT}", next_step="look at the evidence file")
     if unit.load_state == "not-found":
         remedy = "install the nvidia-fabricmanager package of the driver's own version"
-        verdicts.found(Verdict.FAIL, subject=UNIT, message="not installed", remedy=remedy)
+        verdicts.found(Verdict.FAIL, part=part.service(UNIT), text="not installed", action=remedy)
         return
     told = f"{unit.active_state} ({unit.sub_state}, result {unit.result})"
     healthy = unit.active_state == "active" and unit.sub_state == "running"
     verdicts.equal(
-        subject=UNIT,
-        what="service",
+        part=part.service(UNIT),
+        quantity="service",
         observed="active" if healthy else told,
         expected="active",
-        remedy=_RESTART,
+        action=_RESTART,
     )
     verdicts.at_most(
-        subject=UNIT,
-        what="restarts",
+        part=part.service(UNIT),
+        quantity="restarts",
         observed=unit.restarts,
         limit=Limit(0, "", "since it was started"),
-        remedy="read /var/log/fabricmanager.log for why it ended",
+        action="read /var/log/fabricmanager.log for why it ended",
         otherwise=Verdict.WARN,
     )
 
@@ -93,12 +97,12 @@ def test_version(pci: Pci, services: Services, driver: Driver, baseline: Baselin
     """
     demand_fabric(pci, baseline, verdicts)
     verdicts.equal(
-        subject=UNIT,
-        what="version",
+        part=part.service(UNIT),
+        quantity="version",
         observed=services.fabric_manager_version,
         expected=driver.version,
         source="the driver's version",
-        remedy="install both from one release and hold the packages (apt-mark hold, dnf versionlock)",
+        action="install both from one release and hold the packages (apt-mark hold, dnf versionlock)",
     )
 
 
@@ -116,7 +120,7 @@ def test_manager_log(  # noqa: PLR0917 - arguments are facts
     log = services.fabric_manager_log
     if isinstance(log, Unknown):
         remedy = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"
-        verdicts.unknown(subject=UNIT, what="its log", reason=log, remedy=remedy)
+        verdicts.unknown(part=part.service(UNIT), quantity="its log", reason=log, action=remedy)
         return
     boot_s = host.uptime_s if isinstance(host.uptime_s, Unknown) else host.clock_epoch_s - host.uptime_s
     fabric_log.tell(fabric_manager.parse_log(log), boot_s, profile, verdicts)
@@ -130,10 +134,10 @@ def test_state(gpus: Gpus, verdicts: Verdicts) -> None:
     """
     for gpu, fabric in members(answering(gpus, verdicts), verdicts):
         state = named(fabric.state, FABRIC_STATES)
-        verdicts.equal(subject=gpu.subject, what="fabric state", observed=state, expected="completed", remedy=_RESTART)
+        verdicts.equal(part=gpu.part, quantity="fabric state", observed=state, expected="completed", action=_RESTART)
         if state == "completed":
             remedy = "reset the GPU after the fabric manager runs; nvmlReturn_t in nvml.h names the status"
-            verdicts.equal(subject=gpu.subject, what="fabric status", observed=fabric.status, expected=0, remedy=remedy)
+            verdicts.equal(part=gpu.part, quantity="fabric status", observed=fabric.status, expected=0, action=remedy)
 
 
 def test_health(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -147,15 +151,15 @@ def test_health(gpus: Gpus, verdicts: Verdicts) -> None:
         if lacks(verdicts, gpu, "fabric health", fabric.health_mask):
             continue
         if isinstance(fabric.health_mask, Unknown):
-            verdicts.unknown(subject=gpu.subject, what="fabric health", reason=fabric.health_mask)
+            verdicts.unknown(part=gpu.part, quantity="fabric health", reason=fabric.health_mask)
             continue
         health = decode(fabric.health_mask)
         for verdict, message in health.wrong:
-            verdicts.found(verdict, subject=gpu.subject, message=f"fabric {message}", remedy=remedy)
+            verdicts.found(verdict, part=gpu.part, text=f"fabric {message}", action=remedy)
         if not health.wrong:
             verdict = Verdict.PASS if health.told else Verdict.SKIP
             message = f"fabric health mask {fabric.health_mask:#x}, {health.told} of its fields told, none bad"
-            verdicts.found(verdict, subject=gpu.subject, message=message)
+            verdicts.found(verdict, part=gpu.part, text=message)
 
 
 def test_summary(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -169,8 +173,8 @@ def test_summary(gpus: Gpus, verdicts: Verdicts) -> None:
         if lacks(verdicts, gpu, "the fabric's summary", summary):
             continue
         if isinstance(summary, Unknown):
-            verdicts.unknown(subject=gpu.subject, what="the fabric's summary", reason=summary)
+            verdicts.unknown(part=gpu.part, quantity="the fabric's summary", reason=summary)
             continue
         verdict = FABRIC_SUMMARY_VERDICTS.get(summary, Verdict.ERROR)
         message = f"fabric {named(summary, FABRIC_SUMMARIES)}"
-        verdicts.found(verdict, subject=gpu.subject, message=message, remedy=remedy)
+        verdicts.found(verdict, part=gpu.part, text=message, action=remedy)

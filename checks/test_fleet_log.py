@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.kernel_log.unknown_errors import MOST_SHAPES, unknown_errors
 from nodegate.kernel_log.window import LogWindow, times
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -41,17 +43,19 @@ def test_unknown_errors(  # noqa: PLR0917 - arguments are facts
         when = times(len(lines), lines[0].epoch_s, lines[-1].epoch_s)
         verdicts.found(
             Verdict.WARN,
-            subject="kernel log",
-            message=f'an error that {having} of {total} nodes have, {when}: "{lines[0].text[:_QUOTED]}"',
-            remedy="read what stands around it on the node, and look the line up",
-            metric=shape,
-            value=len(lines),
+            part=part.host("kernel log"),
+            text=f'an error that {having} of {total} nodes have, {when}: "{lines[0].text[:_QUOTED]}"',
+            action="read what stands around it on the node, and look the line up",
+            quantity=shape,
+            observed=len(lines),
             unit="lines",
         )
     if len(shapes) >= MOST_SHAPES:
         message = f"{MOST_SHAPES} sorts of unknown errors were compared, and there are more"
-        verdicts.found(Verdict.WARN, subject="kernel log", message=message, remedy="read the log on the node by hand")
+        verdicts.found(
+            Verdict.WARN, part=part.host("kernel log"), text=message, action="read the log on the node by hand"
+        )
     if not verdicts.findings:
         _, total = fleet.log.having(node.name, "")
         said = f", {common} sorts that most nodes have" if common else ""
-        verdicts.passed(subject="kernel log", message=f"no unknown error of its own among {total} nodes{said}")
+        verdicts.passed(part=part.host("kernel log"), text=f"no unknown error of its own among {total} nodes{said}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.subjects.gpu import (
     ON_OFF,
     YES_NO,
@@ -52,25 +53,27 @@ def test_count(gpus: Gpus, pci: Pci, driver: Driver, baseline: Baseline, verdict
     A missing GPU makes every job of the node fail at start, or run short. The number is the platform's or the
     inventory's. GPUs that this login cannot see, or that NVML hung before, leave the count open.
     """
-    limit = baseline.limit("gpu.count")
+    limit = baseline.number("gpu.count")
     seen = presence(pci, driver, gpus)
     hidden = [gpu for gpu in seen if gpu.standing is Standing.HIDDEN]
     remedy = "look for the slot that PCIe does not list; power-cycle the node; if it stays, reseat or replace the GPU"
-    verdicts.equal(subject="GPUs", what="on PCIe", observed=len(pci.gpus), expected=limit, remedy=remedy)
+    verdicts.equal(part=part.host("GPUs"), quantity="on PCIe", observed=len(pci.gpus), expected=limit, action=remedy)
     if hidden:
         reason = f"{len(hidden)} of {len(seen)} are hidden from this login"
-        verdicts.unknown(subject="GPUs", what="the number that answers", reason=reason, remedy=_AS_ROOT)
+        verdicts.unknown(part=part.host("GPUs"), quantity="the number that answers", reason=reason, action=_AS_ROOT)
         return
     silent = [gpu for gpu in seen if gpu.standing is Standing.UNCLEAR]
     alive = sum(gpu.standing is Standing.ANSWERS for gpu in seen)
     most = alive + len(silent)
     if silent and most in (len(seen), limit.value):  # none is known to be missing
         reason = f"{len(silent)} of {len(seen)} gave no clear answer"
-        verdicts.unknown(subject="GPUs", what="the number that answers", reason=reason, remedy="see gpu.lost for why")
+        verdicts.unknown(
+            part=part.host("GPUs"), quantity="the number that answers", reason=reason, action="see gpu.lost for why"
+        )
         return
     remedy = "see the findings of gpu.lost and gpu.bound for which and why"
     what = "answering at most" if silent else "answering"
-    verdicts.equal(subject="GPUs", what=what, observed=most, expected=limit, remedy=remedy)
+    verdicts.equal(part=part.host("GPUs"), quantity=what, observed=most, expected=limit, action=remedy)
 
 
 def test_lost(gpus: Gpus, pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
@@ -81,16 +84,16 @@ def test_lost(gpus: Gpus, pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
     """
     for gpu in presence(pci, driver, gpus):
         if gpu.standing is Standing.ANSWERS:
-            verdicts.passed(subject=gpu.subject, message="answers")
+            verdicts.passed(part=gpu.part, text="answers")
         elif gpu.standing is Standing.HIDDEN:
-            verdicts.unknown(subject=gpu.subject, what="its state", reason=f"hidden: {gpu.reason}", remedy=_AS_ROOT)
+            verdicts.unknown(part=gpu.part, quantity="its state", reason=f"hidden: {gpu.reason}", action=_AS_ROOT)
         elif gpu.standing is Standing.LOST:
-            verdicts.found(Verdict.FAIL, subject=gpu.subject, message=f"lost: {gpu.reason}", remedy=_POWER_CYCLE)
+            verdicts.found(Verdict.FAIL, part=gpu.part, text=f"lost: {gpu.reason}", action=_POWER_CYCLE)
         elif gpu.standing is Standing.UNBOUND:
             remedy = "see the finding of gpu.bound"
-            verdicts.found(Verdict.FAIL, subject=gpu.subject, message=f"not driven: {gpu.reason}", remedy=remedy)
+            verdicts.found(Verdict.FAIL, part=gpu.part, text=f"not driven: {gpu.reason}", action=remedy)
         else:
-            verdicts.unknown(subject=gpu.subject, what="its state", reason=gpu.reason)
+            verdicts.unknown(part=gpu.part, quantity="its state", reason=gpu.reason)
 
 
 def test_on_bus(pci: Pci, verdicts: Verdicts) -> None:
@@ -103,11 +106,11 @@ def test_on_bus(pci: Pci, verdicts: Verdicts) -> None:
         verdicts.cannot("PCIe lists no NVIDIA GPU", next_step="see gpu.count; is this a GPU node?")
     for device in pci.gpus:
         verdicts.equal(
-            subject=f"GPU at {device.address}",
-            what="answer on PCIe",
+            part=part.gpu(address=device.address),
+            quantity="answer on PCIe",
             observed=named(answers_on_bus(device), YES_NO),
             expected="yes",
-            remedy=_POWER_CYCLE,
+            action=_POWER_CYCLE,
         )
 
 
@@ -119,14 +122,16 @@ def test_bound(pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
     """
     loaded = named(driver.loaded, YES_NO)
     remedy = "modprobe nvidia; if it does not load, read the kernel log for why"
-    verdicts.equal(subject="nvidia module", what="loaded", observed=loaded, expected="yes", remedy=remedy)
+    verdicts.equal(
+        part=part.software("nvidia module"), quantity="loaded", observed=loaded, expected="yes", action=remedy
+    )
     for device in pci.gpus:
         verdicts.equal(
-            subject=f"GPU at {device.address}",
-            what="bound driver",
+            part=part.gpu(address=device.address),
+            quantity="bound driver",
             observed=device.driver or "none",
             expected="nvidia",
-            remedy="read the kernel log for NVRM lines of this address; reboot; if it stays, replace the GPU",
+            action="read the kernel log for NVRM lines of this address; reboot; if it stays, replace the GPU",
         )
 
 
@@ -138,9 +143,9 @@ def test_fallen_off_bus(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     """
     reports = off_bus_reports(kernel_log)
     for report in reports:
-        verdicts.found(Verdict.FAIL, subject=report.subject, message="fell off the bus", remedy=_POWER_CYCLE)
+        verdicts.found(Verdict.FAIL, part=report.part, text="fell off the bus", action=_POWER_CYCLE)
     if not reports:
-        verdicts.passed(subject="kernel log", message=f"no GPU fell off the bus ({kernel_log.source})")
+        verdicts.passed(part=part.host("kernel log"), text=f"no GPU fell off the bus ({kernel_log.source})")
 
 
 def test_recovery_action(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -152,7 +157,7 @@ def test_recovery_action(gpus: Gpus, verdicts: Verdicts) -> None:
         if not lacks(verdicts, gpu, "recovery action", gpu.recovery_action):
             action = named(gpu.recovery_action, RECOVERY_ACTIONS)
             remedy = f"drain the node, then: {action}; if it asks again, replace the GPU"
-            verdicts.equal(subject=gpu.subject, what="recovery action", observed=action, expected="none", remedy=remedy)
+            verdicts.equal(part=gpu.part, quantity="recovery action", observed=action, expected="none", action=remedy)
 
 
 def test_inforom(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -165,7 +170,7 @@ def test_inforom(gpus: Gpus, verdicts: Verdicts) -> None:
         if not lacks(verdicts, gpu, "InfoROM validity", gpu.inforom_valid):
             state = named(gpu.inforom_valid, {True: "valid", False: "corrupt"})
             remedy = "reset the GPU and read again; if it stays corrupt, replace the board"
-            verdicts.equal(subject=gpu.subject, what="InfoROM", observed=state, expected="valid", remedy=remedy)
+            verdicts.equal(part=gpu.part, quantity="InfoROM", observed=state, expected="valid", action=remedy)
 
 
 def test_persistence(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -177,11 +182,11 @@ def test_persistence(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
     limit = baseline.limit("gpu.persistence")
     for gpu in answering(gpus, verdicts):
         verdicts.equal(
-            subject=gpu.subject,
-            what="persistence mode",
+            part=gpu.part,
+            quantity="persistence mode",
             observed=on_off(gpu.persistence),
             expected=worded(limit, ON_OFF),
-            remedy="start nvidia-persistenced, or run nvidia-smi -pm 1",
+            action="start nvidia-persistenced, or run nvidia-smi -pm 1",
             otherwise=Verdict.WARN,
         )
 
@@ -191,15 +196,15 @@ def test_compute_mode(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> Non
 
     In mode `prohibited` no CUDA program starts; in `exclusive process` a second one on the same GPU is refused.
     """
-    limit = worded(baseline.limit("gpu.compute_mode"), COMPUTE_MODES)
+    limit = worded(baseline.number("gpu.compute_mode"), COMPUTE_MODES)
     for gpu in answering(gpus, verdicts):
         if not lacks(verdicts, gpu, "compute mode", gpu.compute_mode):
             verdicts.equal(
-                subject=gpu.subject,
-                what="compute mode",
+                part=gpu.part,
+                quantity="compute mode",
                 observed=named(gpu.compute_mode, COMPUTE_MODES),
                 expected=limit,
-                remedy="set it with nvidia-smi -c",
+                action="set it with nvidia-smi -c",
             )
 
 
@@ -215,13 +220,13 @@ def test_mig(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             continue
         mode, pending = on_off(gpu.mig_enabled), on_off(gpu.mig_pending)
         if policy is not None:
-            verdicts.equal(subject=gpu.subject, what="MIG mode", observed=mode, expected=policy, remedy=remedy)
+            verdicts.equal(part=gpu.part, quantity="MIG mode", observed=mode, expected=policy, action=remedy)
         verdicts.equal(
-            subject=gpu.subject,
-            what="MIG mode after the next reset",
+            part=gpu.part,
+            quantity="MIG mode after the next reset",
             observed=pending,
             expected=mode,
             source="the mode in force",
-            remedy=remedy,
+            action=remedy,
             otherwise=Verdict.WARN,
         )

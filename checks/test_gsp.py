@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.gsp import firmware_version, most_common, state, state_by_driver
 from nodegate.unknown import Unknown
@@ -35,12 +36,12 @@ def test_state(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     usual = most_common(state(gpu) for gpu in answers)
     for gpu in answers:
         verdicts.equal(
-            subject=gpu.subject,
-            what="GSP firmware",
+            part=gpu.part,
+            quantity="GSP firmware",
             observed=state(gpu),
             expected=policy or usual,
             source="" if policy else "most GPUs of this node",
-            remedy=_SET,
+            action=_SET,
         )
 
 
@@ -56,15 +57,15 @@ def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
         said = by_address.get(gpu.address) if isinstance(gpu.address, str) else None
         if said is None:
             message = "the driver's file does not tell of GSP firmware"
-            verdicts.found(Verdict.SKIP, subject=gpu.subject, message=message)
+            verdicts.found(Verdict.SKIP, part=gpu.part, text=message)
             continue
         verdicts.equal(
-            subject=gpu.subject,
-            what="GSP firmware by NVML",
+            part=gpu.part,
+            quantity="GSP firmware by NVML",
             observed=state(gpu),
             expected=said,
             source="/proc/driver/nvidia/gpus",
-            remedy="load the driver again or reboot, then read both again",
+            action="load the driver again or reboot, then read both again",
         )
 
 
@@ -76,15 +77,15 @@ def test_version(gpus: Gpus, verdicts: Verdicts) -> None:
     version = gpus.driver_version
     for gpu in answering(gpus, verdicts):
         if state(gpu) == "off":
-            verdicts.found(Verdict.SKIP, subject=gpu.subject, message="GSP firmware is off")
+            verdicts.found(Verdict.SKIP, part=gpu.part, text="GSP firmware is off")
             continue
         verdicts.equal(
-            subject=gpu.subject,
-            what="GSP firmware version",
+            part=gpu.part,
+            quantity="GSP firmware version",
             observed=firmware_version(gpu),
             expected=version if isinstance(version, Unknown) else version.partition(" ")[0],
             source="the driver's version",
-            remedy="install driver and firmware from one package, then reboot",
+            action="install driver and firmware from one package, then reboot",
         )
 
 
@@ -97,8 +98,8 @@ def test_fleet(node: Node, fleet: Fleet, verdicts: Verdicts) -> None:
     """
     odd = [each for each in fleet.compare(node.name) if each.characteristic == "GSP firmware"]
     for difference in odd:
-        verdicts.found(Verdict.WARN, subject="GSP firmware", message=str(difference), remedy=_SET)
+        verdicts.found(Verdict.WARN, part=part.software("GSP firmware"), text=str(difference), action=_SET)
     if "GSP firmware" in fleet.agreeing(node.name):
-        verdicts.passed(subject="GSP firmware", message="as on most nodes of the platform")
+        verdicts.passed(part=part.software("GSP firmware"), text="as on most nodes of the platform")
     elif not odd:
         verdicts.skip("nothing is known of GSP firmware on this node or on its platform")

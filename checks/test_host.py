@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.subjects.gpu import YES_NO, named
 from nodegate.subjects.host import (
     SHARED_MEMORY,
@@ -23,7 +25,7 @@ from nodegate.subjects.host import (
 )
 from nodegate.subjects.software import judge_version
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -43,7 +45,9 @@ def test_kernel_version(host: Host, baseline: Baseline, verdicts: Verdicts) -> N
     On kernels before 5.5 multi-process training can hang at its start. Source: accelerate's own warning.
     """
     limit = baseline.limit("kernel.version_min")
-    judge_version(verdicts, subject="kernel", version=host.kernel_release, limit=limit, remedy="update the kernel")
+    judge_version(
+        verdicts, whose=part.software("kernel"), version=host.kernel_release, limit=limit, remedy="update the kernel"
+    )
 
 
 def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -52,17 +56,17 @@ def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -
     Data loaders and NCCL pass data through it; when it is full, workers die with "Bus error". Containers have their
     own (64 MiB in Docker by default): this is the node's.
     """
-    limit, shm = baseline.limit("host.shm_min_gib"), mounts.by_path.get(SHARED_MEMORY)
+    limit, shm = baseline.number("host.shm_min_gib"), mounts.by_path.get(SHARED_MEMORY)
     remedy = "mount it larger: mount -o remount,size=... /dev/shm"
     if shm is None or not shm.type:
-        verdicts.found(Verdict.FAIL, subject=SHARED_MEMORY, message="is not mounted", remedy=remedy)
+        verdicts.found(Verdict.FAIL, part=part.setting(SHARED_MEMORY), text="is not mounted", action=remedy)
         return
     verdicts.at_least(
-        subject=SHARED_MEMORY,
-        what="size",
+        part=part.setting(SHARED_MEMORY),
+        quantity="size",
         observed=gibibytes(shm.size_bytes),
         limit=limit,
-        remedy=remedy,
+        action=remedy,
     )
 
 
@@ -74,7 +78,7 @@ def test_open_files(limits: ResourceLimits, baseline: Baseline, verdicts: Verdic
     """
     slurmd = has_slurmd(limits)
     found = limits.slurmd_open_files if slurmd else limits.open_files
-    limit = baseline.limit("host.open_files_min")
+    limit = baseline.number("host.open_files_min")
     judge_limit(verdicts, slurmd=slurmd, what="open files", found=found, limit=limit, command="ulimit -n")
 
 
@@ -85,7 +89,7 @@ def test_processes(limits: ResourceLimits, baseline: Baseline, verdicts: Verdict
     """
     slurmd = has_slurmd(limits)
     found = limits.slurmd_processes if slurmd else limits.processes
-    limit = baseline.limit("host.processes_min")
+    limit = baseline.number("host.processes_min")
     judge_limit(verdicts, slurmd=slurmd, what="processes", found=found, limit=limit, command="ulimit -u")
 
 
@@ -109,18 +113,18 @@ def test_blocked_processes(host: Host, verdicts: Verdicts) -> None:
     longer answers (fail); others wait for storage, perhaps only for a moment (warn).
     """
     if isinstance(host.blocked, Unknown):
-        verdicts.unknown(subject="processes", what="uninterruptible sleep", reason=host.blocked)
+        verdicts.unknown(part=part.host("processes"), quantity="uninterruptible sleep", reason=host.blocked)
         return
     for process in host.blocked:
         by_driver = waits_in_gpu_driver(process)
         verdicts.found(
             Verdict.FAIL if by_driver else Verdict.WARN,
-            subject=f"process {process.pid} ({process.name})",
-            message=f"in uninterruptible sleep in {process.waits_in or 'an unnamed kernel function'}",
-            remedy="reboot the node: the GPU driver hangs" if by_driver else "look at the storage that it waits for",
+            part=part.host(f"process {process.pid} ({process.name})"),
+            text=f"in uninterruptible sleep in {process.waits_in or 'an unnamed kernel function'}",
+            action="reboot the node: the GPU driver hangs" if by_driver else "look at the storage that it waits for",
         )
     if not host.blocked:
-        verdicts.passed(subject="processes", message="none in uninterruptible sleep")
+        verdicts.passed(part=part.host("processes"), text="none in uninterruptible sleep")
 
 
 def test_memory_size(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -129,14 +133,14 @@ def test_memory_size(host: Host, baseline: Baseline, verdicts: Verdicts) -> None
     A memory module that failed at power-on is left out silently: jobs then run out of memory on this node alone.
     """
     installed = baseline.limit("host.memory_gib")
-    tolerance = baseline.limit("host.memory_tolerance_percent")
+    tolerance = baseline.number("host.memory_tolerance_percent")
     least = float(str(installed.value)) * (1 - float(str(tolerance.value)) / 100)
     verdicts.at_least(
-        subject="memory",
-        what="size",
+        part=part.MEMORY,
+        quantity="size",
         observed=gibibytes(host.memory_total_bytes),
         limit=Limit(round(least, 1), "GiB", f"{installed.value} GiB less {tolerance.value} %: {installed.source}"),
-        remedy="look for a failed memory module in the BMC's event log",
+        action="look for a failed memory module in the BMC's event log",
     )
 
 
@@ -146,11 +150,11 @@ def test_memory_available(host: Host, baseline: Baseline, verdicts: Verdicts) ->
     Files in /dev/shm or processes of an earlier job that were left behind take memory from the next one.
     """
     verdicts.at_least(
-        subject="memory",
-        what="available",
+        part=part.MEMORY,
+        quantity="available",
         observed=percent(host.memory_available_bytes, host.memory_total_bytes),
-        limit=baseline.limit("host.memory_available_min_percent"),
-        remedy="look for left-over processes and for files in /dev/shm",
+        limit=baseline.number("host.memory_available_min_percent"),
+        action="look for left-over processes and for files in /dev/shm",
         otherwise=Verdict.WARN,
     )
 
@@ -162,19 +166,19 @@ def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts
     other by the clock start out of step.
     """
     verdicts.equal(
-        subject="clock",
-        what="synchronised",
+        part=part.host("clock"),
+        quantity="synchronised",
         observed=named(clock.synchronized, YES_NO),
         expected="yes",
-        remedy="start chrony or systemd-timesyncd, and see whether it reaches its servers",
+        action="start chrony or systemd-timesyncd, and see whether it reaches its servers",
         otherwise=Verdict.WARN,
     )
     verdicts.at_most(
-        subject="clock",
-        what="offset",
+        part=part.host("clock"),
+        quantity="offset",
         observed=magnitude(clock.offset_s),
-        limit=baseline.limit("host.clock_offset_max_s"),
-        remedy="see whether chrony reaches its servers (chronyc sources)",
+        limit=baseline.number("host.clock_offset_max_s"),
+        action="see whether chrony reaches its servers (chronyc sources)",
         otherwise=Verdict.WARN,
     )
 
@@ -184,11 +188,13 @@ def test_clock_skew(clock: Clock, baseline: Baseline, verdicts: Verdicts) -> Non
 
     Both could be wrong together; a node that differs from the controller differs from the other nodes.
     """
-    limit = baseline.limit("host.clock_skew_max_s")
+    limit = baseline.number("host.clock_skew_max_s")
     if isinstance(clock.skew_s, Unknown) and clock.skew_s.why is Why.MISSING:
         verdicts.skip("this evidence has no time of the round trip")
     sure = surely(clock.skew_s, clock.skew_error_s)
-    verdicts.at_most(subject="clock", what="skew", observed=sure, limit=limit, remedy="set the clock: chronyc makestep")
+    verdicts.at_most(
+        part=part.host("clock"), quantity="skew", observed=sure, limit=limit, action="set the clock: chronyc makestep"
+    )
 
 
 def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
@@ -207,12 +213,12 @@ def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
         elif mount.read_only and writable:
             fault, remedy = "is mounted read-only", "look at the kernel log for disk errors, then mount it again"
         elif isinstance(mount.size_bytes, Unknown):
-            verdicts.unknown(subject=path, what="usage", reason=mount.size_bytes)
+            verdicts.unknown(part=part.host(path), quantity="usage", reason=mount.size_bytes)
             continue
         else:
-            verdicts.passed(subject=path, message=f"mounted from {mount.source} ({mount.type})")
+            verdicts.passed(part=part.host(path), text=f"mounted from {mount.source} ({mount.type})")
             continue
-        verdicts.found(Verdict.FAIL, subject=path, message=fault, remedy=remedy)
+        verdicts.found(Verdict.FAIL, part=part.host(path), text=fault, action=remedy)
     if not wanted:
         verdicts.skip("no mounts asked for: nodegate_mounts names them")
 
@@ -226,12 +232,12 @@ def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:
         if hangs(mount):
             verdicts.found(
                 Verdict.FAIL,
-                subject=mount.path,
-                message=f"({mount.type} from {mount.source}) does not answer ({mount.size_bytes})",
-                remedy="look at the file server and the way to it",
+                part=part.host(mount.path),
+                text=f"({mount.type} from {mount.source}) does not answer ({mount.size_bytes})",
+                action="look at the file server and the way to it",
             )
     if not verdicts.findings:
-        verdicts.passed(subject="mounts", message=f"{len(mounts.by_path)} file systems, none hangs")
+        verdicts.passed(part=part.host("mounts"), text=f"{len(mounts.by_path)} file systems, none hangs")
 
 
 def test_free_space(mounts: Mounts, node: Node, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -239,19 +245,19 @@ def test_free_space(mounts: Mounts, node: Node, baseline: Baseline, verdicts: Ve
 
     A full /tmp, /var/log or checkpoint folder ends jobs in odd ways.
     """
-    limit = baseline.limit("host.mount_free_min_percent")
+    limit = baseline.number("host.mount_free_min_percent")
     asked = asked_mounts(node.expected.get("mounts"))
     for path in dict.fromkeys((*SYSTEM_FOLDERS, *asked)):
         mount = mounts.by_path.get(path)
         if mount is None or hangs(mount):
             continue  # host.mounts and host.hung_mounts speak of those
         verdicts.at_least(
-            subject=path,
-            what="free space",
+            part=part.host(path),
+            quantity="free space",
             observed=percent(mount.free_bytes, mount.size_bytes),
             limit=limit,
-            remedy="delete what is not needed",
+            action="delete what is not needed",
             otherwise=Verdict.FAIL if path in asked else Verdict.WARN,
         )
     if not verdicts.findings:
-        verdicts.unknown(subject="mounts", what="free space", reason="no file system's usage was read")
+        verdicts.unknown(part=part.host("mounts"), quantity="free space", reason="no file system's usage was read")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.kernel_log import hung_tasks, incidents, machine_checks
 from nodegate.kernel_log.window import LogWindow, shown
 
@@ -28,10 +29,10 @@ def test_hardware_errors(
     kills programs or the node: it fails. A corrected one costs time and often comes before: it warns at delivery with
     its count, and tells the module or CPU. Sources: kernel documentation, EDAC; Intel SDM volume 3, IA32_MCi_STATUS.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     machine_checks.tell(kernel_log, window, verdicts)
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no such line since {shown(kernel_log.since_epoch_s)}")
+        verdicts.passed(part=part.host("kernel log"), text=f"no such line since {shown(kernel_log.since_epoch_s)}")
 
 
 def test_lockups(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -40,7 +41,7 @@ def test_lockups(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
     A hard lock-up (a core that takes no interrupts) is hardware or firmware and fails; a soft one, or a stall, can be a
     driver's: it fails at delivery and warns before a job. Source: kernel documentation, lockup-watchdogs.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "lockup", window, verdicts)
 
 
@@ -53,10 +54,10 @@ def test_hung_tasks(
     both: the place from the stack in the log, or from where the task waits now. It warns: a job that died of it is told
     by its own log. Source: kernel documentation, hung_task_timeout_secs (120 s).
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     hung_tasks.tell(kernel_log, host, window, verdicts)
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no such line since {shown(kernel_log.since_epoch_s)}")
+        verdicts.passed(part=part.host("kernel log"), text=f"no such line since {shown(kernel_log.since_epoch_s)}")
 
 
 def test_nvme(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -65,7 +66,7 @@ def test_nvme(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     Local disks hold images, caches and checkpoints; one that resets its controller stalls every rank of the node. It
     warns: whether the path is needed is judged at the mounts. Source: messages of the kernel's nvme driver.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "nvme", window, verdicts)
 
 
@@ -77,5 +78,5 @@ def test_file_systems(
     After such an error every write fails, and the node goes on as if nothing were: jobs die at their first checkpoint.
     It warns: whether the path is needed is judged at the mounts. Source: messages of ext4 and XFS.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "file_system", window, verdicts)

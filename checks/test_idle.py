@@ -31,15 +31,15 @@ def test_processes(gpus: Gpus, verdicts: Verdicts) -> None:
         if lacks(verdicts, gpu, "the list of processes", gpu.processes):
             continue
         if isinstance(gpu.processes, Unknown):
-            verdicts.unknown(subject=gpu.subject, what="the list of processes", reason=gpu.processes)
+            verdicts.unknown(part=gpu.part, quantity="the list of processes", reason=gpu.processes)
             continue
         strays = [process for process in gpu.processes if not _is_resident(process)]
         for stray in strays:
             verdict = Verdict.WARN if stray.kind == "graphics" else Verdict.FAIL
             remedy = "find its job (ps -fp PID) and end it before the node takes work"
-            verdicts.found(verdict, subject=gpu.subject, message=_told(stray), remedy=remedy)
+            verdicts.found(verdict, part=gpu.part, text=_told(stray), action=remedy)
         if not strays:
-            verdicts.passed(subject=gpu.subject, message="no process of a job")
+            verdicts.passed(part=gpu.part, text="no process of a job")
 
 
 def test_memory(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -49,14 +49,14 @@ def test_memory(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     killed: the next job runs out of memory. What the driver reserves for itself is not counted, nor what graphics
     processes use: idle.processes tells of those.
     """
-    limit = baseline.limit("gpu.idle_memory_mib")
+    limit = baseline.number("gpu.idle_memory_mib")
     for gpu in answering(gpus, verdicts):
         verdicts.at_most(
-            subject=gpu.subject,
-            what="memory in use",
+            part=gpu.part,
+            quantity="memory in use",
             observed=mebibytes(_unexplained_bytes(gpu)),
             limit=limit,
-            remedy="end the processes that hold it; if none is seen, reset the GPU",
+            action="end the processes that hold it; if none is seen, reset the GPU",
         )
 
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, switch_faults
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -31,20 +33,20 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
 
     The ring buffer forgets its oldest lines and every reboot empties it: what is gone cannot be called clean.
     """
-    since, boot, subject = kernel_log.since_epoch_s, kernel_log.boot_epoch_s, f"kernel log ({kernel_log.source})"
+    since, boot, whose = kernel_log.since_epoch_s, kernel_log.boot_epoch_s, part.host("kernel log")
     keep = "keep a persistent journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
     if kernel_log.dropped:
         message = f"{kernel_log.dropped} older lines of interest were left out: they did not fit"
-        verdicts.found(Verdict.WARN, subject=subject, message=message, remedy="read the log on the node by hand")
+        verdicts.found(Verdict.WARN, part=whose, text=message, action="read the log on the node by hand")
     if isinstance(since, Unknown):
-        verdicts.unknown(subject=subject, what="how far back it reaches", reason=since)
+        verdicts.unknown(part=whose, quantity="how far back it reaches", reason=since)
     elif isinstance(boot, Unknown):
-        verdicts.unknown(subject=subject, what="the start of this boot", reason=boot)
+        verdicts.unknown(part=whose, quantity="the start of this boot", reason=boot)
     elif since > boot + INCIDENT_S:
         message = f"reaches back to {shown(since)} only; the boot was at {shown(boot)}: nothing is known before"
-        verdicts.found(Verdict.WARN, subject=subject, message=message, remedy=keep)
+        verdicts.found(Verdict.WARN, part=whose, text=message, action=keep)
     else:
-        verdicts.passed(subject=subject, message=f"reaches back to {shown(since)}; the boot was at {shown(boot)}")
+        verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the boot was at {shown(boot)}")
 
 
 def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -56,21 +58,21 @@ def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pro
     A reboot settles most faults, a failed row remap (64) it does not. Operators disagree on 63, 94 and 109: NVIDIA
     lets the node work on after 63 and 94, EKS replaces it: here they fail at delivery and warn before a job.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     for fault in gpu_faults.gpu_faults(kernel_log, window):
         verdict, remark = fault.verdict(window)
         verdicts.found(
             verdict,
-            subject=fault.subject,
-            message=f"{fault.message}{f' ({remark})' if remark else ''}",
-            remedy=fault.action,
-            metric=f"Xid {fault.rule.code}",
-            value=fault.count,
+            part=fault.part,
+            text=f"{fault.message}{f' ({remark})' if remark else ''}",
+            action=fault.action,
+            code=str(fault.rule.code),
+            observed=fault.count,
             unit="lines",
         )
     gpu_faults.tell_unparsed(gpu_events(kernel_log.lines), "Xid", verdicts)
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no Xid since {shown(kernel_log.since_epoch_s)}")
+        verdicts.passed(part=part.host("kernel log"), text=f"no Xid since {shown(kernel_log.since_epoch_s)}")
 
 
 def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -79,10 +81,10 @@ def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     A fatal one stops the jobs of all GPUs on the switch. The word in the line (Fatal, Non-fatal) counts: published
     tables contradict it for 38 codes. What follows the loss of a GPU only warns: the GPU is the finding then.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     switch_faults.tell_switches(kernel_log, window, verdicts)
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no SXid since {shown(kernel_log.since_epoch_s)}")
+        verdicts.passed(part=part.host("kernel log"), text=f"no SXid since {shown(kernel_log.since_epoch_s)}")
 
 
 def test_gpu_driver(
@@ -92,7 +94,7 @@ def test_gpu_driver(
 
     Initialisation failures, a GSP that stopped and version mismatches are printed without an Xid.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "gpu_driver", window, verdicts)
 
 
@@ -103,7 +105,7 @@ def test_pcie_errors(
 
     Corrected errors are counted in sysfs, not here: newer kernels print only some of them.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "pcie", window, verdicts)
 
 
@@ -120,15 +122,15 @@ def test_pcie_bandwidth(kernel_log: KernelLog, host: Host, pci: Pci, profile: Pr
         limit = Limit(each.capable_gbps, "Gb/s", f"kernel: {each.best}")
         design = "all devices of this model are alike: use faster slots if the platform has them"
         verdicts.at_least(
-            subject=each.device,
-            what=f"PCIe bandwidth by the {each.link} link at {each.at}",
+            part=part.from_kernel("PCIe device", each.device),
+            quantity=f"PCIe bandwidth by the {each.link} link at {each.at}",
             observed=each.have_gbps,
             limit=limit,
-            remedy=design if alike else "reseat the board or riser; look at the slot's bifurcation in the BIOS",
+            action=design if alike else "reseat the board or riser; look at the slot's bifurcation in the BIOS",
             otherwise=Verdict.WARN if alike else Verdict.FAIL,
         )
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message="no device is limited by a link on its way")
+        verdicts.passed(part=part.host("kernel log"), text="no device is limited by a link on its way")
 
 
 def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
@@ -146,8 +148,8 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
     the cable or switch and warn. The link-downs of bring-up and shutdown do not count; those that three or more
     nodes had within one second are told as one event of their switch and only warn.
     """
-    within, limit = baseline.limit("kernel.nic_flap_window_h"), baseline.limit("kernel.nic_flap_max")
-    grace_s = float(str(baseline.limit("kernel.nic_flap_boot_grace_s").value))
+    within, limit = baseline.number("kernel.nic_flap_window_h"), baseline.number("kernel.nic_flap_max")
+    grace_s = float(str(baseline.number("kernel.nic_flap_boot_grace_s").value))
     window = LogWindow.of(kernel_log, host.clock_epoch_s, within, profile)
     downs = flaps.link_downs(kernel_log, window, grace_s)
     flaps.tell(
@@ -158,7 +160,7 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
         together=lambda device, epoch_s: fleet.log.together(node.name, device, epoch_s),
     )
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no link-down in {within.value} h, as far as it reaches")
+        verdicts.passed(part=part.host("kernel log"), text=f"no link-down in {within.value} h, as far as it reaches")
 
 
 def test_nic_errors(
@@ -169,7 +171,7 @@ def test_nic_errors(
     Source: mlx5 driver messages as NVSentinel and gpud read them. Refused register reads (ACCESS_REG) and a cable
     that is unplugged from an unused port are no faults; a used port that is down is found by its state.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "nic", window, verdicts)
 
 
@@ -179,7 +181,7 @@ def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: 
     A worker that was killed takes its job along with exit code 137 and no message of its own. The finding quotes the
     kernel's line: the process, and whether the whole node or only its job or container was out of memory.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "memory", window, verdicts)
 
 
@@ -189,7 +191,7 @@ def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
     They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts. NVMe
     disks and local file systems have checks of their own (host_log).
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "storage", window, verdicts)
 
 
@@ -201,5 +203,5 @@ def test_host_faults(
     They slow or stop one node, and with it every job that spans it. Crashes of a program inside NCCL warn: its job, the
     NCCL version or the fabric manager can be the cause.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.limit("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
     incidents.tell(kernel_log, "host", window, verdicts)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.measure.nccl import findings
 from nodegate.subjects.software import judge_version
 from nodegate.verdict import Verdict
@@ -92,7 +93,7 @@ def test_version(nccl: Nccl, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     judge_version(
         verdicts,
-        subject="NCCL",
+        whose=part.software("NCCL"),
         version=nccl.version,
         limit=baseline.limit("software.nccl_version_min"),
         remedy="update NCCL on the node or in the image that brings it",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.measure.groups import findings
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.numbers import metric_findings
@@ -41,14 +42,18 @@ def test_launch(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
     mixed = [run for run in started if run.builds > 1]
     if refused and not any(run.is_well for run in launched if run.attempt == refused[-1].attempt):
         run = refused[-1]
-        verdicts.unknown(subject=run.group, what=run.what, reason=run.why, remedy=run.next_step)
+        verdicts.unknown(part=part.collective(run.group), quantity=run.what, reason=run.why, action=run.next_step)
     elif mixed:
         message = f"{mixed[0].builds} builds of nccl-tests or NCCL among its nodes"
         remedy = "install the same nccl-tests and NCCL on all nodes; sha256sum tells them apart"
-        verdicts.found(Verdict.WARN, subject=mixed[0].group, message=message, remedy=remedy, metric="builds")
+        verdicts.found(
+            Verdict.WARN, part=part.collective(mixed[0].group), text=message, action=remedy, quantity="builds"
+        )
     elif started:
         groups = len({run.group for run in started})
-        verdicts.passed(subject="launches", message=f"{len(started)} over {groups} groups", value=len(started))
+        verdicts.passed(
+            part=part.collective("launches"), text=f"{len(started)} over {groups} groups", observed=len(started)
+        )
     else:
         reason, step = findings.why_not(nccl_groups, "all_reduce")
         verdicts.cannot(reason, next_step=step)
@@ -133,7 +138,9 @@ def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ve
     elif runs[-1].is_well:
         verdicts.skip("nccl-tests told no times by process")
     else:
-        verdicts.unknown(subject=runs[-1].group, what="time", reason=runs[-1].why, remedy=runs[-1].next_step)
+        verdicts.unknown(
+            part=part.collective(runs[-1].group), quantity="time", reason=runs[-1].why, action=runs[-1].next_step
+        )
 
 
 def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -146,7 +153,13 @@ def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, 
     limit = findings.least_by_rate(rdma, baseline)
     metrics = [each for each in nccl_groups.named(NAMES["all_reduce"]) if each.conditions.get("group") == "pair"]
     for metric in metrics:
-        verdicts.at_least(subject="pair", what="all_reduce", observed=round(metric.best, 2), limit=limit, remedy=SLOW)
+        verdicts.at_least(
+            part=part.collective("pair"),
+            quantity="all_reduce",
+            observed=round(metric.best, 2),
+            limit=limit,
+            action=SLOW,
+        )
     if not metrics:
         reason, step = findings.why_not(nccl_groups, "all_reduce")
         verdicts.cannot(f"no bandwidth was measured: {reason}", next_step=step)

@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.unknown import value_or
+
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.node import Node
@@ -20,4 +23,6 @@ def test_reachable(node: Node, host: Host, verdicts: Verdicts) -> None:
     A node that does not answer takes every job on it with it. It is a verdict of its own (`unreachable`), never a gap
     in the report: all its other checks are `error` too.
     """
-    verdicts.passed(subject=node.name, message=f"answers as {host.hostname}", metric="hostname", value=host.hostname)
+    verdicts.passed(
+        part=part.NODE, text=f"answers as {host.hostname}", quantity="hostname", observed=value_or(host.hostname, "")
+    )

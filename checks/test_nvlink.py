@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.nvlink import errors, linked, links_down, slow, speeds_mbps
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -26,20 +28,20 @@ def test_links(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     One link down takes its share of the bandwidth from every collective, or stops NVLS at all. A card without NVLink
     is not judged, unless its platform should have some.
     """
-    count = baseline.find("nvlink.count")
+    count = baseline.find_number("nvlink.count")
     for gpu, links in linked(answering(gpus, verdicts), count, verdicts):
         down, unread = links_down(links)
         for link, reason in unread:
-            verdicts.unknown(subject=gpu.subject, what=f"the state of NVLink {link}", reason=reason)
+            verdicts.unknown(part=gpu.part, quantity=f"the state of NVLink {link}", reason=reason)
         if not unread:
             expected = count or Limit(len(links), "links", "the links that this GPU has")
             remedy = f"NVLink {', '.join(map(str, down))} down: {_REMEDY}" if down else _REMEDY
             verdicts.equal(
-                subject=gpu.subject,
-                what="NVLinks up",
+                part=gpu.part,
+                quantity="NVLinks up",
                 observed=len(links) - len(down),
                 expected=expected,
-                remedy=remedy,
+                action=remedy,
             )
 
 
@@ -49,23 +51,23 @@ def test_speed(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     A link that trained slower still works, and all traffic through it waits.
     """
     answers = answering(gpus, verdicts)
-    pairs = list(linked(answers, baseline.find("nvlink.count"), verdicts))
+    pairs = list(linked(answers, baseline.find_number("nvlink.count"), verdicts))
     fastest = max((speed for _, links in pairs for speed in speeds_mbps(links)), default=0)
-    limit = baseline.find("nvlink.speed_mbps") or Limit(fastest, "MB/s", "the fastest NVLink of this node")
+    limit = baseline.find_number("nvlink.speed_mbps") or Limit(fastest, "MB/s", "the fastest NVLink of this node")
     for gpu, links in pairs:
         for link in slow(links, limit):
             verdicts.at_least(
-                subject=f"{gpu.subject} NVLink {link.link}",
-                what="speed",
+                part=part.nvlink(gpu.part, link.link),
+                quantity="speed",
                 observed=link.speed_mbps,
                 limit=limit,
-                remedy=_REMEDY,
+                action=_REMEDY,
             )
         good = len(speeds_mbps(links)) - len(slow(links, limit))
         if good > 0:
-            verdicts.passed(subject=gpu.subject, message=f"{good} NVLinks at {limit.value} MB/s or more")
+            verdicts.passed(part=gpu.part, text=f"{good} NVLinks at {limit.value} MB/s or more")
         elif not slow(links, limit):
-            verdicts.found(Verdict.SKIP, subject=gpu.subject, message="no NVLink is up, see nvlink.links")
+            verdicts.found(Verdict.SKIP, part=gpu.part, text="no NVLink is up, see nvlink.links")
 
 
 @pytest.mark.tier("nightly")
@@ -75,14 +77,14 @@ def test_errors(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     A count since load has no time, so it warns; an increase during a test is what fails (DCGM). CRC errors alone are
     corrected on the way and matter from 100 a second on (DCGM): they are shown, and judged only as a rate.
     """
-    for gpu, links in linked(answering(gpus, verdicts), baseline.find("nvlink.count"), verdicts):
+    for gpu, links in linked(answering(gpus, verdicts), baseline.find_number("nvlink.count"), verdicts):
         seen = errors(links)
         for message in seen.bad:
-            verdicts.found(Verdict.WARN, subject=gpu.subject, message=message, remedy=_REMEDY)
+            verdicts.found(Verdict.WARN, part=gpu.part, text=message, action=_REMEDY)
         for link, reason in seen.unread:
-            verdicts.unknown(subject=gpu.subject, what=f"an error counter of NVLink {link}", reason=reason)
+            verdicts.unknown(part=gpu.part, quantity=f"an error counter of NVLink {link}", reason=reason)
         if not seen.bad and not seen.unread and seen.told:
             message = f"no replay and no recovery on {seen.told} NVLinks, {seen.crc} CRC errors corrected"
-            verdicts.passed(subject=gpu.subject, message=message)
+            verdicts.passed(part=gpu.part, text=message)
         elif not seen.told:
-            verdicts.found(Verdict.SKIP, subject=gpu.subject, message="this driver does not tell NVLink errors")
+            verdicts.found(Verdict.SKIP, part=gpu.part, text="this driver does not tell NVLink errors")

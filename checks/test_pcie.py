@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering, lacks
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -34,16 +36,16 @@ def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
         if device.answers is False:
             verdicts.found(
                 Verdict.FAIL,
-                subject=pcie.subject(device),
-                message="does not answer on PCIe: its configuration space reads all ff",
-                remedy="power-cycle the node; if it stays, reseat or replace the device",
-                metric="answers on PCIe",
-                value=False,
+                part=pcie.part_of(device),
+                text="does not answer on PCIe: its configuration space reads all ff",
+                action="power-cycle the node; if it stays, reseat or replace the device",
+                quantity="answers on PCIe",
+                observed=False,
             )
         elif isinstance(device.answers, Unknown):
-            verdicts.unknown(subject=pcie.subject(device), what="answers on PCIe", reason=device.answers)
+            verdicts.unknown(part=pcie.part_of(device), quantity="answers on PCIe", reason=device.answers)
         else:
-            verdicts.passed(subject=pcie.subject(device), message="answers on PCIe")
+            verdicts.passed(part=pcie.part_of(device), text="answers on PCIe")
     if not verdicts.findings:
         verdicts.skip(NOTHING)
 
@@ -55,16 +57,16 @@ def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
     device's own word (max_link_width). Virtual machines may be wired narrower (AWS: A10G, T4 and L40S at x8): when
     all GPUs of a virtual machine are equally narrow it warns, and pcie.gpu_width in the baseline says that it is right.
     """
-    wired = baseline.find("pcie.gpu_width")
+    wired = baseline.find_number("pcie.gpu_width")
     for group in pcie.peers(pcie.judged(pci)).values():
         alike = group[0].is_gpu and len({device.width for device in group}) == 1
         for device in (each for each in group if not pcie.has_no_link(each)):
             verdicts.at_least(
-                subject=pcie.subject(device),
-                what="link width",
+                part=pcie.part_of(device),
+                quantity="link width",
                 observed=pcie.lanes(device.width),
                 limit=wired if wired and device.is_gpu else pcie.own_limit(device.width_max),
-                remedy=f"all {len(group)} are alike: set pcie.gpu_width where that is by design" if alike else RESEAT,
+                action=f"all {len(group)} are alike: set pcie.gpu_width where that is by design" if alike else RESEAT,
                 otherwise=Verdict.WARN if alike and pcie.is_virtual(host) else Verdict.FAIL,
             )
     if not verdicts.findings:
@@ -84,11 +86,11 @@ def test_bridge_width(pci: Pci, verdicts: Verdicts) -> None:
         readings = (used, bridge.width, bridge.width_max)
         limit = pcie.least(used, bridge.width_max)
         verdicts.at_least(
-            subject=pcie.subject(bridge),
-            what=f"link width on the way to {pcie.subject(device)}",
+            part=pcie.part_of(bridge),
+            quantity=f"link width on the way to {pcie.part_of(device)}",
             observed=next((reading for reading in readings if isinstance(reading, Unknown)), bridge.width),
             limit=Limit(limit, "lanes", "what the bridge and the device have"),
-            remedy=RESEAT,
+            action=RESEAT,
         )
     if not verdicts.findings:
         verdicts.skip("no bridge with a PCIe link is visible above a GPU or RDMA NIC")
@@ -106,15 +108,15 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
         idle = device.is_gpu and device.address not in working
         if idle and not isinstance(device.speed_gts, Unknown) and device.speed_gts != own:
             message = f"link speed {device.speed_gts} GT/s while idle: judged only at work"
-            verdicts.found(Verdict.SKIP, subject=pcie.subject(device), message=message)
+            verdicts.found(Verdict.SKIP, part=pcie.part_of(device), text=message)
             continue
         by_slot = slot is not None and slot == device.speed_gts
         verdicts.at_least(
-            subject=pcie.subject(device),
-            what="link speed",
+            part=pcie.part_of(device),
+            quantity="link speed",
             observed=0.0 if device.speed_gts is None else device.speed_gts,
             limit=own if isinstance(own, Unknown) else Limit(own or 0.0, "GT/s", "its own maximum"),
-            remedy="the slot has no more: move the device if the platform has faster slots" if by_slot else RESEAT,
+            action="the slot has no more: move the device if the platform has faster slots" if by_slot else RESEAT,
             otherwise=Verdict.WARN if by_slot else Verdict.FAIL,
         )
     if not verdicts.findings:
@@ -136,11 +138,11 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
             if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
                 continue  # the firmware keeps these counters for itself
             verdicts.at_most(
-                subject=pcie.subject(device),
-                what=f"{name} PCIe errors since boot",
+                part=pcie.part_of(device),
+                quantity=f"{name} PCIe errors since boot",
                 observed=count,
                 limit=Limit(0, "", "AER"),
-                remedy="reseat the board or riser; replace it when the count grows",
+                action="reseat the board or riser; replace it when the count grows",
                 otherwise=verdict,
             )
     if not verdicts.findings:
@@ -154,17 +156,17 @@ def test_correctable_errors(pci: Pci, baseline: Baseline, verdicts: Verdicts) ->
     Each was repaired by sending again. Many of them are the early sign of a bad seat; since they add up over months,
     the count since boot only warns. Source: kernel, sysfs aer_dev_correctable; DCGM counts them in its PCIe test.
     """
-    limit = baseline.limit("pcie.aer_correctable_max")
+    limit = baseline.number("pcie.aer_correctable_max")
     for device in pcie.on_the_way(pci):
         count = device.aer.correctable
         if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
             continue
         verdicts.at_most(
-            subject=pcie.subject(device),
-            what="correctable PCIe errors since boot",
+            part=pcie.part_of(device),
+            quantity="correctable PCIe errors since boot",
             observed=count,
             limit=limit,
-            remedy="read them before and after load; reseat the board or riser when they grow",
+            action="read them before and after load; reseat the board or riser when they grow",
             otherwise=Verdict.WARN,
         )
     if not verdicts.findings:
@@ -178,15 +180,15 @@ def test_replays(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     A replay is a packet that had to be sent again. Source: NVML PCIe replay counter; DCGM's PCIe test counts them.
     Over months they add up, so the count since boot only warns.
     """
-    limit = baseline.limit("pcie.replays_max")
+    limit = baseline.number("pcie.replays_max")
     for gpu in answering(gpus, verdicts):
         if not lacks(verdicts, gpu, "the number of PCIe replays", gpu.pcie_replays):
             verdicts.at_most(
-                subject=gpu.subject,
-                what="PCIe replays since boot",
+                part=gpu.part,
+                quantity="PCIe replays since boot",
                 observed=gpu.pcie_replays,
                 limit=limit,
-                remedy="read them before and after load; reseat the board or riser when they grow",
+                action="read them before and after load; reseat the board or riser when they grow",
                 otherwise=Verdict.WARN,
             )
 
@@ -205,17 +207,17 @@ def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
     groups, words = host.iommu_groups, host.kernel_command_line
     if isinstance(groups, Unknown) or isinstance(words, Unknown):
         reason = groups if isinstance(groups, Unknown) else words
-        verdicts.unknown(subject="IOMMU", what="its state", reason=str(reason))
+        verdicts.unknown(part=part.setting("IOMMU"), quantity="its state", reason=str(reason))
     elif groups == 0:
-        verdicts.passed(subject="IOMMU", message="off")
+        verdicts.passed(part=part.setting("IOMMU"), text="off")
     elif {"iommu=pt", "iommu.passthrough=1"} & set(words.split()):
-        verdicts.passed(subject="IOMMU", message="passes through")
+        verdicts.passed(part=part.setting("IOMMU"), text="passes through")
     else:
         verdicts.found(
             Verdict.WARN,
-            subject="IOMMU",
-            message=f"translates for {groups} groups: the kernel command line has no iommu=pt",
-            remedy="add iommu=pt to the kernel command line, or turn the IOMMU off in the BIOS",
-            metric="IOMMU groups",
-            value=groups,
+            part=part.setting("IOMMU"),
+            text=f"translates for {groups} groups: the kernel command line has no iommu=pt",
+            action="add iommu=pt to the kernel command line, or turn the IOMMU off in the BIOS",
+            quantity="IOMMU groups",
+            observed=groups,
         )

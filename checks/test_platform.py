@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -30,16 +31,16 @@ def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
     if baseline.named and baseline.detected and baseline.named != baseline.detected:
         verdicts.found(
             Verdict.FAIL,
-            subject="platform",
-            message=f"the hardware is {baseline.detected}, the inventory says {baseline.named}",
-            remedy="correct nodegate_platform, or look for the wrong machine at this address",
-            metric="platform",
-            value=baseline.detected,
+            part=part.host("platform"),
+            text=f"the hardware is {baseline.detected}, the inventory says {baseline.named}",
+            action="correct nodegate_platform, or look for the wrong machine at this address",
+            quantity="platform",
+            observed=baseline.detected,
         )
         return
     how = "named by the inventory" if baseline.named else "recognised from the hardware"
     verdicts.passed(
-        subject="platform", message=f"{baseline.platform}, {how}", metric="platform", value=baseline.platform
+        part=part.host("platform"), text=f"{baseline.platform}, {how}", quantity="platform", observed=baseline.platform
     )
 
 
@@ -52,10 +53,10 @@ def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:
     if wanted is None or str(wanted) == "":
         verdicts.skip("no serial number given: nodegate_serial names it")
     verdicts.equal(
-        subject="machine",
-        what="serial number",
+        part=part.host("machine"),
+        quantity="serial number",
         observed=host.serial if isinstance(host.serial, Unknown) else host.serial.strip(),
         expected=str(wanted),
         source=f"inventory {node.origin}".rstrip(),
-        remedy="look which machine answers at this address; correct the inventory if the board was replaced",
+        action="look which machine answers at this address; correct the inventory if the board was replaced",
     )

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.finding import Limit, NumberLimit
 from nodegate.subjects.gpu import answering, lacks, margin_c
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -24,15 +25,15 @@ def test_limit(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     A lowered limit costs clock as soon as the GPU works, and nothing shows it while idle. A site that caps power on
     purpose says so in its baseline.
     """
-    platform = baseline.find("gpu.power_limit_w")
+    platform = baseline.find_number("gpu.power_limit_w")
     for gpu in answering(gpus, verdicts):
         if not lacks(verdicts, gpu, "power limit", gpu.power_limit_w):
             verdicts.at_least(
-                subject=gpu.subject,
-                what="power limit",
+                part=gpu.part,
+                quantity="power limit",
                 observed=gpu.power_limit_w,
                 limit=platform or _own_default(gpu),
-                remedy=f"run nvidia-smi -i {gpu.index} -pl with the limit that is right here, and find who lowered it",
+                action=f"run nvidia-smi -i {gpu.index} -pl with the limit that is right here, and find who lowered it",
             )
 
 
@@ -44,11 +45,11 @@ def test_enforced(gpus: Gpus, verdicts: Verdicts) -> None:
     for gpu in answering(gpus, verdicts):
         if not lacks(verdicts, gpu, "power limit in force", gpu.power_limit_enforced_w):
             verdicts.at_least(
-                subject=gpu.subject,
-                what="power limit in force",
+                part=gpu.part,
+                quantity="power limit in force",
                 observed=gpu.power_limit_enforced_w,
                 limit=_limit_w(gpu.power_limit_w, "the limit that is set"),
-                remedy="check power supplies, power cables and the BMC's power cap",
+                action="check power supplies, power cables and the BMC's power cap",
             )
 
 
@@ -58,25 +59,25 @@ def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
     The distance is the device's own (T.Limit; slowdown temperature less the present one before Hopper). Past it is a
     fail: cooling is broken. Little left only warns, for a GPU is still warm seconds after a job.
     """
-    limit = baseline.limit("gpu.temperature_margin_min_c")
+    limit = baseline.number("gpu.temperature_margin_min_c")
     remedy = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
     for gpu in answering(gpus, verdicts):
         margin = margin_c(gpu)
         if not lacks(verdicts, gpu, "distance to slowdown", margin):
             past = not isinstance(margin, Unknown) and margin < 0
             verdicts.at_least(
-                subject=gpu.subject,
-                what="distance to slowdown",
+                part=gpu.part,
+                quantity="distance to slowdown",
                 observed=margin,
                 limit=limit,
-                remedy=remedy,
+                action=remedy,
                 otherwise=Verdict.FAIL if past else Verdict.WARN,
             )
 
 
-def _own_default(gpu: Gpu) -> Limit | Unknown:
+def _own_default(gpu: Gpu) -> NumberLimit | Unknown:
     return _limit_w(gpu.power_limit_default_w, "the board's own default")
 
 
-def _limit_w(reading: float | Unknown, source: str) -> Limit | Unknown:
+def _limit_w(reading: float | Unknown, source: str) -> NumberLimit | Unknown:
     return reading if isinstance(reading, Unknown) else Limit(reading, "W", source)

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
+from nodegate.finding import Limit
 from nodegate.subjects import pcie
 from nodegate.subjects.rdma import is_active, majority, rails
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +28,7 @@ CABLE = "reseat or replace the cable or transceiver; look at the switch port"
 
 def rails_of(rdma: Rdma, baseline: Baseline) -> tuple[RdmaPort, ...]:
     """The ports that carry jobs on this platform."""
-    return rails(rdma, rate=baseline.find("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
+    return rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
 
 
 def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -38,15 +40,15 @@ def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> 
     if not rdma.devices and pcie.rdma_nics(pci):
         step = "load the RDMA driver (mlx5_ib)"
         verdicts.cannot(f"{len(pcie.rdma_nics(pci))} RDMA NICs on PCIe and no RDMA device", next_step=step)
-    limit = baseline.limit("rdma.rails")
+    limit = baseline.number("rdma.rails")
     found = [port for port in rails_of(rdma, baseline) if is_active(port)]
     more = isinstance(limit.value, int) and len(found) > limit.value
     verdicts.equal(
-        subject="RDMA",
-        what="rails in service",
+        part=part.host("RDMA"),
+        quantity="rails in service",
         observed=len(found),
         expected=limit,
-        remedy="set rdma.rails or rdma.link_layer for this node"
+        action="set rdma.rails or rdma.link_layer for this node"
         if more
         else "look for the missing NIC in lspci and the kernel log",
         otherwise=Verdict.WARN if more else Verdict.FAIL,
@@ -59,28 +61,26 @@ def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     INIT means that the cable is good and no subnet manager has set the port up. Ports beyond the platform's number
     of rails may be down: nobody has plugged them in.
     """
-    ports, limit = rails_of(rdma, baseline), baseline.find("rdma.rails")
+    ports, limit = rails_of(rdma, baseline), baseline.find_number("rdma.rails")
     enough = limit is not None and isinstance(limit.value, int) and sum(map(is_active, ports)) >= limit.value
     for port in ports:
         state = f"{port.state}, link {port.phys_state}"
         if isinstance(port.state, Unknown):
-            verdicts.unknown(subject=port.subject, what="state", reason=port.state)
+            verdicts.unknown(part=port.part, quantity="state", reason=port.state)
         elif is_active(port):
             verdicts.equal(
-                subject=port.subject, what="physical state", observed=port.phys_state, expected="LinkUp", remedy=CABLE
+                part=port.part, quantity="physical state", observed=port.phys_state, expected="LinkUp", action=CABLE
             )
         elif enough and port.state == "DOWN":
-            verdicts.found(Verdict.SKIP, subject=port.subject, message=f"{state}: not in use, all rails are up")
+            verdicts.found(Verdict.SKIP, part=port.part, text=f"{state}: not in use, all rails are up")
         elif port.state == "INIT":
             remedy = "start the subnet manager, or look why it does not reach this port"
             message = "INIT: the link is up, but no subnet manager has configured it"
-            verdicts.found(
-                Verdict.FAIL, subject=port.subject, message=message, remedy=remedy, metric="state", value="INIT"
-            )
+            verdicts.found(Verdict.FAIL, part=port.part, text=message, action=remedy, quantity="state", observed="INIT")
         else:
             message = f"{state}, expected ACTIVE"
             verdicts.found(
-                Verdict.FAIL, subject=port.subject, message=message, remedy=CABLE, metric="state", value=port.state
+                Verdict.FAIL, part=port.part, text=message, action=CABLE, quantity="state", observed=port.state
             )
     if not ports:
         verdicts.skip("no RDMA adapter")
@@ -93,17 +93,17 @@ def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     Without a limit the rails of the node are compared with each other.
     """
     ports = [port for port in rails_of(rdma, baseline) if is_active(port)]
-    limit = baseline.find("rdma.rate_gbps") or majority(port.rate_gbps for port in ports)
+    limit = baseline.find_number("rdma.rate_gbps") or majority(port.rate_gbps for port in ports)
     if limit is None:
         verdicts.skip("not judged: no limit rdma.rate_gbps, and no rate that most rails of this node have")
         return
     for port in ports:
         verdicts.at_least(
-            subject=port.subject,
-            what="rate",
+            part=port.part,
+            quantity="rate",
             observed=port.rate_gbps,
             limit=Limit(limit.value, "Gb/s", limit.source),
-            remedy=CABLE,
+            action=CABLE,
         )
     if not ports:
         verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
@@ -122,11 +122,11 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         return
     for port in ports:
         verdicts.at_least(
-            subject=port.subject,
-            what="width",
+            part=port.part,
+            quantity="width",
             observed=port.lanes,
             limit=Limit(limit.value, "lanes", limit.source),
-            remedy=CABLE,
+            action=CABLE,
         )
 
 
@@ -144,11 +144,11 @@ def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         return
     for device in devices:
         verdicts.equal(
-            subject=device.name,
-            what="firmware",
+            part=part.nic(device.name),
+            quantity="firmware",
             observed=device.firmware,
             expected=limit,
-            remedy="update the NIC's firmware",
+            action="update the NIC's firmware",
             otherwise=Verdict.WARN,
         )
 
@@ -160,17 +160,17 @@ def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, v
     Two ends with different MTU agree on the smaller one, and large frames are lost where a switch takes neither.
     """
     ports = [port for port in rails_of(rdma, baseline) if port.link_layer == "Ethernet"]
-    found = {f"{port.subject} ({port.netdev})": netdevs[port.netdev].mtu for port in ports if port.netdev in netdevs}
+    found = {port.part: netdevs[port.netdev].mtu for port in ports if port.netdev in netdevs}
     limit = majority(found.values())
     if limit is None:
         verdicts.skip("no RoCE rails, or no MTU that most of them have")
         return
-    for subject, mtu in found.items():
+    for whose, mtu in found.items():
         verdicts.equal(
-            subject=subject,
-            what="MTU",
+            part=whose,
+            quantity="MTU",
             observed=mtu,
             expected=Limit(limit.value, "bytes", limit.source),
-            remedy="set the MTU of all rails alike, here and on the switch",
+            action="set the MTU of all rails alike, here and on the switch",
             otherwise=Verdict.WARN,
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.measure.rdma import findings
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.numbers import metric_findings
@@ -43,19 +44,19 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     """
     wanted = findings.BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
     have = {(metric.name, metric.device) for metric in rdma_bandwidth.metrics}
-    ports = rails(rdma, rate=baseline.find("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
+    ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     active = [findings.device_of(port) for port in ports if is_active(port)]
     for device in sorted({*active, *rdma_bandwidth.planned}):
         missing = [name for name in wanted if (name, device) not in have]
         if not missing:
-            verdicts.passed(subject=device, message="measured", metric="measured", value=True)
+            verdicts.passed(part=part.named(device), text="measured", quantity="measured", observed=True)
             _say_dead_server(rdma_bandwidth, device, verdicts)
         elif any(run.trouble and run.trouble.kind == "link" for run in rdma_bandwidth.runs if run.device == device):
-            verdicts.found(Verdict.SKIP, subject=device, message="no number: see rdma_bandwidth.errors")
+            verdicts.found(Verdict.SKIP, part=part.named(device), text="no number: see rdma_bandwidth.errors")
         else:
             reason, step = _why_not(rdma_bandwidth, device)
             what = " and ".join(metric_findings.label(name) for name in missing)
-            verdicts.unknown(subject=device, what=what, reason=reason, remedy=step)
+            verdicts.unknown(part=part.named(device), quantity=what, reason=reason, action=step)
 
 
 def _say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> None:
@@ -63,7 +64,9 @@ def _say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> N
     dead = [run for run in found.runs if run.device == device and run.role == "server" and run.server_died]
     if dead and dead[0].trouble is not None:
         what = f"{metric_findings.label(dead[0].name)}: {dead[0].trouble.said}"
-        verdicts.found(Verdict.WARN, subject=device, message=what, remedy=dead[0].trouble.next_step, metric="measured")
+        verdicts.found(
+            Verdict.WARN, part=part.named(device), text=what, action=dead[0].trouble.next_step, quantity="measured"
+        )
 
 
 def _why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
@@ -130,10 +133,10 @@ def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Base
         unproven = findings.unproven(rdma_bandwidth, metric, limit)
         if unproven:
             told = f"{what} {metric.best:.1f} Gb/s, but {unproven}"
-            verdicts.found(Verdict.ERROR, subject=metric.device, message=told, remedy=THIRD, metric=what)
+            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD, quantity=what)
             continue
         observed = float(f"{metric.best:.5g}")
-        verdicts.at_least(subject=metric.device, what=what, observed=observed, limit=limit, remedy=SLOW)
+        verdicts.at_least(part=part.named(metric.device), quantity=what, observed=observed, limit=limit, action=SLOW)
     if not metrics:
         verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
 
@@ -160,15 +163,19 @@ def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline
 def _say_ways(verdicts: Verdicts, device: str, ways: dict[str, FaultLocation]) -> None:
     slow = [way for way, blame in ways.items() if blame.bad_with and not blame.good_with]
     if Fault.UNTRIED in {blame.fault for blame in ways.values()}:
-        verdicts.found(Verdict.SKIP, subject=device, message="not judged: no limit, or no number, of one direction")
+        verdicts.found(
+            Verdict.SKIP, part=part.named(device), text="not judged: no limit, or no number, of one direction"
+        )
     elif len(slow) != 1:
-        verdicts.passed(subject=device, message="alike both ways", metric="slow directions", value=len(slow))
+        verdicts.passed(part=part.named(device), text="alike both ways", quantity="slow directions", observed=len(slow))
     elif (blame := ways[slow[0]]).fault is Fault.HERE:
         message = f"{slow[0]} slowly, with {', '.join(blame.bad_with)}; the other way it is well"
-        verdicts.found(Verdict.FAIL, subject=device, message=message, remedy=ONE_WAY, metric="slow directions", value=1)
+        verdicts.found(
+            Verdict.FAIL, part=part.named(device), text=message, action=ONE_WAY, quantity="slow directions", observed=1
+        )
     else:
         reason = f"slow with {', '.join(blame.bad_with)}: either end may be at fault"
-        verdicts.unknown(subject=device, what=f"how it {slow[0]}", reason=reason, remedy=THIRD)
+        verdicts.unknown(part=part.named(device), quantity=f"how it {slow[0]}", reason=reason, action=THIRD)
 
 
 def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
@@ -182,7 +189,7 @@ def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
         mine = [run for run in runs if run.device == device]
         bad = [run for run in mine if run.trouble is not None]
         if not bad:
-            verdicts.passed(subject=device, message="transfers without an error", metric="errors", value=0)
+            verdicts.passed(part=part.named(device), text="transfers without an error", quantity="errors", observed=0)
             continue
         worst = [findings.blamed(rdma_bandwidth, name, device, None) for name in sorted({run.name for run in bad})]
         for blame in sorted(worst, key=lambda each: _ORDER.index(each.fault))[:1]:
@@ -210,19 +217,27 @@ def _say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Faul
     what = f"{metric_findings.label(first.name)} with {first.partner}: {said}"
     if blame.fault is Fault.EITHER and first.name == "rdma.inside_gbps":
         reason = f"{what}; no other node was met, and on some networks the NICs of one node do not reach each other"
-        verdicts.unknown(subject=device, what="transfers", reason=reason, remedy=OTHER)
+        verdicts.unknown(part=part.named(device), quantity="transfers", reason=reason, action=OTHER)
     elif blame.fault in {Fault.HERE, Fault.EITHER}:
         whom = ", and with nobody without" if blame.fault is Fault.HERE else ", its only partner: this end or that one"
-        verdicts.found(Verdict.FAIL, subject=device, message=what + whom, remedy=ENDS, metric="errors")
+        verdicts.found(Verdict.FAIL, part=part.named(device), text=what + whom, action=ENDS, quantity="errors")
     elif blame.fault is Fault.UNPROVEN:
         step = "measure this node again with good ones"
-        verdicts.unknown(subject=device, what="transfers", reason=f"{what}, which is bad with others too", remedy=step)
+        verdicts.unknown(
+            part=part.named(device), quantity="transfers", reason=f"{what}, which is bad with others too", action=step
+        )
     elif blame.fault is Fault.PATH:
         verdicts.found(
-            Verdict.WARN, subject=device, message=f"{what}; both are well with others", remedy=PATH, metric="errors"
+            Verdict.WARN,
+            part=part.named(device),
+            text=f"{what}; both are well with others",
+            action=PATH,
+            quantity="errors",
         )
     else:
-        verdicts.passed(subject=device, message=f"well with {', '.join(blame.good_with)}; {what}", metric="errors")
+        verdicts.passed(
+            part=part.named(device), text=f"well with {', '.join(blame.good_with)}; {what}", quantity="errors"
+        )
 
 
 def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -245,12 +260,16 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
             slow = [run for run in rdma_bandwidth.of(metric.name, metric.device) if run.partner in blame.bad_with]
             pairs = ", ".join(f"{run.value:g} Gb/s with {run.partner}" for run in slow if run.value is not None)
             message = f"{what} {pairs or 'failed'}, {metric.best:g} Gb/s with others; both ends are good with others"
-            verdicts.found(Verdict.WARN, subject=metric.device, message=message, remedy=PATH, metric=metric.name)
+            verdicts.found(
+                Verdict.WARN, part=part.named(metric.device), text=message, action=PATH, quantity=metric.name
+            )
         elif blame.fault in {Fault.PARTNER, Fault.PATH_OR_PARTNER}:
             message = f"{what} slow with {', '.join(blame.bad_with)} only, {metric.best:g} Gb/s with others"
-            verdicts.passed(subject=metric.device, message=message, metric=metric.name, value="one partner")
+            verdicts.passed(part=part.named(metric.device), text=message, quantity=metric.name, observed="one partner")
         else:
-            verdicts.passed(subject=metric.device, message=f"{what} alike with all", metric=metric.name, value="alike")
+            verdicts.passed(
+                part=part.named(metric.device), text=f"{what} alike with all", quantity=metric.name, observed="alike"
+            )
     if not judged:
         verdicts.skip(f"not judged: no limit rdma.write_gbps, rdma.read_gbps or {findings.SHARE}, or no number")
 
@@ -277,7 +296,9 @@ def test_inside(
         if verdict is Verdict.ERROR and run.trouble.kind == "link":
             verdict = Verdict.FAIL
         message = f"with {run.peer_device}: {run.trouble.said}"
-        verdicts.found(verdict, subject=run.device, message=message, remedy=run.trouble.next_step, metric="inside")
+        verdicts.found(
+            verdict, part=part.named(run.device), text=message, action=run.trouble.next_step, quantity="inside"
+        )
     own = []
     for metric in metrics:
         partners = findings.slow_partners_inside(rdma_bandwidth, metric, rdma, baseline)
@@ -285,7 +306,7 @@ def test_inside(
             told = (
                 f"inside {metric.best:.1f} Gb/s, measured with {partners} alone, slow between nodes too: not this one"
             )
-            verdicts.passed(subject=metric.device, message=told)
+            verdicts.passed(part=part.named(metric.device), text=told)
         else:
             own.append(metric)
     if own:
@@ -304,7 +325,7 @@ def test_gpu_memory(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: No
     have = {metric.device for metric in rdma_bandwidth.named("rdma.gpu_write_gbps")}
     for device in sorted({run.device for run in runs} - have):
         reason, step = _why_not_gpu(runs, device)
-        verdicts.unknown(subject=device, what="writing from GPU memory", reason=reason, remedy=step)
+        verdicts.unknown(part=part.named(device), quantity="writing from GPU memory", reason=reason, action=step)
     if have:
         metrics = rdma_bandwidth.named("rdma.gpu_write_gbps")
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)

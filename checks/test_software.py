@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.subjects import nccl_settings, pcie
 from nodegate.subjects.host import names
 from nodegate.subjects.software import judge_version
@@ -39,10 +40,14 @@ def test_driver_loaded(driver: Driver, pci: Pci, baseline: Baseline, verdicts: V
         verdicts.skip("no NVIDIA GPU on PCIe and no driver loaded")
     if not driver.loaded:
         remedy = "install the driver, or load it: modprobe nvidia"
-        verdicts.found(Verdict.FAIL, subject="driver", message="the nvidia kernel module is not loaded", remedy=remedy)
+        verdicts.found(
+            Verdict.FAIL, part=part.software("driver"), text="the nvidia kernel module is not loaded", action=remedy
+        )
         return
     least = baseline.find("software.driver_version_min")
-    judge_version(verdicts, subject="driver", version=driver.version, limit=least, remedy="update the driver")
+    judge_version(
+        verdicts, whose=part.software("driver"), version=driver.version, limit=least, remedy="update the driver"
+    )
 
 
 def test_driver_and_library(driver: Driver, nvml_library: NvmlLibrary, verdicts: Verdicts) -> None:
@@ -57,15 +62,15 @@ def test_driver_and_library(driver: Driver, nvml_library: NvmlLibrary, verdicts:
         message = (
             f"Driver/library version mismatch: the library is not of the version of the loaded driver, {driver.version}"
         )
-        verdicts.found(Verdict.FAIL, subject="driver", message=message, remedy=remedy)
+        verdicts.found(Verdict.FAIL, part=part.software("driver"), text=message, action=remedy)
         return
     verdicts.equal(
-        subject="driver",
-        what="version that the library states",
+        part=part.software("driver"),
+        quantity="version that the library states",
         observed=nvml_library.driver_version,
         expected=driver.version,
         source="the loaded kernel module",
-        remedy=remedy,
+        action=remedy,
     )
 
 
@@ -77,14 +82,14 @@ def test_nccl_version(software: Software, baseline: Baseline, verdicts: Verdicts
     """
     limit = baseline.limit("software.nccl_version_min")
     if isinstance(software.nccl, Unknown):
-        verdicts.unknown(subject="NCCL", what="libraries", reason=software.nccl)
+        verdicts.unknown(part=part.software("NCCL"), quantity="libraries", reason=software.nccl)
         return
     if not software.nccl:
         verdicts.skip("no NCCL on the node: jobs bring their own")
     for library in software.nccl:
         judge_version(
             verdicts,
-            subject=f"NCCL {library.path}",
+            whose=part.software(f"NCCL {library.path}"),
             version=library.version,
             limit=limit,
             remedy="update NCCL",
@@ -104,14 +109,16 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
     for name in wanted:
         found = nccl_settings.where(software, name)
         if isinstance(found, Unknown):
-            verdicts.unknown(subject=name, what="presence", reason=found)
+            verdicts.unknown(part=part.software(name), quantity="presence", reason=found)
         elif not found:
             remedy = "install it in the node's image"
-            verdicts.found(Verdict.FAIL, subject=name, message="is not on the node", remedy=remedy)
+            verdicts.found(Verdict.FAIL, part=part.software(name), text="is not on the node", action=remedy)
         elif name == "cuda":
-            judge_version(verdicts, subject=name, version=found, limit=least, remedy="update the CUDA toolkit")
+            judge_version(
+                verdicts, whose=part.software(name), version=found, limit=least, remedy="update the CUDA toolkit"
+            )
         else:
-            verdicts.passed(subject=name, message=found)
+            verdicts.passed(part=part.software(name), text=found)
 
 
 def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> None:
@@ -126,19 +133,21 @@ def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> 
         verdicts.skip("the driver is not loaded: see software.driver_loaded")
     legacy = {"nvidia_peermem", "nv_peer_mem"} & host.modules.keys()
     if legacy:
-        verdicts.passed(subject="GPUDirect RDMA", message=f"{min(legacy)} is loaded")
+        verdicts.passed(part=part.software("GPUDirect RDMA"), text=f"{min(legacy)} is loaded")
     elif isinstance(driver.open_kernel_module, Unknown):
         verdicts.unknown(
-            subject="GPUDirect RDMA", what="flavour of the kernel driver", reason=driver.open_kernel_module
+            part=part.software("GPUDirect RDMA"),
+            quantity="flavour of the kernel driver",
+            reason=driver.open_kernel_module,
         )
     elif driver.open_kernel_module:
-        verdicts.passed(subject="GPUDirect RDMA", message="the open kernel module lends GPU memory by dma-buf")
+        verdicts.passed(part=part.software("GPUDirect RDMA"), text="the open kernel module lends GPU memory by dma-buf")
     else:
         verdicts.found(
             Verdict.FAIL,
-            subject="GPUDirect RDMA",
-            message="nvidia_peermem is not loaded, and the proprietary kernel module has no dma-buf",
-            remedy="modprobe nvidia_peermem, and load it at boot",
+            part=part.software("GPUDirect RDMA"),
+            text="nvidia_peermem is not loaded, and the proprietary kernel module has no dma-buf",
+            action="modprobe nvidia_peermem, and load it at boot",
         )
 
 
@@ -153,7 +162,7 @@ def test_nccl_settings(
     for origin, settings in nccl_settings.origins(environment).items():
         if isinstance(settings, Unknown):
             if settings.why is not Why.MISSING:
-                verdicts.unknown(subject=origin, what="NCCL settings", reason=settings)
+                verdicts.unknown(part=part.setting(origin), quantity="NCCL settings", reason=settings)
             continue
         has = {"rdma": bool(pcie.rdma_nics(pci)), "nvswitch": bool(pci.nvswitches), "": True}
         for name, value, verdict, why in (
@@ -162,14 +171,14 @@ def test_nccl_settings(
         ):
             verdicts.found(
                 verdict,
-                subject=origin,
-                message=f"{name}={value}: {why}",
-                remedy=f"take {name} out of {origin}",
-                metric=name,
-                value=value,
+                part=part.setting(origin),
+                text=f"{name}={value}: {why}",
+                action=f"take {name} out of {origin}",
+                quantity=name,
+                observed=value,
             )
     if not verdicts.findings:
-        verdicts.passed(subject="NCCL settings", message="none that slows or breaks jobs")
+        verdicts.passed(part=part.setting("NCCL settings"), text="none that slows or breaks jobs")
 
 
 def test_persistence_daemon(services: Services, pci: Pci, verdicts: Verdicts) -> None:
@@ -181,15 +190,15 @@ def test_persistence_daemon(services: Services, pci: Pci, verdicts: Verdicts) ->
     if not pci.gpus:
         verdicts.skip("no NVIDIA GPU on PCIe")
     if isinstance(services.units, Unknown):
-        verdicts.unknown(subject="nvidia-persistenced", what="state", reason=services.units)
+        verdicts.unknown(part=part.service("nvidia-persistenced"), quantity="state", reason=services.units)
         return
     unit = services.units.get("nvidia-persistenced")
     state = "not installed" if unit is None or unit.load_state == "not-found" else unit.active_state
     verdicts.equal(
-        subject="nvidia-persistenced",
-        what="state",
+        part=part.service("nvidia-persistenced"),
+        quantity="state",
         observed=state,
         expected="active",
-        remedy="systemctl enable --now nvidia-persistenced",
+        action="systemctl enable --now nvidia-persistenced",
         otherwise=Verdict.WARN,
     )

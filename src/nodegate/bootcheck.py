@@ -16,13 +16,14 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.evidence import Evidence
 from nodegate.exit_codes import Exit
+from nodegate.finding import Record
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.measure.registry import is_active
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.text import visible
-from nodegate.verdict import NodeVerdict, Record, Verdict, node_verdict
+from nodegate.verdict import NodeVerdict, Verdict, node_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -121,7 +122,7 @@ def _outcome(records: tuple[Record, ...]) -> Outcome:
 def _is_a_sum(record: Record) -> bool:
     """Whether it speaks of no single part: "7 GPUs, expected 8" says less to a technician than which one is lost."""
     bad = [finding for finding in record.findings if finding.verdict is record.verdict]
-    return not any(character.isdigit() for finding in bad for character in finding.subject)
+    return all(finding.part.index is None and not finding.part.address for finding in bad)
 
 
 def measure_here(node: Node) -> Evidence:

@@ -20,20 +20,25 @@ class UsageError(Exception):
 
 
 class CannotMeasure(Exception):  # noqa: N818 - reads as the sentence that it raises
-    """A fact that could not be had: verdict `error`, never `pass` and never `fail`.
+    """A fact that could not be read: verdict `error`, never `pass` and never `fail`.
 
     Args:
         reason: why not, in one line.
         next_step: what a technician or operator does about it.
+        blocked_by: the check whose failure kept the measurement from being made; empty for none.
     """
 
-    def __init__(self, reason: str, *, next_step: str) -> None:
-        self.reason, self.next_step = reason, next_step
+    def __init__(self, reason: str, *, next_step: str, blocked_by: str = "") -> None:
+        self.reason, self.next_step, self.blocked_by = reason, next_step, blocked_by
         super().__init__(f"{reason} - {next_step}")
 
 
+class NotApplicable(Exception):  # noqa: N818
+    """The check does not apply to this node, or was not asked for: verdict `skip`, with the reason."""
+
+
 class NotJudged(Exception):  # noqa: N818
-    """The check does not apply here, or nothing says what is right: verdict `skip`, with the reason."""
+    """The check applies, but nothing says what is right (no limit, no peers): verdict `not-judged`, with the reason."""
 
 
 class Unreachable(CannotMeasure):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 MOST_CHARACTERS = 1000
+_WHOLE = frozenset({"MHz", "°C", "W"})  # what these are read to
+_THREE_DIGITS = frozenset({"TFLOPS", "GB/s", "Gb/s", "µs", "%"})
+_LARGEST = 1e15  # from here on digits say nothing
 
 # Control characters (not tab and newline), marks that reorder text, halves of characters, XML's non-characters.
 _HIDDEN = re.compile(
@@ -19,18 +23,26 @@ def visible(text: str, *, most: int = MOST_CHARACTERS) -> str:
     return text if text.isascii() and text.isprintable() else _HIDDEN.sub(_written_out, text)
 
 
-def number_or_text(value: object) -> str:
-    """A value as people read it: 16, 52.3125, yes; nothing for None."""
+def number(value: object, unit: str = "", *, exact: bool = False) -> str:
+    """A value as the field writes it in this unit: 671 (TFLOPS), 1455 (MHz), 0.98; `exact` to six digits."""
     if value is None:
         return ""
+    if not isinstance(value, float) or not math.isfinite(value):
+        return str(value)
+    if exact:
+        return f"{value:g}"
+    if unit in _WHOLE or 1000 <= abs(value) < _LARGEST:
+        return f"{value:.0f}"
+    return f"{value:.3g}" if unit in _THREE_DIGITS else f"{value:.4g}"
+
+
+def with_unit(value: object, unit: str, *, exact: bool = False) -> str:
+    """A value with its unit: "245 Gb/s", "16 lanes", "yes", "one of a, b"; nothing for None."""
+    if isinstance(value, frozenset):
+        return f"one of {', '.join(sorted(map(str, value)))}"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def with_unit(value: object, unit: str) -> str:
-    """A value with its unit beside it."""
-    return f"{number_or_text(value)} {unit}".strip()
+    return f"{number(value, unit, exact=exact)} {unit}".strip()
 
 
 def _written_out(match: re.Match[str]) -> str:

@@ -1,29 +1,51 @@
-"""The collector that a check writes its findings to: a sentence per device, worst wins, unknown is `error`."""
+"""The collector that a check writes its findings to: one for each part, worst wins, unknown is `error`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from dataclasses import replace
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from nodegate.errors import CannotMeasure, NotJudged
-from nodegate.unknown import Unknown
-from nodegate.verdict import Finding, Limit, Verdict, worst
+from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.finding import (
+    AT_LEAST,
+    AT_MOST,
+    EQUAL,
+    AnyLimit,
+    Finding,
+    Limit,
+    LimitValue,
+    NumberLimit,
+    Value,
+    share_left,
+)
+from nodegate.part import NO_PARTS, Part
+from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nodegate.part import Parts
+
 NEXT_STEP_UNKNOWN = "see the evidence file for what the node answered"
+Number = int | float
+T = TypeVar("T", bound=LimitValue)
 
 
 class Verdicts:
     """The findings of one check on one node.
 
     Every judging method takes the reading as it came: an `Unknown` becomes an `error` finding with its reason, a limit
-    of None becomes "not judged" (`skip`), never 0. Every healthy device leaves a `pass` finding: a pass needs positive
-    evidence.
+    of None becomes `not-judged`, never 0. A reading that the part does not have by design (`Unknown.is_absent`) becomes
+    the verdict that `absent` names. Every healthy part leaves a `pass` finding: a pass needs positive evidence.
+
+    Args:
+        parts: the node's parts, by which a part that a check names in one way is named in all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Parts = NO_PARTS) -> None:
         self.findings: list[Finding] = []
+        self._parts = parts
 
     @property
     def verdict(self) -> Verdict:
@@ -33,143 +55,169 @@ class Verdicts:
     def equal(
         self,
         *,
-        subject: str,
-        what: str,
-        observed: object,
-        expected: object,
-        remedy: str,
+        part: Part,
+        quantity: str,
+        observed: Known[Value],
+        expected: AnyLimit | Unknown | LimitValue | None,
+        action: str,
         unit: str = "",
         source: str = "",
         otherwise: Verdict = Verdict.FAIL,
+        absent: Verdict = Verdict.ERROR,
+        note: str = "",
+        code: str = "",
     ) -> None:
-        """The reading equals what is expected: a plain value (with `unit` and `source`) or a `Limit`."""
+        """The reading equals what is expected, a plain value (with `unit` and `source`) or a `Limit`.
+
+        Of a set of values any one is right.
+        """
         limit = expected
         if not (limit is None or isinstance(limit, (Limit, Unknown))):
-            limit = Limit(expected, unit, source)
-        self._judge(subject, what, observed, limit, remedy, otherwise, "", lambda seen, right: seen == right)
+            limit = Limit(limit, unit, source)
+        seen = Finding(part, otherwise, quantity, note=note, action=action, code=code)
+        self._judge(seen, observed, limit, EQUAL, absent, _equals)
 
     def at_least(
         self,
         *,
-        subject: str,
-        what: str,
-        observed: object,
-        limit: Limit | Unknown | None,
-        remedy: str,
+        part: Part,
+        quantity: str,
+        observed: Known[Number],
+        limit: NumberLimit | Unknown | None,
+        action: str,
         otherwise: Verdict = Verdict.FAIL,
+        absent: Verdict = Verdict.ERROR,
+        note: str = "",
+        code: str = "",
     ) -> None:
         """The reading is not below the limit."""
-        self._judge(subject, what, observed, limit, remedy, otherwise, "at least ", lambda seen, low: seen >= low)  # type: ignore[operator]
+        seen = Finding(part, otherwise, quantity, note=note, action=action, code=code)
+        self._judge(seen, observed, limit, AT_LEAST, absent, lambda value, low: value >= low)
 
     def at_most(
         self,
         *,
-        subject: str,
-        what: str,
-        observed: object,
-        limit: Limit | Unknown | None,
-        remedy: str,
+        part: Part,
+        quantity: str,
+        observed: Known[Number],
+        limit: NumberLimit | Unknown | None,
+        action: str,
         otherwise: Verdict = Verdict.FAIL,
+        absent: Verdict = Verdict.ERROR,
+        note: str = "",
+        code: str = "",
     ) -> None:
         """The reading is not above the limit."""
-        self._judge(subject, what, observed, limit, remedy, otherwise, "at most ", lambda seen, high: seen <= high)  # type: ignore[operator]
+        seen = Finding(part, otherwise, quantity, note=note, action=action, code=code)
+        self._judge(seen, observed, limit, AT_MOST, absent, lambda value, high: value <= high)
 
     def found(
         self,
         verdict: Verdict,
         *,
-        subject: str,
-        message: str,
-        remedy: str = "",
-        metric: str = "",
-        value: object = None,
+        part: Part,
+        text: str = "",
+        note: str = "",
+        action: str = "",
+        quantity: str = "",
+        observed: Value = None,
         unit: str = "",
-        limit: Limit | None = None,
+        limit: AnyLimit | None = None,
+        code: str = "",
+        metric: str = "",
+        share: float | None = None,
     ) -> None:
-        """A finding whose sentence the check writes itself (`subject: message - remedy`)."""
-        line = f"{subject}: {message}" + (f" - {remedy}" if remedy and verdict is not Verdict.PASS else "")
-        self.findings.append(
+        """A finding that the check itself judged; `text` says in words what was seen."""
+        self.add(
             Finding(
-                subject=subject,
-                verdict=verdict,
-                message=line,
+                part,
+                verdict,
+                quantity,
+                observed,
+                unit,
+                limit,
+                text,
+                note,
+                action,
+                code=code,
                 metric=metric,
-                value=_plain(value),
-                unit=unit,
-                limit=_plain(limit.value) if limit else None,
-                limit_source=limit.source if limit else "",
-                action=remedy if verdict is not Verdict.PASS else "",
+                share=share,
             )
         )
 
-    def passed(self, *, subject: str, message: str, metric: str = "", value: object = None, unit: str = "") -> None:
+    def passed(self, *, part: Part, text: str = "", quantity: str = "", observed: Value = None, unit: str = "") -> None:
         """Positive evidence that this part is healthy."""
-        self.found(Verdict.PASS, subject=subject, message=message, metric=metric, value=value, unit=unit)
+        self.add(Finding(part, Verdict.PASS, quantity, observed, unit, text=text))
 
-    def unknown(self, *, subject: str, what: str, reason: str | Unknown, remedy: str = NEXT_STEP_UNKNOWN) -> None:
-        """Something that must be known could not be read: `error`."""
-        self.found(Verdict.ERROR, subject=subject, message=f"{what} is unknown ({reason})", remedy=remedy, metric=what)
+    def unknown(
+        self,
+        *,
+        part: Part,
+        quantity: str,
+        reason: str | Unknown,
+        action: str = NEXT_STEP_UNKNOWN,
+        blocked_by: str = "",
+    ) -> None:
+        """Something that must be known could not be read: `error`. `blocked_by` names the check that says why."""
+        why = reason.why if isinstance(reason, Unknown) else None
+        self.add(
+            Finding(part, Verdict.ERROR, quantity, text=str(reason), action=action, why=why, blocked_by=blocked_by)
+        )
+
+    def absent(self, *, part: Part, quantity: str, reason: Unknown, verdict: Verdict = Verdict.SKIP) -> None:
+        """A reading that this part or driver does not have by design."""
+        self.add(Finding(part, verdict, quantity, text=f"{quantity} is not reported here ({reason})", why=reason.why))
+
+    def add(self, finding: Finding) -> None:
+        """One more finding; its part gets all of its names, and nothing but a bad finding keeps its action."""
+        healthy = finding.verdict in (Verdict.PASS, Verdict.SKIP)
+        action = "" if healthy else finding.action
+        self.findings.append(replace(finding, part=self._parts.complete(finding.part), action=action))
 
     def skip(self, reason: str) -> NoReturn:
         """This check does not apply to this node: ends the check.
 
         Raises:
-            NotJudged: always.
+            NotApplicable: always.
         """
-        raise NotJudged(reason)
+        raise NotApplicable(reason)
 
-    def cannot(self, reason: str, *, next_step: str) -> NoReturn:
+    def cannot(self, reason: str, *, next_step: str, blocked_by: str = "") -> NoReturn:
         """Nothing can be judged here: ends the check with `error`.
 
         Raises:
             CannotMeasure: always.
         """
-        raise CannotMeasure(reason, next_step=next_step)
+        raise CannotMeasure(reason, next_step=next_step, blocked_by=blocked_by)
 
     def _judge(  # noqa: PLR0917 - one caller a method, all in this class
         self,
-        subject: str,
-        what: str,
-        observed: object,
-        limit: Limit | Unknown | None,
-        remedy: str,
-        otherwise: Verdict,
-        word: str,
-        right: Callable[[object, object], bool],
+        bad: Finding,
+        observed: Known[T] | Known[Value],
+        limit: Limit[T] | Unknown | None,
+        direction: str,
+        absent: Verdict,
+        right: Callable[[T, T], bool],
     ) -> None:
+        """Keep `bad`, or what the reading makes of it."""
         if isinstance(observed, Unknown):
-            self.unknown(subject=subject, what=what, reason=observed)
-            return
-        if isinstance(limit, Unknown):
-            self.unknown(subject=subject, what=f"the limit for {what}", reason=limit)
-            return
-        if limit is None:
-            self.found(Verdict.SKIP, subject=subject, message=f"{what} is not judged: no limit", metric=what)
-            return
-        verdict = Verdict.PASS if right(observed, limit.value) else otherwise
-        value = _with_unit(observed, limit.unit)
-        expected = f"expected {word}{_with_unit(limit.value, limit.unit)}"
-        source = f" ({limit.source})" if limit.source else ""
-        message = f"{what} {value}" if verdict is Verdict.PASS else f"{what} {value}, {expected}{source}"
-        self.found(
-            verdict,
-            subject=subject,
-            message=message,
-            remedy=remedy,
-            metric=what,
-            value=observed,
-            unit=limit.unit,
-            limit=limit,
-        )
+            if observed.is_absent and absent is not Verdict.ERROR:
+                self.absent(part=bad.part, quantity=bad.quantity, reason=observed, verdict=absent)
+            else:
+                self.unknown(part=bad.part, quantity=bad.quantity, reason=observed)
+        elif isinstance(limit, Unknown):
+            self.unknown(part=bad.part, quantity=f"the limit for {bad.quantity}", reason=limit)
+        elif limit is None:
+            text = f"{bad.quantity} has no limit to be judged by"
+            self.add(replace(bad, verdict=Verdict.NOT_JUDGED, text=text, action="add a limit to a baseline"))
+        else:
+            held_to: AnyLimit = replace(limit, direction=direction)
+            seen = replace(bad, observed=cast("Value", observed), unit=limit.unit, limit=held_to)
+            if right(observed, limit.value):  # type: ignore[arg-type]
+                self.add(replace(seen, verdict=Verdict.PASS, note=""))
+            else:
+                self.add(replace(seen, share=share_left(observed, held_to)))  # type: ignore[arg-type]
 
 
-def _plain(value: object) -> object:
-    """As JSON can hold it."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    return str(value)
-
-
-def _with_unit(value: object, unit: str) -> str:
-    shown = f"{value:g}" if isinstance(value, float) else str(value)
-    return f"{shown} {unit}".rstrip()
+def _equals(observed: object, expected: object) -> bool:
+    return observed in expected if isinstance(expected, frozenset) else observed == expected

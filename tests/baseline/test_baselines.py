@@ -11,8 +11,8 @@ from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files import strict_yaml
+from nodegate.finding import Limit
 from nodegate.node import Node
-from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from pathlib import Path

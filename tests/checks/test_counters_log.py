@@ -16,7 +16,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 TESTS_TOOK_S = 1200.0

@@ -7,11 +7,12 @@ from support.judging import fleet_of, judge_one
 
 from nodegate import suite
 from nodegate.demo.machine import Machine
+from nodegate.finding import Limit, Record
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Limit, Record, Verdict
+from nodegate.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 

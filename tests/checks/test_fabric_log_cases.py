@@ -15,7 +15,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 CHECK, BOOTCHECK = "fabric.manager_log", Profile.BOOTCHECK

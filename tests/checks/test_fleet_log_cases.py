@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from nodegate.demo.machine import Machine as OneMachine
-    from nodegate.verdict import Finding
+    from nodegate.finding import Finding
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 CHECK = "fleet_log.unknown_errors"

@@ -18,7 +18,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 SUBJECTS = ("gpu", "idle", "power", "clocks", "ecc", "gsp", "nvlink", "fabric")
 CHECKS = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]

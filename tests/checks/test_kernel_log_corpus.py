@@ -13,7 +13,7 @@ from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 PASS, WARN, FAIL = Verdict.PASS, Verdict.WARN, Verdict.FAIL
 CHECKS = (

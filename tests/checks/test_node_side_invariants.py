@@ -19,7 +19,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 SUBJECTS = ("pcie", "rdma", "kernel_log", "host", "software", "platform", "drift")
 CHECKS = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]

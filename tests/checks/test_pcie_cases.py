@@ -8,7 +8,8 @@ import pytest
 from support.judging import Case, assert_case
 
 from nodegate.demo.machine import Machine
-from nodegate.verdict import Limit, Verdict
+from nodegate.finding import Limit
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,15 +14,16 @@ from support.judging import baseline_of, judge_one
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
+from nodegate.finding import Limit
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
 from nodegate.tools import lspci
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 # Recordings of these kinds that no check speaks to, with the reason. tests/probe/test_corpus.py tests their parsers.
 NO_CHECK = {

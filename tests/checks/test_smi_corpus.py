@@ -16,16 +16,17 @@ from support.smi_node import judge_smi
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
+from nodegate.finding import Limit
 from nodegate.profile import Profile
 from nodegate.suite import check as check_named
 from nodegate.tools import nvidia_smi, nvidia_smi_lists
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.finding import Record
     from nodegate.probe.gpu import Gpus
-    from nodegate.verdict import Record
 
 FINE = (Verdict.PASS, Verdict.SKIP)
 # nvidia-smi -q shows no NVLinks, and most recordings are of one GPU of a board in a virtual machine.

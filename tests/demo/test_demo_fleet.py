@@ -25,6 +25,7 @@ from nodegate.demo.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
 from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
+from nodegate.finding import Record
 from nodegate.judge.context import argument_names
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.burn import document as burn_document
@@ -35,7 +36,7 @@ from nodegate.profile import Profile
 from nodegate.run import visit
 from nodegate.run.acceptance import Acceptance
 from nodegate.run.umpire import Umpire
-from nodegate.verdict import Record, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,7 +8,8 @@ import pytest
 
 from nodegate.demo.verify import PlantedFault, compare, read_faults
 from nodegate.errors import UsageError
-from nodegate.verdict import Finding, Record, Verdict
+from nodegate.finding import Finding, Record
+from nodegate.verdict import Verdict
 
 FAULT = PlantedFault("n1", "gpu.lost", Verdict.FAIL, "F02", "GPU 3 is gone", "GPU 3")
 

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegate.errors import CannotMeasure, NotJudged
+from nodegate.finding import Finding, Limit, Record
 from nodegate.judge.judge import judge, record_of
 from nodegate.suite import Check
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import NODE_ORDER, Finding, Limit, NodeVerdict, Record, Verdict, node_verdict, worst
+from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict, node_verdict, worst
 from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:

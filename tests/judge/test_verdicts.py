@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegate.errors import CannotMeasure, NotJudged
+from nodegate.finding import Limit
 from nodegate.unknown import Unknown, Why, value_or
-from nodegate.verdict import Limit, Verdict, worst
+from nodegate.verdict import Verdict, worst
 from nodegate.verdicts import NEXT_STEP_UNKNOWN, Verdicts
 
 if TYPE_CHECKING:

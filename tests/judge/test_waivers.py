@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import UsageError
+from nodegate.finding import Finding, Record
 from nodegate.judge.waivers import Waivers
-from nodegate.verdict import Finding, Record, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,10 @@ from support.counting import CounterCase, counted
 
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
+from nodegate.finding import Limit
 from nodegate.subjects.counters import FULL_32_BITS, FULL_SCALES, allowed, growth, port_growth, replays_allowed
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 MISSING, DENIED = Unknown(Why.MISSING), Unknown(Why.DENIED)
 

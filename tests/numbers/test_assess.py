@@ -7,6 +7,7 @@ from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 
 from nodegate.baseline.baseline import Baseline
 from nodegate.errors import CannotMeasure, NotJudged, UsageError
+from nodegate.finding import Limit
 from nodegate.numbers import metric_findings
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import Assessment, assess
@@ -14,7 +15,7 @@ from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NoPeers, PeerGroup, Peers
 from nodegate.numbers.suspects import suspects
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP

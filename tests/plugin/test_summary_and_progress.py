@@ -11,10 +11,11 @@ import pytest
 from support import sample_report
 
 from lab.processes import wait_until
+from nodegate.finding import Finding, Record
 from nodegate.report.model import NodeReport, Report
 from nodegate.run import progress, summary
 from nodegate.run.progress import Progress
-from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 
 def failed(node: str, message: str) -> NodeReport:

@@ -10,8 +10,9 @@ from nodegate import suite
 from nodegate.bootcheck import Exit, _outcome
 from nodegate.demo.machine import Machine
 from nodegate.facts import FACTS, FactSource
+from nodegate.finding import Record
 from nodegate.subjects.gpu import NORMAL_ABSENCE
-from nodegate.verdict import Record, Verdict
+from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 

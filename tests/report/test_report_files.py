@@ -16,10 +16,11 @@ from support import sample_report
 from support.sample_report import fleet
 
 from nodegate.errors import UsageError
+from nodegate.finding import Finding, Record
 from nodegate.report import jsonl
 from nodegate.report.model import NodeReport, Report
 from nodegate.report.render import render
-from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
 

@@ -12,9 +12,10 @@ from support import browser, sample_report
 from support.sample_report import fleet
 
 from nodegate.files.source import Source
+from nodegate.finding import Finding, Record
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report
 from nodegate.report.render import render
-from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 BAD = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
 SCRIPT = "<script>alert(1)</script>"

@@ -7,11 +7,12 @@ import dataclasses
 from support import sample_report
 from support.sample_report import errored, fleet, passed, skipped
 
+from nodegate.finding import Finding, Record
 from nodegate.report import words
 from nodegate.report.model import CheckInfo, NodeReport, Report
 from nodegate.report.problems import NO_RESULT, not_judged, problems, remark, sentence, waived
 from nodegate.report.stats import measurements
-from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 
 def width(node: str, lanes: int, device: str = "GPU 3", remedy: str = "reseat the riser") -> Record:

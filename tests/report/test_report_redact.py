@@ -9,10 +9,11 @@ import pytest
 from support import sample_report
 from support.sample_report import fleet
 
+from nodegate.finding import Finding, Record
 from nodegate.report.model import Drift, NodeReport, Report
 from nodegate.report.redact import GONE, redact
 from nodegate.report.render import render
-from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 SERIAL = "1654321012345"
 

@@ -17,11 +17,12 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.demo.machine import Machine
 from nodegate.errors import Unreachable
 from nodegate.evidence import Evidence
+from nodegate.finding import Record
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.profile import TIERS, Profile
-from nodegate.verdict import Record, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -27,7 +27,8 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.verdict import Record, Verdict
+    from nodegate.finding import Record
+    from nodegate.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_burn.py"
 NODE = "gpu01"

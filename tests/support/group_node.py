@@ -17,8 +17,9 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nodegate.finding import Record
     from nodegate.measure.ran import Ran
-    from nodegate.verdict import Record, Verdict
+    from nodegate.verdict import Verdict
 
 
 @dataclass(frozen=True)

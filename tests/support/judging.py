@@ -16,6 +16,7 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.baseline_file import unit_for
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
+from nodegate.finding import Limit
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
@@ -23,14 +24,14 @@ from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.facts import NodeFacts
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 SITE = "the site's own"  # the source that limits given by a test name
 

@@ -19,8 +19,9 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from nodegate.finding import Record
     from nodegate.measure.ran import Ran
-    from nodegate.verdict import Record, Verdict
+    from nodegate.verdict import Verdict
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
 

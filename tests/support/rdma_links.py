@@ -20,7 +20,8 @@ from nodegate.numbers.peers import Peers
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.verdict import Record, Verdict
+    from nodegate.finding import Record
+    from nodegate.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
 RECORDINGS = Path(__file__).resolve().parents[1] / "tools" / "recordings" / "perftest"

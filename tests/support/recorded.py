@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nodegate.demo.machine import Machine
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 
 def write_fleet(folder: Path, machines: Iterable[Machine]) -> Path:

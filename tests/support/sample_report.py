@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from nodegate.files.source import Source
+from nodegate.finding import Finding, Record
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
-from nodegate.verdict import Finding, NodeVerdict, Record, Verdict, node_verdict
+from nodegate.verdict import NodeVerdict, Verdict, node_verdict
 
 CHECKS = {
     "gpu": "count ecc_errors remapped_rows retired_pages xid clocks_idle power_limit temperature persistence mig gsp",

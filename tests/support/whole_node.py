@@ -21,7 +21,7 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 
 def bootchecked(machine: Machine) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from nodegate.finding import AnyLimit, Limit, NumberLimit
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
-    from nodegate.verdict import Limit
 
 _KEY_IN_A_CHECK = re.compile(r"""["']([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+)["']""")
 
@@ -40,20 +40,62 @@ class Baseline:
     named: str
     detected: str
     entries: Mapping[str, Entry] = field(default_factory=dict)
-    overrides: Mapping[str, Limit] = field(default_factory=dict)
+    overrides: Mapping[str, AnyLimit] = field(default_factory=dict)
 
-    def find(self, key: str) -> Limit | None:
+    def find(self, key: str) -> AnyLimit | None:
         """The limit, or None when nothing says what is right."""
         if key in self.overrides:
             return self.overrides[key]
         entry = self.entries.get(key)
         return entry.limit if entry else None
 
+    def number(self, key: str) -> NumberLimit:
+        """The limit, which is a number.
+
+        Raises:
+            NotJudged: there is none: an absent limit is never a pass.
+            UsageError: it is not a number.
+        """
+        return _number(key, self.limit(key))
+
+    def find_number(self, key: str) -> NumberLimit | None:
+        """The limit, which is a number, or None when nothing says what is right.
+
+        Raises:
+            UsageError: it is not a number.
+        """
+        found = self.find(key)
+        return None if found is None else _number(key, found)
+
+    def text(self, key: str) -> Limit[str]:
+        """The limit, which is a text.
+
+        Raises:
+            NotJudged: there is none: an absent limit is never a pass.
+            UsageError: it is not a text.
+        """
+        found = self.limit(key)
+        if not isinstance(found.value, str):
+            raise _wrong_kind(key, found, "a text")
+        return cast("Limit[str]", found)
+
+    def switch(self, key: str) -> Limit[bool]:
+        """The limit, which is on or off.
+
+        Raises:
+            NotJudged: there is none: an absent limit is never a pass.
+            UsageError: it is neither.
+        """
+        found = self.limit(key)
+        if not isinstance(found.value, bool):
+            raise _wrong_kind(key, found, "true or false")
+        return cast("Limit[bool]", found)
+
     def entry(self, key: str) -> Entry | None:
         """The entry behind a limit, with its peak and parameters; None where there is none."""
         return self.entries.get(key)
 
-    def limit(self, key: str) -> Limit:
+    def limit(self, key: str) -> AnyLimit:
         """The limit.
 
         Raises:
@@ -67,6 +109,16 @@ class Baseline:
     @property
     def _whose(self) -> str:
         return f"platform {self.platform}" if self.platform else self.reason
+
+
+def _number(key: str, limit: AnyLimit) -> NumberLimit:
+    if isinstance(limit.value, bool) or not isinstance(limit.value, (int, float)):
+        raise _wrong_kind(key, limit, "a number")
+    return cast("NumberLimit", limit)
+
+
+def _wrong_kind(key: str, limit: AnyLimit, wanted: str) -> UsageError:
+    return UsageError(f"{key} is {kind(limit.value)}, not {wanted} ({limit.source})", hint=f"write {wanted}")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.parameters import difference
-from nodegate.verdict import Limit
+from nodegate.finding import AnyLimit, Limit, LimitValue, limit_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -73,15 +73,15 @@ class Entry:
         return "; ".join(dict.fromkeys(differences))
 
     @property
-    def limit(self) -> Limit:
+    def limit(self) -> AnyLimit:
         """What a check judges by: the value less (or plus) its tolerance, with file, key and source."""
         name = self.file.rpartition("/")[2]
         part = f"{self.tolerance:.0%} from {self.value} {self.unit}, " if self.tolerance else ""
         return Limit(self._judged(), self.unit, f"{part}{name} {self.key}: {self.source}")
 
-    def _judged(self) -> object:
+    def _judged(self) -> LimitValue:
         if not isinstance(self.value, (int, float)) or not self.tolerance:
-            return self.value
+            return limit_value(self.value)
         if self.direction == "at most":
             return self.value * (1 + self.tolerance)
         lowest = self.value * (1 - self.tolerance)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline_file import SWITCHES, kind, unit_for
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.verdict import Limit
+from nodegate.finding import AnyLimit, Limit, limit_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -73,7 +73,7 @@ def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: C
                 raise _wrong(node, f"unknown limit {key!r}", f"did you mean {near}?")
 
 
-def overrides(node: Node, entries: Mapping[str, Entry]) -> Mapping[str, Limit]:
+def overrides(node: Node, entries: Mapping[str, Entry]) -> Mapping[str, AnyLimit]:
     """The limits that the inventory sets for this node; units come from the platform's entries or the key's ending.
 
     Raises:
@@ -92,7 +92,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=0.8)), "")
 
 
-def _limit(node: Node, key: str, value: object, entry: Entry | None) -> Limit:
+def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:
     if key in SWITCHES:
         value = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).lower()
         if value not in ("on", "off"):
@@ -101,7 +101,7 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> Limit:
         value = _number(node, key, value)
     allowed = unit_for(key)
     unit = entry.unit if entry else _UNITS.get(key) or (allowed[0] if len(allowed) == 1 else "")
-    return Limit(tuple(value) if isinstance(value, list) else value, unit, f"inventory {node.origin}".rstrip())
+    return Limit(limit_value(value), unit, f"inventory {node.origin}".rstrip())
 
 
 def _number(node: Node, key: str, value: object) -> float:

@@ -7,7 +7,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from nodegate.files import strict_yaml
-from nodegate.verdict import Finding, Record, Verdict
+from nodegate.finding import Finding, Record
+from nodegate.part import NODE
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +38,7 @@ class PlantedFault:
 
     def is_found_in(self, record: Record, finding: Finding) -> bool:
         """Whether this finding is what was planted."""
-        named = finding.subject == self.subject or finding.subject.startswith((f"{self.subject} ", f"{self.subject},"))
+        named = any(part.is_called(self.subject) for part in finding.parts)
         return (
             (record.node, finding.verdict) == (self.node, self.verdict)
             and fnmatchcase(record.check, self.check)
@@ -115,5 +117,5 @@ def _fault(loaded: Loaded, index: int, entry: object) -> PlantedFault:
 def _alarms(record: Record) -> list[Finding]:
     alarms = [finding for finding in record.findings if finding.verdict in ALARMS]
     if not alarms and record.verdict in ALARMS:
-        return [Finding(record.node, record.verdict, record.message)]
+        return [Finding(NODE, record.verdict, text=record.message)]
     return alarms

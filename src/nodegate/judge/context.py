@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, NotJudged
+from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
 from nodegate.facts import FACTS, NodeFacts
+from nodegate.judge.node_parts import node_parts
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
+from nodegate.part import NO_PARTS
 from nodegate.probe.document import document_of
 
 if TYPE_CHECKING:
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Measured
     from nodegate.node import Node
     from nodegate.numbers.peers import NodePeers
+    from nodegate.part import Parts
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
@@ -95,7 +99,7 @@ class Context:
 
         Raises:
             CannotMeasure: the fact could not be had.
-            NotJudged: it does not apply here.
+            NotApplicable: it does not apply here.
         """
         if name in ("node", "profile"):
             return self.node if name == "node" else self._profile
@@ -110,7 +114,7 @@ class Context:
 
         Raises:
             CannotMeasure: it gave nothing.
-            NotJudged: it does not apply to this node.
+            NotApplicable: it does not apply to this node.
         """
         if name not in self._measured:
             self._measured[name] = self._read_measured(name)
@@ -120,7 +124,7 @@ class Context:
         wanted = measurement(name)
         reason = wanted.applies(self.known_facts)
         if reason:
-            raise NotJudged(f"{name} is not measured: {reason}")
+            raise NotApplicable(f"{name} is not measured: {reason}")
         evidence = self._evidence_of(name)
         return wanted.of_document(evidence.document or {})
 
@@ -131,11 +135,16 @@ class Context:
 
     def _evidence_of(self, name: str) -> Evidence:
         if self._evidence is None:
-            raise NotJudged(f"{name} is not measured here: this run puts no load on the node")
+            raise NotApplicable(f"{name} is not measured here: this run puts no load on the node")
         evidence = self._evidence(name)
         if evidence.error:
             raise evidence.error
         return evidence
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The node's parts by all their names; none where it gave no facts."""
+        return NO_PARTS if self.facts is None else node_parts(self.facts)
 
     @property
     def known_facts(self) -> NodeFacts:
@@ -165,5 +174,5 @@ def _no_peers() -> NodePeers:
 def _or_none(facts: NodeFacts | None, name: str) -> object:
     try:
         return facts.get(name) if facts else None
-    except (CannotMeasure, NotJudged):
+    except (CannotMeasure, NotApplicable):
         return None

@@ -7,121 +7,127 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, NotJudged
+from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotJudged, Unreachable
+from nodegate.finding import Finding, Record
+from nodegate.part import NO_PARTS, NODE
 from nodegate.text import MOST_CHARACTERS, visible
-from nodegate.verdict import Finding, Record, Verdict
+from nodegate.verdict import Verdict, worst
 from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from nodegate.part import Part, Parts
     from nodegate.suite import Check
 
+_TEXTS = ("text", "note", "action", "quantity", "unit", "code")
+_PART_TEXTS = ("name", "address", "serial", "uuid", "netdev")
 
-def judge(check: Check, resolve: Callable[[str], object], node: str) -> Record:
+
+def judge(check: Check, resolve: Callable[[str], object], node: str, parts: Parts = NO_PARTS) -> Record:
     """Run a check over the facts that `resolve` gives by argument name.
 
-    `resolve` may raise CannotMeasure (the fact could not be had: `error`) or NotJudged (`skip`). Anything else that
-    is raised is a fault of the check itself: `error` too, with the place, for it proves nothing about the node.
+    `resolve` may raise CannotMeasure (the fact could not be read: `error`), NotApplicable (`skip`) or NotJudged
+    (`not-judged`). Anything else that is raised is a fault of the check itself: `error` too, with the place, for it
+    proves nothing about the node. `parts` are the node's parts, by which a finding's part gets all of its names.
     """
     started = time.monotonic()
-    verdicts = Verdicts()
+    verdicts = Verdicts(parts)
     ending: Finding | None = None
     try:
         arguments = {name: verdicts if name == "verdicts" else resolve(name) for name in check.asks_for}
         check.function(**arguments)
-    except (CannotMeasure, NotJudged) as said:
-        ending = refusal(said, subject=node)
+    except (CannotMeasure, NotApplicable, NotJudged) as said:
+        ending = refusal(said, node=node)
     except KeyboardInterrupt:
         raise
     except BaseException as fault:  # noqa: BLE001 - not only Exception: sys.exit() and pytest.skip() prove no more
-        ending = own_fault(fault, subject=node)
-    return record_of(check, node, verdicts, ending, duration_s=time.monotonic() - started)
+        ending = own_fault(fault)
+    findings = [*verdicts.findings, *([ending] if ending else [])]
+    return record_of(check, node, findings, duration_s=time.monotonic() - started)
 
 
-def refusal(said: CannotMeasure | NotJudged, *, subject: str) -> Finding:
+def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str) -> Finding:
     """The finding for a check that could not, or need not, judge."""
     if isinstance(said, CannotMeasure):
-        reason = said.reason.removeprefix(f"{subject}: ")  # the transport's own word
-        line = f"{subject}: {reason} - {said.next_step}"
-        return Finding(subject=subject, verdict=Verdict.ERROR, message=line, action=said.next_step)
-    return Finding(subject=subject, verdict=Verdict.SKIP, message=str(said))
+        reason = said.reason.removeprefix(f"{node}: ")  # the transport's own word
+        code = said.kind if isinstance(said, Unreachable) else "busy" if isinstance(said, Busy) else ""
+        return Finding(NODE, Verdict.ERROR, text=reason, action=said.next_step, code=code, blocked_by=said.blocked_by)
+    verdict = Verdict.SKIP if isinstance(said, NotApplicable) else Verdict.NOT_JUDGED
+    return Finding(NODE, verdict, text=str(said))
 
 
-def own_fault(fault: BaseException, *, subject: str) -> Finding:
+def own_fault(fault: BaseException) -> Finding:
     """The finding for a check that broke: our fault, not the node's."""
     frames = traceback.extract_tb(fault.__traceback__)
     place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
-    line = f"{subject}: the check itself failed ({type(fault).__name__}: {fault}{place})"
-    step = "report this as a fault of nodegate, with the node's evidence file"
-    return Finding(subject=subject, verdict=Verdict.ERROR, message=f"{line} - {step}", action=step)
+    text = f"the check itself failed ({type(fault).__name__}: {fault}{place})"
+    action = "report this as a fault of nodegate, with the node's evidence file"
+    return Finding(NODE, Verdict.ERROR, text=text, action=action, code="own fault")
 
 
 def record_of(
-    check: Check,
-    node: str,
-    verdicts: Verdicts,
-    ending: Finding | None = None,
-    *,
-    duration_s: float = 0.0,
-    evidence: Sequence[str] = (),
+    check: Check, node: str, findings: Sequence[Finding], *, duration_s: float = 0.0, evidence: Sequence[str] = ()
 ) -> Record:
-    """The record of a check from its findings and, where it did not run to its end, how it ended."""
-    findings = [_told(finding) for finding in (*verdicts.findings, *([ending] if ending else []))]
-    if not findings:
-        line = f"{node}: the check found nothing to judge"
-        findings = [Finding(subject=node, verdict=Verdict.ERROR, message=line, action="look at the evidence file")]
-    overall = Verdicts()
-    overall.findings = findings
+    """The record of a check from its findings; a check without one is `error`: nothing was judged."""
+    nothing = Finding(NODE, Verdict.ERROR, text="the check found nothing to judge", action="look at the evidence file")
+    printable = [_printable(finding) for finding in findings or (nothing,)]
     return Record(
         node=node,
         check=check.id,
-        verdict=overall.verdict,
-        message=_headline(findings, overall.verdict),
-        findings=_folded(findings),
+        verdict=worst(finding.verdict for finding in printable),
+        findings=_folded(printable),
         failure_modes=check.failure_modes,
         evidence=tuple(evidence),
         duration_s=duration_s,
     )
 
 
-def _told(finding: Finding) -> Finding:
+def _printable(finding: Finding) -> Finding:
     """The finding fit for a terminal: a node's own words could move its cursor, or run to megabytes."""
-    texts = (finding.subject, finding.message, finding.action)
-    if all(text.isprintable() and len(text) <= MOST_CHARACTERS for text in texts):
+    texts = {name: getattr(finding, name) for name in _TEXTS}
+    texts |= {"observed": finding.observed} if isinstance(finding.observed, str) else {}
+    clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
+    part = _printable_part(finding.part)
+    if not clean and part is finding.part:
         return finding
-    subject, message, action = (visible(" ".join(text.split())) for text in texts)
-    return replace(finding, subject=subject, message=message, action=action)
+    return replace(finding, part=part, **clean)  # type: ignore[arg-type]
+
+
+def _printable_part(part: Part) -> Part:
+    texts = {name: getattr(part, name) for name in _PART_TEXTS}
+    clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
+    of = part.of and _printable_part(part.of)
+    return part if not clean and of is part.of else replace(part, of=of, **clean)  # type: ignore[arg-type]
+
+
+def _is_clean(text: str) -> bool:
+    return text.isprintable() and len(text) <= MOST_CHARACTERS
+
+
+def _one_line(text: str) -> str:
+    return visible(" ".join(text.split()))
 
 
 def _folded(findings: list[Finding]) -> tuple[Finding, ...]:
-    """The findings, with the healthy devices that say the same in one: a node has a hundred of them a check.
+    """The findings, with the healthy parts of which the same is true in one: a node has a hundred of them a check.
 
-    What is wrong stays a finding for each device.
+    What is wrong stays a finding for each part.
     """
-    told: list[Finding] = []
-    alike: dict[tuple[object, ...], list[Finding]] = {}
+    kept: list[Finding] = []
+    alike: dict[Finding, list[Finding]] = {}
     for finding in findings:
-        if finding.verdict is not Verdict.PASS or not finding.metric:
-            told.append(finding)
+        if finding.verdict not in (Verdict.PASS, Verdict.SKIP):
+            kept.append(finding)
             continue
-        key = (finding.metric, finding.value, finding.unit, finding.limit, finding.limit_source)
+        key = replace(finding, part=NODE)
         if key not in alike:
             alike[key] = []
-            told.append(finding)
+            kept.append(finding)
         alike[key].append(finding)
     folds = {id(same[0]): _fold(same) for same in alike.values() if len(same) > 1}
-    return tuple(folds.get(id(finding), finding) for finding in told)
+    return tuple(folds.get(id(finding), finding) for finding in kept)
 
 
 def _fold(same: list[Finding]) -> Finding:
-    subjects = ", ".join(finding.subject for finding in same)
-    said = same[0].message.removeprefix(f"{same[0].subject}: ")
-    return replace(same[0], subject=subjects, message=f"{len(same)} alike: {said}")
-
-
-def _headline(findings: list[Finding], verdict: Verdict) -> str:
-    """The first of the worst findings, and how many more there are of it."""
-    decisive = [finding.message for finding in findings if finding.verdict is verdict]
-    more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 else ""
-    return f"{decisive[0]}{more}"
+    return replace(same[0], also=tuple(finding.part for finding in same[1:]))

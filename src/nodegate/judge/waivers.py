@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import did_you_mean
+from nodegate.finding import Finding, Record
 from nodegate.inventory.hostlist import expand
-from nodegate.verdict import Finding, Record, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -55,7 +56,7 @@ class Waiver:
 
     def covers(self, finding: Finding) -> bool:
         """Whether it speaks of this device: "GPU 1" is not "GPU 10"."""
-        return self.subject in ("", finding.subject) or finding.subject.startswith(f"{self.subject} ")
+        return not self.subject or any(part.is_called(self.subject) for part in finding.parts)
 
     def __str__(self) -> str:
         return f"{self.reason} (owner {self.owner}, expires {self.expires})"
@@ -109,9 +110,9 @@ class Waivers:
         failed = [finding for finding in record.findings if finding.verdict is Verdict.FAIL]
         bare = [finding for finding in failed if not any(waiver.covers(finding) for waiver in in_force)]
         if bare or (not failed and not in_force):
-            return replace(record, message=f"{record.message} ({self._why_not(ours, bare)})")
+            return replace(record, remark=self._why_not(ours, bare))
         if any(finding.verdict is Verdict.ERROR for finding in record.findings):
-            return replace(record, message=f"{record.message} (not waived: other parts could not be judged)")
+            return replace(record, remark="not waived: other parts could not be judged")
         used = [waiver for waiver in in_force if not failed or any(waiver.covers(each) for each in failed)]
         return replace(record, waiver="; ".join(str(waiver) for waiver in used))
 
@@ -123,7 +124,7 @@ class Waivers:
         ]
         if expired:
             return "; ".join(f"waiver expired on {each.expires}: {each.reason}, owner {each.owner}" for each in expired)
-        return f"no waiver covers {bare[0].subject}"
+        return f"no waiver covers {bare[0].part.label}"
 
 
 def _waiver(loaded: Loaded, index: int, entry: object) -> Waiver:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.kernel_log.window import times
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
@@ -14,9 +15,9 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from nodegate.finding import NumberLimit
     from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLine, KernelLog
-    from nodegate.verdict import Limit
     from nodegate.verdicts import Verdicts
 
 _PCI = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
@@ -83,8 +84,8 @@ def tell(
     downs_by_device: dict[str, list[KernelLine]],
     verdicts: Verdicts,
     *,
-    window: Limit,
-    limit: Limit,
+    window: NumberLimit,
+    limit: NumberLimit,
     together: Callable[[str, float], Together | None] = lambda device, epoch_s: None,  # noqa: ARG005 - a node alone
 ) -> None:
     """A finding for each NIC whose link went down. More than `limit` in `window` fail.
@@ -105,11 +106,11 @@ def tell(
         said += [f"at most {limit.value} in {window.value} h may be chance ({limit.source})"] if own else []
         verdicts.found(
             Verdict.FAIL if many else Verdict.WARN,
-            subject=f"NIC {device}",
-            message=f"link down {', '.join(said)}",
-            remedy=_CLEAN if own else _SWITCH,
-            metric="link-downs",
-            value=len(downs),
+            part=part.from_kernel("NIC", device),
+            text=f"link down {', '.join(said)}",
+            action=_CLEAN if own else _SWITCH,
+            quantity="link-downs",
+            observed=len(downs),
             limit=limit,
         )
 

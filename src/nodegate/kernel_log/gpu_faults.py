@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.kernel_log.window import times
 from nodegate.knowledge import nvlink5
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.kernel_log.window import LogWindow
+    from nodegate.part import Part
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.verdicts import Verdicts
 
@@ -47,17 +49,16 @@ class Fault:
         return self.last.epoch_s
 
     @property
-    def subject(self) -> str:
-        """How a finding names the GPU."""
-        labels = [self.first.instance] if self.first.instance else []
-        labels += [f"serial {self.serial}"] if self.serial else []
-        name = f"GPU {self.first.address}" if self.first.address else "a GPU that the line does not name"
-        return name + (f" ({', '.join(labels)})" if labels else "")
+    def part(self) -> Part:
+        """The GPU as a part; the node where the line names no GPU."""
+        known = self.first.address or self.serial
+        return part.gpu(address=self.first.address, serial=self.serial) if known else part.NODE
 
     @property
     def message(self) -> str:
         """What was seen, when, and what followed."""
         word = f", {self.first.severity}" if self.first.severity else ""
+        word += f", {self.first.instance}" if self.first.instance else ""
         when = times(self.count, self.first.epoch_s, self.last_s)
         after = ", followed by Xid " + ", ".join(map(str, self.followed_by)) if self.followed_by else ""
         said = self.rule.kind in (XidKind.SEVERITY, XidKind.LEGACY, XidKind.UNKNOWN)
@@ -113,9 +114,9 @@ def tell_unparsed(events: Iterable[object], what: str, verdicts: Verdicts) -> No
         if isinstance(event, Unparsed):
             verdicts.found(
                 Verdict.WARN,
-                subject="kernel log",
-                message=f'a line says {what} in a form that this version does not know: "{event.text[:MAX_QUOTED]}"',
-                remedy="read the line by hand",
+                part=part.host("kernel log"),
+                text=f'a line says {what} in a form that this version does not know: "{event.text[:MAX_QUOTED]}"',
+                action="read the line by hand",
             )
 
 

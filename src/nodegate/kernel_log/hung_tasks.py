@@ -50,12 +50,12 @@ def tell(log: KernelLog, host: Host, window: LogWindow, verdicts: Verdicts) -> N
         said.append(_where(stacks.get(incident.device, ""), waiting.get(incident.device.rpartition(":")[2], "")))
         verdicts.found(
             verdict,
-            subject=f"{incident.rule.part} {incident.device}",
-            message=f'{incident.rule.meaning}, {", ".join(said)}: "{incident.lines[0].text[:MAX_QUOTED]}"'
+            part=incident.part,
+            text=f'{incident.rule.meaning}, {", ".join(said)}: "{incident.lines[0].text[:MAX_QUOTED]}"'
             + (f" ({remark})" if remark else ""),
-            remedy=incident.rule.action,
-            metric=incident.rule.name,
-            value=len(incident.lines),
+            action=incident.rule.action,
+            code=incident.rule.name,
+            observed=len(incident.lines),
             unit="lines",
         )
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.tables import LineRule, lines
 from nodegate.unknown import Known  # noqa: TC001
 
 if TYPE_CHECKING:
     from nodegate.kernel_log.window import LogWindow
+    from nodegate.part import Part
     from nodegate.probe.kernel_log import KernelLine, KernelLog
     from nodegate.verdicts import Verdicts
 
@@ -29,6 +31,11 @@ class Incident:
     def last_s(self) -> Known[float]:
         """When it was last seen."""
         return self.lines[-1].epoch_s
+
+    @property
+    def part(self) -> Part:
+        """The part that the lines name."""
+        return part.from_kernel(self.rule.part, self.device)
 
     @property
     def message(self) -> str:
@@ -70,7 +77,7 @@ def tell(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) ->
     """A finding for each incident, and a pass where there is none."""
     tell_incidents(log, subject, window, verdicts)
     if not verdicts.findings:
-        verdicts.passed(subject="kernel log", message=f"no such line since {shown(log.since_epoch_s)}")
+        verdicts.passed(part=part.host("kernel log"), text=f"no such line since {shown(log.since_epoch_s)}")
 
 
 def tell_incidents(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
@@ -79,10 +86,10 @@ def tell_incidents(log: KernelLog, subject: str, window: LogWindow, verdicts: Ve
         verdict, remark = window.weigh(incident.rule, incident.last_s)
         verdicts.found(
             verdict,
-            subject=f"{incident.rule.part} {incident.device}".rstrip(),
-            message=f"{incident.message}{f' ({remark})' if remark else ''}",
-            remedy=incident.rule.action,
-            metric=incident.rule.name,
-            value=len(incident.lines),
+            part=incident.part,
+            text=f"{incident.message}{f' ({remark})' if remark else ''}",
+            action=incident.rule.action,
+            code=incident.rule.name,
+            observed=len(incident.lines),
             unit="lines",
         )

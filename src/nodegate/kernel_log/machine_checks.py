@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.kernel_log.incidents import MAX_QUOTED, incidents
 from nodegate.kernel_log.window import times
+from nodegate.part import Kind, Part
 
 if TYPE_CHECKING:
     from nodegate.kernel_log.incidents import Incident
@@ -26,17 +27,17 @@ def tell(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
         verdict, remark = window.weigh(incident.rule, incident.last_s)
         count = errors(incident)
         when = times(len(incident.lines), incident.lines[0].epoch_s, incident.last_s)
-        said = f"{count} errors, told {when}" if count != len(incident.lines) else when
+        said = f"{count} errors, reported {when}" if count != len(incident.lines) else when
         record = _FIRMWARE.search(incident.lines[0].text)
-        part = places.get(record["record"], "") if record else ""
+        module = places.get(record["record"], "") if record else ""
         verdicts.found(
             verdict,
-            subject=f"{incident.rule.part} {incident.device}".rstrip() + (f" (memory module {part})" if part else ""),
-            message=f'{incident.rule.meaning}, {said}: "{incident.lines[0].text[:MAX_QUOTED]}"'
+            part=Part(Kind.MEMORY, f"memory module {module}") if module else incident.part,
+            text=f'{incident.rule.meaning}, {said}: "{incident.lines[0].text[:MAX_QUOTED]}"'
             + (f" ({remark})" if remark else ""),
-            remedy=incident.rule.action,
-            metric=incident.rule.name,
-            value=count,
+            action=incident.rule.action,
+            code=incident.rule.name,
+            observed=count,
             unit="errors",
         )
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import CannotMeasure
+from nodegate.finding import Limit
 from nodegate.kernel_log.window import LogWindow
 from nodegate.knowledge.tables import XidKind
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Limit, Verdict, worst
+from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts

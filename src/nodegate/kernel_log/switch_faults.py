@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.kernel_log.gpu_faults import Fault, gpu_faults, near, tell_unparsed
 from nodegate.kernel_log.window import times
 from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
@@ -52,16 +53,16 @@ def _tell(events: Sequence[SwitchEvent], lost: Fault | None, window: LogWindow, 
     rule = sxids().get(first.code) or unknown_sxid(first.code)
     fatal = is_fatal(rule, first.severity)
     verdict, remark = window.weigh(SXID, last.epoch_s, Verdict.FAIL if fatal and lost is None else Verdict.WARN)
-    remark = f"follows the loss of {lost.subject}" if lost else remark
+    remark = f"follows the loss of {lost.part.short}" if lost else remark
     when = times(len(events), first.epoch_s, last.epoch_s)
     word = first.severity or ("no severity printed, fatal by the table" if rule.fatal else "no severity printed")
     verdicts.found(
         verdict,
-        subject=f"{first.switch} ({first.address})",
-        message=f'SXid {first.code} ({word}) {when}, at {rule.where.en}: "{first.text[:MAX_QUOTED]}"'
+        part=part.nvswitch(first.switch, address=first.address),
+        text=f'SXid {first.code} ({word}) {when}, at {rule.where.en}: "{first.text[:MAX_QUOTED]}"'
         + (f" ({remark})" if remark else ""),
-        remedy=rule.action_for(fatal=fatal).en,
-        metric=f"SXid {first.code}",
-        value=len(events),
+        action=rule.action_for(fatal=fatal).en,
+        code=str(first.code),
+        observed=len(events),
         unit="lines",
     )

@@ -12,9 +12,9 @@ from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from nodegate.finding import NumberLimit
     from nodegate.knowledge.tables import Rule
     from nodegate.probe.kernel_log import KernelLog
-    from nodegate.verdict import Limit
 
 # The clock is often stepped after the first messages of a boot: a line so little before it belongs to it.
 _CLOCK_STEP_S = 60.0
@@ -30,7 +30,7 @@ class LogWindow:
     profile: Profile
 
     @staticmethod
-    def of(log: KernelLog, now_s: float, window: Limit, profile: Profile) -> LogWindow:
+    def of(log: KernelLog, now_s: float, window: NumberLimit, profile: Profile) -> LogWindow:
         """The frame for this log; `window` is in hours."""
         return LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=float(str(window.value)), profile=profile)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import Entry
+from nodegate.finding import AT_MOST, AnyLimit, Limit
 from nodegate.numbers.comparison import Comparison, shown
 from nodegate.numbers.peers import PeerGroup
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.metric import Metric
@@ -16,15 +18,15 @@ if TYPE_CHECKING:
 
 _THOUSAND = 1000.0  # MB/s for GB/s, GFLOPS for TFLOPS, ns for µs
 _NEAR = 2.0  # a value in the wrong unit is right in the other one to within this factor
-Stored = Entry | Limit | str | None  # what holds for one measurement; text: why the baseline does not
+Stored = Entry | AnyLimit | str | None  # what holds for one measurement; text: why the baseline does not
 
 
-def stored_for(right: Entry | Limit | None, metric: Metric) -> Stored:
+def stored_for(right: Entry | AnyLimit | None, metric: Metric) -> Stored:
     """The entry that holds under the conditions of this measurement, or in words how they differ."""
     return right.for_conditions(metric.conditions) if isinstance(right, Entry) else right
 
 
-def peak(right: Entry | Limit | None, stored: Stored) -> float | None:
+def peak(right: Entry | AnyLimit | None, stored: Stored) -> float | None:
     """What physics allows: it holds under other conditions too."""
     if isinstance(stored, Entry):
         return stored.peak
@@ -62,29 +64,32 @@ def too_good(metric: Metric, value: float, right: Stored, top: float) -> Compari
         return _slip(value, reference, limit)
     said = f"too good to be true: physics allows {shown(top, metric.unit)}"
     return Comparison(
-        Verdict.WARN, "physics", said, Limit(top, metric.unit, f"peak, {limit.source if limit else 'baseline'}")
+        Verdict.WARN,
+        "physics",
+        said,
+        Limit(top, metric.unit, f"peak, {limit.source if limit else 'baseline'}", AT_MOST),
     )
 
 
 def _held(
-    metric: Metric, value: float, right: Entry | Limit, group: PeerGroup | NoPeers, margins: Margins
+    metric: Metric, value: float, right: Entry | AnyLimit, group: PeerGroup | NoPeers, margins: Margins
 ) -> Comparison:
     limit = _limit(right)
     word = getattr(right, "direction", "") or ("at least" if metric.better == "higher" else "at most")
     bound = float(str(limit.value))
     good = value >= bound if word == "at least" else value <= bound
-    expected = f"expected {word} {shown(limit.value, metric.unit)}"
+    limit = replace(limit, direction=word)
     if not good:
-        return Comparison(Verdict.FAIL, "baseline", f"{expected} ({limit.source})", limit)
+        return Comparison(Verdict.FAIL, "baseline", "", limit)
     if isinstance(right, Entry) and word == "at least" and not isinstance(group, PeerGroup):
         reference = float(str(right.value))
         if metric.better == "higher" and value > reference * (1 + margins.loose):
             said = f"but a baseline of {shown(reference, metric.unit)} is too loose to prove anything ({limit.source})"
             return Comparison(Verdict.WARN, "baseline", said, limit)
-    return Comparison(Verdict.PASS, "baseline", expected, limit)
+    return Comparison(Verdict.PASS, "baseline", "", limit)
 
 
-def _limit(right: Entry | Limit) -> Limit:
+def _limit(right: Entry | AnyLimit) -> AnyLimit:
     return right.limit if isinstance(right, Entry) else right
 
 
@@ -103,7 +108,7 @@ def _slipped(value: float, reference: float, group: PeerGroup | NoPeers) -> bool
     return _fits(value * _THOUSAND, reference) and not others_are_right
 
 
-def _slip(value: float, reference: float, limit: Limit | None) -> Comparison:
+def _slip(value: float, reference: float, limit: AnyLimit | None) -> Comparison:
     times = "a thousand times" if value > reference else "a thousandth of"
     source = f" ({limit.source})" if limit else ""
     unit = limit.unit if limit else ""

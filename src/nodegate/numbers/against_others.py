@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.finding import AT_LEAST, AT_MOST, Limit, NumberLimit
 from nodegate.numbers.comparison import Comparison, nothing, number, shown
 from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.spread import robust
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.metric import Metric
@@ -86,16 +87,19 @@ def _against(  # noqa: PLR0917 - two callers, both above
     said += f"{reference.count} {reference.of}"
     hint = proven or metric.unit in _HINTS
     limit = Limit(
-        _bound(metric, reference.median, floor), metric.unit, f"{comparison}: {reference.count} {reference.of}"
+        _bound(metric, reference.median, floor),
+        metric.unit,
+        f"{comparison}: {reference.count} {reference.of}",
+        _direction(metric),
     )
     return Comparison(Verdict.WARN if hint else Verdict.FAIL, comparison, said, limit)
 
 
-def _fleet_limit(metric: Metric, group: PeerGroup, floor: float, margins: Margins) -> Limit:
+def _fleet_limit(metric: Metric, group: PeerGroup, floor: float, margins: Margins) -> NumberLimit:
     reach = max(floor * _scale(metric, group.median), margins.fleet_z * robust(group.mad))
     bound = group.median - reach if metric.better == "higher" else group.median + reach
     source = f"fleet: median {number(group.median)}, MAD {number(group.mad)} of {_whose(group)}"
-    return Limit(round(bound, 6), metric.unit, source)
+    return Limit(round(bound, 6), metric.unit, source, _direction(metric))
 
 
 def _floor(metric: Metric, relative: float, margins: Margins) -> float:
@@ -127,6 +131,10 @@ def _gap(metric: Metric, value: float, reference: float) -> str:
     return f"{100 * abs(value - reference) / abs(reference):.1f} % {word}"
 
 
+def _direction(metric: Metric) -> str:
+    return AT_LEAST if metric.better == "higher" else AT_MOST
+
+
 def _whose(group: PeerGroup) -> str:
     return f"{group.nodes} other nodes" + (f", {group.device} of each" if group.device else "")
 
@@ -136,7 +144,7 @@ def _in_slow_part(metric: Metric, value: float, split: Split, floor: float) -> b
     return min(_worse_by(metric, value, split.fast), _worse_by(metric, split.slow, split.fast)) > reach
 
 
-def _in_two_parts(metric: Metric, split: Split, limit: Limit) -> Comparison:
+def _in_two_parts(metric: Metric, split: Split, limit: NumberLimit) -> Comparison:
     slow, fast = shown(split.slow, metric.unit), shown(split.fast, metric.unit)
     said = f"in the slow part of a fleet in two parts: {split.slow_nodes} nodes have about {slow}, "
     said += f"{split.fast_nodes} about {fast}"

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate.finding import AnyLimit
 from nodegate.numbers import against_baseline, against_others
 from nodegate.numbers.comparison import Comparison, believable, number, shown
-from nodegate.verdict import Limit, Verdict, worst
+from nodegate.numbers.peers import PeerGroup
+from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,22 +25,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Assessment:
-    """What is said of one metric of one device. `comparison` names what decided, `message` is one sentence.
+    """What is found of one metric of one device. `comparison` names what decided.
 
     `value` is what was judged, in the metric's unit: the best of the attempts that can be believed. `limit` is what it
-    was held to by the comparison that decided; None where there was none.
+    was held to by the comparison that decided; None where there was none. `note` says what the limit does not: how far
+    from the other nodes, why nothing judges it. `share` is the part that is left of what the other nodes have, or else
+    of what the limit asks for; None where nothing is missing.
     """
 
     verdict: Verdict
     comparison: str
-    message: str
     value: float
-    limit: Limit | None = None
+    note: str = ""
+    limit: AnyLimit | None = None
+    share: float | None = None
 
 
 def assess(
     metric: Metric,
-    right: Entry | Limit | None,
+    right: Entry | AnyLimit | None,
     group: PeerGroup | NoPeers,
     margins: Margins,
     *,
@@ -60,21 +65,21 @@ def assess(
     """
     if not all(map(believable, metric.values)):
         sent = ", ".join(map(number, metric.values))
-        return Assessment(Verdict.ERROR, "physics", f"{sent} {metric.unit} can be no measurement", 0.0)
+        return Assessment(Verdict.ERROR, "physics", 0.0, f"{sent} {metric.unit} cannot be a measurement")
     stored = against_baseline.stored_for(right, metric)
     top = against_baseline.peak(right, stored)
     believed = [value for value in metric.values if top is None or value <= top]
     doubt = [against_baseline.too_good(metric, max(metric.values), stored, top)] if top is not None else []
     if not believed:
-        return _concluded(metric, metric.best, doubt)
+        return _concluded(metric, metric.best, doubt, group)
     compared = _Comparisons(metric, stored, group, margins, inside, history)
     best = max(believed) if metric.better == "higher" else min(believed)
-    comparisons = compared.all_with(best)
-    found = _concluded(metric, best, comparisons if len(believed) == len(metric.values) else comparisons + doubt)
+    told = compared.all_with(best)
+    found = _concluded(metric, best, told if len(believed) == len(metric.values) else told + doubt, group)
     middle = median(believed)
     if found.verdict is not Verdict.PASS or middle == best:
         return found
-    usually = _concluded(metric, middle, compared.all_with(middle))
+    usually = _concluded(metric, middle, compared.all_with(middle), group)
     return found if usually.verdict is Verdict.PASS else _unsteady(metric, best, len(believed), usually)
 
 
@@ -101,18 +106,27 @@ class _Comparisons:
         return comparisons
 
 
-def _concluded(metric: Metric, value: float, comparisons: Sequence[Comparison]) -> Assessment:
-    verdict = worst(each.verdict for each in comparisons)
-    decisive = [each for each in comparisons if each.verdict is verdict]
-    said = [each.said for each in decisive if each.said]
+def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: PeerGroup | NoPeers) -> Assessment:
+    verdict = worst(each.verdict for each in told)
+    decisive = [each for each in told if each.verdict is verdict]
+    notes = [each.said for each in decisive if each.said]
+    limit = decisive[0].limit
     if verdict is Verdict.PASS:
-        said += [each.said for each in comparisons if each.verdict is Verdict.SKIP and each.notable]
-    joint = " and " if verdict is Verdict.SKIP else "; "
-    lead = "not judged: " if verdict is Verdict.SKIP else ""
-    message = f"{shown(value, metric.unit)}, {lead}{joint.join(said)}"
-    return Assessment(verdict, decisive[0].comparison, message, value, decisive[0].limit)
+        notes += [each.said for each in told if each.verdict is Verdict.SKIP and each.notable]
+    if verdict is Verdict.SKIP:
+        verdict, notes = Verdict.NOT_JUDGED, [" and ".join(notes)]
+    share = None if verdict is Verdict.PASS else _share(metric, value, limit, group)
+    return Assessment(verdict, decisive[0].comparison, value, "; ".join(notes), limit, share)
+
+
+def _share(metric: Metric, value: float, limit: AnyLimit | None, group: PeerGroup | NoPeers) -> float | None:
+    right = group.median if isinstance(group, PeerGroup) else limit.value if limit else None
+    if metric.better != "higher" or isinstance(right, bool) or not isinstance(right, (int, float)):
+        return None
+    return value / right if 0 <= value < right else None
 
 
 def _unsteady(metric: Metric, best: float, attempts: int, usually: Assessment) -> Assessment:
-    message = f"unsteady: the best of {attempts} attempts is {shown(best, metric.unit)}, the median {usually.message}"
-    return Assessment(Verdict.WARN, "unsteady", message, best, usually.limit)
+    note = f"unsteady: the best of {attempts} attempts; the median is {shown(usually.value, metric.unit)}"
+    note += f", {usually.note}" if usually.note else ""
+    return Assessment(Verdict.WARN, "unsteady", best, note, usually.limit, usually.share)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.baseline.baseline_file import Entry
+    from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.peers import Earlier, NodePeers
-    from nodegate.verdict import Limit
 
 _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
 
@@ -47,7 +47,7 @@ def assessments(
         yield metric, found
 
 
-def right(baseline: Baseline, name: str) -> Entry | Limit | None:
+def right(baseline: Baseline, name: str) -> Entry | AnyLimit | None:
     """What the baseline says of a metric: the inventory's word first, else the entry with peak and parameters."""
     return baseline.overrides.get(name) or baseline.entry(name)
 

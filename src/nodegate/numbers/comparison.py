@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.verdict import Limit
+    from nodegate.finding import AnyLimit
 
 
 _MOST = 1e12  # in every unit of measurement here far beyond any machine; squares of it are still numbers
@@ -25,7 +25,7 @@ class Comparison:
     verdict: Verdict
     comparison: str
     said: str = ""
-    limit: Limit | None = None
+    limit: AnyLimit | None = None
     notable: bool = False
 
 

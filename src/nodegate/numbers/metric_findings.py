@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.numbers.assessments import assessments
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ def judge(
     for metric, found in assessments(metrics, baseline=baseline, peers=peers):
         verdicts.found(
             found.verdict,
-            subject=metric.device or WHOLE_NODE,
-            message=f"{label(metric.name)} {found.message}",
-            remedy=remedy,
+            part=part.named(metric.device),
+            action=remedy,
+            quantity=label(metric.name),
             metric=metric.name,
-            value=round(found.value, 6),
+            note=found.note,
+            share=found.share,
+            observed=round(found.value, 6),
             unit=metric.unit,
             limit=found.limit,
         )

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import NotJudged
+from nodegate.errors import NotApplicable
+from nodegate.finding import Record
 from nodegate.judge.judge import record_of, refusal
 from nodegate.report.jsonl import to_json
-from nodegate.verdict import Record, Verdict
-from nodegate.verdicts import Verdicts
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.run.acceptance import Acceptance
@@ -49,7 +49,7 @@ class CheckItem(pytest.Item):
         self.record = self.config.stash[ACCEPTANCE].record(self.check, self.node_name)
         if self.record.verdict is Verdict.ERROR:
             pytest.fail(self._said(self.record), pytrace=False)  # in set-up, so pytest says ERROR
-        if self.record.verdict is Verdict.SKIP:
+        if self.record.verdict in (Verdict.SKIP, Verdict.NOT_JUDGED):
             pytest.skip(self.record.message)
 
     def runtest(self) -> None:
@@ -70,7 +70,7 @@ class CheckItem(pytest.Item):
         says = report.when == "call" or (report.when == "setup" and not report.passed)
         if says and self.record is None and report.skipped:  # by a mark of pytest's, before we were asked
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
-            self.record = record_of(self.check, self.node_name, Verdicts(), refusal(NotJudged(reason), subject=""))
+            self.record = record_of(self.check, self.node_name, [refusal(NotApplicable(reason), node="")])
         if says and self.record is not None:
             report.nodegate = to_json(self.record)  # type: ignore[attr-defined]
 

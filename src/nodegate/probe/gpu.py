@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import CannotMeasure
+from nodegate.part import Part
+from nodegate.part import gpu as gpu_part
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -174,12 +176,10 @@ class Gpu:
     processes: Known[tuple[GpuProcess, ...]]
 
     @property
-    def subject(self) -> str:
-        """How a finding names this GPU: index, PCI address and serial where they are known."""
-        parts = [part for part in (self.address, self.serial) if not isinstance(part, Unknown)]
-        labels = [parts[0]] if parts else []
-        labels += [f"serial {self.serial}"] if not isinstance(self.serial, Unknown) else []
-        return f"GPU {self.index}" + (f" ({', '.join(labels)})" if labels else "")
+    def part(self) -> Part:
+        """The GPU as a part: by its index, and by address, serial number and UUID where NVML reads them."""
+        address, serial, uuid = (value_or(each, "") for each in (self.address, self.serial, self.uuid))
+        return gpu_part(self.index, address=address, serial=serial, uuid=uuid)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from nodegate.part import Part
 
 _RATE = re.compile(r"([0-9]{1,5}(?:\.[0-9]{1,3})?) Gb/sec(?: \(([0-9]{1,2})X(?: \w+)?\))?")
 _STATE = re.compile(r"[0-9]{1,3}: *(\S.*)")
@@ -42,9 +45,9 @@ class RdmaPort:
     gids: Mapping[int, tuple[str, str]]  # index -> (gid, type): zero gids left out
 
     @property
-    def subject(self) -> str:
-        """How a finding names this port."""
-        return f"{self.device} port {self.port}"
+    def part(self) -> Part:
+        """The port as a part of its adapter."""
+        return part.port(part.nic(self.device), self.port)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from nodegate.verdict import NodeVerdict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from nodegate.finding import Finding
     from nodegate.report.model import NodeReport, Report
-    from nodegate.verdict import Finding
 
 COLUMNS = (
     *("node", "rack", "platform", "node_verdict", "check", "verdict", "device", "device_verdict", "metric", "value"),
@@ -45,8 +45,10 @@ def _rows(node: NodeReport) -> Iterator[tuple[object, ...]]:
 
 
 def _finding(finding: Finding) -> tuple[object, ...]:
-    what = (finding.subject, finding.verdict.value, finding.metric, finding.value, finding.unit)
-    return (*what, finding.limit, finding.limit_source, finding.message, finding.action)
+    parts = ", ".join(part.label for part in finding.parts)
+    what = (parts, finding.verdict.value, finding.metric or finding.quantity, finding.observed, finding.unit)
+    limit = (finding.limit.value, finding.limit.source) if finding.limit else ("", "")
+    return (*what, *limit, finding.message, finding.action)
 
 
 def _cell(value: object) -> object:

@@ -19,7 +19,7 @@ from nodegate.report.model import CheckInfo, check_ids, node_counts
 from nodegate.report.page import letter, page_data
 from nodegate.report.problems import not_judged, problems, waived
 from nodegate.report.stats import measurements
-from nodegate.text import number_or_text, visible
+from nodegate.text import number, visible
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def environment(folder: Path) -> Environment:
         finalize=_shown,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    filters = {"fold": fold, "clock": _clock, "value": number_or_text, "count": words.count, "duration": words.duration}
+    filters = {"fold": fold, "clock": _clock, "value": number, "count": words.count, "duration": words.duration}
     environment.filters.update(filters)
     return environment
 

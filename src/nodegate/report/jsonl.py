@@ -1,4 +1,4 @@
-"""results.jsonl, the record of truth: one line per (node, check), written while the run goes on."""
+"""results.jsonl, the authoritative record: one line per (node, check), written while the run goes on."""
 
 from __future__ import annotations
 
@@ -7,56 +7,78 @@ import math
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.verdict import Finding, Record, Verdict
+from nodegate.finding import Finding, Limit, LimitValue, Record
+from nodegate.part import from_json as part_from_json
+from nodegate.part import to_json as part_to_json
+from nodegate.unknown import Why
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
     from types import TracebackType
 
+    from nodegate.part import Part
+
 MOST_LINE_BYTES = 4 << 20
 MOST_SECONDS = 1e12  # of a duration, or of a clock since 1970
-_FINDING_TEXTS = ("metric", "unit", "limit_source", "action", "message")
 _RECORD_KEYS = frozenset(
-    ("node", "check", "verdict", "message", "findings", "failure_modes", "evidence", "duration_s", "waiver")
+    ("node", "check", "verdict", "message", "findings", "failure_modes", "evidence", "duration_s", "waiver", "remark")
 )
-_FINDING_KEYS = frozenset(("device", "verdict", "value", "limit", *_FINDING_TEXTS))
+_FINDING_TEXTS = ("unit", "text", "note", "action", "code", "metric", "blocked_by")
+_OTHERS = ("part", "device", "verdict", "message", "quantity", "value", "limit", "limit_source", "direction")
+_FINDING_KEYS = frozenset((*_OTHERS, *_FINDING_TEXTS, "share", "why", "also"))
+_OLDER = "written by nodegate 0.1: judge its evidence again with pytest --replay, or read it with nodegate 0.1"
 
 
 def to_json(record: Record) -> dict[str, object]:
-    """The record as JSON holds it; the finding's subject is called `device` there."""
+    """The record as JSON holds it; see `finding_to_json`."""
     return {
         "node": record.node,
         "check": record.check,
         "verdict": record.verdict.value,
         "message": record.message,
-        "findings": [
-            {
-                "device": finding.subject,
-                "verdict": finding.verdict.value,
-                "message": finding.message,
-                "metric": finding.metric,
-                "value": _scalar(finding.value),
-                "unit": finding.unit,
-                "limit": _scalar(finding.limit),
-                "limit_source": finding.limit_source,
-                "action": finding.action,
-            }
-            for finding in record.findings
-        ],
+        "findings": [finding_to_json(finding) for finding in record.findings],
         "failure_modes": list(record.failure_modes),
         "evidence": list(record.evidence),
         "duration_s": record.duration_s if math.isfinite(record.duration_s) else 0.0,
         "waiver": record.waiver,
+        "remark": record.remark,
     }
+
+
+def finding_to_json(finding: Finding) -> dict[str, object]:
+    """The finding as JSON holds it: what is empty is left out.
+
+    `device` and `message` are for people and scripts: they are made from the other fields and not read back.
+    """
+    limit = finding.limit
+    value: dict[str, object] = {
+        "device": ", ".join(part.label for part in finding.parts),
+        "verdict": finding.verdict.value,
+        "message": finding.message,
+        "part": part_to_json(finding.part),
+        "quantity": finding.quantity,
+        "value": _scalar(finding.observed),
+        "limit": None if limit is None else _limit_value(limit.value),
+        "limit_source": limit.source if limit else "",
+        "direction": limit.direction if limit else "",
+        "share": finding.share,
+        "why": finding.why.value if finding.why else "",
+        "also": [part_to_json(part) for part in finding.also],
+        **{name: getattr(finding, name) for name in _FINDING_TEXTS},
+    }
+    return {key: each for key, each in value.items() if each not in (None, "", []) or key in ("device", "message")}
 
 
 def from_json(mapping: Mapping[str, object]) -> Record:
     """The record that `to_json` wrote.
 
     Raises:
-        UsageError: a key is missing, unknown, or of the wrong type.
+        UsageError: a key is missing, unknown, or of the wrong type; or an older release wrote it.
     """
+    if "remark" not in mapping and mapping.keys() >= _RECORD_KEYS - {"remark"}:
+        raise UsageError("the results of an older release", hint=_OLDER)
     _keys("result", mapping, _RECORD_KEYS)
     findings = mapping["findings"]
     duration_s = mapping["duration_s"]
@@ -68,12 +90,12 @@ def from_json(mapping: Mapping[str, object]) -> Record:
         node=_text(mapping, "node"),
         check=_text(mapping, "check"),
         verdict=_verdict(mapping),
-        message=_text(mapping, "message"),
-        findings=tuple(_finding(entry) for entry in findings),
+        findings=tuple(finding_from_json(entry) for entry in findings),
         failure_modes=_texts(mapping, "failure_modes"),
         evidence=_texts(mapping, "evidence"),
         duration_s=float(duration_s),
         waiver=_text(mapping, "waiver"),
+        remark=_text(mapping, "remark"),
     )
 
 
@@ -152,25 +174,77 @@ def _parse(raw: bytes, path: Path, number: int) -> Record:
     try:
         entry = json.loads(raw)
     except (ValueError, RecursionError) as error:
-        raise UsageError("not JSON", file=str(path), line=number, hint="mend or remove the line") from error
+        raise UsageError("not JSON", file=str(path), line=number, hint="fix or delete the line") from error
     if not isinstance(entry, dict):
-        raise UsageError("not a JSON object", file=str(path), line=number, hint="mend or remove the line")
+        raise UsageError("not a JSON object", file=str(path), line=number, hint="fix or delete the line")
     try:
         return from_json(entry)
     except UsageError as error:
-        hint = "mend or remove the line; a newer nodegate may have written it"
+        hint = error.hint or "fix or delete the line; a newer nodegate may have written it"
         raise UsageError(error.message, file=str(path), line=number, hint=hint) from error
 
 
-def _finding(entry: object) -> Finding:
+def finding_from_json(entry: object) -> Finding:
+    """The finding that `finding_to_json` wrote.
+
+    Raises:
+        UsageError: a key is unknown or of the wrong type.
+    """
     if not isinstance(entry, dict):
         raise UsageError("a finding is not an object")
-    _keys("finding", entry, _FINDING_KEYS)
-    value, limit = entry["value"], entry["limit"]
-    if isinstance(value, (list, dict)) or isinstance(limit, (list, dict)):
-        raise UsageError("`value` or `limit` of a finding is not a plain value")
-    texts = {key: _text(entry, key) for key in _FINDING_TEXTS}
-    return Finding(subject=_text(entry, "device"), verdict=_verdict(entry), value=value, limit=limit, **texts)
+    unknown = sorted(entry.keys() - _FINDING_KEYS)
+    if unknown:
+        raise UsageError(f"a finding has the unknown key `{unknown[0][:40]}`")
+    value, share, also = entry.get("value"), entry.get("share"), entry.get("also", [])
+    if isinstance(value, (list, dict)):
+        raise UsageError("`value` of a finding is not a plain value")
+    if isinstance(share, bool) or not isinstance(share, (int, float, type(None))):
+        raise UsageError("`share` of a finding is not a number")
+    if not isinstance(also, list):
+        raise UsageError("`also` of a finding is not a list of parts")
+    texts = {name: _text(entry, name) if name in entry else "" for name in ("quantity", *_FINDING_TEXTS)}
+    return Finding(
+        part=_part(entry.get("part")),
+        verdict=_verdict(entry),
+        observed=value,
+        limit=_limit(entry),
+        share=share,
+        why=_why(entry.get("why", "")),
+        also=tuple(_part(each) for each in also),
+        **texts,
+    )
+
+
+def _limit(entry: Mapping[str, object]) -> Limit[LimitValue] | None:
+    value = entry.get("limit")
+    if value is None:
+        return None
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        value = frozenset(value)
+    if not isinstance(value, (bool, int, float, str, frozenset)):
+        raise UsageError("`limit` of a finding is not a plain value")
+    unit, source, direction = (
+        _text(entry, name) if name in entry else "" for name in ("unit", "limit_source", "direction")
+    )
+    return Limit(value, unit, source, direction)
+
+
+def _limit_value(value: LimitValue) -> object:
+    return sorted(value) if isinstance(value, frozenset) else _scalar(value)
+
+
+def _part(entry: object) -> Part:
+    try:
+        return part_from_json(entry if isinstance(entry, dict) else {})
+    except ValueError as error:
+        raise UsageError(f"the part of a finding: {error}") from error
+
+
+def _why(entry: object) -> Why | None:
+    try:
+        return Why(entry) if entry else None
+    except ValueError as error:
+        raise UsageError(f"{str(entry)[:40]!r} is not a reason for an unknown value") from error
 
 
 def _keys(what: str, mapping: Mapping[str, object], right: frozenset[str]) -> None:

@@ -6,8 +6,10 @@ import re
 from html import escape
 from typing import IO, TYPE_CHECKING
 
+from nodegate.finding import Finding, Record
+from nodegate.part import NODE
 from nodegate.report.json_file import utc
-from nodegate.verdict import NodeVerdict, Record, Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +41,8 @@ def _records(node: NodeReport) -> Iterator[Record]:
     if not node.records:
         lost = node.verdict is NodeVerdict.UNREACHABLE
         reason = f"unreachable: {node.unreachable}" if lost else "no check left a result"
-        yield Record(node.node, "node.judged", Verdict.ERROR if lost else Verdict.SKIP, reason)
+        verdict = Verdict.ERROR if lost else Verdict.SKIP
+        yield Record(node.node, "node.judged", verdict, (Finding(NODE, verdict, text=reason),))
 
 
 def _case(record: Record) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from nodegate.verdict import NodeVerdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 _T = TypeVar("_T")
 

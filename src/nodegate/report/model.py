@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.files.source import Source
-    from nodegate.verdict import Record
+    from nodegate.finding import Record
 
 
 @dataclass(frozen=True)

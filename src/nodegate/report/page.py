@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.finding import Record
 from nodegate.report.model import check_ids, worst_first
 from nodegate.report.problems import bad_findings, remark, sentence
 from nodegate.text import visible
-from nodegate.verdict import NODE_ORDER, Record, Verdict
+from nodegate.verdict import NODE_ORDER, Verdict
 
 if TYPE_CHECKING:
+    from nodegate.finding import Finding
     from nodegate.report.model import NodeReport, Report
-    from nodegate.verdict import Finding
 
 MOST_PASSES = 12_000  # findings of passed checks that a page carries; beyond them, results.csv has the values
 MOST_FINDINGS = 40_000
@@ -108,7 +109,7 @@ class _Page:
 
     def finding(self, finding: Finding, record: Record) -> list[object]:
         said = sentence(finding)
-        subject = "" if finding.subject == record.node else finding.subject
+        subject = finding.part.label
         note = remark(record) if finding.verdict is record.verdict else ""
         observed = f"{said.observed} ({note})" if note else said.observed
         texts = (subject, observed, said.expected, said.action)

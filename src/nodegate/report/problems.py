@@ -6,16 +6,19 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.finding import Finding, Record
 from nodegate.inventory.hostlist import natural
+from nodegate.part import NODE
 from nodegate.report.model import check_ids
 from nodegate.report.stats import number
 from nodegate.text import with_unit
-from nodegate.verdict import Finding, NodeVerdict, Record, Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.part import NODE
+from nodegate.report.model import NodeReport, Report
 
 _ORDER = ("fail", "unreachable", "error", "warn")
 _DIGITS = re.compile(r"[0-9][0-9.,]*")
@@ -73,17 +76,8 @@ class Gap:
 
 def sentence(finding: Finding) -> Sentence:
     """The parts of the finding's line; what the line does not say comes from the finding's limit."""
-    text = finding.message.removeprefix(f"{finding.subject}: ") if finding.subject else finding.message
-    action = finding.action
-    if action:
-        text = text.removesuffix(f" - {action}")
-    observed, comma, expected = text.partition(", expected ")
-    source_told = finding.limit_source in text  # also true of no source
-    if not comma and finding.limit is not None and not (finding.limit_source and source_told):
-        expected = with_unit(finding.limit, finding.unit)
-    if expected and not source_told:
-        expected += f" ({finding.limit_source})"
-    return Sentence(observed, expected, action)
+    expected = f"{finding.limit.words()} ({finding.limit.source})" if finding.limit else ""
+    return Sentence(finding.brief, expected, finding.action)
 
 
 def bad_findings(record: Record) -> Iterator[Finding]:
@@ -93,15 +87,12 @@ def bad_findings(record: Record) -> Iterator[Finding]:
     if not bad and record.verdict in _BAD:
         text = _without(record.node, record.message)
         reason, _, action = text.rpartition(" - ")
-        yield Finding("", record.verdict, text, action=action if reason else "")
+        yield Finding(NODE, record.verdict, text=text, action=action if reason else "")
 
 
 def remark(record: Record) -> str:
     """What the record's line says beyond its findings: why a waiver does not hold."""
-    for finding in record.findings:
-        if finding.verdict is record.verdict and record.message.startswith(finding.message):
-            return _MORE.sub("", record.message.removeprefix(finding.message)).strip(" ()")
-    return ""
+    return record.remark
 
 
 def problems(report: Report) -> list[Problem]:
@@ -158,21 +149,21 @@ def _key(record: Record, finding: Finding) -> tuple[str, ...]:
     """What two findings share when they are the same problem: everything but the node, the device and a number."""
     said = sentence(finding)
     observed = _DIGITS.sub("0", said.observed) if _is_number(finding) else said.observed
-    what = (finding.verdict.value, record.check, finding.metric, finding.unit)
+    what = (finding.verdict.value, record.check, finding.quantity, finding.unit)
     return (*what, said.expected, said.action, observed, remark(record))
 
 
 def _is_number(finding: Finding) -> bool:
-    return bool(finding.metric) and number(finding.value) is not None
+    return bool(finding.quantity) and number(finding.observed) is not None
 
 
 def _problem(members: list[tuple[NodeReport, Record, Finding]]) -> Problem:
     _, record, first = members[0]
     said = sentence(first)
-    values = sorted({value for _, _, finding in members if (value := number(finding.value)) is not None})
+    values = sorted({value for _, _, finding in members if (value := number(finding.observed)) is not None})
     observed = said.observed
     if _is_number(first) and len(values) > 1:
-        observed = f"{first.metric} {with_unit(values[0], '')} to {with_unit(values[-1], first.unit)}"
+        observed = f"{first.quantity} {with_unit(values[0], '')} to {with_unit(values[-1], first.unit)}"
     if remark(record):
         observed += f" ({remark(record)})"
     return Problem(
@@ -184,7 +175,7 @@ def _problem(members: list[tuple[NodeReport, Record, Finding]]) -> Problem:
         action=said.action,
         nodes=_sorted(node.node for node, _, _ in members),
         racks=_sorted(node.rack for node, _, _ in members if node.rack),
-        subjects=_sorted(finding.subject for node, _, finding in members if finding.subject not in ("", node.node)),
+        subjects=_sorted(finding.part.label for _, _, finding in members),
         findings=len(members),
     )
 

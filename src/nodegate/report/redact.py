@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.files.source import Source
+    from nodegate.finding import AnyLimit, Finding, Record
+    from nodegate.part import Part
     from nodegate.report.model import Drift, NodeReport, Report, Run
-    from nodegate.verdict import Finding, Record
 
 GONE = "[redacted]"
 
@@ -90,7 +91,7 @@ class _Redaction:
         return replace(
             record,
             node=self.names.get(record.node, record.node),
-            message=self.text(record.message),
+            remark=self.text(record.remark),
             findings=tuple(self.finding(finding) for finding in record.findings),
             evidence=tuple(self.text(path) for path in record.evidence),
             waiver=self.text(record.waiver),
@@ -99,13 +100,28 @@ class _Redaction:
     def finding(self, finding: Finding) -> Finding:
         return replace(
             finding,
-            subject=self.text(finding.subject),
-            message=self.text(finding.message),
-            value=self.text(finding.value) if isinstance(finding.value, str) else finding.value,
-            limit=self.text(finding.limit) if isinstance(finding.limit, str) else finding.limit,
-            limit_source=self.text(finding.limit_source),
+            part=self.part(finding.part),
+            also=tuple(self.part(part) for part in finding.also),
+            text=self.text(finding.text),
+            note=self.text(finding.note),
+            observed=self.text(finding.observed) if isinstance(finding.observed, str) else finding.observed,
+            limit=self.limit(finding.limit) if finding.limit else None,
             action=self.text(finding.action),
         )
+
+    def part(self, part: Part) -> Part:
+        """The part without serial number, UUID and network interface; where it sits in the node stays."""
+        return replace(
+            part,
+            name=self.text(part.name),
+            serial=GONE if part.serial else "",
+            uuid=GONE if part.uuid else "",
+            of=part.of and self.part(part.of),
+        )
+
+    def limit(self, limit: AnyLimit) -> AnyLimit:
+        value = self.text(limit.value) if isinstance(limit.value, str) else limit.value
+        return replace(limit, value=value, source=self.text(limit.source))
 
     def drift(self, row: Drift) -> Drift:
         others = self.others(row.others)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from nodegate.finding import Finding
     from nodegate.report.model import NodeReport
-    from nodegate.verdict import Finding
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def measurements(nodes: Iterable[NodeReport]) -> list[Measurement]:
     """The statistics of every metric that was measured as a number, by check and metric."""
     found: dict[tuple[str, str, str], list[tuple[float, str, Finding]]] = {}
     for node, check, finding, value in _numbers(nodes):
-        found.setdefault((check, finding.metric, finding.unit), []).append((value, node, finding))
+        found.setdefault((check, finding.metric or finding.quantity, finding.unit), []).append((value, node, finding))
     return [_measurement(*key, found[key]) for key in sorted(found)]
 
 
@@ -57,8 +57,8 @@ def _numbers(nodes: Iterable[NodeReport]) -> Iterator[tuple[str, str, Finding, f
     for node in nodes:
         for record in node.records:
             for finding in record.findings:
-                value = number(finding.value)
-                if finding.metric and value is not None:
+                value = number(finding.observed)
+                if (finding.metric or finding.quantity) and value is not None:
                     yield node.node, record.check, finding, value
 
 
@@ -73,7 +73,9 @@ def _measurement(check: str, metric: str, unit: str, found: list[tuple[float, st
     found.sort(key=lambda entry: entry[0])
     values = tuple(value for value, _, _ in found)
     middle = median(values)
-    limits = Counter(limit for _, _, finding in found if (limit := number(finding.limit)) is not None)
+    limits = Counter(
+        limit for _, _, finding in found if (limit := number(finding.limit and finding.limit.value)) is not None
+    )
     return Measurement(
         check=check,
         metric=metric,
@@ -89,4 +91,4 @@ def _measurement(check: str, metric: str, unit: str, found: list[tuple[float, st
 
 
 def _place(_value: float, node: str, finding: Finding) -> str:
-    return f"{node} {finding.subject}".rstrip()
+    return f"{node} {finding.part.label}".rstrip()

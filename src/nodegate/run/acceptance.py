@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure, NotJudged, Unreachable
+from nodegate.errors import Busy, CannotMeasure, NotApplicable, Unreachable
 from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context
@@ -18,13 +18,13 @@ from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
 from nodegate.profile import Profile
-from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.baseline.baseline import Baseline, Baselines
     from nodegate.facts import NodeFacts
+    from nodegate.finding import Record
     from nodegate.history import History
     from nodegate.judge.waivers import Waivers
     from nodegate.metric import Metric
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from nodegate.numbers.peers import Earlier, Peers
     from nodegate.suite import Check
     from nodegate.unknown import Known
-    from nodegate.verdict import Record
 
 CONTEXTS_KEPT = 16  # a node's facts take some 300 kB: a fleet's would not fit
 NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
@@ -146,9 +145,9 @@ class Acceptance:
         reason = self._left_alone(context)
         name = context.node.name
         if reason:
-            record = record_of(check, name, Verdicts(), refusal(NotJudged(reason), subject=name))
+            record = record_of(check, name, [refusal(NotApplicable(reason), node=name)])
         else:
-            record = judge(check, context.resolve, name)
+            record = judge(check, context.resolve, name, context.parts)
         return self.waivers.cover(with_evidence(record, check))
 
     def _left_alone(self, context: Context) -> str:
@@ -258,5 +257,5 @@ def wait_for_evidence(folder: RunFolder, name: str, measurement: str = FACTS) ->
 def _metrics_of(context: Context, measurement: str) -> tuple[Metric, ...]:
     try:
         return context.measured(measurement).metrics
-    except (CannotMeasure, NotJudged):
+    except (CannotMeasure, NotApplicable):
         return ()

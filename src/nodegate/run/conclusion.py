@@ -12,9 +12,9 @@ from nodegate.verdict import NodeVerdict, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.finding import Record
     from nodegate.report.model import NodeReport, Report
     from nodegate.triage.answer import Answer
-    from nodegate.verdict import Record
 
 # Of several kinds of fault on one node, which one says what to do first: a broken part stands above a wrong setting.
 _ORDER = (Cause.HARDWARE, Cause.FABRIC, Cause.STORAGE, Cause.HOST, Cause.PROGRAM, Cause.UNKNOWN)

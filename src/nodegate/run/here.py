@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.baseline.baseline import Baselines
+    from nodegate.finding import Record
     from nodegate.node import Node
     from nodegate.profile import Profile
     from nodegate.suite import Check
-    from nodegate.verdict import Record
 
 
 def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profile: Profile) -> tuple[Record, ...]:

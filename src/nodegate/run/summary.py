@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from nodegate.finding import Record
     from nodegate.report.model import NodeReport, Report
-    from nodegate.verdict import Record
 
 MOST_LINES = 40  # of one kind; the report has the rest
 _SHOWN = {

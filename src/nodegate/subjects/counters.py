@@ -7,16 +7,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from nodegate import part
 from nodegate.errors import CannotMeasure
+from nodegate.finding import AnyLimit, Limit, NumberLimit
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import lost_reason
-from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
+    from nodegate.part import Part
     from nodegate.probe.gpu import Gpu, NvLink
     from nodegate.probe.pci import PciDevice
     from nodegate.probe.rdma import NetDevice, RdmaPort
@@ -51,7 +54,7 @@ class Growth:
     at its full scale already: then it cannot show anything, whatever `by` is.
     """
 
-    subject: str
+    part: Part
     counter: str
     before: Known[int]
     after: Known[int]
@@ -80,7 +83,7 @@ class Growth:
 class Pair(Generic[T]):
     """One device, link or port as it was before the load and after it."""
 
-    subject: str
+    part: Part
     before: T
     after: T
 
@@ -113,21 +116,21 @@ class Counters:
         """The GPUs that answered both times, by UUID."""
         before = {gpu.uuid: gpu for gpu in self.before.gpus.devices if lost_reason(gpu) is None}
         after = [gpu for gpu in self.after.gpus.devices if lost_reason(gpu) is None]
-        return tuple(Pair(gpu.subject, before[gpu.uuid], gpu) for gpu in after if gpu.uuid in before)
+        return tuple(Pair(gpu.part, before[gpu.uuid], gpu) for gpu in after if gpu.uuid in before)
 
     @cached_property
     def pci(self) -> tuple[Pair[PciDevice], ...]:
         """GPUs, RDMA NICs, NVSwitches and the bridges above them that were there both times."""
         before = {device.address: device for device in pcie.on_the_way(self.before.pci)}
         after = [device for device in pcie.on_the_way(self.after.pci) if device.address in before]
-        return tuple(Pair(pcie.subject(device), before[device.address], device) for device in after)
+        return tuple(Pair(pcie.part_of(device), before[device.address], device) for device in after)
 
     @cached_property
     def ports(self) -> tuple[Pair[RdmaPort], ...]:
         """The RDMA ports that were there both times."""
-        before = {port.subject: port for port in self.before.rdma.ports}
-        after = [port for port in self.after.rdma.ports if port.subject in before]
-        return tuple(Pair(port.subject, before[port.subject], port) for port in after)
+        before = {port.part: port for port in self.before.rdma.ports}
+        after = [port for port in self.after.rdma.ports if port.part in before]
+        return tuple(Pair(port.part, before[port.part], port) for port in after)
 
     def nvlinks(self, pair: Pair[Gpu]) -> Known[tuple[Pair[NvLink], ...]]:
         """The NVLinks of a GPU that were told both times; unknown where either reading is."""
@@ -137,7 +140,9 @@ class Counters:
         if isinstance(after, Unknown):
             return after
         known = {link.link: link for link in before}
-        return tuple(Pair(f"NVLink {link.link}", known[link.link], link) for link in after if link.link in known)
+        return tuple(
+            Pair(part.nvlink(pair.part, link.link), known[link.link], link) for link in after if link.link in known
+        )
 
     def netdev(self, name: str) -> tuple[NetDevice, NetDevice] | None:
         """A network device before and after; None where it is not known both times."""
@@ -145,26 +150,26 @@ class Counters:
         return None if before is None or after is None else (before, after)
 
     @cached_property
-    def devices(self) -> Mapping[str, tuple[str, ...]]:
+    def devices(self) -> Mapping[str, tuple[Part, ...]]:
         """What is there, by what happened to it: "stayed", "vanished" or "appeared"."""
-        before, after = set(_seen(self.before)), set(_seen(self.after))
+        before, after = dict.fromkeys(_seen(self.before)), dict.fromkeys(_seen(self.after))
         return {
-            "stayed": tuple(sorted(before & after)),
-            "vanished": tuple(sorted(before - after)),
-            "appeared": tuple(sorted(after - before)),
+            "stayed": tuple(each for each in after if each in before),
+            "vanished": tuple(each for each in before if each not in after),
+            "appeared": tuple(each for each in after if each not in before),
         }
 
 
-def growth(subject: str, counter: str, before: Known[int], after: Known[int]) -> Growth:
+def growth(whose: Part, counter: str, before: Known[int], after: Known[int]) -> Growth:
     """One counter that NVML or the kernel keeps in 64 bits, or in 32."""
-    return Growth(subject, counter, before, after, full=before == FULL_32_BITS and after == FULL_32_BITS)
+    return Growth(whose, counter, before, after, full=before == FULL_32_BITS and after == FULL_32_BITS)
 
 
 def port_growth(pair: Pair[RdmaPort], counter: str) -> Growth:
     """One counter of an RDMA port, from `counters` or `hw_counters`."""
     full = FULL_SCALES.get(counter, FULL_32_BITS)
     before, after = _counter(pair.before, counter), _counter(pair.after, counter)
-    return Growth(pair.subject, counter, before, after, full=before == full and after == full)
+    return Growth(pair.part, counter, before, after, full=before == full and after == full)
 
 
 def _counter(port: RdmaPort, name: str) -> Known[int]:
@@ -172,22 +177,22 @@ def _counter(port: RdmaPort, name: str) -> Known[int]:
     return port.counters.get(name, port.hw_counters.get(name, nothing))
 
 
-def _seen(facts: NodeFacts) -> Iterable[str]:
+def _seen(facts: NodeFacts) -> Iterable[Part]:
     """GPUs that answer, RDMA ports, and the PCIe devices on the way to both, by the names that findings use."""
     for gpu in facts.gpus.devices:
         if lost_reason(gpu) is None:
-            yield f"GPU {gpu.address} (NVML)"
+            yield gpu.part
     for device in pcie.on_the_way(facts.pci):
         if device.answers is not False:
-            yield pcie.subject(device)
+            yield pcie.part_of(device)
     for port in facts.rdma.ports:
-        yield port.subject
+        yield port.part
 
 
 HOUR_S = 3600.0
 
 
-def allowed(per_hour: Limit, seconds: float) -> Limit | None:
+def allowed(per_hour: NumberLimit, seconds: float) -> NumberLimit | None:
     """What a limit per hour allows in so many seconds, rounded up: one event in a short window is no rate."""
     if isinstance(per_hour.value, bool) or not isinstance(per_hour.value, (int, float)):
         return None
@@ -196,7 +201,7 @@ def allowed(per_hour: Limit, seconds: float) -> Limit | None:
     return replace(per_hour, value=most, unit="", source=source)
 
 
-def none_allowed(why: str) -> Limit:
+def none_allowed(why: str) -> NumberLimit:
     """Not a single event."""
     return Limit(0, "", why)
 
@@ -215,7 +220,7 @@ CLEAR = "perfquery -R, or a reload of the driver, sets it to zero"
 
 def judged(
     grown: Growth,
-    limit: Limit | None,
+    limit: NumberLimit | None,
     verdicts: Verdicts,
     *,
     what: str,
@@ -227,19 +232,19 @@ def judged(
         return
     if grown.full:
         message = f"{what} is not judged: it stands at its full scale {grown.after} and cannot show a change; {CLEAR}"
-        verdicts.found(Verdict.SKIP, subject=grown.subject, message=message, metric=what, value=grown.after)
+        verdicts.found(Verdict.SKIP, part=grown.part, text=message, quantity=what, observed=value_or(grown.after, 0))
         return
     verdicts.at_most(
-        subject=grown.subject,
-        what=f"{what} under load",
+        part=grown.part,
+        quantity=f"{what} under load",
         observed=grown.by,
         limit=limit,
-        remedy=remedy,
+        action=remedy,
         otherwise=otherwise,
     )
 
 
-def is_too_many(grown: Growth, limit: Limit | None) -> bool:
+def is_too_many(grown: Growth, limit: NumberLimit | None) -> bool:
     """Whether a counter has something to say: it grew above its limit, is unknown, full, or has no limit."""
     if limit is None or grown.full or isinstance(grown.by, Unknown):
         return True
@@ -254,18 +259,18 @@ def nothing_told(grown: Iterable[Growth]) -> bool:
 def none_told(grown: Sequence[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
     """A GPU that has none of these counters by design is skipped."""
     if nothing_told(grown):
-        verdicts.found(Verdict.SKIP, subject=pair.subject, message=why)
+        verdicts.found(Verdict.SKIP, part=pair.part, text=why)
 
 
 def untold(pair: Pair[Gpu], what: str, reason: Unknown, verdicts: Verdicts) -> None:
     """A reading that is not there: by design, or not."""
-    if Growth(pair.subject, what, reason, reason).is_told:
-        verdicts.unknown(subject=pair.subject, what=what, reason=reason)
+    if Growth(pair.part, what, reason, reason).is_told:
+        verdicts.unknown(part=pair.part, quantity=what, reason=reason)
     else:
-        verdicts.found(Verdict.SKIP, subject=pair.subject, message=f"{what} are not told here ({reason})")
+        verdicts.found(Verdict.SKIP, part=pair.part, text=f"{what} are not told here ({reason})")
 
 
-def part(gpu: Gpu, name: str) -> Known[int]:
+def of_part(gpu: Gpu, name: str) -> Known[int]:
     """One part of what a GPU says of its replaced rows."""
     return gpu.remap if isinstance(gpu.remap, Unknown) else int(getattr(gpu.remap, name))
 
@@ -274,13 +279,15 @@ def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
     """The error counters of one NVLink."""
     before, after = link.before, link.after
     return (
-        growth(link.subject, "replay", before.replay_errors, after.replay_errors),
-        growth(link.subject, "recovery", before.recovery_errors, after.recovery_errors),
-        growth(link.subject, "CRC", before.crc_errors, after.crc_errors),
+        growth(link.part, "replay", before.replay_errors, after.replay_errors),
+        growth(link.part, "recovery", before.recovery_errors, after.recovery_errors),
+        growth(link.part, "CRC", before.crc_errors, after.crc_errors),
     )
 
 
-def replays_allowed(per_lane: Limit, lanes: Known[int], generation: Known[int], seconds: float) -> Known[Limit]:
+def replays_allowed(
+    per_lane: AnyLimit, lanes: Known[int], generation: Known[int], seconds: float
+) -> Known[NumberLimit]:
     """How many PCIe replays a link may have in so many seconds; `per_lane` is a list by generation, each a minute."""
     if isinstance(lanes, Unknown):
         return lanes

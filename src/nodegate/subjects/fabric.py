@@ -48,7 +48,7 @@ def members(gpus: Sequence[Gpu], verdicts: Verdicts) -> Iterator[tuple[Gpu, GpuF
         verdicts.skip("no GPU of this node tells a fabric state")
     for gpu in gpus:
         if isinstance(gpu.fabric, Unknown):
-            verdicts.unknown(subject=gpu.subject, what="fabric state", reason=gpu.fabric)
+            verdicts.unknown(part=gpu.part, quantity="fabric state", reason=gpu.fabric)
         elif gpu.fabric.state != _NOT_SUPPORTED or told:
             yield gpu, gpu.fabric
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.kernel_log.unknown_errors import shape
 from nodegate.knowledge.sxids import sxids, unknown_sxid
 from nodegate.knowledge.tables import fabric_lines
@@ -17,6 +18,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.part import Part
     from nodegate.tools.fabric_manager import Entry
     from nodegate.verdicts import Verdicts
 
@@ -33,7 +35,7 @@ _FATAL_STARTED = "the service was started again since, which alone does not sett
 class Sort:
     """Entries of one sort that are told as one: about what, what it means, what to do, how bad it is."""
 
-    subject: str
+    part: Part
     name: str
     meaning: str
     action: str
@@ -53,11 +55,11 @@ def tell(entries: Sequence[Entry], boot_s: Known[float], profile: Profile, verdi
         _tell(sort, settled, group, verdicts)
     if len(groups) > MOST_FINDINGS:
         message = f"{len(groups) - MOST_FINDINGS} more sorts of errors"
-        verdicts.found(Verdict.WARN, subject=UNIT, message=message, remedy="read /var/log/fabricmanager.log")
+        verdicts.found(Verdict.WARN, part=part.service(UNIT), text=message, action="read /var/log/fabricmanager.log")
     if not groups:
         since = entries[start] if start >= 0 else entries[0]
         message = f"no error in its log since {since.when} ({len(entries) - max(start, 0)} entries, local time)"
-        verdicts.passed(subject=UNIT, message=message)
+        verdicts.passed(part=part.service(UNIT), text=message)
 
 
 def sort_of(entry: Entry, profile: Profile) -> Sort | None:
@@ -66,7 +68,7 @@ def sort_of(entry: Entry, profile: Profile) -> Sort | None:
         known = sxids().get(error.sxid) or unknown_sxid(error.sxid)
         word = "fatal" if error.fatal else "non-fatal"
         return Sort(
-            subject=f"NVSwitch {error.address} port {error.port}",
+            part=part.nvlink(part.nvswitch(address=error.address), error.port),
             name=f"SXid {error.sxid}",
             meaning=f"{word} error {error.sxid} at {known.where.en}",
             action=known.action_for(fatal=error.fatal).en,
@@ -78,9 +80,9 @@ def sort_of(entry: Entry, profile: Profile) -> Sort | None:
     for rule in fabric_lines():
         if any(held in entry.message for held in rule.holds) and rule.pattern.search(entry.message):
             verdict = rule.delivery if profile is Profile.DELIVERY else rule.bootcheck
-            return Sort(rule.part, rule.name, rule.meaning, rule.action, verdict)
+            return Sort(part.service(rule.part), rule.name, rule.meaning, rule.action, verdict)
     meaning, action = "an error that this version does not know", "read /var/log/fabricmanager.log around it"
-    return Sort(UNIT, shape(entry.message), meaning, action, Verdict.WARN)
+    return Sort(part.service(UNIT), shape(entry.message), meaning, action, Verdict.WARN)
 
 
 def _settled(entry: Entry, sort: Sort, boot_s: Known[float], *, old: bool) -> str:
@@ -99,11 +101,10 @@ def _tell(sort: Sort, settled: str, group: Sequence[Entry], verdicts: Verdicts) 
     past = Verdict.WARN if settled == _FATAL_STARTED else Verdict.PASS
     verdicts.found(
         past if settled else sort.verdict,
-        subject=sort.subject,
-        message=f'{sort.meaning}, {when} local time: "{first.message[:_QUOTED]}"'
-        + (f" ({settled})" if settled else ""),
-        remedy=sort.action,
-        metric=sort.name,
-        value=len(group),
+        part=sort.part,
+        text=f'{sort.meaning}, {when} local time: "{first.message[:_QUOTED]}"' + (f" ({settled})" if settled else ""),
+        action=sort.action,
+        code=sort.name,
+        observed=len(group),
         unit="entries",
     )

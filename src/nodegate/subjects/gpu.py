@@ -7,12 +7,15 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from nodegate import part
+from nodegate.finding import AnyLimit
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.part import Part
     from nodegate.probe.driver import Driver, DriverGpu
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.probe.kernel_log import KernelLine, KernelLog
@@ -38,7 +41,7 @@ def answering(gpus: Gpus, verdicts: Verdicts) -> tuple[Gpu, ...]:
     for gpu in gpus.devices:
         if gpu.index in lost:
             remedy = "see the finding of gpu.lost"
-            verdicts.unknown(subject=gpu.subject, what="its state", reason=lost[gpu.index], remedy=remedy)
+            verdicts.unknown(part=gpu.part, quantity="its state", reason=lost[gpu.index], action=remedy)
     return tuple(gpu for gpu in gpus.devices if gpu.index not in lost)
 
 
@@ -57,7 +60,7 @@ def lacks(verdicts: Verdicts, gpu: Gpu, what: str, reading: object) -> bool:
     """
     if not isinstance(reading, Unknown) or not (reading.why in NORMAL_ABSENCE or reading.detail.startswith(_DROPPED)):
         return False
-    verdicts.found(Verdict.SKIP, subject=gpu.subject, message=f"{what} is not told here ({reading})")
+    verdicts.found(Verdict.SKIP, part=gpu.part, text=f"{what} is not told here ({reading})")
     return True
 
 
@@ -71,9 +74,13 @@ def on_off(reading: Known[bool]) -> Known[str]:
     return named(reading, ON_OFF)
 
 
-def worded(limit: Limit, names: Mapping[int, str]) -> Limit:
+def worded(limit: AnyLimit, names: Mapping[int, str]) -> AnyLimit:
     """A limit whose code or switch is given in words, to stand beside a `named` reading."""
-    return replace(limit, value=named(limit.value, names)) if isinstance(limit.value, int) else limit
+    return (
+        replace(limit, value=names.get(limit.value, f"unknown ({limit.value})"))
+        if isinstance(limit.value, int)
+        else limit
+    )
 
 
 def mebibytes(reading: Known[int]) -> Known[int]:
@@ -99,7 +106,7 @@ class Standing(str, Enum):
 class Presence:
     """One GPU: how a finding names it, how it stands, and by what."""
 
-    subject: str
+    part: Part
     standing: Standing
     reason: str = ""
 
@@ -113,7 +120,7 @@ def presence(pci: Pci, driver: Driver, gpus: Gpus) -> tuple[Presence, ...]:
     by_address = _by_address(pci, gpus)
     whole = not isinstance(gpus.count, Unknown)
     found = [_of_device(device, by_address.pop(device.address, None), driver, whole=whole) for device in pci.gpus]
-    nameless = [gpu for gpu in gpus.devices if not _address(gpu, pci, gpus)]
+    nameless = [gpu for gpu in gpus.devices if not address_of(gpu, pci, gpus)]
     return (*found, *(_off_bus(gpu) for gpu in (*by_address.values(), *nameless)))
 
 
@@ -125,11 +132,11 @@ def answers_on_bus(device: PciDevice) -> bool | Unknown:
 
 
 def _by_address(pci: Pci, gpus: Gpus) -> dict[str, Gpu]:
-    named = ((_address(gpu, pci, gpus), gpu) for gpu in gpus.devices)
+    named = ((address_of(gpu, pci, gpus), gpu) for gpu in gpus.devices)
     return {address: gpu for address, gpu in named if address}
 
 
-def _address(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
+def address_of(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
     """Its PCIe address. NVML counts in bus order: where it lists as many GPUs as PCIe, the index gives the address.
 
     So it does where the number of GPUs is unknown, for nvidia-smi told of nothing but the lost ones.
@@ -145,30 +152,30 @@ def _address(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
 def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver, *, whole: bool) -> Presence:
     """How a GPU of PCIe stands. `whole`: NVML or nvidia-smi told of every GPU that it knows."""
     entry = _driver_entry(device, driver)
-    subject = _subject(device, gpu, entry)
+    whose = _part(device, gpu, entry)
     if answers_on_bus(device) is False:
-        return Presence(subject, Standing.LOST, "PCIe configuration space reads all ff")
+        return Presence(whose, Standing.LOST, "PCIe configuration space reads all ff")
     if gpu is not None:
-        return _by_nvml(subject, lost_reason(gpu))
+        return _by_nvml(whose, lost_reason(gpu))
     if entry is not None and entry.excluded is True:
-        return Presence(subject, Standing.UNBOUND, "the driver's settings exclude it (NVreg_ExcludedGpus)")
+        return Presence(whose, Standing.UNBOUND, "the driver's settings exclude it (NVreg_ExcludedGpus)")
     if device.driver != "nvidia":
-        return Presence(subject, Standing.UNBOUND, f"bound to {device.driver}" if device.driver else "no driver bound")
+        return Presence(whose, Standing.UNBOUND, f"bound to {device.driver}" if device.driver else "no driver bound")
     if reason := _hidden(device, driver, entry):
-        return Presence(subject, Standing.HIDDEN, reason)
-    lost = Presence(subject, Standing.LOST, "PCIe and the driver list it, NVML does not")
-    return lost if whole else Presence(subject, Standing.UNCLEAR, "nvidia-smi stopped at a lost GPU, told of no other")
+        return Presence(whose, Standing.HIDDEN, reason)
+    lost = Presence(whose, Standing.LOST, "PCIe and the driver list it, NVML does not")
+    return lost if whole else Presence(whose, Standing.UNCLEAR, "nvidia-smi stopped at a lost GPU, told of no other")
 
 
-def _by_nvml(subject: str, lost: Unknown | None) -> Presence:
+def _by_nvml(whose: Part, lost: Unknown | None) -> Presence:
     """How NVML's own answer for a GPU that it lists is to be read."""
     if lost is None:
-        return Presence(subject, Standing.ANSWERS)
+        return Presence(whose, Standing.ANSWERS)
     if lost.why is Why.DENIED:
-        return Presence(subject, Standing.HIDDEN, f"NVML may not open it: {lost}")
+        return Presence(whose, Standing.HIDDEN, f"NVML may not open it: {lost}")
     if lost.why in (Why.TIMEOUT, Why.HUNG):
-        return Presence(subject, Standing.UNCLEAR, f"NVML gave no answer: {lost}")
-    return Presence(subject, Standing.LOST, f"NVML cannot read it: {lost}")
+        return Presence(whose, Standing.UNCLEAR, f"NVML gave no answer: {lost}")
+    return Presence(whose, Standing.LOST, f"NVML cannot read it: {lost}")
 
 
 def _hidden(device: PciDevice, driver: Driver, entry: DriverGpu | None) -> str:
@@ -188,8 +195,8 @@ def _hidden(device: PciDevice, driver: Driver, entry: DriverGpu | None) -> str:
 def _off_bus(gpu: Gpu) -> Presence:
     lost = lost_reason(gpu)
     if lost is None:
-        return Presence(gpu.subject, Standing.UNCLEAR, "NVML lists it, /sys/bus/pci does not")
-    return _by_nvml(gpu.subject, lost)
+        return Presence(gpu.part, Standing.UNCLEAR, "NVML lists it, /sys/bus/pci does not")
+    return _by_nvml(gpu.part, lost)
 
 
 def _driver_entry(device: PciDevice, driver: Driver) -> DriverGpu | None:
@@ -197,13 +204,12 @@ def _driver_entry(device: PciDevice, driver: Driver) -> DriverGpu | None:
     return next((entry for entry in entries if entry.address == device.address), None)
 
 
-def _subject(device: PciDevice, gpu: Gpu | None, entry: DriverGpu | None) -> str:
+def _part(device: PciDevice, gpu: Gpu | None, entry: DriverGpu | None) -> Part:
     """Index, address and serial by NVML where it knows them; else the UUID that the driver's file keeps."""
     if gpu is not None and gpu.lost is None and not isinstance(gpu.address, Unknown):
-        return gpu.subject
+        return gpu.part
     uuid = "" if entry is None or isinstance(entry.uuid, Unknown) or "?" in entry.uuid else entry.uuid
-    label = ", ".join(part for part in (device.address, uuid) if part)
-    return f"GPU {gpu.index} ({label})" if gpu is not None else f"GPU at {label}"
+    return part.gpu(gpu.index if gpu is not None else None, address=device.address, uuid=uuid)
 
 
 _ADDRESS = r"(?P<address>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})(?:\.[0-7])?"
@@ -222,9 +228,9 @@ class OffBusReport:
     serial: str
 
     @property
-    def subject(self) -> str:
-        """How a finding names it."""
-        return f"GPU at {self.address}" + (f" (serial {self.serial})" if self.serial else "")
+    def part(self) -> Part:
+        """The GPU as a part."""
+        return part.gpu(address=self.address, serial=self.serial)
 
 
 def off_bus_reports(log: KernelLog) -> tuple[OffBusReport, ...]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nodegate import part
+from nodegate.finding import AT_LEAST, EQUAL, AnyLimit
 from nodegate.probe.limits import UNLIMITED
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.probe.host import BlockedProcess
@@ -68,25 +71,31 @@ def has_slurmd(limits: ResourceLimits) -> bool:
     return not all(isinstance(reading, Unknown) and reading.why is Why.MISSING for reading in readings)
 
 
-def judge_limit(verdicts: Verdicts, *, slurmd: bool, what: str, found: Known[Pair], limit: Limit, command: str) -> None:
+def judge_limit(
+    verdicts: Verdicts, *, slurmd: bool, what: str, found: Known[Pair], limit: AnyLimit, command: str
+) -> None:
     """A resource limit: the soft one must suffice; where only the hard one does, a job can still raise it (warn)."""
-    whose, where = ("slurmd", "slurmd.service (Limit*=)") if slurmd else ("login", "/etc/security/limits.d")
+    whose, where = (
+        (part.service("slurmd"), "slurmd.service (Limit*=)")
+        if slurmd
+        else (part.setting("login"), "/etc/security/limits.d")
+    )
     if isinstance(found, Unknown):
-        verdicts.unknown(subject=whose, what=f"limit of {what}", reason=found)
+        verdicts.unknown(part=whose, quantity=f"limit of {what}", reason=found)
         return
     soft, hard = found
     raisable = _enough(hard, limit)
     unit = "GiB" if limit.unit == "GiB" else ""
-    expected = "unlimited" if limit.value == "unlimited" else f"at least {limit.value} {unit}".rstrip()
+    direction = EQUAL if limit.value == "unlimited" else AT_LEAST
     verdicts.found(
         Verdict.PASS if _enough(soft, limit) else Verdict.WARN if raisable else Verdict.FAIL,
-        subject=whose,
-        message=f"{what} {_shown(soft, unit)} (hard limit {_shown(hard, unit)}), expected {expected} ({limit.source})",
-        remedy=f"raise it in {where}" + (f"; a job can do so itself with {command}" if raisable else ""),
-        metric=what,
-        value=soft,
+        part=whose,
+        text=f"{what} {_shown(soft, unit)} (hard limit {_shown(hard, unit)})",
+        action=f"raise it in {where}" + (f"; a job can do so itself with {command}" if raisable else ""),
+        quantity=what,
+        observed=soft,
         unit=limit.unit,
-        limit=limit,
+        limit=replace(limit, unit=unit, direction=direction),
     )
 
 
@@ -101,7 +110,7 @@ def hangs(mount: Mount) -> bool:
     return isinstance(mount.size_bytes, Unknown) and mount.size_bytes.why in (Why.HUNG, Why.TIMEOUT)
 
 
-def _enough(value: float, limit: Limit) -> bool:
+def _enough(value: float, limit: AnyLimit) -> bool:
     if value == UNLIMITED:
         return True
     return limit.value != "unlimited" and value >= float(str(limit.value))

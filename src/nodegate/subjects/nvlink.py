@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.finding import NumberLimit
 from nodegate.subjects.gpu import lacks
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -28,7 +29,9 @@ class LinkErrors:
     crc: int
 
 
-def linked(gpus: Iterable[Gpu], count: Limit | None, verdicts: Verdicts) -> Iterator[tuple[Gpu, tuple[NvLink, ...]]]:
+def linked(
+    gpus: Iterable[Gpu], count: NumberLimit | None, verdicts: Verdicts
+) -> Iterator[tuple[Gpu, tuple[NvLink, ...]]]:
     """The GPUs that have NVLinks, with them; for the others a `skip` or `error` finding says why they are left out.
 
     Raises:
@@ -39,13 +42,13 @@ def linked(gpus: Iterable[Gpu], count: Limit | None, verdicts: Verdicts) -> Iter
     for gpu in gpus:
         if gpu.mig_enabled is True:
             message = "MIG is on: its instances do not use NVLink"
-            verdicts.found(Verdict.SKIP, subject=gpu.subject, message=message)
+            verdicts.found(Verdict.SKIP, part=gpu.part, text=message)
         elif not isinstance(gpu.nvlinks, Unknown) and (gpu.nvlinks or count is not None):
             yield gpu, gpu.nvlinks
         elif not isinstance(gpu.nvlinks, Unknown):
-            verdicts.found(Verdict.SKIP, subject=gpu.subject, message="has no NVLink")
+            verdicts.found(Verdict.SKIP, part=gpu.part, text="has no NVLink")
         elif count is not None or not lacks(verdicts, gpu, "NVLink", gpu.nvlinks):
-            verdicts.unknown(subject=gpu.subject, what="the state of its NVLinks", reason=gpu.nvlinks)
+            verdicts.unknown(part=gpu.part, quantity="the state of its NVLinks", reason=gpu.nvlinks)
 
 
 def links_down(links: Iterable[NvLink]) -> tuple[list[int], list[tuple[int, Unknown]]]:
@@ -64,7 +67,7 @@ def speeds_mbps(links: Iterable[NvLink]) -> list[int]:
     return [link.speed_mbps for link in links if link.up is True and isinstance(link.speed_mbps, int)]
 
 
-def slow(links: Iterable[NvLink], limit: Limit) -> list[NvLink]:
+def slow(links: Iterable[NvLink], limit: NumberLimit) -> list[NvLink]:
     """The links that are up and not proven fast: below the limit, or of unknown speed."""
     least = limit.value if isinstance(limit.value, (int, float)) else 0
     return [

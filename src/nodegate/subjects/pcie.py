@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from nodegate import part
+from nodegate.finding import Limit, NumberLimit
 from nodegate.unknown import Unknown, value_or
-from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nodegate.part import Part
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci, PciDevice
@@ -42,10 +44,13 @@ def judged(pci: Pci) -> tuple[PciDevice, ...]:
     return (*pci.gpus, *rdma_nics(pci))
 
 
-def subject(device: PciDevice) -> str:
-    """How a finding names a PCIe device."""
-    kind = "GPU" if device.is_gpu else "NVSwitch" if device.is_nvswitch else "NIC" if device.is_nic else "bridge"
-    return f"{kind} {device.address}"
+def part_of(device: PciDevice) -> Part:
+    """A PCIe device as a part."""
+    if device.is_gpu:
+        return part.gpu(address=device.address)
+    if device.is_nvswitch:
+        return part.nvswitch(address=device.address)
+    return part.nic(address=device.address) if device.is_nic else part.bridge(device.address)
 
 
 def has_no_link(device: PciDevice) -> bool:
@@ -82,7 +87,7 @@ def lanes(width: Known[int | None]) -> Known[int]:
     return 0 if width is None else width
 
 
-def own_limit(width_max: Known[int | None]) -> Limit | Unknown:
+def own_limit(width_max: Known[int | None]) -> NumberLimit | Unknown:
     """The device's own word as a limit."""
     return width_max if isinstance(width_max, Unknown) else Limit(width_max or 0, "lanes", "its own maximum")
 

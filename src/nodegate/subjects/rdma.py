@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
+from nodegate.finding import AnyLimit, Limit, LimitValue
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nodegate.part import Part
     from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort
 
-T = TypeVar("T")
+T = TypeVar("T", bound=LimitValue)
 ACTIVE = "ACTIVE"
 
 
-def rails(rdma: Rdma, *, rate: Limit | None, layer: Limit | None) -> tuple[RdmaPort, ...]:
+def rails(rdma: Rdma, *, rate: AnyLimit | None, layer: AnyLimit | None) -> tuple[RdmaPort, ...]:
     """The ports of the adapters that carry jobs, slow and broken ones included.
 
     Ports are grouped by adapter model and link layer. The largest group with a port at the rate are the rails, for a
@@ -32,14 +33,16 @@ def rails(rdma: Rdma, *, rate: Limit | None, layer: Limit | None) -> tuple[RdmaP
     at_rate = [group for group in by_size if rate and any(port.rate_gbps == rate.value for port in group)]
     alike = [group for group in at_rate if _design(group) == _design(at_rate[0])]
     unused = _second_ports(rdma)
-    return tuple(port for group in alike or by_size[:1] for port in group if port.subject not in unused)
+    return tuple(port for group in alike or by_size[:1] for port in group if port.part not in unused)
 
 
-def majority(readings: Iterable[Known[T]]) -> Limit | None:
+def majority(readings: Iterable[Known[T]]) -> Limit[T] | None:
     """What more than half of the rails of this node have; None when nothing is, or there is only one."""
     known = [reading for reading in readings if not isinstance(reading, Unknown)]
-    value, count = next(iter(Counter(known).most_common(1)), (None, 0))
-    if len(known) < 2 or 2 * count <= len(known):
+    if len(known) < 2:
+        return None
+    value, count = Counter(known).most_common(1)[0]
+    if 2 * count <= len(known):
         return None
     return Limit(value, "", f"{count} of {len(known)} rails of this node")
 
@@ -60,12 +63,12 @@ def _design(group: list[RdmaPort]) -> tuple[str, int | None]:
     return str(group[0].link_layer), lanes.most_common(1)[0][0] if lanes else None
 
 
-def _second_ports(rdma: Rdma) -> frozenset[str]:
+def _second_ports(rdma: Rdma) -> frozenset[Part]:
     boards: defaultdict[str, list[RdmaPort]] = defaultdict(list)
     for device, port in _ports(rdma):
         boards[device.address.rpartition(".")[0]].append(port)
     return frozenset(
-        port.subject
+        port.part
         for ports in boards.values()
         if any(is_active(port) for port in ports)
         for port in ports

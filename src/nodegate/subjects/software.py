@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nodegate.finding import AT_LEAST
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.verdict import Limit
+    from nodegate.finding import AnyLimit
+    from nodegate.part import Part
     from nodegate.verdicts import Verdicts
 
 _LEADING = re.compile(r"\d{1,6}(?:\.\d{1,6}){0,4}")
@@ -31,25 +34,23 @@ def older(version: str, than: str) -> bool:
 def judge_version(
     verdicts: Verdicts,
     *,
-    subject: str,
+    whose: Part,
     version: Known[str],
-    limit: Limit | None,
+    limit: AnyLimit | None,
     remedy: str,
     otherwise: Verdict = Verdict.FAIL,
 ) -> None:
     """A version that must not be older than the limit; without a limit it only has to be known."""
     if isinstance(version, Unknown) or not parts(version):
-        reason = version if isinstance(version, Unknown) else f"{version!r} is no version"
-        verdicts.unknown(subject=subject, what="version", reason=reason)
+        reason = version if isinstance(version, Unknown) else f"{version!r} is not a version"
+        verdicts.unknown(part=whose, quantity="version", reason=reason)
         return
     bad = limit is not None and older(version, str(limit.value))
-    expected = f", expected at least {limit.value} ({limit.source})" if limit and bad else ""
     verdicts.found(
         otherwise if bad else Verdict.PASS,
-        subject=subject,
-        message=f"version {version}{expected}",
-        remedy=remedy,
-        metric="version",
-        value=version,
-        limit=limit,
+        part=whose,
+        action=remedy,
+        quantity="version",
+        observed=version,
+        limit=replace(limit, direction=AT_LEAST) if limit else None,
     )

@@ -59,7 +59,7 @@ def test_a_guest_whose_sshd_dies_half_way_is_incomplete_and_nothing_runs_on_ther
 def test_a_late_rail_is_named_by_what_was_measured_before_the_node_went_away(gone: Struck, told: Told) -> None:
     found = gone.outcome
     for node in ("gpu-1", "gpu-2"):
-        late = {each.subject for each in found.record(node, LATENCY).findings if each.verdict.value == "fail"}
+        late = {each.part.short for each in found.record(node, LATENCY).findings if each.verdict.value == "fail"}
         assert late == {"rxe0"}, found.words(node, LATENCY)
     how = f"switch: frames to gpu-2's rail0 take {LATE_S:g} s"
     told.run("late rail", how, outcome=found, node="gpu-2", check=LATENCY, words="rxe0: read_latency")

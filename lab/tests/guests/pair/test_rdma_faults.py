@@ -55,7 +55,7 @@ def loose(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Struck:
 
 def by_rail(outcome: Outcome, node: str, check: str) -> dict[str, str]:
     """Rail -> what a check said of it."""
-    return {each.subject: each.verdict.value for each in outcome.record(node, check).findings}
+    return {each.part.short: each.verdict.value for each in outcome.record(node, check).findings}
 
 
 def test_a_cable_that_is_cut_while_it_carries_fails_and_the_other_rail_has_its_numbers(cut: Struck, told: Told) -> None:

@@ -88,7 +88,7 @@ def limits(folder: Path, least_gbps: float) -> Path:
 def suspects(outcome: Outcome, cable: Cable) -> set[tuple[str, str]]:
     """The guests and rails that the cable's check found bad."""
     found = {name: outcome.record(name, f"rdma_bandwidth.{cable.check}").findings for name in NAMES}
-    return {(name, each.subject) for name in NAMES for each in found[name] if each.verdict.value == "fail"}
+    return {(name, each.part.short) for name in NAMES for each in found[name] if each.verdict.value == "fail"}
 
 
 @pytest.mark.parametrize("cable", CABLES, ids=lambda cable: str(cable.check))

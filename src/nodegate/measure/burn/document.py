@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.sent import sent
+from nodegate.part import Part, named
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -98,9 +99,9 @@ class GpuLoad:
         return f"GPU {self.index}"
 
     @property
-    def subject(self) -> str:
-        """How a finding names it."""
-        return self.device if isinstance(self.address, Unknown) else f"{self.device} ({self.address})"
+    def part(self) -> Part:
+        """The GPU as a part."""
+        return replace(named(self.device), address=value_or(self.address, ""))
 
     @property
     def model(self) -> tuple[str, int]:

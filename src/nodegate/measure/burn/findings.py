@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate.finding import Limit, NumberLimit
 from nodegate.numbers.peers import PeerGroup
 from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.unknown import Known, Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import NodePeers
+    from nodegate.part import Part
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.tools.gpu_burn import BurntGpu, GpuBurnRun
     from nodegate.verdicts import Verdicts
@@ -108,7 +110,7 @@ def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]
     return {key: (median(values), len(values)) for key, values in groups.items() if len(values) >= _FEWEST_ALIKE}
 
 
-def part_of_median(metric: Metric, middle: tuple[float, int] | None, part: Limit) -> Limit | None:
+def part_of_median(metric: Metric, middle: tuple[float, int] | None, part: NumberLimit) -> NumberLimit | None:
     """So many percent of the median of the GPUs of this node; None where they are too few."""
     if middle is None or not isinstance(part.value, (int, float)):
         return None
@@ -117,7 +119,7 @@ def part_of_median(metric: Metric, middle: tuple[float, int] | None, part: Limit
     return Limit(round(value * part.value / 100, 3), metric.unit, source)
 
 
-def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, part: Limit) -> Limit | None:
+def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, part: NumberLimit) -> NumberLimit | None:
     """So many percent of the median of the same GPU on the other nodes; None where nobody is there to compare with."""
     group = peers.group(metric, margins)
     if not isinstance(group, PeerGroup) or not isinstance(part.value, (int, float)):
@@ -166,15 +168,15 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
     missing = [dtype for dtype in document.dtypes if dtype not in done or isinstance(done[dtype].tflops, Unknown)]
     if load.error and load.started_s is not None:
         message = f"stopped working under load: {load.error}"
-        verdicts.found(Verdict.FAIL, subject=load.subject, message=message, remedy=REPLACE, metric="burn", value=False)
+        verdicts.found(Verdict.FAIL, part=load.part, text=message, action=REPLACE, quantity="burn", observed=False)
     elif load.error or missing:
         reason = load.error or f"{', '.join(missing)} was not measured"
-        verdicts.unknown(subject=load.subject, what="its part in the burn", reason=reason, remedy=AGAIN)
+        verdicts.unknown(part=load.part, quantity="its part in the burn", reason=reason, action=AGAIN)
     elif load.sampling_error or not load.settled:
         reason = load.sampling_error or "no sample under load"
-        verdicts.unknown(subject=load.subject, what="its state under load", reason=reason, remedy=AGAIN)
+        verdicts.unknown(part=load.part, quantity="its state under load", reason=reason, action=AGAIN)
     else:
-        verdicts.passed(subject=load.subject, message=f"worked to the end in {', '.join(document.dtypes)}")
+        verdicts.passed(part=load.part, text=f"worked to the end in {', '.join(document.dtypes)}")
 
 
 def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ: bool) -> None:
@@ -184,10 +186,10 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
         if isinstance(phase.mismatches, Unknown) or isinstance(phase.reference_errors, Unknown):
             reason = phase.mismatches if isinstance(phase.mismatches, Unknown) else phase.reference_errors
             verdicts.unknown(
-                subject=load.subject,
-                what=f"whether its {phase.dtype} results are right",
+                part=load.part,
+                quantity=f"whether its {phase.dtype} results are right",
                 reason=str(reason),
-                remedy=AGAIN,
+                action=AGAIN,
             )
             bad = True
             continue
@@ -201,16 +203,16 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
             bad = True
     compared = [phase for phase in load.phases if phase.checksum]
     if not _products(compared):
-        verdicts.unknown(subject=load.subject, what="whether its results are right", reason=why((load,)), remedy=AGAIN)
+        verdicts.unknown(part=load.part, quantity="whether its results are right", reason=why((load,)), action=AGAIN)
     elif not bad:
         others = compared_with(document, load)
         alike = f", the first equal on {others} GPUs like it" if others else ", no GPU like it to compare with"
-        verdicts.passed(subject=load.subject, message=f"{_products(compared)} products without a wrong word{alike}")
+        verdicts.passed(part=load.part, text=f"{_products(compared)} products without a wrong word{alike}")
 
 
 def wrong(load: GpuLoad, message: str, metric: str, count: int, verdicts: Verdicts) -> None:
     """A GPU that computed something wrong."""
-    verdicts.found(Verdict.FAIL, subject=load.subject, message=message, remedy=WRONG, metric=metric, value=count)
+    verdicts.found(Verdict.FAIL, part=load.part, text=message, action=WRONG, quantity=metric, observed=count)
 
 
 def has_rate(load: GpuLoad, dtype: str) -> bool:
@@ -225,7 +227,7 @@ def why(loads: Sequence[GpuLoad]) -> str:
 
 
 def held_down(
-    subject: str, reasons: Mapping[str, float], names: Mapping[str, str], verdict: Verdict, verdicts: Verdicts
+    whose: Part, reasons: Mapping[str, float], names: Mapping[str, str], verdict: Verdict, verdicts: Verdicts
 ) -> None:
     """What held a clock down, if anything among `names` did, with its share of the time."""
     held = shares(reasons, names)
@@ -233,21 +235,21 @@ def held_down(
         share = max(reasons[name] for name in names if name in reasons)
         verdicts.found(
             verdict,
-            subject=subject,
-            message=f"clock held down under load by {held}",
-            remedy=POWER,
-            metric="event reasons under load",
-            value=round(100 * share, 2),
+            part=whose,
+            text=f"clock held down under load by {held}",
+            action=POWER,
+            quantity="event reasons under load",
+            observed=round(100 * share, 2),
             unit="%",
         )
 
 
-def lacks(subject: str, what: str, reading: object, verdicts: Verdicts) -> None:
+def lacks(whose: Part, what: str, reading: object, verdicts: Verdicts) -> None:
     """A quantity without a value: a device that does not have it by design is skipped, anything else is `error`."""
     if isinstance(reading, Unknown) and reading.why in NORMAL_ABSENCE:
-        verdicts.found(Verdict.SKIP, subject=subject, message=f"{what} is not told here ({reading})")
+        verdicts.found(Verdict.SKIP, part=whose, text=f"{what} is not told here ({reading})")
     else:
-        verdicts.unknown(subject=subject, what=what, reason=str(reading), remedy=AGAIN)
+        verdicts.unknown(part=whose, quantity=what, reason=str(reading), action=AGAIN)
 
 
 def most(loads: Sequence[GpuLoad], quantity: str) -> Known[float]:
@@ -261,32 +263,34 @@ def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Ver
     """Whether a PCIe link under load has at least its `own` generation or lanes."""
     seen = load.middle(quantity)
     if isinstance(seen, Unknown) or isinstance(own, Unknown):
-        lacks(load.subject, what, seen if isinstance(seen, Unknown) else own, verdicts)
+        lacks(load.part, what, seen if isinstance(seen, Unknown) else own, verdicts)
         return
     of = "what the GPU and its slot have" if quantity == "link_gen" else "before the burn"
-    verdicts.at_least(subject=load.subject, what=what, observed=int(seen), limit=Limit(own, "", of), remedy=RESEAT)
+    verdicts.at_least(part=load.part, quantity=what, observed=int(seen), limit=Limit(own, "", of), action=RESEAT)
 
 
-def second_opinion(subject: str, gpu: BurntGpu, run: GpuBurnRun, verdicts: Verdicts) -> None:
+def second_opinion(whose: Part, mode: str, gpu: BurntGpu, run: GpuBurnRun, verdicts: Verdicts) -> None:
     """What gpu_burn shows of one GPU, whatever it says at its end."""
     wrong = gpu.errors > 0 or (gpu.verdict == "FAULTY" and not gpu.died)
     if wrong:
-        message = f"{gpu.errors or 'some'} elements of its results are wrong"
-        verdicts.found(Verdict.FAIL, subject=subject, message=message, remedy=WRONG, metric="errors", value=gpu.errors)
+        message = f"{gpu.errors or 'some'} wrong results in gpu_burn, {mode}"
+        verdicts.found(
+            Verdict.FAIL, part=whose, text=message, action=WRONG, quantity="wrong results", observed=gpu.errors
+        )
     elif gpu.died and gpu.processed > 0:
         said = f": {run.told[0]}" if run.told else ""
-        message = f"its process died under load{said}"
-        verdicts.found(Verdict.FAIL, subject=subject, message=message, remedy=REPLACE, metric="died", value=True)
+        message = f"its process died in gpu_burn, {mode}{said}"
+        verdicts.found(Verdict.FAIL, part=whose, text=message, action=REPLACE, code="died")
     elif gpu.processed == 0:
         reason = run.told[0] if run.told else "no report shows work, whatever the list at the end says"
-        verdicts.unknown(subject=subject, what="its part", reason=reason, remedy=AGAIN)
+        verdicts.unknown(part=whose, quantity=f"its work in gpu_burn, {mode}", reason=reason, action=AGAIN)
     elif gpu.verdict != "OK":
-        verdicts.unknown(subject=subject, what="its end", reason=str(gpu.verdict), remedy=AGAIN)
+        verdicts.unknown(part=whose, quantity=f"the end of gpu_burn, {mode}", reason=str(gpu.verdict), action=AGAIN)
     else:
-        verdicts.passed(subject=subject, message=f"{gpu.processed} products without an error")
+        verdicts.passed(part=whose, text=f"{gpu.processed} products without an error")
 
 
-def slowed(subject: str, loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
+def slowed(whose: Part, loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
     """What NVML's own clocks say, which miss nothing between two samples."""
     for name, words in (("thermal", "heat"), ("board_limit", "its board's limit")):
         known = [each for load in loads if not isinstance(each := load.violations_s.get(name, 0.0), Unknown)]
@@ -295,11 +299,11 @@ def slowed(subject: str, loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
             message = f"slowed for {words} for {longest:.1f} s of the burn"
             verdicts.found(
                 Verdict.WARN,
-                subject=subject,
-                message=message,
-                remedy=POWER,
-                metric=f"time slowed for {words}",
-                value=longest,
+                part=whose,
+                text=message,
+                action=POWER,
+                quantity=f"time slowed for {words}",
+                observed=longest,
                 unit="s",
             )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.sent import sent
+from nodegate.part import Part, named
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
@@ -87,9 +88,9 @@ class GpuCopies:
         return f"GPU {self.index}"
 
     @property
-    def subject(self) -> str:
-        """How a finding names it."""
-        return self.device if isinstance(self.address, Unknown) else f"{self.device} ({self.address})"
+    def part(self) -> Part:
+        """The GPU as a part."""
+        return replace(named(self.device), address=value_or(self.address, ""))
 
     def copy(self, what: str, when: str = ALONE) -> Copy | None:
         """One of its copies; None where it did not come so far."""

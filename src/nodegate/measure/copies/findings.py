@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate import part
+from nodegate.finding import AT_LEAST, Limit
 from nodegate.measure.copies.document import ALONE, INSIDE
 from nodegate.measure.copies.result import PEER
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import label
+from nodegate.part import Kind, Part
 from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.subjects.pcie import capacity, link_of
 from nodegate.unknown import Unknown, Why, value_or
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,13 +61,13 @@ def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
     done = ", ".join(dict.fromkeys(_way(each.what) for each in gpu.copies))
     if gpu.error and gpu.copies:
         message = f"stopped answering during copies (after {done}): {gpu.error}"
-        verdicts.found(Verdict.FAIL, subject=gpu.subject, message=message, remedy=REPLACE, metric="copies", value=False)
+        verdicts.found(Verdict.FAIL, part=gpu.part, text=message, action=REPLACE, quantity="copies", observed=False)
     elif gpu.error or not gpu.copies:
         reason = gpu.error or "it made no copy"
-        verdicts.unknown(subject=gpu.subject, what="its part in the copies", reason=reason, remedy=AGAIN)
+        verdicts.unknown(part=gpu.part, quantity="its part in the copies", reason=reason, action=AGAIN)
     else:
         apart = f"; its host memory may lie on another NUMA node ({gpu.unbound})" if gpu.unbound else ""
-        verdicts.passed(subject=gpu.subject, message=f"copied {done}{apart}")
+        verdicts.passed(part=gpu.part, text=f"copied {done}{apart}")
 
 
 def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
@@ -73,7 +76,7 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
     for several in copies.gpus.values():
         if several[0].device not in have:
             reason = next((each.error for each in several if each.error), "it did not come so far")
-            verdicts.unknown(subject=several[0].subject, what=label(name), reason=reason, remedy=AGAIN)
+            verdicts.unknown(part=several[0].part, quantity=label(name), reason=reason, action=AGAIN)
 
 
 def judge_host(
@@ -91,21 +94,20 @@ def judge_host(
         gpu = copies.gpus[index][-1]
         words = link_of(found.value, value_or(known[index].link_gen_max, _NEWEST) if index in known else _NEWEST)
         link, carried = _link(gpu)
-        message, verdict, limit = f"{label(name)} {found.message}", found.verdict, found.limit
-        if carried and found.value < carried / 2 and verdict in {Verdict.PASS, Verdict.SKIP}:
-            verdict, limit = Verdict.WARN, Limit(carried / 2, "GB/s", f"half of what its {link} link carries")
-            message += f"; less than half of what its {link} link carries"
+        notes, verdict, limit = [found.note] if found.note else [], found.verdict, found.limit
+        if carried and found.value < carried / 2 and verdict in {Verdict.PASS, Verdict.NOT_JUDGED}:
+            verdict = Verdict.WARN
+            limit = Limit(carried / 2, "GB/s", f"half of what its {link} link carries", AT_LEAST)
+        notes += [f"{words}, and NVML read {link or 'no link'} meanwhile"]
         verdicts.found(
             verdict,
-            subject=metric.device,
-            message=f"{message}; {words}, and NVML read {link or 'no link'} meanwhile",
-            remedy=""
-            if verdict is Verdict.SKIP
-            else BEHIND
-            if index in known and _whole(gpu, known[index])
-            else RESEAT,
+            part=part.named(metric.device),
+            action=BEHIND if index in known and _whole(gpu, known[index]) else RESEAT,
+            quantity=label(name),
             metric=name,
-            value=round(found.value, 6),
+            note="; ".join(notes),
+            share=found.share,
+            observed=round(found.value, 6),
             unit=metric.unit,
             limit=limit,
         )
@@ -142,14 +144,14 @@ def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> Non
         ):
             what = f"{quantity} during copies{suffix}"
             if isinstance(reading, Unknown) and reading.why in NORMAL_ABSENCE:
-                verdicts.found(Verdict.SKIP, subject=gpu.subject, message=f"{what} is not told here ({reading})")
+                verdicts.found(Verdict.SKIP, part=gpu.part, text=f"{what} is not told here ({reading})")
                 continue
             verdicts.at_least(
-                subject=gpu.subject,
-                what=what,
+                part=gpu.part,
+                quantity=what,
                 observed=reading if isinstance(reading, Unknown) else reading[1],
                 limit=own if isinstance(own, Unknown) else Limit(own, "", source),
-                remedy=RESEAT,
+                action=RESEAT,
             )
 
 
@@ -160,11 +162,13 @@ def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: 
         pair, blame = lowest_pair(copies, index)
         verdicts.found(
             found.verdict,
-            subject=metric.device,
-            message=f"{label(metric.name)} {found.message} (its lowest: GPU {pair[0]} -> GPU {pair[1]})",
-            remedy="" if found.verdict is Verdict.SKIP else blame,
+            part=part.named(metric.device),
+            action=blame,
+            quantity=f"{label(metric.name)} GPU {pair[0]} to GPU {pair[1]}",
             metric=metric.name,
-            value=round(found.value, 6),
+            note=found.note,
+            share=found.share,
+            observed=round(found.value, 6),
             unit=metric.unit,
             limit=found.limit,
         )
@@ -189,18 +193,16 @@ def judge_reach(copies: Copies, baseline: Baseline, verdicts: Verdicts) -> None:
     """Pairs that failed, were not measured, or go through the host where the platform joins its GPUs."""
     joined = right(baseline, PEER) is not None
     for (source, target), several in copies.pairs.items():
-        subject = f"GPU {source} -> GPU {target}"
+        whose = Part(Kind.NVLINK, f"to GPU {target}", of=part.gpu(source))
         if not all(each.error for each in several):
             if joined and not any(each.direct for each in several):
                 message = "copies go through the host's memory: the GPUs cannot reach each other"
-                verdicts.found(
-                    Verdict.FAIL, subject=subject, message=message, remedy=PATH, metric="direct", value=False
-                )
+                verdicts.found(Verdict.FAIL, part=whose, text=message, action=PATH, quantity="direct", observed=False)
         elif any(each.begun for each in several):
             message = f"the copy failed: {several[-1].error}"
-            verdicts.found(Verdict.FAIL, subject=subject, message=message, remedy=PATH, metric="copy", value=False)
+            verdicts.found(Verdict.FAIL, part=whose, text=message, action=PATH, quantity="copy", observed=False)
         else:
-            verdicts.unknown(subject=subject, what="peer", reason=several[-1].error, remedy=AGAIN)
+            verdicts.unknown(part=whose, quantity="peer", reason=several[-1].error, action=AGAIN)
 
 
 def judge_data(copies: Copies, verdicts: Verdicts) -> None:
@@ -209,41 +211,42 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
         compared = [data for gpu in several for data in gpu.data]
         bad = [data for data in compared if isinstance(data.wrong_words, Unknown) or data.wrong_words]
         for data in bad:
-            _wrong(several[0].subject, data, verdicts)
+            _wrong(several[0].part, data, verdicts)
         if not compared:
             reason = next((each.error for each in several if each.error), "nothing was compared")
-            verdicts.unknown(subject=several[0].subject, what="whether data arrives", reason=reason, remedy=AGAIN)
+            verdicts.unknown(part=several[0].part, quantity="whether data arrives", reason=reason, action=AGAIN)
         elif not bad:
             sizes = [data.bytes for data in compared if not isinstance(data.bytes, Unknown)]
             message = f"{len(compared)} copies of {_gib(sizes)} compared, every word right"
-            verdicts.passed(subject=several[0].subject, message=message)
+            verdicts.passed(part=several[0].part, text=message)
     pairs = [pair for attempts in copies.pairs.values() for pair in attempts if not pair.error]
     for pair in pairs:
         _between(pair, verdicts)
     if pairs and all(pair.wrong_words == 0 for pair in pairs):
-        verdicts.passed(subject="GPU to GPU", message=f"{len(pairs)} copies compared, every word right")
+        verdicts.passed(part=part.collective("GPU to GPU"), text=f"{len(pairs)} copies compared, every word right")
 
 
-def _wrong(subject: str, data: Data, verdicts: Verdicts) -> None:
+def _wrong(whose: Part, data: Data, verdicts: Verdicts) -> None:
     way = _way(data.what)
     if isinstance(data.wrong_words, Unknown):
-        verdicts.unknown(subject=subject, what=f"whether data arrives ({way})", reason=data.wrong_words, remedy=AGAIN)
+        verdicts.unknown(part=whose, quantity=f"whether data arrives ({way})", reason=data.wrong_words, action=AGAIN)
         return
     message = f"{way}, {data.when}: {_words(data.wrong_words, data.first_word, value_or(data.bytes, 0))}"
     remedy = LOST_INSIDE if data.what == INSIDE else LOST
     verdicts.found(
-        Verdict.FAIL, subject=subject, message=message, remedy=remedy, metric="wrong words", value=data.wrong_words
+        Verdict.FAIL, part=whose, text=message, action=remedy, quantity="wrong words", observed=data.wrong_words
     )
 
 
 def _between(pair: Pair, verdicts: Verdicts) -> None:
+    whose = Part(Kind.NVLINK, f"to GPU {pair.target}", of=part.gpu(pair.source))
     if isinstance(pair.wrong_words, Unknown):
-        verdicts.unknown(subject=str(pair), what="whether data arrives", reason=pair.wrong_words, remedy=AGAIN)
+        verdicts.unknown(part=whose, quantity="whether data arrives", reason=pair.wrong_words, action=AGAIN)
     elif pair.wrong_words:
         message = _words(pair.wrong_words, pair.first_word, value_or(pair.bytes, 0))
         count = pair.wrong_words
         verdicts.found(
-            Verdict.FAIL, subject=str(pair), message=message, remedy=LOST_BETWEEN, metric="wrong words", value=count
+            Verdict.FAIL, part=whose, text=message, action=LOST_BETWEEN, quantity="wrong words", observed=count
         )
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from nodegate import part
+from nodegate.finding import Limit, NumberLimit
 from nodegate.measure.groups.station import COLLECTIVES
 from nodegate.numbers import metric_findings
 from nodegate.subjects.rdma import rails
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,10 +62,10 @@ def judge_endings(
             _judge_bad(verdicts, groups, what, bad, say)
         elif whole:
             shown = ", ".join(dict.fromkeys(run.group for run in whole))
-            verdicts.passed(subject=what, message=f"{good}: {shown}", value=0)
+            verdicts.passed(part=part.collective(what), text=f"{good}: {shown}", observed=0)
         else:
             reason, step = why_not(groups, what)
-            verdicts.unknown(subject=what, what="result", reason=reason, remedy=step)
+            verdicts.unknown(part=part.collective(what), quantity="result", reason=reason, action=step)
 
 
 def _judge_bad(
@@ -75,17 +77,28 @@ def _judge_bad(
     stuck = f"; it cannot be killed: {run.stuck[0]}" if run.stuck else ""
     if fault == "here":
         message = f"{said}; with nodes that are well it is the same: it is this node{stuck}"
-        verdicts.found(Verdict.FAIL, subject=what, message=message, remedy=_NAMED, metric="group", value=run.ending)
+        verdicts.found(
+            Verdict.FAIL, part=part.collective(what), text=message, action=_NAMED, quantity="group", observed=run.ending
+        )
     elif fault == "either":
         message = f"{said}; it is this node, the other one or the path: there was no third node{stuck}"
-        verdicts.found(Verdict.FAIL, subject=what, message=message, remedy=_NAMED, metric="group", value=run.ending)
+        verdicts.found(
+            Verdict.FAIL, part=part.collective(what), text=message, action=_NAMED, quantity="group", observed=run.ending
+        )
     elif fault == "other":
         named = ", ".join(groups.excuses(run))
-        verdicts.passed(subject=what, message=f"{said}; it is {named}, and this node is well without", value=0)
+        verdicts.passed(
+            part=part.collective(what), text=f"{said}; it is {named}, and this node is well without", observed=0
+        )
     else:
         found = f"; {run.searched}" if run.searched else ""
         named = f"; {', '.join(run.blamed)} is bad, and this node was not seen to be well" if run.blamed else ""
-        verdicts.unknown(subject=what, what="whose fault it is", reason=f"{said}{found}{named}{stuck}", remedy=_SEARCH)
+        verdicts.unknown(
+            part=part.collective(what),
+            quantity="whose fault it is",
+            reason=f"{said}{found}{named}{stuck}",
+            action=_SEARCH,
+        )
 
 
 def why_not(groups: NcclGroups, what: str) -> tuple[str, str]:
@@ -118,10 +131,12 @@ def judge_bandwidth(
         excused = [run for run in groups.of(what) if run.kind in kinds and groups.excuses(run)]
         if not metrics and excused:
             named = ", ".join(groups.excuses(excused[0]))
-            verdicts.passed(subject=what, message=f"{excused[0].group} is spoilt by {named}", value="another node")
+            verdicts.passed(
+                part=part.collective(what), text=f"{excused[0].group} is spoilt by {named}", observed="another node"
+            )
         elif not metrics:
             reason, step = why_not(groups, what)
-            verdicts.unknown(subject=what, what="bus bandwidth", reason=reason, remedy=step)
+            verdicts.unknown(part=part.collective(what), quantity="bus bandwidth", reason=reason, action=step)
     if chosen:
         metric_findings.judge(verdicts, chosen, baseline=baseline, peers=peers, remedy=remedy)
 
@@ -131,14 +146,14 @@ def has_kind(groups: NcclGroups, *kinds: str) -> bool:
     return any(run.kind in kinds for run in groups.runs)
 
 
-def least_by_rate(rdma: Rdma, baseline: Baseline) -> Limit | Unknown:
+def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
     """What all_reduce must reach by the rates of the node's own rails, in GB/s.
 
     Raises:
         NotJudged: no share of the rate is stored.
     """
     share = baseline.limit(SHARE)
-    ports = rails(rdma, rate=baseline.find("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
+    ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     total = 0.0
     for port in ports:
         if isinstance(port.rate_gbps, Unknown):

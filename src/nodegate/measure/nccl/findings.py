@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.baseline.parameters import difference
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.numbers import metric_findings
@@ -12,10 +13,10 @@ from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
+    from nodegate.finding import NumberLimit
     from nodegate.measure.nccl.result import Nccl, Outcome
     from nodegate.numbers.peers import NodePeers
     from nodegate.tools.nccl_tests import NcclTest
-    from nodegate.verdict import Limit
     from nodegate.verdicts import Verdicts
 
 ALL = tuple(launch.what for launch in LAUNCHES)
@@ -35,18 +36,18 @@ def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
             sizes = ", ".join(str(row.size_bytes) for row in corrupt[0].rows if any(row.wrong_counts)) or "some size"
             verdicts.found(
                 Verdict.FAIL,
-                subject=what,
-                message=f"{corrupt[0].wrong} elements came back wrong, at {sizes} bytes",
-                remedy="take the node out of work; burn each GPU alone to tell a GPU from the fabric between them",
-                metric="wrong elements",
-                value=corrupt[0].wrong,
+                part=part.collective(what),
+                text=f"{corrupt[0].wrong} elements came back wrong, at {sizes} bytes",
+                action="take the node out of work; burn each GPU alone to tell a GPU from the fabric between them",
+                quantity="wrong elements",
+                observed=corrupt[0].wrong,
             )
         elif final.ending != "whole" or final.test is None:
-            verdicts.unknown(subject=what, what="data", reason=final.why, remedy=final.next_step)
+            verdicts.unknown(part=part.collective(what), quantity="data", reason=final.why, action=final.next_step)
         elif not final.test.checked:
-            verdicts.unknown(subject=what, what="data", reason="nccl-tests compared nothing")
+            verdicts.unknown(part=part.collective(what), quantity="data", reason="nccl-tests compared nothing")
         else:
-            verdicts.passed(subject=what, message=f"right at {len(final.test.rows)} sizes", value=0)
+            verdicts.passed(part=part.collective(what), text=f"right at {len(final.test.rows)} sizes", observed=0)
 
 
 def judge_hangs(verdicts: Verdicts, nccl: Nccl) -> None:
@@ -55,11 +56,13 @@ def judge_hangs(verdicts: Verdicts, nccl: Nccl) -> None:
         hung = next((each for each in nccl.of(what) if each.ending == "hung"), None)
         final = nccl.final(what)
         if hung:
-            verdicts.found(Verdict.FAIL, subject=what, message=_hang(nccl, hung), remedy=_after_hang(nccl, hung))
+            verdicts.found(
+                Verdict.FAIL, part=part.collective(what), text=_hang(nccl, hung), action=_after_hang(nccl, hung)
+            )
         elif final.ending == "slow" or final.test is None:
-            verdicts.unknown(subject=what, what="end", reason=final.why, remedy=final.next_step)
+            verdicts.unknown(part=part.collective(what), quantity="end", reason=final.why, action=final.next_step)
         else:
-            verdicts.passed(subject=what, message=f"ended after {final.duration_s:.0f} s")
+            verdicts.passed(part=part.collective(what), text=f"ended after {final.duration_s:.0f} s")
 
 
 def judge_completeness(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
@@ -69,19 +72,19 @@ def judge_completeness(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> No
         faulty = next((each for each in nccl.of(what) if each.ending == "faulty"), None)
         if faulty:
             remedy = "see the kernel log for the GPU's Xid; restart the node and measure it again"
-            verdicts.found(Verdict.FAIL, subject=what, message=_fault(faulty), remedy=remedy)
+            verdicts.found(Verdict.FAIL, part=part.collective(what), text=_fault(faulty), action=remedy)
         elif final.ending != "whole":
-            verdicts.unknown(subject=what, what="result", reason=final.why, remedy=final.next_step)
+            verdicts.unknown(part=part.collective(what), quantity="result", reason=final.why, action=final.next_step)
         else:
-            verdicts.passed(subject=what, message=f"{final.gpus} GPUs, up to {final.size_bytes} bytes")
+            verdicts.passed(part=part.collective(what), text=f"{final.gpus} GPUs, up to {final.size_bytes} bytes")
     whole = next((each for each in nccl.all if each.ending == "whole"), None)
-    if whole and (limit := baseline.find("gpu.count")):
+    if whole and (limit := baseline.find_number("gpu.count")):
         verdicts.at_least(
-            subject="GPUs",
-            what="in the collectives",
+            part=part.host("GPUs"),
+            quantity="in the collectives",
             observed=whole.gpus,
             limit=limit,
-            remedy="see gpu.count and gpu.lost",
+            action="see gpu.count and gpu.lost",
         )
 
 
@@ -92,7 +95,9 @@ def judge_bandwidth(
     for what in whats:
         if not nccl.named(what):
             final = nccl.final(what)
-            verdicts.unknown(subject=what, what="bus bandwidth", reason=final.why, remedy=final.next_step)
+            verdicts.unknown(
+                part=part.collective(what), quantity="bus bandwidth", reason=final.why, action=final.next_step
+            )
     metrics = nccl.named(*whats)
     if metrics:
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
@@ -103,7 +108,7 @@ def lost_nvls(nccl: Nccl, baseline: Baseline) -> bool:
 
     all_reduce is then what Ring is, within what two runs of the same thing differ by.
     """
-    gain, steady = nccl.over_ring, baseline.find(_STEADY_KEY)
+    gain, steady = nccl.over_ring, baseline.find_number(_STEADY_KEY)
     if not has_nvls(nccl, baseline) or isinstance(gain, Unknown) or not steady:
         return False
     return abs(gain - 1.0) <= _share(steady)
@@ -122,33 +127,33 @@ def judge_nvls(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
     Raises:
         NotJudged: the platform has no NVLS, or not with this number of GPUs, or there is no margin.
     """
-    limit, steady, gain = baseline.limit(_NVLS_KEY), baseline.limit(_STEADY_KEY), nccl.over_ring
+    limit, steady, gain = baseline.limit(_NVLS_KEY), baseline.number(_STEADY_KEY), nccl.over_ring
     if limit.value is not True:
         verdicts.skip("the platform has no NVLS")
     if isinstance(gain, Unknown):
-        verdicts.unknown(subject="NVLS", what="all_reduce against Ring", reason=gain)
+        verdicts.unknown(part=part.collective("NVLS"), quantity="all_reduce against Ring", reason=gain)
         return
     if not has_nvls(nccl, baseline):
         verdicts.skip(f"NVLS is not used with {nccl.final(ALL_REDUCE).gpus} GPUs")
     times = f"all_reduce is {gain:.2f} times as fast as with NCCL_ALGO=Ring"
     if gain > 1.0 + _share(steady):
-        verdicts.passed(subject="NVLS", message=times, metric=_GAIN, value=round(gain, 3))
+        verdicts.passed(part=part.collective("NVLS"), text=times, quantity=_GAIN, observed=round(gain, 3))
         return
     told = nccl.final(ALL_REDUCE).nvls_there
     said = "" if isinstance(told, Unknown) or told else "; NCCL says that NVLS multicast is not available"
     state = "not in use" if lost_nvls(nccl, baseline) else "slower than doing without it"
     verdicts.found(
         Verdict.FAIL,
-        subject="NVLS",
-        message=f"{state}: {times}, expected more than {steady.value} % over it{said} ({limit.source})",
-        remedy="look for NCCL_NVLS_ENABLE=0 in /etc/nccl.conf, then at nvidia-fabricmanager and the fabric state",
-        metric=_GAIN,
-        value=round(gain, 3),
+        part=part.collective("NVLS"),
+        text=f"{state}: {times}, expected more than {steady.value} % over it{said} ({limit.source})",
+        action="look for NCCL_NVLS_ENABLE=0 in /etc/nccl.conf, then at nvidia-fabricmanager and the fabric state",
+        quantity=_GAIN,
+        observed=round(gain, 3),
         limit=limit,
     )
 
 
-def _share(percent: Limit) -> float:
+def _share(percent: NumberLimit) -> float:
     return float(percent.value) / 100.0 if isinstance(percent.value, (int, float)) else 0.0
 
 

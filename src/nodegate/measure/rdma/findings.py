@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.finding import Limit, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
 from nodegate.unknown import Unknown
-from nodegate.verdict import Limit
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
@@ -31,7 +31,7 @@ def device_of(port: RdmaPort) -> str:
     return port.device if port.port == 1 else f"{port.device}:{port.port}"
 
 
-def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> Limit | Unknown | None:
+def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> NumberLimit | Unknown | None:
     """The least bandwidth of a device by its own link's rate, in Gb/s; None without a limit for the share."""
     share, port = baseline.find(SHARE), port_of(rdma, device)
     if share is None or port is None or not isinstance(share.value, (int, float)):
@@ -42,16 +42,16 @@ def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> Limit | Unknow
     return Limit(port.rate_gbps * share.value / 100, "Gb/s", source)
 
 
-def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> Limit | None:
+def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> NumberLimit | None:
     """What one run must reach to be a good one: the platform's limit for this metric, else the share of the rate."""
-    limit = baseline.find(name)
+    limit = baseline.find_number(name)
     if limit is None and not is_latency(name):
         share = share_of_rate(rdma, device, baseline)
         limit = None if isinstance(share, Unknown) else share
-    return limit if limit is not None and isinstance(limit.value, (int, float)) else None
+    return limit
 
 
-def blamed(measured: RdmaBandwidth, name: str, device: str, limit: Limit | None) -> FaultLocation:
+def blamed(measured: RdmaBandwidth, name: str, device: str, limit: NumberLimit | None) -> FaultLocation:
     """Where the fault is in the runs of one metric of one device; without a limit only failed runs are bad ones."""
     runs = [run for run in measured.of(name, device) if not _says_nothing(run)]
     return locate_fault([Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)) for run in runs])
@@ -69,7 +69,7 @@ def blamed_one_way(
     return locate_fault(trials)
 
 
-def unproven(measured: RdmaBandwidth, metric: Metric, limit: Limit | Unknown | None) -> str:
+def unproven(measured: RdmaBandwidth, metric: Metric, limit: NumberLimit | Unknown | None) -> str:
     """Why a bad number of this device proves nothing against it; empty where the number is good, or does."""
     right = limit.value if isinstance(limit, Limit) else None
     if not isinstance(limit, Limit) or not isinstance(right, (int, float)) or metric.best >= right:
@@ -108,7 +108,7 @@ def _says_nothing(run: LinkRun) -> bool:
     return run.trouble is not None and run.trouble.kind != "link"
 
 
-def _good(value: float | None, run: LinkRun, limit: Limit | None) -> bool:
+def _good(value: float | None, run: LinkRun, limit: NumberLimit | None) -> bool:
     if value is None:
         return False
     right = limit.value if limit else None
@@ -117,7 +117,7 @@ def _good(value: float | None, run: LinkRun, limit: Limit | None) -> bool:
     return value <= right if is_latency(run.name) else value >= right
 
 
-def _partner_good(run: LinkRun, limit: Limit | None) -> bool | None:
+def _partner_good(run: LinkRun, limit: NumberLimit | None) -> bool | None:
     if run.peer_passed or run.peer_failed:
         return run.peer_passed
     return None if run.peer_best is None else _good(run.peer_best, run, limit)

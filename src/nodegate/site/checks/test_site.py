@@ -2,7 +2,7 @@
 
 import pytest
 
-from nodegate import Verdicts
+from nodegate import Verdicts, part
 from nodegate.baseline.baseline import Baseline
 from nodegate.probe.host import Host
 
@@ -15,9 +15,9 @@ def test_kernel(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
     An example to start from: it judges once baselines/site.yaml names the kernel. See docs/adding-a-check.md.
     """
     verdicts.equal(
-        subject="kernel",
-        what="release",
+        part=part.host("kernel"),
+        quantity="release",
         observed=host.kernel_release,
         expected=baseline.limit("site.kernel_release"),
-        remedy="install the approved image",
+        action="install the image that is released",
     )

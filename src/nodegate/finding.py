@@ -1,0 +1,165 @@
+"""A finding as data, and its sentence, which is made here and nowhere else. Nothing reads a sentence back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from nodegate.part import Part
+from nodegate.text import with_unit
+from nodegate.unknown import Why
+from nodegate.verdict import Verdict
+
+AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
+Value = bool | int | float | str | None
+LimitValue = bool | int | float | str | frozenset[str]
+T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
+# A part of such a quantity that is missing bounds what everything that rests on it can reach.
+_RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "GB/s", "Gb/s"})
+
+
+@dataclass(frozen=True)
+class Limit(Generic[T_co]):
+    """What is right: a number with its unit, a text, a switch, or a set of texts any of which is right.
+
+    `source` says where it comes from: the device's own word, baseline file and key, the other nodes. `direction` is
+    `AT_LEAST`, `AT_MOST` or `EQUAL`; the judging method sets it.
+    """
+
+    value: T_co
+    unit: str = ""
+    source: str = ""
+    direction: str = EQUAL
+
+    def words(self, *, exact: bool = False) -> str:
+        """The limit as people read it: "at least 16 lanes", "active", "one of 9.1, 9.2"."""
+        return f"{self.direction} {with_unit(self.value, self.unit, exact=exact)}".lstrip()
+
+
+AnyLimit = Limit[LimitValue]
+NumberLimit = Limit[int | float]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that a check saw on one part.
+
+    Args:
+        part: the part that it is about.
+        verdict: what it means.
+        quantity: what was looked at: "link width", "bf16", "service".
+        observed: the value, in `unit`; None where it is no single value.
+        limit: what it was held to; None where nothing says what is right.
+        text: what was observed in words, where quantity and value do not say it; of an `error` the reason.
+        note: what is to be known besides: what holds the clock, how far from the other nodes.
+        action: what a technician or operator does next.
+        code: a finer name of what was found, where one check finds several things: "79" of Xid 79, "power brake".
+        metric: the key of a measured number in baselines and history: "burn.bf16_tflops"; empty for other values.
+        share: the part of what is right that is left, 0 to 1; None where that means nothing.
+        why: of an `error`, why the value is unknown.
+        blocked_by: of an `error`, the check that kept the measurement from being made.
+        also: other healthy parts of which the same is true.
+    """
+
+    part: Part
+    verdict: Verdict
+    quantity: str = ""
+    observed: Value = None
+    unit: str = ""
+    limit: AnyLimit | None = None
+    text: str = ""
+    note: str = ""
+    action: str = ""
+    code: str = ""
+    metric: str = ""
+    share: float | None = None
+    why: Why | None = None
+    blocked_by: str = ""
+    also: tuple[Part, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """Every part that it is about."""
+        return (self.part, *self.also)
+
+    @property
+    def brief(self) -> str:
+        """What was found, without part, source and action: "link width 8 lanes, expected at least 16 lanes"."""
+        return self._said(source=False)
+
+    @property
+    def message(self) -> str:
+        """The whole line: part, what was found, what was expected and why, and what to do."""
+        line = f"{self._whose}: {self._said(source=True)}"
+        return f"{line} - {self.action}" if self.action else line
+
+    @property
+    def _whose(self) -> str:
+        if not self.also:
+            return self.part.label
+        return f"{len(self.parts)} alike: {', '.join(part.short for part in self.parts)}"
+
+    def _said(self, *, source: bool) -> str:
+        if self.verdict is Verdict.ERROR and self.quantity:
+            return f"could not read {self.quantity}: {self.text}"
+        said = self.text or f"{self.quantity} {with_unit(self.observed, self.unit, exact=self._exact)}".strip()
+        if self.limit is not None and self.verdict in (Verdict.WARN, Verdict.FAIL):
+            said += f", expected {self.limit.words(exact=self._exact)}"
+            said += f" ({self.limit.source})" if source and self.limit.source else ""
+        return f"{said}; {self.note}" if self.note else said
+
+    @property
+    def _exact(self) -> bool:
+        """Whether rounding would hide the difference between value and limit."""
+        if self.limit is None or self.limit.value == self.observed:
+            return False
+        return with_unit(self.observed, self.unit) == with_unit(self.limit.value, self.limit.unit)
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one check says of one node: one line of results.jsonl, the authoritative record.
+
+    `check` is the check's own id, the same in every install mode. `waiver` is the reason, owner and expiry of the
+    waiver that covers a fail; `remark` says why one does not.
+    """
+
+    node: str
+    check: str
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    failure_modes: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    duration_s: float = 0.0
+    waiver: str = ""
+    remark: str = ""
+
+    @property
+    def decisive(self) -> tuple[Finding, ...]:
+        """The findings that made the verdict."""
+        return tuple(finding for finding in self.findings if finding.verdict is self.verdict)
+
+    @property
+    def message(self) -> str:
+        """The first of the decisive findings, and how many more there are of it."""
+        decisive = self.decisive
+        if not decisive:
+            return self.remark
+        more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 and self.verdict is not Verdict.PASS else ""
+        return decisive[0].message + more + (f" ({self.remark})" if self.remark else "")
+
+
+def limit_value(value: object) -> LimitValue:
+    """A value of a file as a limit holds it: a list stands for any of its items."""
+    if isinstance(value, (bool, int, float, str)):
+        return value
+    return frozenset(str(each) for each in value) if isinstance(value, (list, tuple)) else str(value)
+
+
+def share_left(observed: Value, limit: Limit[LimitValue]) -> float | None:
+    """The part of a rate, width or clock that is left of what its limit asks for; None for other quantities."""
+    if limit.direction == AT_MOST or limit.unit not in _RATES:
+        return None
+    if isinstance(observed, (bool, str, type(None))) or isinstance(limit.value, (bool, str, frozenset)):
+        return None
+    return observed / limit.value if 0 <= observed < limit.value else None

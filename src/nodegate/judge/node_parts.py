@@ -1,0 +1,98 @@
+"""The parts of one node, listed once from its facts, so that every finding names a part in the same way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate import part
+from nodegate.errors import CannotMeasure
+from nodegate.part import Part, Parts
+from nodegate.subjects.gpu import address_of, off_bus_reports
+from nodegate.unknown import Known, Unknown, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from nodegate.facts import NodeFacts
+    from nodegate.probe.driver import Driver
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.pci import Pci
+
+T = TypeVar("T")
+
+
+def node_parts(facts: NodeFacts) -> Parts:
+    """GPUs, NICs, NVSwitches and bridges of a node by all names that its facts give them."""
+    pci = _or_none(lambda: facts.pci)
+    return Parts((*_gpus(facts, pci), *_nics(facts, pci), *_rest(pci)))
+
+
+def _gpus(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
+    """By NVML, and those that only PCIe still shows; the kernel log and the driver keep serials of lost ones."""
+    gpus = _or_none(lambda: facts.gpus)
+    found = dict(_by_address(gpus, pci))
+    for device in pci.gpus if pci is not None else ():
+        found.setdefault(device.address, part.gpu(address=device.address))
+    uuids, serials = _uuids(_or_none(lambda: facts.driver)), _serials(facts)
+    for gpu in found.values():
+        whole = replace(gpu, uuid=gpu.uuid or uuids.get(gpu.address, ""), above=_above(pci, gpu.address))
+        yield replace(whole, serial=whole.serial or serials.get(whole.address, ""))
+
+
+def _by_address(gpus: Gpus | None, pci: Pci | None) -> Iterator[tuple[str, Part]]:
+    for gpu in gpus.devices if gpus is not None else ():
+        address = address_of(gpu, pci, gpus) if pci is not None and gpus is not None else _text(gpu.address)
+        found = part.gpu(gpu.index, address=address, serial=_text(gpu.serial), uuid=_text(gpu.uuid))
+        yield address or f"index {gpu.index}", found
+
+
+def _uuids(driver: Driver | None) -> dict[str, str]:
+    listed = () if driver is None or isinstance(driver.gpus, Unknown) else driver.gpus
+    return {each.address: uuid for each in listed if (uuid := _text(each.uuid)) and "?" not in uuid}
+
+
+def _serials(facts: NodeFacts) -> dict[str, str]:
+    log = _or_none(lambda: facts.kernel_log)
+    reports = off_bus_reports(log) if log is not None else ()
+    return {part.pci_address(report.address): report.serial for report in reports if report.serial}
+
+
+def _nics(facts: NodeFacts, pci: Pci | None) -> Iterator[Part]:
+    """RDMA adapters, then network cards without RDMA."""
+    rdma, netdevs = _or_none(lambda: facts.rdma), _or_none(lambda: facts.netdevs)
+    names = {each.address: each.name for each in (netdevs or {}).values() if each.address}
+    seen: set[str] = set()
+    for device in rdma.devices if rdma is not None else ():
+        netdev = names.get(device.address, "") or next((port.netdev for port in device.ports if port.netdev), "")
+        seen.add(device.address)
+        found = part.nic(device.name, address=device.address, netdev=netdev)
+        yield replace(found, above=_above(pci, device.address))
+    for nic in pci.nics if pci is not None else ():
+        if nic.address not in seen:
+            netdev = names.get(nic.address, "")
+            yield replace(part.nic(address=nic.address, netdev=netdev), above=_above(pci, nic.address))
+
+
+def _rest(pci: Pci | None) -> Iterator[Part]:
+    for device in pci.devices if pci is not None else ():
+        if device.is_nvswitch:
+            yield replace(part.nvswitch(address=device.address), above=_above(pci, device.address))
+        elif device.is_bridge:
+            yield part.bridge(device.address)
+
+
+def _above(pci: Pci | None, address: str) -> tuple[str, ...]:
+    device = next((each for each in pci.devices if each.address == address), None) if pci is not None else None
+    return tuple(above.address for above in pci.path(device)) if pci is not None and device is not None else ()
+
+
+def _text(reading: Known[str]) -> str:
+    return value_or(reading, "")
+
+
+def _or_none(read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except CannotMeasure:
+        return None

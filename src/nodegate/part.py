@@ -1,0 +1,297 @@
+"""A part: one thing of a node that can be named, replaced or set, by one identity and one notation.
+
+A GPU is one thing, whatever fact a finding came from: NVML knows its index, PCIe its address, the kernel log either.
+A check names the part by what it has at hand; `Parts.complete` adds the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class Kind(str, Enum):
+    """What sort of thing a part is."""
+
+    NODE = "node"
+    GPU = "gpu"
+    NIC = "nic"
+    PORT = "port"  # of a NIC: one cable end
+    NVSWITCH = "nvswitch"
+    NVLINK = "nvlink"  # of a GPU or an NVSwitch
+    BRIDGE = "bridge"
+    DISK = "disk"
+    MEMORY = "memory"  # of the host: a DIMM, or all of it
+    CPU = "cpu"
+    HOST = "host"  # the machine apart from its devices: clock, mounts, kernel log, limits
+    SERVICE = "service"
+    SETTING = "setting"
+    SOFTWARE = "software"
+    TOOL = "tool"
+    COLLECTIVE = "collective"  # a measurement over several parts of the node, or over several nodes
+
+
+_PREFIX = {
+    Kind.GPU: "GPU",
+    Kind.NIC: "NIC",
+    Kind.PORT: "port",
+    Kind.NVSWITCH: "NVSwitch",
+    Kind.NVLINK: "NVLink",
+    Kind.BRIDGE: "bridge",
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of one node, by every name that it has.
+
+    Args:
+        kind: what sort of thing it is.
+        name: the name in use: "mlx5_2", "nvidia-fabricmanager", "/dev/shm"; empty where the index or address is it.
+        index: of a GPU by NVML, of a port or an NVLink; None where there is none.
+        address: PCI address ("0000:3d:00.0").
+        serial: serial number of a part that can be replaced.
+        uuid: of a GPU.
+        netdev: network interface of a NIC.
+        of: the part that this one belongs to: the NIC of a port, the GPU of an NVLink.
+        above: PCI addresses of the bridges above the part, nearest first.
+    """
+
+    kind: Kind
+    name: str = ""
+    index: int | None = None
+    address: str = ""
+    serial: str = ""
+    uuid: str = ""
+    netdev: str = ""
+    of: Part | None = None
+    above: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def short(self) -> str:
+        """The short form: "GPU 3", "mlx5_2 port 1", "NVSwitch 0000:07:00.0"."""
+        prefix = _PREFIX.get(self.kind, self.kind.value)
+        own = self.name
+        if not own and self.index is not None:
+            own = f"{prefix} {self.index}"
+        if not own:
+            own = f"{prefix} {self.address}" if self.address else prefix
+        return f"{self.of.short} {own}" if self.of is not None else own
+
+    @property
+    def label(self) -> str:
+        """The long form, once a line: "GPU 3 (0000:3d:00.0, S/N 1650003000003)"."""
+        whole = self.of or self
+        details = [whole.address] if whole.address and whole.address not in self.short else []
+        details += [whole.netdev] if whole.netdev and whole.netdev != whole.name else []
+        details += [f"S/N {whole.serial}"] if whole.serial else []
+        return f"{self.short} ({', '.join(details)})" if details else self.short
+
+    @property
+    def key(self) -> str:
+        """Stable over runs, and moves with the board: serial number or UUID, else the address, else the name."""
+        own = self.serial or self.uuid or self.address or self.short
+        return own if self.of is None else f"{self.of.key}/{self.name or self.index}"
+
+    def is_called(self, name: str) -> bool:
+        """Whether people may mean this part by a name: any form of it, of one of its devices, or its address."""
+        names = (self.short, self.label, self.name, self.address, self.serial, self.uuid, self.netdev)
+        return name in names or (self.of is not None and self.of.is_called(name))
+
+    def rests_on(self, other: Part) -> bool:
+        """Whether what is wrong with the other part can be what is wrong with this one.
+
+        True of the part itself, of the NIC or GPU that it belongs to, of a part of its own, and of a bridge above it.
+        """
+        mine, its = self.of or self, other.of or other
+        if mine.key == its.key:
+            return self.of is None or other.of is None or self.key == other.key
+        return other.kind is Kind.BRIDGE and other.address in mine.above
+
+
+NODE = Part(Kind.NODE, "node")
+MEMORY = Part(Kind.MEMORY, "memory")
+
+
+def gpu(index: int | None = None, *, address: str = "", serial: str = "", uuid: str = "") -> Part:
+    """A GPU, by what is known of it."""
+    return Part(Kind.GPU, index=index, address=pci_address(address), serial=serial, uuid=uuid)
+
+
+def nic(name: str = "", *, address: str = "", netdev: str = "") -> Part:
+    """A NIC, by its RDMA device ("mlx5_2"), PCI address or network interface."""
+    return Part(Kind.NIC, name, address=pci_address(address), netdev=netdev)
+
+
+def named(device: str) -> Part:
+    """The part that a measurement calls so: "GPU 3", "mlx5_2"; the node for no name."""
+    word, _, index = device.partition(" ")
+    if word == "GPU" and index.isdecimal():
+        return gpu(int(index))
+    return nic(device) if device else NODE
+
+
+def from_kernel(kind: str, device: str) -> Part:
+    """The part that a kernel line names.
+
+    Args:
+        kind: what the line's rule calls it: "GPU", "NIC", "disk", "PCIe device".
+        device: its name in the line: "0000:5c:00.0 ibp92s0", "mlx5_3", "nvme0"; empty for none.
+    """
+    first, _, more = device.partition(" ")
+    address = pci_address(first) if pci_address(first).count(":") == 2 else ""  # noqa: PLR2004
+    if kind.startswith("NIC"):
+        return nic("" if address else first, address=address, netdev=more)
+    if address:
+        return gpu(address=address) if kind.startswith("GPU") else bridge(address)
+    if kind == "memory" and not device:
+        return MEMORY
+    return Part(Kind.DISK if "disk" in kind else Kind.HOST, f"{kind} {device}".strip())
+
+
+def port(of: Part, number: int) -> Part:
+    """A port of a NIC: one cable end."""
+    return Part(Kind.PORT, index=number, of=of)
+
+
+def nvlink(of: Part, number: int) -> Part:
+    """An NVLink of a GPU or NVSwitch."""
+    return Part(Kind.NVLINK, index=number, of=of)
+
+
+def nvswitch(name: str = "", *, address: str = "") -> Part:
+    """An NVSwitch."""
+    return Part(Kind.NVSWITCH, name, address=pci_address(address))
+
+
+def bridge(address: str) -> Part:
+    """A PCIe bridge or switch port."""
+    return Part(Kind.BRIDGE, address=pci_address(address))
+
+
+def host(name: str = "host") -> Part:
+    """The machine apart from its devices, or what of it is meant: "clock", "kernel log"."""
+    return Part(Kind.HOST, name)
+
+
+def service(name: str) -> Part:
+    """A service: "nvidia-fabricmanager"."""
+    return Part(Kind.SERVICE, name)
+
+
+def setting(name: str) -> Part:
+    """Something that is set, by the file or the name that sets it: "/etc/nccl.conf", "/dev/shm"."""
+    return Part(Kind.SETTING, name)
+
+
+def software(name: str) -> Part:
+    """Installed software: "driver", "NCCL"."""
+    return Part(Kind.SOFTWARE, name)
+
+
+def tool(name: str) -> Part:
+    """A program that measures: "nvbandwidth"."""
+    return Part(Kind.TOOL, name)
+
+
+def collective(name: str) -> Part:
+    """A measurement over several parts of the node, or several nodes: "all_reduce"."""
+    return Part(Kind.COLLECTIVE, name)
+
+
+def pci_address(text: str) -> str:
+    """One spelling of a PCI address: "00000000:3D:00.0", "0000:3d:00" and "3d:00.0" are "0000:3d:00.0".
+
+    A text that is no address is kept as it is.
+    """
+    fields = text.lower().split(":")
+    if len(fields) == 2:
+        fields = ["0000", *fields]
+    if len(fields) != 3 or not all(fields):
+        return text
+    domain, bus, device = fields
+    if "." not in device:
+        device += ".0"
+    return f"{domain[-4:] if len(domain) == 8 and domain.startswith('0000') else domain}:{bus}:{device}"
+
+
+class Parts:
+    """The parts of one node, listed once from its facts, with all their names."""
+
+    def __init__(self, parts: Iterable[Part] = ()) -> None:
+        self._parts = tuple(parts)
+        self._by_name: dict[tuple[Kind, str], Part] = {}
+        for part in self._parts:
+            for name in _names(part):
+                self._by_name.setdefault((part.kind, name), part)
+
+    def __iter__(self) -> Iterator[Part]:
+        return iter(self._parts)
+
+    def complete(self, part: Part) -> Part:
+        """The part with all its names; one that the node's facts do not list stays as it is."""
+        if part.of is not None:
+            return replace(part, of=self.complete(part.of))
+        for name in _names(part):
+            known = self._by_name.get((part.kind, name))
+            if known is not None:
+                return known if known.name or not part.name else replace(known, name=part.name)
+        # a kernel line may call a GPU or NIC a PCIe device: one address is one device
+        return next((known for known in self._parts if part.address and known.address == part.address), part)
+
+    def find(self, name: str) -> Part | None:
+        """The part that people mean by a name; None where there is none of that name."""
+        return next((part for part in self._parts if part.is_called(name)), None)
+
+
+NO_PARTS = Parts()
+
+
+def _names(part: Part) -> Iterator[str]:
+    """Every name of a part that tells it apart, the surest first."""
+    for word, value in (("S/N", part.serial), ("UUID", part.uuid), ("PCI", part.address), ("name", part.name)):
+        if value:
+            yield f"{word} {value}"
+    if part.index is not None:
+        yield f"index {part.index}"
+    if part.netdev:
+        yield f"netdev {part.netdev}"
+
+
+def to_json(part: Part) -> dict[str, object]:
+    """The part as JSON holds it: only what is known of it."""
+    value: dict[str, object] = {"kind": part.kind.value}
+    texts = ("name", "address", "serial", "uuid", "netdev")
+    value.update({name: text for name in texts if (text := getattr(part, name))})
+    if part.index is not None:
+        value["index"] = part.index
+    if part.above:
+        value["above"] = list(part.above)
+    if part.of is not None:
+        value["of"] = to_json(part.of)
+    return value
+
+
+def from_json(value: Mapping[str, object], *, deep: int = 0) -> Part:
+    """The part that `to_json` wrote.
+
+    Raises:
+        ValueError: it is not one.
+    """
+    known = {"kind", "name", "address", "serial", "uuid", "netdev", "index", "above", "of"}
+    if value.keys() - known or deep > 1:
+        raise ValueError("not a part")
+    texts = {name: value.get(name, "") for name in ("name", "address", "serial", "uuid", "netdev")}
+    index, above, of = value.get("index"), value.get("above", []), value.get("of")
+    if not all(isinstance(text, str) for text in texts.values()) or isinstance(index, bool):
+        raise ValueError("a name of a part is not text")
+    if not isinstance(index, (int, type(None))) or not isinstance(of, (dict, type(None))):
+        raise ValueError("the index or owner of a part is not one")
+    if not isinstance(above, list) or not all(isinstance(each, str) for each in above):
+        raise ValueError("what is above a part is not a list of addresses")
+    whole = None if of is None else from_json(of, deep=deep + 1)
+    return Part(Kind(value.get("kind")), index=index, above=tuple(above), of=whole, **texts)  # type: ignore[arg-type]
