@@ -20,9 +20,11 @@ from nodegate.finding import Limit
 from nodegate.judge.characteristics import characteristics
 from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
+from nodegate.part import Kind
 from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 
@@ -72,7 +74,7 @@ def judge_one(
             return measured_of(machine, name)
         return context[name] if name in context else facts.get(name)
 
-    return judge(suite.check(check_id), resolve, node.name)
+    return judge(suite.check(check_id), resolve, node.name, node_parts(facts))
 
 
 def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | None = None) -> Baseline:
@@ -119,9 +121,9 @@ def _or_none(facts: NodeFacts, name: str) -> object:
 class Case:
     """One machine and what one check must say of it.
 
-    `change` plants the fault. In `message`, the whole headline of the record, {gpu3} stands for how a finding names
-    GPU 3 of the machine, {adr3} for its PCI address, {uuid3} for its UUID and {switch}
-    for the PCI address of the first NVSwitch.
+    `change` plants the fault. In `message`, the whole headline of the record, {gpu3} stands for the label of GPU 3 of
+    the machine, {adr3} for its PCI address, {uuid3} for its UUID, {ser3} for its serial number and {switch} for the
+    PCI address of the first NVSwitch, all as the machine has them before the change.
     """
 
     name: str
@@ -148,10 +150,16 @@ def judged(case: Case) -> Record:
 
 def assert_case(case: Case) -> None:
     """The check says the verdict and, word for word, the headline."""
-    gpus = facts_of(case.machine()).gpus.devices
-    words = {f"gpu{gpu.index}": gpu.subject for gpu in gpus}
-    words |= {f"adr{gpu.index}": gpu.address for gpu in gpus} | {f"uuid{gpu.index}": gpu.uuid for gpu in gpus}
-    words |= {"switch": next((device.address for device in facts_of(case.machine()).pci.nvswitches), "")}
+    words = placeholders(case.machine())
     record = judged(case)
     assert record.message == case.message.format(**words)
     assert record.verdict is case.verdict
+
+
+def placeholders(machine: Machine) -> dict[str, str]:
+    """What the braces in a case's message stand for."""
+    facts = facts_of(machine)
+    gpus = [part for part in node_parts(facts) if part.kind is Kind.GPU and part.index is not None]
+    words = {f"gpu{gpu.index}": gpu.label for gpu in gpus} | {f"adr{gpu.index}": gpu.address for gpu in gpus}
+    words |= {f"uuid{gpu.index}": gpu.uuid for gpu in gpus} | {f"ser{gpu.index}": gpu.serial for gpu in gpus}
+    return words | {"switch": next((device.address for device in facts.pci.nvswitches), "")}
