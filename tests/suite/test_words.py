@@ -49,7 +49,12 @@ _CODE = re.compile(r"`[^`]*`|\[[\w./]+\]\([^)]*\)")  # code, and links to files 
 # Pages that are being rewritten.
 _LATER = {"architecture.md", "adding-a-check.md"}
 # Rooms of src/nodegate whose strings, docstrings and comments are in these words.
-ROOMS = ["src/nodegate/inventory", "src/nodegate/transport"]
+ROOMS = [
+    "src/nodegate/inventory",
+    "src/nodegate/transport",
+    "src/nodegate/triage",
+    "src/nodegate/watch",
+]
 
 
 def prose(page: Path) -> list[tuple[int, str]]:

@@ -46,7 +46,7 @@ def test_gzip_that_is_cut_short_gives_what_it_holds_and_says_so(tmp_path):
     path.write_bytes(path.read_bytes()[:-5000])
     found = root_of(path)
     assert found.root.kind.id == "python_error"
-    assert any("cut short" in note for note in found.notes)
+    assert any("truncated" in note for note in found.notes)
 
 
 def test_a_gzip_bomb_is_read_in_bounded_memory(tmp_path):
@@ -120,7 +120,7 @@ def test_a_folder_is_searched_for_logs_and_the_rest_passed_over(tmp_path):
     (tmp_path / "a" / "core").write_bytes(b"\0" * 5000 + b"RuntimeError: x")
     found = root_of(tmp_path)
     assert found.read.job_logs == 1
-    assert any("2 files passed over" in note for note in found.notes)
+    assert any("2 files skipped" in note for note in found.notes)
 
 
 def test_a_glob_of_2000_ranks(tmp_path):

@@ -135,17 +135,20 @@ def test_an_old_file_of_a_running_job_is_silence(log: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["nowhere.log", "--once"], "nowhere.log: cannot be read: No such file or directory - name the log of the job"),
+        (
+            ["nowhere.log", "--once"],
+            "nowhere.log: cannot be read: No such file or directory - give the path of the job's log",
+        ),
         ([".", "--once"], ".: is neither a file nor a pipe"),
         (["/dev/zero"], "/dev/zero: is neither a file nor a pipe"),
-        (["LOG", "--pattern", "("], "--pattern is no regular expression"),
-        (["LOG", "--pattern", r"(?P<step>\d+)"], "--pattern has a group that nobody reads: step"),
+        (["LOG", "--pattern", "("], "--pattern is not a regular expression"),
+        (["LOG", "--pattern", r"(?P<step>\d+)"], "--pattern has an unknown group: step"),
         (
             ["LOG", "--pattern", r"(?P<iteration>\d+)"],
-            "--pattern does not say which parts are the iteration and its time",
+            "--pattern does not name the iteration and its time",
         ),
         (["LOG", "--notice", "'"], "--notice cannot be split into words"),
-        (["LOG", "--notice", " "], "--notice names no program"),
+        (["LOG", "--notice", " "], "--notice does not name a program"),
         (
             ["LOG", "--once", "--html", "/nowhere/x.html"],
             "/nowhere/x.html: cannot be written: No such file or directory",
@@ -171,7 +174,7 @@ def test_a_log_that_says_nothing_of_iterations_is_not_healthy(log: Path, text: s
     log.write_text(text)
     done = run(log, "--once")
     assert done.returncode == 2
-    assert "not-judged: no iteration in a form that is known: name the parts of a line with --pattern" in done.stdout
+    assert "not-judged: no iteration in a known form: name the parts of a line with --pattern" in done.stdout
 
 
 def test_an_own_pattern(log: Path) -> None:

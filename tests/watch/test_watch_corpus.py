@@ -58,7 +58,7 @@ def test_a_batch_ramp_is_not_a_slow_node(name: str) -> None:
     said = answer(name)
     assert said.points >= 18
     assert said.slow == ()
-    assert any("settings, each judged by itself" in note for note in said.notes)
+    assert any("settings, each judged separately" in note for note in said.notes)
 
 
 def test_the_lines_of_pdsh_hosts_and_deepspeed_s_timer_do_not_mix() -> None:

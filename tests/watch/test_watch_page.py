@@ -31,7 +31,7 @@ def test_the_page_of_a_slow_job() -> None:
     html = page(watching.answer(), watching.curve, "train.log")
     assert "<title>slow: train.log</title>" in html
     assert "slow since iteration 201" in html
-    assert "restarted after iteration 400, going on from 390" in html
+    assert "restarted after iteration 400, continued from 390" in html
     svg = ET.fromstring(re.search("<svg.*</svg>", html)[0])  # type: ignore[index]  # noqa: S314 - our own
     classes = [element.get("class") for element in svg.iter()]
     assert (classes.count("slow"), classes.count("start"), classes.count("usual")) == (1, 1, 1)

@@ -101,11 +101,11 @@ def test_cut_anywhere_in_its_last_line_no_number_is_read_in_part(form: Format) -
 def test_empty(form: Format) -> None:
     answer = watched(form, "").answer()
     assert (answer.state, answer.exit) == (State.NOT_JUDGED, 2)
-    assert answer.reason.startswith("no iteration in a form that is known")
+    assert answer.reason.startswith("no iteration in a known form")
 
 
 @EVERY
 def test_too_few_lines_are_not_called_healthy(form: Format) -> None:
     answer = watched(form, form.write(times(12, form.usual_s))).answer()
     assert (answer.state, answer.exit) == (State.NOT_JUDGED, 2)
-    assert "too few to say what is usual" in answer.reason
+    assert "too few to know what is usual" in answer.reason

@@ -23,10 +23,10 @@ _SUSPECTED = {"cuda_unknown": Cause.HARDWARE}
 
 @dataclass(frozen=True)
 class Answer:
-    """What the logs come to. Times are seconds since 1970 (UTC); None where nobody knows.
+    """The result of the logs. Times are seconds since 1970 (UTC); None if unknown.
 
-    `cause` is the class; `sure` is false where it is a suspicion. `failed` is false where there is no error.
-    `nodes_fine` is true where the program failed and no kernel log speaks against its node.
+    `cause` is the class; `sure` is false if it is a suspicion. `failed` is false if there is no error.
+    `nodes_fine` is true if the program failed and no kernel log speaks against its node.
     `where` is the node, rank and GPU of the first error; `device` its PCI address or NIC.
     """
 
@@ -102,7 +102,7 @@ def _cause(root: Root) -> tuple[Cause, bool]:
 
 
 def _where(root: Root, case: Case) -> tuple[Place, str]:
-    """Node, rank and GPU to blame: the event's own, or the peer that the others name, or the rank that did not come."""
+    """Node, rank and GPU to blame: the event's own, or the peer that the others name, or the missing rank."""
     names = case.found.names
     if root.named:
         node = names.node_of_address.get(root.named, root.named)
@@ -120,7 +120,7 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
 
 
 def _rank_of_gpu(place: Place, case: Case) -> Place:
-    """For a kernel message: the rank that ran on this GPU, where the logs tell it."""
+    """For a kernel message: the rank that ran on this GPU, if the logs show it."""
     if place.rank is not None or place.gpu is None or not place.node:
         return place
     names = case.found.names
@@ -133,7 +133,7 @@ def _rank_of_gpu(place: Place, case: Case) -> Place:
 
 
 def _against_nodes(last: Ending) -> bool:
-    """Whether a kernel log of the last episode holds any error that is not the program's own."""
+    """Whether a kernel log of the last episode has any error that is not the program's own."""
     return any(
         event.kind.side is Side.KERNEL
         and event.kind.cause not in (Cause.PROGRAM, Cause.UNKNOWN)
@@ -157,7 +157,7 @@ def _read(case: Case) -> reasons.Read:
 
 
 def _notes(case: Case) -> list[str]:
-    """What was odd about the logs, the same of several in one line."""
+    """What was unusual about the logs; the same remark about several is one line."""
     said: dict[str, list[str]] = {}
     for log in case.logs:
         for note in log.notes.said:
@@ -167,7 +167,7 @@ def _notes(case: Case) -> list[str]:
     ]
     notes += [f"not read: {why}" for why in case.unread[:20]]
     if case.passed_over:
-        notes.append(f"{len(case.passed_over)} files passed over, the first {case.passed_over[0]}")
+        notes.append(f"{len(case.passed_over)} files skipped, the first: {case.passed_over[0]}")
     if case.found.left_out:
-        notes.append(f"{case.found.left_out} further kinds of error were left out: there are too many")
+        notes.append(f"{case.found.left_out} more kinds of error were left out because there are too many")
     return notes

@@ -18,23 +18,23 @@ _STAMP = re.compile(
     rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
     rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK})"
 )
-_CLOCK_IN = re.compile(":[0-9]{2}:[0-9]{2}")  # in each of these forms; far quicker where there is none
+_CLOCK_IN = re.compile(":[0-9]{2}:[0-9]{2}")  # in each of these forms; much faster if there is none
 _OFFSETS = {"iso": 2, "glog": 11, "us": 18, "syslog": 26}  # the first group inside each form
 _DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """A time. Where the line names no zone, `zoned` is false and `epoch_s` is its clock read as UTC."""
+    """A time. If the line names no zone, `zoned` is false and `epoch_s` is its clock read as UTC."""
 
     epoch_s: float
     zoned: bool
 
 
 def find_stamp(text: str, *, now_s: float) -> Stamp | None:
-    """The first time in the text; None where it holds none that exists.
+    """The first time in the text; None if it has no valid one.
 
-    A year that is not written is the newest that does not lie more than a day after `now_s`.
+    If there is no year, it is the newest one with which the time is at most a day after `now_s`.
     """
     match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
     return read_stamp(match, now_s=now_s) if match else None
@@ -49,7 +49,7 @@ def last_stamp(text: str, *, now_s: float) -> Stamp | None:
 
 
 def read_stamp(match: Match[str], *, now_s: float) -> Stamp | None:
-    """The time of a match; None where the date does not exist."""
+    """The time of a match; None if the date does not exist."""
     form = str(match.lastgroup)
     first = _OFFSETS[form]
     parts = match.groups()[first - 1 :]
@@ -80,7 +80,7 @@ def _zone_s(zone: str | None) -> float:
 
 
 def zone_in(text: str) -> float | None:
-    """Seconds east of UTC that the first time in the text names; None where it names none."""
+    """Seconds east of UTC that the first time in the text names; None if it names none."""
     match = _STAMP.search(text)
     zone = match[9] if match and match.lastgroup == "iso" else None
     return None if zone is None else _zone_s(zone)
@@ -88,7 +88,7 @@ def zone_in(text: str) -> float | None:
 
 def _without_year(month: int, day: int, clock: tuple[str, ...], now_s: float) -> Stamp | None:
     year = datetime.fromtimestamp(now_s, timezone.utc).year
-    for back in range(-1, 9):  # 29 February may lie up to eight years back
+    for back in range(-1, 9):  # 29 February may be up to eight years ago
         try:
             stamp = _stamp(year - back, month, day, clock)
         except ValueError:

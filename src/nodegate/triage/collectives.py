@@ -1,4 +1,4 @@
-"""Collectives that were given up: ranks that called different ones, and the rank that never came."""
+"""Collectives that timed out: ranks that called different ones, and the rank that never reached it."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ def _call(each: Collective) -> str:
 
 @dataclass(frozen=True)
 class Laggards:
-    """Who did not come to a collective, and by which sign: `behind` in work enqueued, or `silent` about a time-out."""
+    """Which ranks did not reach a collective, and the sign: `behind` in work enqueued, or `silent` about a time-out."""
 
     ranks: tuple[int, ...]
     sign: str
 
 
 def laggards(reached: Sequence[Reached], timed_out: set[int], known: set[int]) -> Laggards | None:
-    """The ranks that the others waited for; None where all of them came.
+    """The ranks that the others waited for; None if all of them reached it.
 
     Args:
-        reached: how far each rank had come, as its watchdog said.
+        reached: how far each rank got, as its watchdog said.
         timed_out: the ranks whose watchdog gave up.
         known: every rank that left a log.
     """

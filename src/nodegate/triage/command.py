@@ -1,4 +1,4 @@
-"""`nodegate triage`: reads what the command line names and says what ended the job."""
+"""`nodegate triage`: reads what the command line names and reports what ended the job."""
 
 from __future__ import annotations
 
@@ -44,27 +44,27 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--utc-offset",
         default="",
         metavar="+HH:MM",
-        help="the zone of times that name none; default: the zone that other lines name, else UTC",
+        help="the time zone of times that name none; default: the zone that other lines name, else UTC",
     )
 
 
 def triage(
     logs: Sequence[str], *, kernel: Sequence[str] = (), utc_offset: str = "", now_s: float | None = None
 ) -> Answer:
-    """What these logs come to.
+    """The answer for these logs.
 
     Raises:
         UsageError: nothing to read, or an option that cannot be understood.
     """
     if not logs and not kernel:
-        raise UsageError("no log was named", hint="nodegate triage LOG... (- reads standard input)")
+        raise UsageError("no log was given", hint="nodegate triage LOG... (- reads standard input)")
     found = sources.find(logs, kernel)
     now = time.time() if now_s is None else now_s
     return answer(read(found, now_s=now, zone_s=_zone_s(utc_offset)))
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Run the command; 0 when an answer was given."""
+    """Run the command; returns 0 if an answer was given."""
     given = triage(asked.logs, kernel=asked.kernel, utc_offset=asked.utc_offset)
     if asked.html is not None:
         from nodegate.triage.page import write_page  # noqa: PLC0415 - jinja2 only for a page
@@ -79,6 +79,6 @@ def _zone_s(offset: str) -> float | None:
         return None
     match = _OFFSET.fullmatch(offset)
     if match is None:
-        raise UsageError(f"--utc-offset {offset!r} is no offset", hint="write it as +08:00")
+        raise UsageError(f"--utc-offset {offset!r} is not a valid UTC offset", hint="write it as +08:00")
     seconds = int(match[2]) * 3600.0 + int(match[3]) * 60.0
     return -seconds if match[1] == "-" else seconds

@@ -1,4 +1,4 @@
-"""What a line says besides its kind: how long a collective ran and which it was, who is blamed, who is where."""
+"""What a line says in addition to its kind: how long which collective ran, who is blamed, who is where."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ _OWN_ADDRESS = re.compile(r"Bootstrap ?: Using (?:\[[0-9]{1,3}\])?[\w.-]{1,32}:(
 
 
 def ran_s(text: str) -> float:
-    """How long the collective of a time-out had run, in seconds; 0 where the line does not say."""
+    """How long the collective of a time-out had run, in seconds; 0 if the line does not say."""
     match = _RAN.search(text)
     return int(match[1]) / 1000 if match else 0.0
 
 
 def peer(text: str) -> str:
-    """Whom the line blames: a host name or address; "" where it names nobody."""
+    """Whom the line blames: a host name or address; "" if it names no one."""
     match = _PEER.search(text)
     return (match[1] or match[2] or "").removeprefix("::ffff:") if match else ""
 
 
 def read_collective(text: str, place: Place, events: Events) -> None:
-    """Keep what a time-out says of its collective and of how far the rank had come."""
+    """Keep what a time-out says about its collective and about how far the rank got."""
     named = _GROUP.search(text)
     group = (named[2] or named[3] or "").strip() if named else ""
     if match := _WORK.search(text):
@@ -58,13 +58,13 @@ def read_collective(text: str, place: Place, events: Events) -> None:
 
 
 def read_identity(text: str, place: Place, events: Events) -> None:
-    """Keep what NCCL says of a rank when a communicator starts: its node, GPU and address."""
+    """Keep what NCCL says about a rank when a communicator starts: its node, GPU and address."""
     names = events.names
     if (match := _OWN_ADDRESS.search(text)) and place.node:
         names.node_of_address.setdefault(match[1], place.node)
     if match := _COMM.search(text):
         world = int(match[2])
-        if place.rank is None and world >= names.world:  # the largest communicator counts the ranks of the job
+        if place.rank is None and world >= names.world:  # the largest communicator has the ranks of the job
             place = place.or_else(type(place)(rank=int(match[1])))
         names.world = max(names.world, world)
         if place.node:

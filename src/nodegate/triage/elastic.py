@@ -38,7 +38,7 @@ def starts(line: str) -> bool:
 
 
 def ends_workers(text: str) -> bool:
-    """Whether a launcher says here that it ends a worker because another one failed."""
+    """Whether a launcher says here that it is ending a worker because another one failed."""
     return bool(_ENDS_WORKERS.match(text[:200]))
 
 

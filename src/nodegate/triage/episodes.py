@@ -23,7 +23,7 @@ _INCIDENT_GAP_S = 600.0
 class Ending:
     """The last episode. `events` are its events by the time they began; those without a time come last.
 
-    `overcome` are the errors that the training went on after; `outside` the kernel messages of another time.
+    `overcome` are the errors after which the training continued; `outside` the kernel messages of another time.
     """
 
     events: tuple[Event, ...]
@@ -72,7 +72,7 @@ def _last_progress(case: Case) -> tuple[int | None, float | None]:
 
 
 def _window(case: Case) -> tuple[float, float] | None:
-    """From when to when a kernel message can belong to the job; None where nothing tells the time of the job."""
+    """From when to when a kernel message can belong to the job; None if the time of the job is unknown."""
     jobs = [log for log in case.logs if not log.kernel]
     times = [when for log in jobs for when in (case.seconds(log.first), case.seconds(log.last)) if when is not None]
     if times:

@@ -1,4 +1,4 @@
-"""What the logs say that matters, each thing once: errors with their time and place, collectives, who is where."""
+"""The relevant content of the logs, each thing once: errors with their time and place, collectives, who is where."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEMPLATE_CHARACTERS = 160
 
 @dataclass(frozen=True)
 class Kind:
-    """What a signature says of an event, with the role and cause that hold for this very line."""
+    """What a signature says about an event, with the role and cause that apply to this line."""
 
     id: str
     side: Side
@@ -53,9 +53,9 @@ class Kind:
 class Event:
     """One thing that a log says, `count` times.
 
-    `printed_s` is when (None: nobody knows), `about` where the time is that of a line nearby. `ran_s` is how long a
+    `printed_s` is when (None: unknown), `about` is set if the time is that of a line nearby. `ran_s` is how long a
     collective had run when its watchdog spoke. `device` is a PCI address, a NIC or a disk; `peer` whom an RDMA error
-    names. `episode` counts how often the training had gone on in this log after earlier errors.
+    names. `episode` counts how often the training had continued in this log after earlier errors.
     """
 
     kind: Kind
@@ -80,7 +80,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Collective:
-    """A collective that a rank's watchdog gave up. `group` is "" where the line names none."""
+    """A collective that a rank's watchdog aborted. `group` is "" if the line names none."""
 
     rank: int | None
     group: str
@@ -92,7 +92,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Reached:
-    """How far a rank's process group had come: the last work it enqueued and completed."""
+    """How far a rank's process group got: the last work it enqueued and completed."""
 
     rank: int | None
     group: str
@@ -102,7 +102,7 @@ class Reached:
 
 @dataclass
 class Names:
-    """Who is where, as the logs tell it: the rank's node and GPU, the address's node. The first word counts."""
+    """Who is where, according to the logs: the rank's node and GPU, the address's node. The first entry counts."""
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
     gpu_of_rank: dict[int, int] = field(default_factory=dict)
@@ -111,7 +111,7 @@ class Names:
     world: int = 0  # the largest communicator that was seen
 
     def learn(self, place: Place) -> None:
-        """What a line with rank and node tells."""
+        """Add what a line with rank and node says."""
         if place.rank is not None and len(self.node_of_rank) < MOST_NAMES:
             if place.node:
                 self.node_of_rank.setdefault(place.rank, place.node)
@@ -119,7 +119,7 @@ class Names:
                 self.gpu_of_rank.setdefault(place.rank, place.gpu)
 
     def resolve(self, place: Place) -> Place:
-        """The place, with the node and GPU of its rank where the line did not tell them."""
+        """The place, with the node and GPU of its rank if the line did not name them."""
         if place.rank is None:
             return place
         return replace(
@@ -141,7 +141,7 @@ class Events:
     _roots: int = 0
 
     def known(self, key: tuple[object, ...]) -> bool:
-        """Whether an event with this key is there; it is counted once more then."""
+        """Whether an event with this key is there; if so it is counted again."""
         held = self._events.get(key)
         if held:
             held[1][0] += 1
@@ -158,12 +158,12 @@ class Events:
         self._events[key] = (event, [1])
 
     def add_collective(self, collective: Collective) -> None:
-        """Keep a collective that was given up."""
+        """Keep a collective that timed out."""
         if len(self.collectives) < MOST_COLLECTIVES:
             self.collectives.append(collective)
 
     def add_reached(self, reached: Reached) -> None:
-        """Keep how far a rank had come."""
+        """Keep how far a rank got."""
         if len(self.reached) < MOST_COLLECTIVES:
             self.reached.append(reached)
 

@@ -1,7 +1,7 @@
-"""The search for triggers in a large plain file, done by GNU grep: three times as fast as our own.
+"""The search for triggers in a large plain file, done by GNU grep: three times as fast as in Python.
 
-grep reads the file in a second process and tells where the triggers are; the chunks are cut and read here as always.
-Where there is no GNU grep, or it gives up, our own search does the same.
+grep reads the file in a second process and reports where the triggers are; the chunks are cut and read here as always.
+Without GNU grep, or if it fails, the search in Python does the same.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from nodegate.triage.scan import TRIGGERS
 if TYPE_CHECKING:
     from types import TracebackType
 
-LARGE_BYTES = 8 << 20  # a smaller file is read before grep has started
+LARGE_BYTES = 8 << 20  # a smaller file is read before grep starts
 _TIMEOUT_S = 10.0
 
 
 class GrepGaveUp(Exception):  # noqa: N818 - reads as the sentence that it raises
-    """grep ended with an error: what it told is not complete."""
+    """grep ended with an error: its output is not complete."""
 
 
 @cache
 def program() -> str | None:
-    """The path of GNU grep; None where there is none."""
+    """The path of GNU grep; None if there is none."""
     found = shutil.which("grep")
     if found is None:
         return None
@@ -41,7 +41,7 @@ def program() -> str | None:
 
 
 def fits(path: str) -> bool:
-    """Whether this log is worth a process: a large regular file, not packed."""
+    """Whether this log is worth a process: a large regular file, not compressed."""
     try:
         if not Path(path).is_file() or Path(path).stat().st_size < LARGE_BYTES or program() is None:
             return False
@@ -79,7 +79,7 @@ class Positions:
         """The next places before `end`, in bytes from the start of the file.
 
         Raises:
-            GrepGaveUp: grep did not come to the end of the file.
+            GrepGaveUp: grep did not reach the end of the file.
         """
         found: list[int] = []
         while True:

@@ -1,4 +1,4 @@
-"""One job log, from its first chunk to its last: its errors, how far the training had come, its first and last time."""
+"""One job log, from its first chunk to its last: its errors, how far the training got, its first and last time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LABELS = re.compile(
 
 @dataclass
 class Log:
-    """One log as it was read. `lines` and `size_bytes` are of its text, unpacked."""
+    """One log as it was read. `lines` and `size_bytes` are of its uncompressed text."""
 
     name: str
     kernel: bool
@@ -55,7 +55,7 @@ class Log:
     torn_down: bool = False  # a launcher ended the workers after a failure
 
     def all_ranks(self) -> set[int]:
-        """The ranks that its lines name, else the one that its name tells."""
+        """The ranks that its lines name, else the one in its file name."""
         return self.ranks or ({self.place.rank} if self.place.rank is not None else set())
 
 
@@ -63,9 +63,9 @@ class JobLogReader:
     """Reads one log into `events`.
 
     Args:
-        log: what is known of the log; filled while it is read.
+        log: what is known of the log; filled while the log is read.
         events: where its errors go.
-        hits: remembers what kinds of line were looked up; share it between logs.
+        hits: remembers which kinds of line were looked up; shared between logs.
         now_s: the present, for times without a year.
         positions: where the triggers are, for a plain file in which grep searches; None: they are searched here.
     """
@@ -84,7 +84,7 @@ class JobLogReader:
         self.open = False  # an error was seen, and no progress after it
 
     def read(self, chunks: Iterable[bytes]) -> None:
-        """All of it."""
+        """Read the whole log."""
         for chunk in chunks:
             self._chunk(chunk)
             self.log.lines += chunk.count(b"\n")
@@ -129,7 +129,7 @@ class JobLogReader:
         self.log.first = find_stamp(text, now_s=self.now_s)
         self.log.zone_s = zone_in(text)
         if "\0" in text:
-            self.log.notes.say("holds NUL bytes")
+            self.log.notes.say("contains NUL bytes")
 
     def _look_up(self, line: str) -> tuple[Hit | None, str]:
         """What the line is, and its text without prefixes."""
@@ -236,6 +236,6 @@ class JobLogReader:
 
 
 def _shown(text: str) -> str:
-    """The text on one line, without the labels that only say what the answer says anyway."""
+    """The text on one line, without the labels that repeat what the answer says."""
     labels = _LABELS.match(text)
     return " ".join(text[labels.end() if labels else 0 :].split())[:TEXT_SHOWN]

@@ -36,8 +36,8 @@ _HOST = re.compile(r"(?:[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20}) ([A-Za-z0-9][\w.-]{0
 _HOST_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
 _LATEST_US = 1 << 56  # the year 4253
 _SECONDS = re.compile(r"\[ *([0-9]{1,12})\.")
-_PREFIX_CHARACTERS = 16  # of a line with a date: its time to the minute
-_BOOT = Unknown(Why.MISSING, "the log does not say when the machine was started")
+_PREFIX_CHARACTERS = 16  # a line with a date: its time to the minute
+_BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 _ANY = scan.together(literals(Side.KERNEL))
 _NOT_FATAL = ("Nonfatal", "Non-fatal")
 
@@ -57,7 +57,7 @@ class KernelLogReader:
         self.log, self.events, self.now_s = log, events, now_s
 
     def read(self, chunks: Iterable[bytes]) -> None:
-        """All of it."""
+        """Read the whole log."""
         for chunk in chunks:
             if not self.log.lines:
                 self._head(chunk[: 1 << 16].decode("utf-8", "replace"))
@@ -72,7 +72,7 @@ class KernelLogReader:
     def _head(self, text: str) -> None:
         self.log.first, self.log.zone_s = find_stamp(text, now_s=self.now_s), zone_in(text)
         if "\0" in text:
-            self.log.notes.say("holds NUL bytes")
+            self.log.notes.say("contains NUL bytes")
 
     def _line(self, text: str, number: int) -> None:
         minute = _SECONDS.match(text)
@@ -92,7 +92,7 @@ class KernelLogReader:
 
 
 def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event | None:
-    """The event that a kernel message reports; None where it reports none."""
+    """The event that a kernel message reports; None if it reports none."""
     hit = find(said.text, Side.KERNEL)
     if hit is None:
         return None
@@ -107,7 +107,7 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
 
 
 def _role(hit: Hit, text: str) -> Role:
-    """The role of this very line: an Xid that says Nonfatal, or names the Xid that it follows, is no first error."""
+    """The role of this line: an Xid that says Nonfatal, or names the Xid that it follows, is not a first error."""
     if hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY:
         if "caused by previous Xid" in text:
             return Role.CONSEQUENCE
@@ -121,7 +121,7 @@ def _device(hit: Hit) -> str:
 
 
 def _journal(line: str) -> tuple[str, Stamp | None, str]:
-    """Message, time and host of a line of `journalctl -o json`; a time or a host that can be none is left out."""
+    """Message, time and host of a line of `journalctl -o json`; an invalid time or host is left out."""
     try:
         entry = json.loads(line)
         message, epoch_us = str(entry["MESSAGE"]), int(entry["__REALTIME_TIMESTAMP"])

@@ -1,4 +1,4 @@
-"""The answer as one HTML page: opens offline, loads nothing, runs nothing; every text escaped."""
+"""The answer as one HTML page: opens offline, loads no other files, runs no script; every text escaped."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
@@ -26,7 +26,7 @@ _WORDS = {
     "en": {
         "title": "Triage of a job",
         "followed": "What followed",
-        "overcome": "Earlier errors after which the training went on",
+        "overcome": "Earlier errors after which the training continued",
         "notes": "About the logs",
         "columns": ("time", "what", "ranks", "nodes", "count", "first line"),
     },
@@ -78,7 +78,7 @@ def page(answer: Answer, language: str = "en") -> str:
 
 
 def write_page(answer: Answer, file: Path, language: str) -> None:
-    """Write the page, whole or not at all.
+    """Write the page, completely or not at all.
 
     Raises:
         UsageError: it cannot be written there.

@@ -15,7 +15,7 @@ _HOST = r"[A-Za-z0-9](?:[\w-]{0,62})(?:\.[A-Za-z0-9-]{1,63}){0,6}"
 _TIME = (
     r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?: ?Z|[+-][0-9]{2}:?[0-9]{2})?"
 )
-# What stands before the text, one after the other, in any order and number.
+# What can be before the text, one after the other, in any order and number.
 _PREFIX = re.compile(
     r"(?P<mpi>\[[0-9]{1,6},(?P<mpi_rank>[0-9]{1,7})\]<std(?:out|err|diag)>: ?)"
     r"|(?P<tagged>\[rank(?P<rank>[0-9]{1,7})\]:? ?)"
@@ -37,7 +37,7 @@ _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.I
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
 _BARE_NUMBER = re.compile(r"(?:^|/)([0-9]{1,5})\.(?:out|err|log|txt|std(?:out|err))(?:\.|$)")
 _NODE_TOKEN = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*", re.IGNORECASE)
-# In the name of a log only what can hardly be anything else is a node: gpu7, node-3, or two digits at the end.
+# In the name of a log only what can hardly be anything else counts as a node: gpu7, node-3, or two digits at the end.
 _NODE_NAME = re.compile(
     r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx|worker)-?[0-9]{1,6}|.*[a-z-][0-9]{2,6}", re.IGNORECASE
 )
@@ -53,7 +53,7 @@ _NO_HOST = re.compile(
 
 @dataclass(frozen=True)
 class Place:
-    """What is known of where a line comes from; what is not is None or "". `text` is the line without its prefixes."""
+    """Where a line comes from; unknown values are None or "". `text` is the line without its prefixes."""
 
     rank: int | None = None
     local_rank: int | None = None
@@ -62,7 +62,7 @@ class Place:
     text: str = ""
 
     def or_else(self, other: Place) -> Place:
-        """This place, with what it lacks taken from the other."""
+        """This place, with missing values taken from the other."""
         return Place(
             rank=other.rank if self.rank is None else self.rank,
             local_rank=other.local_rank if self.local_rank is None else self.local_rank,
@@ -73,7 +73,7 @@ class Place:
 
 
 def of_line(line: str) -> Place:
-    """The place that the line itself tells."""
+    """The place that the line itself names."""
     place, at = Place(), 0
     for _ in range(_MOST_PREFIXES):
         match = _PREFIX.match(line, at)
@@ -113,7 +113,7 @@ def _of_text(text: str) -> Place:
 
 
 def of_path(name: str) -> Place:
-    """The place that the name of a log tells: `gpu007/rank_12.log`, `attempt_0/3/stderr.log`, `12.out`."""
+    """The place that the name of a log gives: `gpu007/rank_12.log`, `attempt_0/3/stderr.log`, `12.out`."""
     near = "/".join(name.split("/")[-4:])
     last = "/".join(name.split("/")[-2:])
     local = _TORCHRUN.search(near)
@@ -126,7 +126,7 @@ def of_path(name: str) -> Place:
 
 
 def _node_of_path(path: str) -> str:
-    """The piece of the path that looks like a host name; of several the last."""
+    """The part of the path that looks like a host name; the last one of several."""
     found = ""
     for token in re.split(r"[/_.=+@,:\s]+", path):
         name = re.sub(r"^(?:dmesg|kern|kernel|journal|syslog|messages)-", "", token)

@@ -1,7 +1,7 @@
-"""How far the training had come: the completed iterations that a log prints, in the frameworks' own forms.
+"""How far the training got: the completed iterations that a log prints, in the frameworks' own forms.
 
-Only a number that grows is progress; a smaller one is a restart. Nothing is looked for until it is asked for, because
-a log holds far more iterations than errors.
+Only a number that grows is progress; a smaller one is a restart. The search is done only on request, because
+a log has far more iterations than errors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from nodegate.triage.clock import Stamp, last_stamp
 
-# (a string that the line holds, the iteration in it)
+# (a string that the line contains, the iteration in it)
 _FORMS = (
     (b"iteration", re.compile(rb"iteration[ \t]{1,20}([0-9]{1,12}) {0,4}/ {0,20}[0-9]{1,12}")),
     (b"global_step", re.compile(rb"global_step[=:] {0,4}([0-9]{1,12})")),
@@ -20,7 +20,7 @@ _FORMS = (
     (b"/it]", re.compile(rb"([0-9]{1,12})/[0-9]{3,12} \[[0-9:]{4,12}<[^\]\r\n]{1,60}s/it\]")),
     (b"it/s", re.compile(rb"([0-9]{1,12})/[0-9]{3,12} \[[0-9:]{4,12}<[^\]\r\n]{1,60}it/s[,\]]")),
 )
-_TRIES = 8  # lines that hold the string and are no iteration, before a form is given up
+_TRIES = 8  # lines that contain the string but are not iterations, before a form is dropped
 _LINE_BYTES = 1000
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a log, plain or compressed, in chunks of whole lines; bounded whatever the file holds."""
+"""The bytes of a log, plain or compressed, in chunks of whole lines; bounded, whatever the file contains."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CHUNK_BYTES = 1 << 20
-LONG_LINE_BYTES = 1 << 16  # a longer line is only looked at in parts
+LONG_LINE_BYTES = 1 << 16  # a longer line is read in parts
 _GZIP = b"\x1f\x8b"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 PACKED = (_GZIP, _ZSTD)
-_EITHER_HEADER = 32  # zlib: read gzip and zlib headers alike
+_EITHER_HEADER = 32  # zlib: read both gzip and zlib headers
 
 
 @dataclass
 class Notes:
-    """What was odd about a log, each thing once."""
+    """What was unusual about a log, each thing once."""
 
     said: dict[str, None] = field(default_factory=dict)
 
@@ -33,12 +33,12 @@ class Notes:
 
 
 def chunks(stream: IO[bytes], name: str, notes: Notes) -> Iterator[bytes]:
-    """The text of a log in chunks that end at a line's end, about a mebibyte each.
+    """The text of a log in chunks that end at a line's end, about 1 MiB each.
 
-    A line that is longer than a chunk is cut. What is wrong with the file goes to `notes`; what could be read is given.
+    A line longer than a chunk is cut. Problems of the file are added to `notes`; what could be read is returned.
 
     Raises:
-        UsageError: it is zstd and nothing here can read that.
+        UsageError: it is zstd and there is no program that can read it.
     """
     head = stream.read(CHUNK_BYTES)
     if head.startswith(_GZIP):
@@ -56,7 +56,7 @@ def _plain(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
         try:
             head = stream.read(CHUNK_BYTES)
         except OSError as broken:
-            notes.say(f"could not be read to its end: {broken.strerror}")
+            notes.say(f"could not be read to the end: {broken.strerror}")
             return
 
 
@@ -69,7 +69,7 @@ def _gunzipped(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
             try:
                 text = member.decompress(data, CHUNK_BYTES)
             except zlib.error as broken:
-                notes.say(f"the gzip data is broken after what was read: {broken}")
+                notes.say(f"the gzip data after the part that was read is corrupt: {broken}")
                 return
             if text:
                 yield text
@@ -78,12 +78,12 @@ def _gunzipped(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
                 data = member.unused_data
                 if data and not data.startswith(_GZIP):
                     if data.strip(b"\0"):
-                        notes.say("something that is no gzip follows the gzip data; it was left out")
+                        notes.say("the gzip data is followed by other data, which was ignored")
                     return
                 if data:
                     member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
     if not member.eof:
-        notes.say("the gzip file is cut short; what it holds was read")
+        notes.say("the gzip file is truncated; its complete part was read")
 
 
 def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[bytes]:
@@ -92,7 +92,7 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[b
         raise UsageError(
             "is compressed with zstd, and this machine has no zstd program",
             file=name,
-            hint="unpack it first, or install zstd",
+            hint="decompress it first, or install zstd",
         )
     import threading  # noqa: PLC0415 - only here
 
@@ -101,7 +101,7 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[b
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        start_new_session=True,  # Ctrl-C is ours: a log that it cut short would look broken
+        start_new_session=True,  # zstd must not get Ctrl-C: a log that it truncated would look corrupt
     ) as running:
         assert running.stdin is not None and running.stdout is not None and running.stderr is not None  # noqa: S101, PT018
         feeder = threading.Thread(target=_feed, args=(head, stream, running.stdin, notes), daemon=True)
@@ -114,7 +114,7 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[b
             running.kill() if running.poll() is None and not feeder.is_alive() else None
         feeder.join()
     if running.returncode:
-        notes.say(f"the zstd data is broken or cut short; what it holds was read ({complaint[-120:]})")
+        notes.say(f"the zstd data is corrupt or truncated; the part before that was read ({complaint[-120:]})")
 
 
 def _feed(head: bytes, stream: IO[bytes], into: IO[bytes], notes: Notes) -> None:
@@ -134,7 +134,7 @@ def _whole_lines(parts: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
         if not end:
             end = text.rfind(b"\r") + 1  # a progress bar that never ends its line
         if not end and len(text) >= CHUNK_BYTES:
-            notes.say("holds a line of more than 1 MiB; it was read in parts")
+            notes.say("has a line of more than 1 MiB, which was read in parts")
             end = len(text)
         if end:
             yield text[:end]

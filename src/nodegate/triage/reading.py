@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Case:
     """What the logs of one failure say. Times are seconds since 1970 in UTC; `zone_s` is the zone of the logs' clocks.
 
-    `unread` are the logs that could not be read, with the reason. `passed_over` are files that are no logs.
+    `unread` are the logs that could not be read, with the reason. `passed_over` are files that are not logs.
     """
 
     logs: tuple[Log, ...]
@@ -58,7 +58,7 @@ def read(sources: Sources, *, now_s: float, zone_s: float | None = None) -> Case
     for run in sources.runs:
         logs += run_logs.read_run(run, events)
     if not any(log.lines or log.size_bytes for log in logs):
-        raise UsageError("; ".join(unread[:3]) or "the logs are empty", hint="name logs that hold something")
+        raise UsageError("; ".join(unread[:3]) or "the logs are empty", hint="give logs with content")
     zone = _zone(logs) if zone_s is None else zone_s
     case = Case(tuple(logs), (), events, zone, tuple(unread), sources.passed_over)
     return replace(case, events=tuple(_resolved(case)))
@@ -70,7 +70,7 @@ def _read_log(source: Source, events: Events, hits: dict[str, Hit | None], now_s
             with grep.Positions(source.name) as positions:
                 return _read_by(source, events, hits, now_s, positions)
         except grep.GrepGaveUp:
-            pass  # read it again with our own search: equal events fold
+            pass  # read it again with the search in Python: equal events are folded
     return _read_by(source, events, hits, now_s, None)
 
 
@@ -98,7 +98,7 @@ def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _zone(logs: list[Log]) -> float:
-    """The zone that most logs name; UTC where none does."""
+    """The zone that most logs name; UTC if none does."""
     named = Counter(log.zone_s for log in logs if log.zone_s is not None)
     return named.most_common(1)[0][0] if named else 0.0
 

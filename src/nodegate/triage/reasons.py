@@ -1,4 +1,4 @@
-"""The sentences of an answer, in English and Chinese: what, why it is the root, what to do."""
+"""The sentences of an answer, in English and Chinese: what, why it is the root cause, what to do."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
@@ -28,9 +28,9 @@ CLASS = {
     Cause.UNKNOWN: Text("unknown", "未知"),
 }
 _ONLY_FOLLOWS = Text("they show only what follows an error", "只看到后续现象，没有首个错误")
-_NOTHING = Text("the logs show no error", "日志中没有错误")
+_NOTHING = Text("the logs contain no error", "日志中没有错误")
 _LOOK_ELSEWHERE = Text(
-    "give the nodes' kernel logs (--kernel) and the logs of all ranks; then run pytest --profile troubleshoot",
+    "add the nodes' kernel logs (--kernel) and the logs of all ranks; then run pytest --profile troubleshoot",
     "请提供各节点内核日志（--kernel）和所有 rank 的日志；然后检查节点：pytest --profile troubleshoot",
 )
 _MISMATCH_ACTION = Text(
@@ -38,11 +38,11 @@ _MISMATCH_ACTION = Text(
     "比较这些 rank 在该集合通信之前的行为：分支、数据长度、冻结或跳过的层",
 )
 _LAGGARD_ACTION = Text(
-    "look at this rank while it hangs (py-spy dump, /proc/PID/stack) and run pytest --profile troubleshoot on its node",
+    "inspect this rank while it hangs (py-spy dump, /proc/PID/stack) and run pytest --profile troubleshoot on its node",
     "在挂起时查看该 rank（py-spy dump、/proc/PID/stack），并对其节点运行 pytest --profile troubleshoot",
 )
 _ALL_CAME_ACTION = Text(
-    "every rank came and the data did not: run nodegate's NCCL and NIC checks on the nodes of this job",
+    "every rank reached the collective but the data did not arrive: run nodegate's NCCL and NIC checks on its nodes",
     "所有 rank 都已进入但数据未到：请对本作业节点运行 nodegate 的 NCCL 与网卡检查",
 )
 
@@ -69,9 +69,9 @@ def meaning(root: Root, where: Place) -> Text:
         )
     if root.hang:
         if root.laggards is None:
-            return Text("a collective hangs though every rank came to it", "所有 rank 都已进入，但集合通信仍然挂起")
+            return Text("a collective hangs although every rank reached it", "所有 rank 都已进入，但集合通信仍然挂起")
         ranks = rank_list(root.laggards.ranks)
-        return Text(f"rank {ranks} did not come to a collective", f"rank {ranks} 没有进入集合通信")
+        return Text(f"rank {ranks} did not reach a collective", f"rank {ranks} 没有进入集合通信")
     if root.event is None:
         return _ONLY_FOLLOWS if root.follows else _NOTHING
     said = (root.beside or root.event).kind.meaning if _beside_tells(root) else root.event.kind.meaning
@@ -133,18 +133,18 @@ def _named(where: Place, language: str) -> str:
 
 
 def why(root: Root, last: Ending, read: Read) -> Iterator[Text]:
-    """Why this is the root."""
+    """Why this is the root cause."""
     first = root.event or root.hang
     if first is None:
         if last.overcome:
-            yield Text("there are errors, but the training went on after them", "有错误，但其后训练仍在推进")
+            yield Text("there are errors, but the training continued after them", "有错误，但其后训练仍在推进")
         return
     for call, ranks in root.mismatch.called[:6] if root.mismatch else ():
         yield Text(f"rank {rank_list(ranks)}: {call}", f"rank {rank_list(ranks)}：{call}")
     if first.ran_s and first.printed_s is not None:
         ran = lasting(first.ran_s)
         yield Text(
-            f"the watchdog spoke after {ran}: the hang began that much earlier",
+            f"the watchdog spoke {ran} after the hang began",
             f"看门狗在 {ran} 后才报告：挂起开始于此前",
         )
     if root.laggards:
@@ -154,9 +154,11 @@ def why(root: Root, last: Ending, read: Read) -> Iterator[Text]:
     if root.beside is not None:
         yield _beside(root.beside)
     if last.progress_s is not None and last.overcome:
-        yield Text("earlier errors do not count: the training went on after them", "更早的错误不计：其后训练仍在推进")
+        yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
     if not read.kernel_logs:
-        yield Text("no kernel log was given: the node's own word is missing", "没有提供内核日志：缺少节点自身的记录")
+        yield Text(
+            "no kernel log was given, so the node's own messages are missing", "没有提供内核日志：缺少节点自身的记录"
+        )
 
 
 def _beside(said: Event) -> Text:
@@ -174,7 +176,7 @@ def _laggards(laggards: Laggards) -> Text:
 
 
 def _why_first(first: Event, last: Ending) -> Iterator[Text]:
-    """What came after it, and how much later."""
+    """What followed, and how much later."""
     others = [event for event in last.events if event != first and event.began_s is not None]
     hangs = [event for event in others if event.ran_s]
     if first.began_s is None:
@@ -187,7 +189,7 @@ def _why_first(first: Event, last: Ending) -> Iterator[Text]:
         hang = min(hangs, key=lambda event: event.began_s or 0.0)
         began, spoke = (hang.began_s or 0.0) - first.began_s, (hang.printed_s or 0.0) - first.began_s
         yield Text(
-            f"the collectives hang from {_apart(began)} it on; their time-outs were printed {lasting(spoke)} later",
+            f"the collectives hang, starting {_apart(began)} it; their time-outs were printed {lasting(spoke)} later",
             f"集合通信在其{_apart_zh(began)}开始挂起；超时在 {lasting(spoke)} 后才打印",
         )
     users = [event for event in others if not event.ran_s and event.kind.side is Side.USER]

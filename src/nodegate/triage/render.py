@@ -1,4 +1,4 @@
-"""An answer as ten lines of text for a person, and as JSON for a program."""
+"""An answer as about ten lines of text for a person, and as JSON for a program."""
 
 # ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
 
 
 def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[str, str]]:
-    """The rows under the sentence: where, when, the first line, why, what to do, how far the job was, what was read."""
+    """The rows under the sentence: where, when, the first line, why, what to do, how far the job got, what was read."""
     labels, root = _LABELS[language], answer.root
     rows = []
     if root is not None:
@@ -73,7 +73,7 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
 def when(answer: Answer, language: str) -> str:
     """When it began."""
     if answer.began_s is None or answer.root is None:
-        return "not known: the log prints no time" if language == "en" else "未知：日志没有时间"
+        return "unknown: the log has no times" if language == "en" else "未知：日志没有时间"
     about = (" (about)" if language == "en" else "（约）") if answer.root.about else ""
     return f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}{about}"
 

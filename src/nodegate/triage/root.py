@@ -24,7 +24,7 @@ TIME_OUT = "watchdog_timeout"
 _NODE_FAILED = "slurm_node_failed"
 _NEAR_S = 60.0  # within which a kernel message on the same node explains an error of a rank
 _BEFORE_HANG_S = 600.0  # how long before the first symptom a kernel message can be its cause
-# Said at start-up or along the way by jobs that go on: only a first error when there is no other.
+# Printed at start-up or later by jobs that continue: a first error only if there is no other.
 _SOFT = frozenset(
     (
         *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
@@ -38,10 +38,10 @@ _GENERAL = frozenset(("python_error", "nccl_warning"))
 
 @dataclass(frozen=True)
 class Root:
-    """The first error. `event` is None where nothing but a hang or nothing at all was found.
+    """The first error. `event` is None if only a hang or nothing was found.
 
     `hang` is the first time-out of a hang without an error before it. `named` is the peer whom `named_by` of
-    `complaining` ranks blame. `beside` is the kernel message that tells the device of a rank's error.
+    `complaining` ranks blame. `beside` is the kernel message that names the device of a rank's error.
     """
 
     event: Event | None = None
@@ -52,7 +52,7 @@ class Root:
     named_by: int = 0
     complaining: int = 0
     beside: Event | None = None
-    follows: bool = False  # nothing but consequences was found
+    follows: bool = False  # only consequences were found
 
 
 def find_root(case: Case, ending: Ending) -> Root:
@@ -98,7 +98,7 @@ def _candidates(ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
 
 
 def _near_the_end(candidates: list[Event], ending: Ending) -> list[Event]:
-    """Without kernel messages from long before the first symptom, where there are others."""
+    """Without kernel messages from long before the first symptom, if there are others."""
     symptoms = [event.began_s for event in ending.events if event.kind.side is Side.USER and event.began_s is not None]
     if not symptoms:
         return candidates
@@ -112,7 +112,7 @@ def _began(event: Event) -> tuple[float, int]:
 
 
 def _earliest(candidates: Sequence[Event]) -> Event | None:
-    """The earliest; among those within the skew of two clocks the one that explains the others."""
+    """The earliest; among those within the clock skew of two nodes the one that explains the others."""
     hard = [event for event in candidates if not soft(event)] or list(candidates)
     if not hard:
         return None
@@ -129,7 +129,7 @@ def _earliest(candidates: Sequence[Event]) -> Event | None:
 
 
 def _weight(event: Event) -> int:
-    """Among errors of one moment: kernel before program, named before general, certain before doubtful."""
+    """Among errors of one moment: kernel before program, specific before general, certain before uncertain."""
     if event.kind.role is Role.EITHER:
         return 7 if event.kind.id in _GENERAL else 6
     if soft(event):
@@ -141,7 +141,7 @@ def _weight(event: Event) -> int:
 
 
 def soft(event: Event) -> bool:
-    """Whether jobs usually go on after this, so that it is a first error only where there is no other."""
+    """Whether jobs usually continue after this, so that it is a first error only if there is no other."""
     return event.kind.id in _SOFT or event.kind.id in _soft_xids()
 
 
@@ -156,7 +156,7 @@ def _soft_xids() -> frozenset[str]:
 
 
 def _beside(root: Root, ending: Ending) -> Root:
-    """With the kernel message that tells the GPU of a rank's error."""
+    """With the kernel message that names the GPU of a rank's error."""
     event = root.event
     if event is None or event.kind.side is Side.KERNEL or not event.place.node or event.kind.cause is Cause.PROGRAM:
         return root
@@ -176,12 +176,12 @@ def _apart(one: Event, other: Event) -> float:
 
 
 def same_node(one: str, other: str) -> bool:
-    """Whether two names are one node's: one may be without its domain."""
+    """Whether two names mean the same node: one may be without its domain."""
     return one == other or (bool(one and other) and one.split(".", maxsplit=1)[0] == other.split(".", maxsplit=1)[0])
 
 
 def _blame(root: Root, ending: Ending) -> Root:
-    """With the peer that most ranks name, where the error is one that a peer causes."""
+    """With the peer that most ranks name, if the error is one that a peer causes."""
     event = root.event
     if event is None or event.kind.cause is not Cause.FABRIC or not event.peer:
         return root
@@ -199,7 +199,7 @@ def _blame(root: Root, ending: Ending) -> Root:
 
 
 def _of_failed_node(failed: Event, candidates: Sequence[Event]) -> Event:
-    """Slurm sees minutes later that a node is gone: what its kernel said before is the reason."""
+    """Slurm notices minutes later that a node is gone: its earlier kernel message is the reason."""
     reasons = [
         event
         for event in candidates

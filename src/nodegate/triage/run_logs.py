@@ -1,4 +1,4 @@
-"""The kernel logs that a run folder holds, with the index of each GPU."""
+"""The kernel logs in a run folder, with the index of each GPU."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 def read_run(run: Path, events: Events) -> list[Log]:
-    """The kernel logs of the nodes of a run folder, one a node; a node without one has a log with a note.
+    """The kernel logs of the nodes of a run folder, one per node; a node without one has a log with a note.
 
     Raises:
-        UsageError: it is no run folder.
+        UsageError: it is not a run folder.
     """
     folder = RunFolder.existing(run)
     return [_node(folder, path.name, events) for path in sorted((run / "evidence").iterdir()) if path.is_dir()]
@@ -41,7 +41,7 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
         facts = NodeFacts(document_of(evidence.document))
         lines = facts.kernel_log.lines
     except CannotMeasure as said:
-        log.notes.say(f"holds no kernel log: {said.reason}")
+        log.notes.say(f"has no kernel log: {said.reason}")
         return log
     _learn_gpus(node, facts, events)
     log.lines = len(lines)
@@ -59,7 +59,7 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
 
 
 def _learn_gpus(node: str, facts: NodeFacts, events: Events) -> None:
-    """Which index the GPU at each PCI address has."""
+    """The index of the GPU at each PCI address."""
     try:
         gpus = facts.gpus.devices
     except CannotMeasure:

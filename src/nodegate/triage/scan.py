@@ -1,7 +1,7 @@
-"""The few lines of a job log that may say something, found without looking at the others one by one.
+"""The few relevant lines of a job log, found without reading the others one by one.
 
-A log holds millions of healthy lines. A few searches in each chunk of a mebibyte pass over them. How they are cut was
-measured: one expression whose branches begin with capitals costs 3 to 4 ns a byte for all of them, a search for one
+A log has millions of healthy lines. A few searches in each chunk of 1 MiB skip them. The split was chosen by
+measuring: one expression whose branches begin with capitals costs 3 to 4 ns a byte for all of them, a search for one
 long string 0.2 ns, for a short one 0.5 ns.
 """
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Every line by which a signature of a job log can be the first error holds one of these, and so do the lines that tell
-# what followed (tests/triage holds the table to that). Where a line holds several known words, the cheapest is enough.
+# Every line that can be a first error of a job contains one of these, and so do the lines that show what followed
+# (tests/triage checks the table). If a line contains several known words, the cheapest is enough.
 TRIGGERS = (
     *("rror", "ailed", "NCCL WARN", "xception", "Killed", "Killing sub", "SIGTERM", "SIGSEGV", "SIGBUS", "NVRM: "),
     *("Watchdog caught", "Received a dump", "Observed flight", "eartbeat monitor timed", "CANCELLED AT"),
@@ -39,14 +39,14 @@ TRIGGERS = (
     *("speed change detected", "fatal async event", "lost communication with", "supported system topology"),
     *("loss': nan", "oss is nan", "oss is NaN", "NaN in local", "Inf in local", "lm loss: NAN", "lm loss: nan"),
 )
-# Where a rank says who it is: NCCL when a communicator starts, and the address that it uses.
+# Lines in which a rank identifies itself: NCCL when a communicator starts, and the address that it uses.
 _IDENTITY = (b" nranks ", b"NCCL INFO Bootstrap")
 _LONGEST_SHOWN = 4000  # bytes of a line that are kept
 _BEFORE = 1500  # bytes of a long line that are kept before the string that was found
 
 
 def together(strings: Iterable[str]) -> re.Pattern[bytes]:
-    """One expression for strings, with one branch a first letter: so the engine skips by a table of first letters."""
+    """One expression for strings, with a branch per first letter: the engine then skips by a table of first letters."""
     rests: dict[str, list[str]] = {}
     for string in strings:
         rests.setdefault(string[0], []).append(re.escape(string[1:]))

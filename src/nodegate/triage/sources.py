@@ -1,4 +1,4 @@
-"""Which logs were meant: files, folders, globs, standard input, a run folder."""
+"""Which logs are to be read: files, folders, globs, standard input, a run folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_LOGS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt", ".npy", ".npz", ".py
 
 @dataclass(frozen=True)
 class Source:
-    """One log. `node` is named where the user said which node's it is; `kernel` where it was given as a kernel log."""
+    """One log. `node` is set if the user named its node; `kernel` if it was given as a kernel log."""
 
     name: str
     node: str = ""
@@ -41,7 +41,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Sources:
-    """The logs to read, the run folders among what was named, and what was passed over."""
+    """The logs to read, the run folders among the arguments, and what was skipped."""
 
     logs: tuple[Source, ...]
     runs: tuple[Path, ...]
@@ -52,7 +52,7 @@ def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
     """What these arguments name; `kernel` are kernel logs, each a path or NODE=PATH.
 
     Raises:
-        UsageError: one of them names nothing.
+        UsageError: one of them does not exist.
     """
     logs: dict[str, Source] = {}
     runs: list[Path] = []
@@ -71,7 +71,7 @@ def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
         for each in _names(name, passed_over):
             logs[each] = Source(each, node=node, kernel=True)
     if len(logs) > MOST_LOGS:
-        raise UsageError(f"{len(logs)} logs are more than {MOST_LOGS}", hint="name fewer")
+        raise UsageError(f"{len(logs)} logs are more than {MOST_LOGS}", hint="give fewer")
     return Sources(tuple(logs.values()), tuple(runs), tuple(passed_over))
 
 
@@ -86,13 +86,13 @@ def _names(argument: str, passed_over: list[str]) -> Iterator[str]:
     else:
         found = sorted(glob.glob(argument, recursive=True)) if glob.has_magic(argument) else []  # noqa: PTH207
         if not found:
-            raise UsageError("there is no such log", file=argument, hint="name a file, a folder, a glob or - for stdin")
+            raise UsageError("there is no such log", file=argument, hint="give a file, a folder, a glob or - for stdin")
         for name in found:
             yield from _inside(Path(name), passed_over) if Path(name).is_dir() else (name,)
 
 
 def _inside(folder: Path, passed_over: list[str]) -> Iterator[str]:
-    """The logs in a folder and below: regular files that hold text, in the order of their names."""
+    """The logs in a folder and below: regular text files, in the order of their names."""
     for root, folders, names in os.walk(folder, onerror=lambda broken: passed_over.append(str(broken))):
         folders.sort()
         for name in sorted(names):
@@ -105,7 +105,7 @@ def _inside(folder: Path, passed_over: list[str]) -> Iterator[str]:
 
 
 def _no_log(path: str, name: str) -> str | None:
-    """Why this file of a folder is passed over; "" where it holds nothing; None where it is a log."""
+    """Why this file of a folder is skipped; "" if it is empty; None if it is a log."""
     if name.lower().endswith(_NO_LOGS):
         return "not a log by its name"
     try:
@@ -120,4 +120,4 @@ def _no_log(path: str, name: str) -> str | None:
         return f"cannot be read: {broken.strerror}"
     if head.startswith(PACKED):
         return None
-    return "holds no text" if head.count(0) * 10 > len(head) else None
+    return "is not text" if head.count(0) * 10 > len(head) else None

@@ -1,1 +1,1 @@
-"""Slow or silent training, seen in the job's own log. A log alone never condemns a node."""
+"""Slow or silent training, recognised in the job's own log. A log alone never blames a node."""

@@ -1,4 +1,4 @@
-"""What watching a log comes to."""
+"""The result of watching a log."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ EXIT = {State.HEALTHY: 0, State.SLOW: 1, State.SILENT: 1, State.NOT_JUDGED: 2}
 
 @dataclass(frozen=True)
 class Slow:
-    """A time in which the job was slow by its own standard.
+    """A time in which the job was slow compared with its own usual pace.
 
     Args:
-        since: the iteration that it began with.
+        since: the iteration at which it began.
         time: what the log wrote before that iteration; empty where lines have no time.
         window: the iterations that the smoothed time was made of when the rule said slow.
         smoothed_s: that time, in seconds; `baseline_s` what was usual.
         by: `mean` or `median`.
         per: an iteration, or a sample.
-        until: the iteration at which it was well again; None while it lasts.
-        slowest_rank: the rank that Megatron's straggler detector named most often meanwhile.
+        until: the iteration at which the pace was normal again; None while it lasts.
+        slowest_rank: the rank that Megatron's straggler detector named most often in this time.
     """
 
     since: int
@@ -51,7 +51,7 @@ class Slow:
 
     @property
     def excess(self) -> float:
-        """How much slower: 0.5 is half as slow again."""
+        """How much slower: 0.5 means 50 % slower."""
         return self.smoothed_s / self.baseline_s - 1
 
     @property
@@ -72,7 +72,7 @@ class Slow:
         rank = "" if self.slowest_rank is None else f"; Megatron finds rank {self.slowest_rank} slowest"
         return (
             f"{self.measured} - slow since iteration {self.since}{when}{until}: {self.excess * 100:.0f} % over its own"
-            f" usual time{per}{rank}; a log condemns no node, ask them: {EVIDENCE}"
+            f" usual time{per}{rank}; a log cannot identify the node; to find it run: {EVIDENCE}"
         )
 
 
@@ -93,16 +93,16 @@ class Silent:
         where = "before the first iteration" if self.iteration is None else f"after iteration {self.iteration}"
         when = f" ({self.time})" if self.time else ""
         tense = "was silent" if self.over else "is silent"
-        why = "; the last lines speak of an end" if self.died else ""
+        why = "; the last lines report an end" if self.died else ""
         return (
             f"No new line for {self.seconds:.0f} s (limit {self.limit_s:.0f} s) - the log {tense} {where}{when}{why};"
-            f" read it: nodegate triage LOG; then ask the nodes: {EVIDENCE}"
+            f" read it: nodegate triage LOG; then check the nodes: {EVIDENCE}"
         )
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What the log says as a whole. `notes` are remarks that change no verdict."""
+    """The result for the whole log. `notes` are remarks that change no verdict."""
 
     state: State
     reason: str

@@ -83,7 +83,9 @@ class _Watch:
                 self.told(self.watcher.line(line))
             if data:
                 last = self.clock()
-            if not self.caught_up and len(data) < CHUNK_BYTES:  # all that stood there; from here on time is ours
+            if (
+                not self.caught_up and len(data) < CHUNK_BYTES
+            ):  # everything that was there; from now on the clock of this machine counts
                 self.caught_up, last = True, self.clock() - age_s
                 self.catch_up()
             idle_s = self.clock() - last
@@ -96,7 +98,7 @@ class _Watch:
             self.told(self.watcher.idle(age_s))
 
     def catch_up(self) -> None:
-        """What is past when the watch begins is told, but only what lasts is worth a notice."""
+        """Findings from before the watch began are printed, but only one that persists is sent as a notice."""
         slow = self.watcher.pace.slow
         if slow and slow[-1].until is None:
             self.send(slow[-1].line)

@@ -8,7 +8,7 @@ MOST_BUCKETS = 2000
 
 
 class Bucket(NamedTuple):
-    """Points side by side: their iterations, and the lowest, mean and highest seconds."""
+    """Neighbouring points: their iterations, and the lowest, mean and highest seconds."""
 
     first: int
     last: int

@@ -1,4 +1,4 @@
-"""Where the bytes come from: a finished file, a growing one (rotated or truncated meanwhile), a pipe."""
+"""Where the bytes come from: a finished file, a growing one (which may be rotated or truncated), a pipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Source(Protocol):
     """Bytes as they come."""
 
     def read(self, wait_s: float) -> bytes | None:
-        """New bytes; empty when none came within `wait_s`; None at the end."""
+        """New bytes; empty if none came within `wait_s`; None at the end."""
 
     def idle_s(self) -> float:
         """How long nothing had been written when the watch began, in seconds."""
@@ -44,7 +44,7 @@ class Finished:
 
 
 class Growing:
-    """A file that is written to. A file that takes its place (rotation) or begins anew (truncation) is followed too."""
+    """A growing file. A file that replaces it (rotation) or that starts again (truncation) is followed too."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class Growing:
         os.close(self._file)
 
     def _anew(self) -> bytes:
-        """What stands in the file that took the place of this one, or in this one after it was truncated."""
+        """The content of the file that replaced this one, or of this one after it was truncated."""
         held = os.fstat(self._file)
         if held.st_size < os.lseek(self._file, 0, os.SEEK_CUR):
             os.lseek(self._file, 0, os.SEEK_SET)
@@ -77,7 +77,7 @@ class Growing:
                 return b""
             new = _opened(self._path)
         except (OSError, UsageError):
-            return b""  # between the two files of a rotation there may be none
+            return b""  # during a rotation there may be no file
         left = os.read(self._file, CHUNK_BYTES)  # written after our last look and before the change
         if left:
             os.close(new)
@@ -108,7 +108,7 @@ def source(path: Path, *, once: bool) -> Iterator[Source]:
     """The log at `path`; `-` is standard input.
 
     Raises:
-        UsageError: it cannot be read, or is no file and no pipe.
+        UsageError: it cannot be read, or is neither a file nor a pipe.
     """
     if str(path) == "-":
         yield Pipe(0)
@@ -116,7 +116,9 @@ def source(path: Path, *, once: bool) -> Iterator[Source]:
     try:
         mode = path.stat().st_mode
     except OSError as said:
-        raise UsageError(f"cannot be read: {said.strerror}", file=str(path), hint="name the log of the job") from said
+        raise UsageError(
+            f"cannot be read: {said.strerror}", file=str(path), hint="give the path of the job's log"
+        ) from said
     if stat.S_ISREG(mode) and not once:
         growing = Growing(path)
         try:
@@ -125,7 +127,7 @@ def source(path: Path, *, once: bool) -> Iterator[Source]:
             growing.close()
         return
     if not (stat.S_ISREG(mode) or stat.S_ISFIFO(mode)):
-        raise UsageError("is neither a file nor a pipe", file=str(path), hint="name the log of the job")
+        raise UsageError("is neither a file nor a pipe", file=str(path), hint="give the path of the job's log")
     file = _opened(path)
     try:
         yield Finished(file) if stat.S_ISREG(mode) else Pipe(file)
@@ -137,7 +139,9 @@ def _opened(path: Path) -> int:
     try:
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as said:
-        raise UsageError(f"cannot be read: {said.strerror}", file=str(path), hint="name the log of the job") from said
+        raise UsageError(
+            f"cannot be read: {said.strerror}", file=str(path), hint="give the path of the job's log"
+        ) from said
 
 
 def _age_s(file: int) -> float:

@@ -1,6 +1,6 @@
-"""The iteration lines of the frameworks: each function reads one line, or says None.
+"""The iteration lines of the frameworks: each function reads one line, or returns None.
 
-Where a log has lines of several formats, the first of FORMATS counts: it says the most.
+If a log has lines of several formats, the first of FORMATS is used: it has the most information.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def deepspeed_timer(line: str) -> Reading | None:
 def tqdm(line: str) -> Reading | None:
     """A progress bar of the HF Trainer, Lightning and others: `12/100 [01:23<10:00, 3.45s/it]`.
 
-    Bars that say by their name that they do something else (Map, Evaluating, Loading checkpoint shards) are left out.
+    Bars whose name shows that they do something else (Map, Evaluating, Loading checkpoint shards) are left out.
     """
     if "<" not in line or "it" not in line:
         return None
@@ -134,7 +134,7 @@ def tqdm(line: str) -> Reading | None:
 
 
 def _name_of_bar(before: str) -> str:
-    """What stands before ` 12%|####  |`: `Epoch 1`, `Map`, or nothing."""
+    """The text before ` 12%|####  |`: `Epoch 1`, `Map`, or nothing."""
     percent = before.rfind("%|")
     name, colon, _ = before[max(0, percent - 70) : percent].rpartition(":") if percent >= 0 else ("", "", "")
     name = name.rpartition("]")[2].rpartition(":")[2].strip() if colon else ""
@@ -161,7 +161,7 @@ def elapsed_s(text: object) -> float | None:
 
 
 def _fields(text: str, *, all_whole: bool) -> dict[str, str]:
-    """`name: value | name: value |` by name; what stands behind the last bar may be cut: it counts if `all_whole`."""
+    """`name: value | name: value |` by name; the text after the last bar may be cut: it counts if `all_whole`."""
     parts = text.split("|", 100)
     if not all_whole:
         parts.pop()

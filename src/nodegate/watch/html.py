@@ -1,4 +1,4 @@
-"""The answer as one HTML file that opens offline, runs no script and loads nothing."""
+"""The answer as one HTML file that opens offline, without scripts or other files."""
 
 from __future__ import annotations
 

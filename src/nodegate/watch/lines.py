@@ -1,4 +1,4 @@
-"""Lines out of a stream of bytes, bounded; the time and the sender that stand before a line."""
+"""Lines out of a stream of bytes, bounded; the time and the sender at the start of a line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LineSplitter:
                 yield _decoded(part)
 
     def end(self) -> Iterator[str]:
-        """What stands behind the last line's end, if it is whole: a number that is cut in two must not be read."""
+        """The text after the last line end, if it is complete: a number that is cut in two must not be read."""
         text = _decoded(self._rest)
         self._rest = b""
         if text.rstrip().endswith(_RECORD_ENDS):
@@ -44,7 +44,7 @@ def _decoded(line: bytes) -> str:
 
 
 class Stamp(NamedTuple):
-    """The time that a line carries: as written (without fractions) and in seconds, good for differences only."""
+    """The time that a line carries: as written (without fractions) and in seconds, for differences only."""
 
     text: str
     s: float

@@ -1,4 +1,4 @@
-"""Lines that are no iteration but explain one: starts, checkpoints, evaluations, ends, settings, the slowest rank."""
+"""Lines that are not iterations but explain one: starts, checkpoints, evaluations, ends, settings, the slowest rank."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
 
 
 def setting(line: str) -> Setting | None:
-    """The setting that a line of the start-up text holds."""
+    """The setting in a line of the start-up text."""
     if " .." in line:
         found = _SETTING.search(line)
         return Setting(_NAMES[found[1]], int(found[2])) if found else None

@@ -14,7 +14,7 @@ LIMIT_S = 30.0
 
 
 def arguments(command: str) -> list[str]:
-    """The program and its arguments; no shell ever reads them.
+    """The program and its arguments; no shell interprets them.
 
     Raises:
         UsageError: the text cannot be split into words, or has none.
@@ -24,12 +24,14 @@ def arguments(command: str) -> list[str]:
     except ValueError as said:
         raise UsageError(f"--notice cannot be split into words: {said}", hint="quote it like a command line") from said
     if not words:
-        raise UsageError("--notice names no program", hint="for example --notice '/opt/site/page-oncall gpu-team'")
+        raise UsageError(
+            "--notice does not name a program", hint="for example --notice '/opt/site/page-oncall gpu-team'"
+        )
     return words
 
 
 def send(command: list[str], line: str, limit_s: float = LIMIT_S) -> str:
-    """Runs the program; returns what went wrong in one line, or nothing. It never changes what the watch says."""
+    """Runs the program; returns what went wrong in one line, or nothing. It never changes the result of the watch."""
     try:
         running = subprocess.Popen(
             command,

@@ -1,4 +1,4 @@
-"""The options of `nodegate watch`; docs/watch.md tells them."""
+"""The options of `nodegate watch`; see docs/watch.md."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--once", action="store_true", help="read what is there and end, instead of following the file")
     add("--running", action="store_true", help="with --once: the job should be running, an old file is silence")
     add("--stop", action="store_true", help="end at the first finding")
-    add("--rule", choices=RULES, default="auto", help="default auto: median-15, or median-31 where times are noisy")
+    add("--rule", choices=RULES, default="auto", help="default auto: median-15, or median-31 if times are noisy")
     add(
         "--ratio",
         type=_ratio,
@@ -55,12 +55,12 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add(
         "--notice", default="", metavar="COMMAND", help="program that gets each finding as a line on its standard input"
     )
-    add("--json", action="store_true", help="one JSON object a line; the last is the answer")
+    add("--json", action="store_true", help="one JSON object per line; the last is the answer")
     add("--html", type=Path, default=None, metavar="FILE", help="write the answer with a plot")
 
 
 def from_arguments(arguments: argparse.Namespace) -> Asked:
-    """What the command line says."""
+    """The options of the command line."""
     names = Asked.__dataclass_fields__
     return Asked(**{name: value for name, value in vars(arguments).items() if name in names})
 
@@ -71,7 +71,7 @@ def _ratio(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 1 < value <= 100:
-        raise argparse.ArgumentTypeError(f"{text!r} is no ratio over 1, such as 1.2")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a ratio above 1, such as 1.2")
     return value
 
 
@@ -79,5 +79,5 @@ def _duration_s(text: str) -> float:
     found = _DURATION.fullmatch(text)
     seconds = float(found[1]) * _UNITS_S[found[2]] if found else 0.0
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time, such as 300, 5m or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid duration, such as 300, 5m or 1h")
     return seconds

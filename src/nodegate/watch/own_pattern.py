@@ -1,7 +1,7 @@
 """A user's own line format: a regular expression with named groups, under a time limit.
 
 A pattern can take time that grows with a power of the line's length, or worse. So lines are cut, a match that takes
-longer than MOST_CPU_S of processor time is ended, and the pattern is refused when that goes on.
+longer than MOST_CPU_S of processor time is ended, and the pattern is refused if that continues.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ class OwnPattern:
     def __init__(self, pattern: str) -> None:
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # "possible nested set": about Python's own plans
+                warnings.simplefilter("ignore")  # "possible nested set": a warning about future Python versions
                 self._pattern = re.compile(pattern)
         except (re.error, RecursionError, OverflowError) as said:
-            raise UsageError(f"--pattern is no regular expression: {said}", hint=_HINT) from said
+            raise UsageError(f"--pattern is not a regular expression: {said}", hint=_HINT) from said
         names = set(self._pattern.groupindex)
         if unknown := names - set(GROUPS):
-            raise UsageError(f"--pattern has a group that nobody reads: {', '.join(sorted(unknown))}", hint=_HINT)
+            raise UsageError(f"--pattern has an unknown group: {', '.join(sorted(unknown))}", hint=_HINT)
         if "iteration" not in names or len(names & {"ms", "s", "per_s", "elapsed"}) != 1:
-            raise UsageError("--pattern does not say which parts are the iteration and its time", hint=_HINT)
+            raise UsageError("--pattern does not name the iteration and its time", hint=_HINT)
         self._timeouts = 0
 
     def __call__(self, line: str) -> Reading | None:
         """The reading of a line.
 
         Raises:
-            UsageError: the pattern took too long, again and again.
+            UsageError: the pattern repeatedly took too long.
         """
         line = line[:MOST_CHARACTERS]
         try:
@@ -63,7 +63,7 @@ class OwnPattern:
                 return None
             raise UsageError(
                 f"--pattern takes more than {MOST_CPU_S} s for a line of {len(line)} characters",
-                hint="repeat nothing that is repeated already, and use [^|]* in place of .*",
+                hint="do not nest repetitions, and use [^|]* in place of .*",
             ) from None
         return _reading(found.groupdict()) if found else None
 

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual time is kept
 MOST_FOUND = 1000
-MOST_BACK = 400  # points that are looked back for the beginning of a slow time
-PAUSES_AT_MOST = 0.5  # of the last points behind a pause: beyond it, pauses are this job's usual way
+MOST_BACK = 400  # how many points back the beginning of a slow time is searched
+PAUSES_AT_MOST = 0.5  # share of the last points after a pause: above it, pauses are normal for this job
 
 
 @dataclass
 class _Kind:
-    """Points of one setting: its rule, the last points with their values, and the tokens of an iteration."""
+    """Points of one setting: its rule, the last points with their values, and the tokens per iteration."""
 
     rule: Rule
     tokens: float
@@ -33,7 +33,7 @@ class _Kind:
 
 
 class Pace:
-    """Holds the slow times of a job; the last one may still last."""
+    """The slow times of a job; the last one may still continue."""
 
     def __init__(self, rule_name: str = "auto", ratio: float = 0) -> None:
         self.slow: list[Slow] = []
@@ -103,7 +103,7 @@ class Pace:
             if len(self._kinds) >= MOST_KINDS:
                 del self._kinds[next(iter(self._kinds))]
         if self._now is not None and self._now is not kind and self.lasts:
-            self.slow[-1] = replace(self.slow[-1], until=point.first)  # another setting: it cannot be followed further
+            self.slow[-1] = replace(self.slow[-1], until=point.first)  # another setting: it cannot be followed any more
         self._kinds[point.key] = kind
         return kind
 
@@ -124,7 +124,7 @@ class Pace:
         return self.slow[-1]
 
     def _goes_on(self, kind: _Kind, seen: Seen, point: Point) -> Slow | None:
-        """While it lasts, the worst is kept; when it ends, the slow time is returned once more, with its end."""
+        """While it lasts, the worst value is kept; when it ends, the slow time is returned again, with its end."""
         now = self.slow[-1]
         if not seen.slow:
             self.slow[-1] = replace(now, until=point.last)
@@ -140,7 +140,7 @@ def _window(kind: _Kind) -> tuple[int, int]:
 
 
 def _beginning(kind: _Kind, seen: Seen) -> Point:
-    """The first of the last points that are nearer to slow than to usual; single quick ones are passed over."""
+    """The first of the last points that are nearer to slow than to usual; single quick ones are skipped."""
     middle, since, missed = (seen.smoothed + seen.baseline) / 2, kind.recent[-1][0], 0
     for point, value in reversed(kind.recent):
         if value > middle:

@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
     from nodegate.watch.reading import Point
 
-SPIKE = 1.4  # times the usual of its surroundings
-AROUND = 15  # points that make the usual
+SPIKE = 1.4  # times the usual value around it
+AROUND = 15  # points that define the usual value
 MOST_SPIKES = 400
 FEWEST_IN_STEP = 4  # pairs of spikes at the same distance, before a period is named
-PART_IN_STEP = 0.6  # of the spikes that have another one a period later
+PART_IN_STEP = 0.6  # share of the spikes that have another one a period later
 
 
 @dataclass(frozen=True)
 class Spike:
-    """One slow point: where, how many times the usual, the seconds that it cost, and what stood before it."""
+    """One slow point: where, how many times the usual, the seconds that it cost, and what was before it."""
 
     iteration: int
     times: float
@@ -35,7 +35,7 @@ class Spike:
 class Period:
     """Spikes every `iterations`.
 
-    `times` the usual each, `part` of the whole time lost by them; `pauses` of the `spikes` stand behind a checkpoint or
+    `times` the usual each, `part` of the whole time lost by them; `pauses` of the `spikes` follow a checkpoint or
     an evaluation.
     """
 
@@ -47,7 +47,7 @@ class Period:
 
 
 class Spikes:
-    """Finds the spikes of a series as it comes, and their period when asked."""
+    """Finds the spikes of a series point by point, and their period on request."""
 
     def __init__(self) -> None:
         self.found: deque[Spike] = deque(maxlen=MOST_SPIKES)
@@ -57,7 +57,7 @@ class Spikes:
         self._steps = 1
 
     def add(self, point: Point) -> None:
-        """The next point; the middle one of the last AROUND is judged: the beginning of a slow time is no spike."""
+        """The next point; the middle one of the last AROUND is judged: the beginning of a slow time is not a spike."""
         self._around.append(point)
         if len(self._around) < AROUND:
             return
@@ -71,7 +71,7 @@ class Spikes:
             self.found.append(Spike(middle.last, middle.seconds / usual, cost_s, middle.pause))
 
     def forget(self) -> None:
-        """What was usual is no longer: a restart, another batch size."""
+        """Forget what was usual: a restart, another batch size."""
         self._around.clear()
 
     def period(self) -> Period | None:

@@ -1,4 +1,4 @@
-"""The iteration times as an SVG: the spread, the mean, the usual time, slow times shaded. Made of numbers only."""
+"""The iteration times as an SVG: the spread, the mean, the usual time, slow times shaded. It contains only numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from nodegate.watch.curve import Bucket
 
 WIDTH, HEIGHT, LEFT, BELOW = 960, 260, 70, 24
-TOP_OF_MEANS = 1.25  # the axis ends this far over the highest mean: one spike of minutes must not press the rest flat
+TOP_OF_MEANS = 1.25  # the axis ends this far above the highest mean: one spike of minutes must not flatten the rest
 
 
 def plot(buckets: Sequence[Bucket], slow: Sequence[Slow], usual_s: float | None) -> str:

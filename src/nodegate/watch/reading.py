@@ -1,4 +1,4 @@
-"""What one line of a log says of the training's pace, and what a point of the series is."""
+"""What one line of a log says about the training's pace, and what a point of the series is."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class Reading:
     Args:
         source: the format, as `formats.FORMATS` names it.
         iteration: the last iteration that the line covers.
-        total: how many the run will have; 0 where not said.
-        seconds: mean time of the iterations since the line before; None where only `elapsed_s` is said.
+        total: how many the run will have; 0 if unknown.
+        seconds: mean time of the iterations since the line before; None if only `elapsed_s` is known.
         elapsed_s: time since the start of this run, in whole seconds.
-        per: what `seconds` is the time of: an iteration, or a sample where the batch is not known.
+        per: what `seconds` is the time of: an iteration, or a sample if the batch is not known.
         alone: the line measures its own iteration only, not the mean since the line before.
         batch: global batch size, in samples.
         sequence: sequence length, in tokens.
@@ -47,7 +47,7 @@ class Point:
     """The pace between two lines: mean seconds of the iterations `first` to `last`.
 
     `key` is what must be equal for two points to be compared: format, batch, sequence length, world size, tokens known.
-    `tokens` are those of an iteration. `pause` says what stood in between (a checkpoint, an evaluation). `warming`
+    `tokens` are those of an iteration. `pause` says what was in between (a checkpoint, an evaluation). `warming`
     marks the first iterations after a start, `restarted` the first point of a run.
     """
 
@@ -63,7 +63,7 @@ class Point:
 
 
 def whole(text: object) -> int | None:
-    """A count out of a log: None where it is none, or is beyond all reason."""
+    """A count from a log: None if it is invalid or implausibly large."""
     if isinstance(text, str):
         text = text.strip()
         if not (text.isascii() and text.isdigit() and len(text) <= 13):
@@ -75,7 +75,7 @@ def whole(text: object) -> int | None:
 
 
 def positive(text: object) -> float | None:
-    """A time or rate out of a log, above zero and finite; None where it is none."""
+    """A time or rate from a log, above zero and finite; None if it is invalid."""
     if isinstance(text, str):
         if len(text) > 40:
             return None

@@ -18,7 +18,7 @@ MOST_LINES = 50  # of slow times and silences that the text shows
 
 
 def text(answer: Answer, log: str) -> Iterable[str]:
-    """What the log comes to, the worst first; the last line is the answer in one sentence."""
+    """The result, the worst first; the last line is the answer in one sentence."""
     found: list[Slow | Silent] = [*answer.slow, *answer.silent]
     yield from (each.line for each in found[-MOST_LINES:])
     if len(found) > MOST_LINES:
@@ -49,12 +49,12 @@ def milliseconds(seconds: float) -> str:
 
 
 def event(found: Slow | Silent) -> str:
-    """What begins or ends, as one JSON object on one line."""
+    """A finding that begins or ends, as one JSON object on one line."""
     return _json({"event": _kind(found), **_fields(found)})
 
 
 def answer_json(answer: Answer, log: str) -> str:
-    """The whole answer as one JSON object on one line; its schema is told in docs/watch.md."""
+    """The whole answer as one JSON object on one line; its schema is described in docs/watch.md."""
     return _json(
         {
             "schema": SCHEMA,

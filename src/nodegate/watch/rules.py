@@ -1,8 +1,8 @@
-"""The rules by which a series of iteration times is called slow. None needs to know what is normal beforehand.
+"""The rules by which a series of iteration times is called slow. None needs to know in advance what is normal.
 
 The default compares a running median with the running 10th percentile: spikes (checkpoints, evaluations, garbage
-collection) do not lift a median, and a percentile does not drift down for ever as a minimum does. The simulation in
-tests/watch/test_rules_simulated.py holds the rates of false alarms and the delays.
+collection) do not lift a median, and a percentile does not drift down forever as a minimum does. The simulation in
+tests/watch/test_rules_simulated.py measures the rates of false alarms and the delays.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Protocol
 
-MOST_HISTORY = 10_000  # points that the 10th percentile is taken over
-MOST_NOISE = 500  # differences that the noise is taken over
+MOST_HISTORY = 10_000  # points for the 10th percentile
+MOST_NOISE = 500  # differences for the noise
 FEWEST = 10  # medians before anything is judged
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a rule saw with one more value: smoothed and baseline in the values' unit; slow or not."""
+    """The state of a rule after one more value: smoothed and baseline in the values' unit; slow or not."""
 
     smoothed: float
     baseline: float
@@ -38,10 +38,10 @@ class Rule(Protocol):
         """The next value; None while there are too few to judge."""
 
     def restart(self) -> None:
-        """The process was started again: what is normal stays known, the last values no longer count."""
+        """The process was started again: what is normal is remembered, the last values no longer count."""
 
     def window(self) -> int:
-        """How many of the last values the smoothed one is made of."""
+        """The number of values in the smoothed one."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class MedianRule:
         self.needs = shape.window + FEWEST - 1
         self._shape = shape
         self._last: deque[float] = deque(maxlen=shape.window)
-        self._in_order: deque[float] = deque()  # the medians as they came, and sorted
+        self._in_order: deque[float] = deque()  # the medians in their order, and sorted
         self._sorted: list[float] = []
         self._in_a_row = 0
         self._slow = False
@@ -97,7 +97,7 @@ class MedianRule:
         return self._shape.window
 
     def _judge(self, ratio: float) -> None:
-        """Slow after enough in a row above the limit; well again after as many below half of the excess."""
+        """Slow after enough in a row above the limit; normal again after as many below half of the excess."""
         limit = self._shape.ratio
         turns = ratio < 1 + (limit - 1) / 2 if self._slow else ratio > limit
         self._in_a_row = self._in_a_row + 1 if turns else 0
@@ -112,7 +112,7 @@ class MedianRule:
 
 
 class AutoRule:
-    """The short median where the times are steady, the long one where they are noisy."""
+    """The short median if the times are steady, the long one if they are noisy."""
 
     name, smoothed_by = "auto", "median"
 
@@ -157,7 +157,7 @@ def _with(shape: Shape, ratio: float) -> Shape:
 
 
 class FastestRule:
-    """The mean of 5 against the fastest mean of 5 so far: an old rule, kept by name. One spike of 3x trips it."""
+    """The mean of 5 against the fastest mean of 5 so far: an old rule, kept by name. One spike of 3x triggers it."""
 
     name, smoothed_by, needs = "fastest-5", "mean", 5
 

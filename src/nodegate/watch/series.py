@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from nodegate.watch.reading import Reading
 
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
-ENOUGH_ELAPSED_S = 50  # of a clock in whole seconds: then a point is true to 2 %
-LOST_AFTER = 20  # readings of another source without one of ours: ours has gone
-LOST_AFTER_S = 1800  # of another progress bar while ours stands: no evaluation takes that long, a new run does
+ENOUGH_ELAPSED_S = 50  # of a clock in whole seconds: then a point is accurate to 2 %
+LOST_AFTER = 20  # readings of another source without one of the present source: the present one has ended
+LOST_AFTER_S = 1800  # readings of another progress bar: more than any evaluation has, so a new run
 
 _RANK = {name: number for number, name in enumerate(FORMATS)}
 
@@ -23,12 +23,12 @@ class Series:
     """Makes points out of readings.
 
     Several ranks may print the same iteration, and a log may hold several formats: the best format and the sender that
-    is ahead make the series, the others are left out until they alone go on.
+    is ahead make the series, the others are ignored until only they continue.
     """
 
     def __init__(self) -> None:
         self.restarts: list[tuple[int, int]] = []  # the last iteration before, the first after
-        self.finished_at = 0  # the iteration that the run said to be its last, once it is reached
+        self.finished_at = 0  # the last iteration that the run announced, once it is reached
         self.source = ""
         self.last: Reading | None = None
         self._from = ""
@@ -45,7 +45,7 @@ class Series:
         self._start_marked = True
 
     def pause(self, what: str) -> None:
-        """A line said that a checkpoint or an evaluation stands between two iterations."""
+        """A line said that a checkpoint or an evaluation is between two iterations."""
         self._pause = what
 
     def setting(self, said: Setting) -> None:
@@ -53,7 +53,7 @@ class Series:
         self._settings[said.name] = said.value
 
     def add(self, reading: Reading, sender: str, time: str) -> Point | None:
-        """The point that ends with this reading; None where it makes none (yet)."""
+        """The point that ends with this reading; None if it makes none (yet)."""
         if not self._ours(reading, sender):
             return None
         before, restarted = self.last, self._restarts(reading)
@@ -82,7 +82,7 @@ class Series:
         return point
 
     def _ours(self, reading: Reading, sender: str) -> bool:
-        """Whether the reading belongs to the series; readings of others are counted until ours must be gone."""
+        """Whether the reading belongs to the series; others are counted until this source must have ended."""
         last = self.last
         if last is None:
             self.source, self._from = reading.source, sender
@@ -130,7 +130,7 @@ class Series:
         self._started, self._start_marked, self._pause, self._anchor = True, False, "", None
 
     def _by_itself(self, reading: Reading, before: Reading | None, restarted: bool) -> tuple[int, float] | None:
-        """The line says the time of an iteration itself."""
+        """The line has the time of an iteration."""
         assert reading.seconds is not None  # noqa: S101 - asked for by the caller
         if reading.alone:
             return reading.iteration - 1, reading.seconds
@@ -138,7 +138,7 @@ class Series:
         return min(since, reading.iteration - 1), reading.seconds
 
     def _by_clock(self, reading: Reading) -> tuple[int, float] | None:
-        """The line says the time since the start: long enough stretches of it make points."""
+        """The line has the time since the start: long enough intervals of it make points."""
         anchor = self._anchor
         if (
             anchor is None
@@ -154,7 +154,7 @@ class Series:
         return anchor.iteration, spent_s / steps
 
     def _tokens(self, reading: Reading) -> float | None:
-        """Tokens an iteration since the last point."""
+        """Tokens per iteration since the last point."""
         anchor = self._anchor
         if anchor is None or anchor.tokens is None or reading.tokens is None:
             return None

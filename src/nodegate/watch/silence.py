@@ -1,4 +1,4 @@
-"""Silence: between two lines by the times that they carry, and now by our own clock."""
+"""Silence: between two lines by the times that they carry, and now by the clock of this machine."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 SILENCE_S = 300.0
 TIMES_USUAL = 3  # a job that writes every 14 minutes is not silent after 5
 MOST_FOUND = 1000
-MOST_UNTIMED = 20  # lines without a time between two with one: such as belong to the line before, a traceback
+MOST_UNTIMED = 20  # lines without a time between two with one: they belong to the line before, such as a traceback
 NO_CLOCK_S = 30 * 86400
 
 
 class Silence:
-    """Holds the silences of a log that nothing explains.
+    """The silences of a log that nothing explains.
 
-    A gap is judged when the next iteration is there: what explains it ("saved checkpoint") may stand behind it.
+    A gap is judged when the next iteration is there: its explanation ("saved checkpoint") may come after it.
     """
 
     def __init__(self, limit_s: float, between: deque[float]) -> None:
@@ -48,7 +48,7 @@ class Silence:
         self._untimed = 0
         before = self._last
         if before is not None and (at.s <= before.s or at.s - before.s > NO_CLOCK_S):
-            return  # several machines, not of one time zone; or a date that is no clock
+            return  # several machines in different time zones; or a date that is not a clock
         self._last = at
         if before is None or at.s - before.s <= self.limit_s():
             return
@@ -57,21 +57,21 @@ class Silence:
             self._mark_after = ""
 
     def untimed(self, *, iteration: bool) -> None:
-        """A line without a time: an iteration, or many others, may stand anywhere between two times."""
+        """A line without a time: an iteration, or many others, may be anywhere between two times."""
         self._untimed += 1
         if iteration or self._untimed > MOST_UNTIMED:
             self._last = None
 
     def mark(self, name: str) -> None:
-        """A line that explains something; the first one behind a gap says what the silent process did."""
+        """A line that explains something; the first one after a gap says what the silent process did."""
         self._mark_after = self._mark_after or name
 
     def judged(self, explained: str) -> Silent | None:
-        """The next iteration is there, or the end; `explained` is what stood between it and the one before."""
+        """The next iteration is there, or the end; `explained` is what was between it and the one before."""
         gap, self._gap = self._gap, None
         if gap is None:
             return None
-        if self._mark_after == "died":  # it was silent, then spoke of its end: it hung
+        if self._mark_after == "died":  # it was silent, then reported its end: it was hung
             gap = replace(gap, died=True)
         elif explained:
             if len(self.explained) < MOST_FOUND:
@@ -82,7 +82,7 @@ class Silence:
         return gap
 
     def alive(self, seconds: float, iteration: int | None, *, died: bool) -> Silent | None:
-        """Our own clock says that no line came for so long; returns the silence when it begins."""
+        """By the clock of this machine no line came for so long; returns the silence when it begins."""
         if seconds < self.limit_s():
             return None
         lasts = bool(self.found) and not self.found[-1].over
@@ -97,6 +97,6 @@ class Silence:
         """A line came; returns the silence that it ends."""
         if not self.found or self.found[-1].over:
             return None
-        self._last = None  # the times of the lines would tell the same silence again
+        self._last = None  # the times of the lines would report the same silence again
         self.found[-1] = replace(self.found[-1], over=True)
         return self.found[-1]

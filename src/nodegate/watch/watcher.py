@@ -1,4 +1,4 @@
-"""Reads the lines of one log, one by one, and says what they come to."""
+"""Reads the lines of one log, one by one, and gives the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PAUSES = {"checkpoint": "a checkpoint", "evaluation": "an evaluation"}
 
 
 class Watcher:
-    """One log: feed it lines with `line`, tell it of time without lines with `idle`, then ask for the `answer`."""
+    """One log: give it lines with `line` and time without lines with `idle`, then take the `answer`."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Watcher:
 
     @property
     def iteration(self) -> int | None:
-        """The last iteration that the log told."""
+        """The last iteration in the log."""
         return self._series.last.iteration if self._series.last else None
 
     @property
@@ -86,7 +86,7 @@ class Watcher:
         return [found] if found else []
 
     def answer(self) -> Answer:
-        """What the lines so far come to."""
+        """The result of the lines so far."""
         state, reason = self._state()
         return Answer(
             state=state,
@@ -170,28 +170,29 @@ class Watcher:
         if silent:
             return State.SILENT, silent[-1].line
         if not self._readings:
-            return State.NOT_JUDGED, "no iteration in a form that is known: name the parts of a line with --pattern"
+            return State.NOT_JUDGED, "no iteration in a known form: name the parts of a line with --pattern"
         if not self.pace.judged:
             counted = "1 measurement" if self._points == 1 else f"{self._points} measurements"
             return (
                 State.NOT_JUDGED,
-                f"{counted} of iteration times: too few to say what is usual ({self.pace.needs} are needed)",
+                f"{counted} of iteration times: too few to know what is usual ({self.pace.needs} are needed)",
             )
         return State.HEALTHY, "no slow time and no silence"
 
     def _notes(self) -> list[str]:
         notes = [
-            f"restarted after iteration {before}, going on from {after}" for before, after in self._series.restarts[:20]
+            f"restarted after iteration {before}, continued from {after}"
+            for before, after in self._series.restarts[:20]
         ]
         if self.pace.kinds_seen > 1:
             notes.append(
-                f"batch, sequence length or ranks changed: {self.pace.kinds_seen} settings, each judged by itself"
+                f"batch, sequence length or ranks changed: {self.pace.kinds_seen} settings, each judged separately"
             )
         notes += self._silence.explained[:20]
         if not self._silence.timed:
-            notes.append("the lines carry no time: silences between them cannot be seen")
+            notes.append("the lines have no time: silences between them cannot be detected")
         if self._died and not self._finished:
-            notes.append("the log ends with an error: nodegate triage LOG")
+            notes.append("the log ends with an error; run nodegate triage LOG")
         found = self._spikes.period()
         return [*notes, _sentence(found)] if found else notes
 
@@ -203,7 +204,7 @@ def _sentence(period: Period) -> str:
         f" {period.part * 100:.1f} % of the time: "
     )
     if period.pauses > 0.8 * period.spikes:
-        return what + "behind checkpoints or evaluations"
+        return what + "after checkpoints or evaluations"
     return what + (
-        "not at checkpoints; look at garbage collection (gc.collect at one step on all ranks), logging, data loading"
+        "not at checkpoints; check garbage collection (gc.collect at one step on all ranks), logging, data loading"
     )
