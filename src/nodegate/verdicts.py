@@ -166,7 +166,7 @@ class Verdicts:
 
     def absent(self, *, part: Part, quantity: str, reason: Unknown, verdict: Verdict = Verdict.SKIP) -> None:
         """A reading that this part or driver does not have by design."""
-        self.add(Finding(part, verdict, quantity, text=f"{quantity} is not reported here ({reason})", why=reason.why))
+        self.add(Finding(part, verdict, quantity, text=f"does not report {quantity} ({reason})", why=reason.why))
 
     def add(self, finding: Finding) -> None:
         """One more finding; its part gets all of its names, and nothing but a bad finding keeps its action."""
