@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIMES = 8
-# Module of the payload -> what stands there, and what takes its place.
+# Module of the probe -> what stands there, and what takes its place.
 _CHANGES = {
     "commands": ("min(limit_s, child.remaining_s())", f"min({TIMES} * limit_s, child.remaining_s())"),
     "mounts": ("USAGE_LIMIT_S = 2.0", f"USAGE_LIMIT_S = {TIMES * 2.0}"),
@@ -21,7 +21,7 @@ _CHANGES = {
 
 
 def patient(modules: Mapping[str, str]) -> dict[str, str]:
-    """The sources of the probe's payload by their names, with eight times the time for each reading."""
+    """The sources of the probe by their names, with eight times the time for each reading."""
     return {name: replaced(text, *_CHANGES[name]) if name in _CHANGES else text for name, text in modules.items()}
 
 

@@ -10,8 +10,8 @@ from functools import partial
 
 from lab.probe_limits import patient, replaced
 from nodegate import node_program
+from nodegate.node_side.probe.main import SECTIONS
 from nodegate.probe import collect, program
-from nodegate.probe.payload.main import SECTIONS
 from nodegate.run import visit
 
 SECTION_S = 60.0

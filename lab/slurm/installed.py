@@ -23,9 +23,9 @@ def unpack(folder: Path) -> Path:
     """What the wheel carries, for all nodes, compiled as pip leaves it; a reading and scontrol may take longer."""
     package = folder / "nodegate"
     shutil.copytree(ROOT / "src/nodegate", package)
-    payload = {file.stem: file.read_text() for file in (package / "probe/payload").glob("*.py")}
-    for name, text in probe_limits.patient(payload).items():
-        (package / f"probe/payload/{name}.py").write_text(text)
+    modules = {file.stem: file.read_text() for file in (package / "node_side/probe").glob("*.py")}
+    for name, text in probe_limits.patient(modules).items():
+        (package / f"node_side/probe/{name}.py").write_text(text)
     slurm = package / "hook/slurm.py"
     slurm.write_text(probe_limits.replaced(slurm.read_text(), "LIMIT_S = 5.0", "LIMIT_S = 15.0"))
     compileall.compile_dir(package, quiet=1)

@@ -99,6 +99,13 @@ def pynvml_source() -> str:
     return source
 
 
+@functools.cache
+def node_source(name: str) -> str:
+    """The source of a module of node_side/, by its name there: "guard", "tools.find_tools"."""
+    path = name.replace(".", "/") + ".py"
+    return resources.files("nodegate.node_side").joinpath(path).read_text("utf-8")
+
+
 @functools.lru_cache(maxsize=8)
 def _packed(packages: tuple[str, ...]) -> str:
     sources: dict[str, str] = {}

@@ -155,8 +155,8 @@ def test_brought_tools_are_not_missing_and_are_taken_away_again(
     program(tmp_path / "tools" / "nvbandwidth")
     place = tmp_path / "place"
     place.mkdir(mode=0o700)
-    source, hold = carried.source, hold_in(place)
-    monkeypatch.setattr(carried, "source", lambda name: hold if name == "hold" else source(name))
+    source, hold = carried.node_source, hold_in(place)
+    monkeypatch.setattr(carried, "node_source", lambda name: hold if name == "tools.tool_folder" else source(name))
     complaints = doctor.examine(fleet.nodes[:1], Options(), carried=Carried(tmp_path / "tools"))
     assert not [complaint.what for complaint in complaints if "gpu_burn" in complaint.what]
     assert not [complaint.what for complaint in complaints if "nvbandwidth" in complaint.what]

@@ -9,7 +9,7 @@ import pytest
 from nodegate.kernel_log.incidents import device_of, rule_of
 from nodegate.knowledge.roots import follows
 from nodegate.knowledge.tables import Lasts, LineRule, XidKind, lines, settings, unknown_xid, xids
-from nodegate.probe.payload.kernel_log import INTEREST
+from nodegate.node_side.probe.kernel_log import INTEREST
 from nodegate.verdict import Verdict
 
 EVERY_CODE = range(1, 177)

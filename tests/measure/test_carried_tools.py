@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import json
 import os
@@ -22,9 +21,9 @@ from lab.processes import wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.measure.toolbox import carried as module
 from nodegate.measure.toolbox.carried import Carried
-from nodegate.measure.toolbox.found import source
 from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
+from nodegate.node_program import node_source
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -207,7 +206,7 @@ def test_a_killed_controller_leaves_no_folder(node: Node, folder: Path, transpor
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_killed_holder_leaves_no_folder(number: int) -> None:
-    argv = [NODE_PYTHON, "-I", "-S", "-c", source("hold"), "1000"]
+    argv = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.tool_folder"), "1000"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, start_new_session=True) as holder:
         assert holder.stdout is not None
         word, there = holder.stdout.readline().decode().split()
@@ -239,7 +238,7 @@ def test_a_node_without_a_place_says_why_of_each(
     session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
 ) -> None:
     text = hold_in("/nonexistent", "/proc")
-    monkeypatch.setattr(module, "source", lambda name: text if name == "hold" else source(name))
+    monkeypatch.setattr(module, "node_source", lambda name: text if name == "tools.tool_folder" else node_source(name))
     box = toolbox(session, node, folder)
     for _ in range(2):
         with pytest.raises(
@@ -269,7 +268,7 @@ def test_a_place_where_no_program_may_run_is_passed_over(tmp_path: Path) -> None
 
 
 def test_a_place_without_room_is_told_in_mib() -> None:
-    argv = [NODE_PYTHON, "-I", "-S", "-c", source("hold"), str(1 << 60)]
+    argv = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.tool_folder"), str(1 << 60)]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 73
     assert done.stdout.startswith("cannot /dev/shm: ")
@@ -277,14 +276,14 @@ def test_a_place_without_room_is_told_in_mib() -> None:
 
 
 def test_a_folder_that_has_gone_meanwhile_is_not_made_anew(tmp_path: Path) -> None:
-    argv = [NODE_PYTHON, "-I", "-S", "-c", source("unpack"), str(tmp_path / "gone"), "0", "last"]
+    argv = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.unpack_tools"), str(tmp_path / "gone"), "0", "last"]
     done = subprocess.run(argv, input=b"x", capture_output=True, timeout=60, check=False)
     assert done.stdout.startswith(b"cannot ")
     assert not (tmp_path / "gone").exists()
 
 
 def test_a_damaged_archive_is_told(tmp_path: Path) -> None:
-    argv = [NODE_PYTHON, "-I", "-S", "-c", source("unpack"), str(tmp_path), "0", "last"]
+    argv = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.unpack_tools"), str(tmp_path), "0", "last"]
     done = subprocess.run(argv, input=b"no archive", capture_output=True, timeout=60, check=False)
     assert done.stdout.startswith(b"cannot ")
     assert done.stderr == b""
@@ -352,8 +351,3 @@ def test_a_local_run_brings_them_too(folder: Path) -> None:
     finally:
         box.close()
         session.close()
-
-
-@pytest.mark.parametrize("name", ["look", "hold", "unpack", "keep"])
-def test_what_runs_on_nodes_is_python_3_6(name: str) -> None:
-    ast.parse(source(name), feature_version=(3, 6))

@@ -34,11 +34,11 @@ from nodegate.measure.copies.document import ALONE
 from nodegate.measure.copies.result import TO_DEVICE, TO_HOST
 from nodegate.measure.length import OF_PROFILE, Length
 from nodegate.measure.measurement import Site, no_gpus
-from nodegate.measure.payload.copies import Options
 from nodegate.measure.ran import MAX_KEPT, Ran, not_run
 from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
+from nodegate.node_side.load.copies import Options
 from nodegate.profile import Profile
 from nodegate.tools.nvbandwidth import NvBandwidth
 from nodegate.transport.local import LocalSession

@@ -25,6 +25,7 @@ from nodegate.measure.toolbox.settings import tool_settings
 from nodegate.measure.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
 from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
+from nodegate.node_program import node_source
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -406,7 +407,16 @@ def stubborn(engine: Path) -> tuple[str, tuple[str, ...]]:
     """A program of the image that ignores SIGTERM, with children; and its number of seconds, which is ours alone."""
     seconds = odd_seconds()
     path = program(engine.parent / "image" / "gpu_burn", STUBBORN.format(seconds=seconds))
-    return seconds, (NODE_PYTHON, "-I", "-S", "-c", module.source("keep"), "docker", container_engine.IMAGE, str(path))
+    return seconds, (
+        NODE_PYTHON,
+        "-I",
+        "-S",
+        "-c",
+        node_source("tools.in_container"),
+        "docker",
+        container_engine.IMAGE,
+        str(path),
+    )
 
 
 def test_a_container_left_alone_outlives_a_killed_client(engine: Path) -> None:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
 from nodegate.measure.copies import copies
-from nodegate.measure.payload.copies import WIRE
 from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.node_side.load.copies import WIRE
 
 if TYPE_CHECKING:
     from lab.nvml.scenario import Scenario

@@ -88,7 +88,7 @@ def test_output_with_nothing_but_lost_gpus():
 
 
 def test_a_lost_gpu_that_is_named_by_its_index_alone():
-    # nvidia-smi 535 and 550 where NVML does not tell the address either: tests/probe/test_payload_nvidia_smi.py
+    # nvidia-smi 535 and 550 where NVML does not tell the address either: tests/node_side/test_probe_nvidia_smi.py
     written = "Unable to determine the device handle for GPU3: GPU is lost.  Reboot the system to recover this GPU\n"
     for parse in (parse_xml, parse_q_text):
         (gpu,) = parse(written).devices

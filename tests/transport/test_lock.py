@@ -71,10 +71,10 @@ def test_a_holder_s_words_are_made_printable(session: Session, tmp_path: Path) -
 @pytest.fixture
 def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where the lock goes when its usual place cannot be used, in a folder of our own here."""
-    source = guarded.node_source("lock.py")
+    source = guarded.node_source("lock")
     place = f"{tmp_path}/spare-"
-    assert b"/tmp/nodegate-" in source
-    monkeypatch.setattr(guarded, "node_source", lambda _: source.replace(b"/tmp/nodegate-", place.encode()))
+    assert "/tmp/nodegate-" in source
+    monkeypatch.setattr(guarded, "node_source", lambda _: source.replace("/tmp/nodegate-", place))
     return place
 
 
@@ -96,7 +96,7 @@ def test_a_planted_link_is_not_followed(session: Session, spare: str, tmp_path: 
 
 
 def test_no_place_for_a_lock_is_said(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = guarded.node_source("lock.py").replace(b"/tmp/nodegate-", b"/nonexistent/")
+    source = guarded.node_source("lock").replace("/tmp/nodegate-", "/nonexistent/")
     monkeypatch.setattr(guarded, "node_source", lambda _: source)
     with pytest.raises(CannotMeasure, match="the lock file could not be opened: /nonexistent/node"):
         session.hold_lock("/nonexistent/node.lock")

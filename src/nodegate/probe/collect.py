@@ -22,7 +22,7 @@ __all__ = ["collect", "decode", "program"]
 _NOISE_BYTES = 64 << 10  # what a login may print before the document
 _NEXT_STEP = "run the probe by hand on the node, or see the evidence file for what it sent"
 _WIRE = Wire(SCHEMA, "the probe", MAX_DOCUMENT_BYTES, _NEXT_STEP)
-WIRE = _WIRE.mark.encode()  # as payload/main.py writes it
+WIRE = _WIRE.mark.encode()  # as node_side/probe/main.py writes it
 _REASONS = frozenset(why.value for why in Why)
 
 

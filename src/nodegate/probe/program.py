@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PYTHON_OPTIONS", "payload", "program", "pynvml_source"]
 
-PACKAGE = "nodegate.probe.payload"
+PACKAGE = "nodegate.node_side.probe"
 
 
 def program(*, sections: Sequence[str] | None = None, limits_s: Mapping[str, float] | None = None) -> bytes:

@@ -9,11 +9,10 @@ import shlex
 import struct
 import time
 from dataclasses import dataclass, field
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
+from nodegate.node_program import node_source
 from nodegate.transport.session import Output
 
 if TYPE_CHECKING:
@@ -33,12 +32,6 @@ MAX_FRAME_BYTES = 1 << 20
 POLL_S = 0.5
 END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
 FRAME_HEAD = struct.Struct(">cI")
-
-
-@cache
-def node_source(name: str) -> bytes:
-    """The source of a module of this package that runs on nodes."""
-    return resources.files("nodegate.transport").joinpath(name).read_bytes()
 
 
 def guard_argv(python: str, *, as_root: bool) -> list[str]:
@@ -65,7 +58,7 @@ class Request:
 
     def encode(self) -> bytes:
         """What goes to the guard's standard input: its source, the request, the program's standard input."""
-        source = node_source("guard.py")
+        source = node_source("guard").encode()
         head = json.dumps(
             {
                 "argv": list(self.argv),

@@ -12,7 +12,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.transport.call import Call, Request, node_source, printable
+from nodegate.node_program import node_source
+from nodegate.transport.call import Call, Request, printable
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class GuardedSession(ABC):
     def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
         """See `Session.hold_lock`."""
         connection = self.node.connection
-        argv = [connection.python, "-I", "-S", "-c", node_source("lock.py").decode() + "\nmain(*sys.argv[1:])"]
+        argv = [connection.python, "-I", "-S", "-c", node_source("lock") + "\nmain(*sys.argv[1:])"]
         call = self._start(Request([*argv, path, who or this_run()], limit_s, as_root=connection.become))
         word, _, rest = "", "", ""
         try:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OWN = "burn"
 OTHER = "gpu_burn"  # the tool, once for each of its modes
 MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
-PAYLOAD = "nodegate.measure.payload"
+PAYLOAD = "nodegate.node_side.load"
 PHASES = (("bf16", 0.6), ("fp32", 0.2), ("fp64", 0.2))  # share of the time; tensor cores draw the most power
 
 _THE_BURN = "the burn"
@@ -157,7 +157,9 @@ def _program(seconds: float) -> bytes:
         "answer_limit_s": _ANSWER_LIMIT_S,
     }
     purpose = f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk."
-    return pack(main=f"{PAYLOAD}.burn", packages=(PAYLOAD, "nodegate.probe.payload"), options=options, purpose=purpose)
+    return pack(
+        main=f"{PAYLOAD}.burn", packages=(PAYLOAD, "nodegate.node_side.probe"), options=options, purpose=purpose
+    )
 
 
 def _burn_by_others(site: Site) -> list[Ran]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.copies.result import OTHER, OWN, parse
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.payload.copies import DEVICE_SHARE, HOST_SHARE, PEER_SHARE, Options, limit_s
 from nodegate.measure.ran import Ran, not_run, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.node_side.load.copies import DEVICE_SHARE, HOST_SHARE, PEER_SHARE, Options, limit_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from nodegate.measure.length import Length
     from nodegate.measure.measurement import Site
 
-MAIN = "nodegate.measure.payload.copies"
-PACKAGES = ("nodegate.measure.payload", "nodegate.probe.payload")
+MAIN = "nodegate.node_side.load.copies"
+PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
 CASES = (
     "host_to_device_memcpy_ce",
     "device_to_host_memcpy_ce",

@@ -2,7 +2,7 @@
 
 A rank on another node is no child of ours. Three things end it with us: mpirun or srun, which the guard of the head
 ends; a few lines of shell around each rank, which end it when its daemon is gone or its time is over; and a program of
-ours on each node (payload_tools/group_keep.py), which ends with our connection and then kills what bears our mark.
+ours on each node (node_side/tools/end_ranks.py), which ends with our connection and then kills what bears our mark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nodegate.measure.groups.station import Launcher
 from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.nccl import MIB, UNSET, Sweep
 from nodegate.measure.ran import run
-from nodegate.measure.toolbox.found import source
+from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def listed(names: Sequence[str]) -> str:
 
 def keep_argv(site: Site) -> list[str]:
     """What runs group_keep.py on a node."""
-    return [site.node.connection.python, "-I", "-S", "-c", source("group_keep")]
+    return [site.node.connection.python, "-I", "-S", "-c", node_source("tools.end_ranks")]
 
 
 def keep_request(mark: str, *, stay: bool) -> bytes:

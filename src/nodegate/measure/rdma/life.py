@@ -2,7 +2,7 @@
 
 A server waits for ever and a client does not try again: the servers are started first, their ports are seen to listen
 without connecting to them, then the clients run within their time, then what is left of the servers is ended. On each
-node all programs run under one guard (several.py), so that they start together, and a node of many rails needs one SSH
+node all programs run under one guard (run_many.py), so that they start together, and a node of many rails needs one SSH
 channel for its servers and one for its clients.
 """
 
@@ -13,11 +13,11 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.ran import MAX_KEPT, Ran, not_run
+from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LONGEST_S = 1e9  # more is no duration
 LISTEN_S = 30.0  # a server listens within a second; a loaded node takes longer
 SERVER_END_S = 3.0  # a server ends by itself just after its client
-END_S = 15.0  # what several.py needs beyond its programs' time: to end them, and to say so
+END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, and to say so
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _silent(link: Words, site: Site, server: Ran) -> CannotMeasure:
 
 @cache
 def _source() -> str:
-    return resources.files("nodegate.measure.rdma").joinpath("several.py").read_text("utf-8") + "\nmain()\n"
+    return node_source("run_many") + "\nmain()\n"
 
 
 def _argv(site: Site) -> list[str]:

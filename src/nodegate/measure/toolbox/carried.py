@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, UsageError
-from nodegate.measure.toolbox.found import parse_found, source
+from nodegate.measure.toolbox.found import parse_found
 from nodegate.measure.toolbox.tool_list import NAMES
+from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 from nodegate.transport.session import LOCK_LIMIT_S
 
@@ -202,7 +203,7 @@ def bring(carried: Carried, session: Session, node: Node) -> Brought:
     room = 2 * carried.size_bytes  # the archive and what it holds, for a moment
     python = [node.connection.python, "-I", "-S", "-c"]
     # As the login, which root can read too: a tool must start for whoever runs it.
-    holder = session.start([*python, source("hold"), str(room)], timeout_s=LOCK_LIMIT_S)
+    holder = session.start([*python, node_source("tools.tool_folder"), str(room)], timeout_s=LOCK_LIMIT_S)
     try:
         folder = _held(holder, node)
         with carried.room:
@@ -224,7 +225,7 @@ def _held(holder: Running, node: Node) -> str:
 
 
 def _send(carried: Carried, session: Session, node: Node, folder: str) -> None:
-    program = [node.connection.python, "-I", "-S", "-c", source("unpack"), folder]
+    program = [node.connection.python, "-I", "-S", "-c", node_source("tools.unpack_tools"), folder]
     for at, piece, last in carried.pieces():
         limit_s = UNPACK_S if last else PIECE_S
         output = session.run([*program, str(at), *(["last"] if last else [])], timeout_s=limit_s, stdin=piece)
@@ -239,7 +240,7 @@ def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mappi
     given = {name: f"{folder}/{path}" for name, path in carried.paths.items()}
     libraries = ":".join(f"{folder}/{each}".rstrip("/") for each in carried.libraries)
     request = {"names": sorted(given), "given": given, "libraries": libraries, "path": "", "folders": [], "usual": []}
-    argv = [node.connection.python, "-I", "-S", "-c", source("look")]
+    argv = [node.connection.python, "-I", "-S", "-c", node_source("tools.find_tools")]
     output = session.run(argv, timeout_s=CHECK_S, stdin=json.dumps(request).encode())
     _, found = parse_found(output.stdout, node=node.name, said=printable(output.stderr))
     return {

@@ -1,4 +1,4 @@
-"""Tools in a container image: what starts one there (payload_tools/keep.py), and which the image holds."""
+"""Tools in a container image: what starts one there (node_side/tools/in_container.py), and which the image holds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.toolbox.found import Found, source
+from nodegate.measure.toolbox.found import Found
 from nodegate.measure.toolbox.tool_list import USUAL_FOLDERS
+from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _OTHER_STEP = "put {image} on the node, readable for the user that nodegate runs
 
 def argv_in(image: Image, python: str, *command: str) -> tuple[str, ...]:
     """What runs a command of the image on a node, ended with us."""
-    return (python, "-I", "-S", "-c", source("keep"), image.runtime, image.reference, *command)
+    return (python, "-I", "-S", "-c", node_source("tools.in_container"), image.runtime, image.reference, *command)
 
 
 def look_inside(image: Image, session: Session, node: Node, names: Sequence[str]) -> dict[str, tuple[Found, ...]]:

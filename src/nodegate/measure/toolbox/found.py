@@ -1,11 +1,9 @@
-"""What was found of one tool on a node, and the programs of ours that look there."""
+"""What our program on the node (node_side/tools/find_tools.py) found of one tool there."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
@@ -45,17 +43,11 @@ class Found:
         return self.origin == STRICT
 
 
-@cache
-def source(name: str) -> str:
-    """The source of one of our programs for nodes (payload_tools/)."""
-    return resources.files("nodegate.measure.payload_tools").joinpath(f"{name}.py").read_text("utf-8")
-
-
 def parse_found(answer: bytes, *, node: str, said: str = "") -> tuple[str, dict[str, tuple[Found, ...]]]:
     """The PATH of whoever looked, and what was found of each tool.
 
     Raises:
-        CannotMeasure: the answer is not in look.py's form.
+        CannotMeasure: the answer is not in the form of find_tools.
     """
     try:
         document = json.loads(answer)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.toolbox.carried import bring
 from nodegate.measure.toolbox.container import look_inside
-from nodegate.measure.toolbox.found import Found, parse_found, source
+from nodegate.measure.toolbox.found import Found, parse_found
 from nodegate.measure.toolbox.settings import tool_settings
 from nodegate.measure.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, how_to_get, how_to_start
+from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -199,7 +200,7 @@ class NodeToolbox:
             "libraries": "",
         }
         output = self._session.run(
-            [self._node.connection.python, "-I", "-S", "-c", source("look")],
+            [self._node.connection.python, "-I", "-S", "-c", node_source("tools.find_tools")],
             timeout_s=LOOK_S,
             stdin=json.dumps(request).encode(),
             as_root=as_root,

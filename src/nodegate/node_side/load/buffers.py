@@ -1,0 +1,117 @@
+"""Buffers of a GPU for copies: one holds a pattern, copies go to the other, and the GPU itself compares the two.
+
+The pattern is the one of the fill kernel (every word a hash of its position), so that a word at a wrong place is seen
+too, and that the host can say what any word must be.
+"""
+
+import array
+import ctypes
+import time
+from typing import Callable, Dict, List, Optional, Tuple
+
+from nodegate.node_side.load import cuda, operands, ptx
+from nodegate.node_side.load.place import answer_within
+
+CHUNK_S = 0.05  # of copies between two events
+FEWEST_CHUNKS = 3
+WARM_UP = 0.1  # share of the time whose chunks are dropped, at least the first
+MOST_COPIES = 1000  # in a chunk
+_NONE = 0xFFFFFFFF
+_ALL_BITS = (_NONE, 0, _NONE, 0)
+_COMPARE_BLOCKS = 1024
+_SAMPLED = 256  # words that the host looks at
+_OTHER = 0x5A5A5A5A  # what a buffer holds before something is copied to it
+
+Entry = Dict[str, object]
+
+
+class Buffers:
+    """A source with the pattern and a target, both of `size` bytes, in the context of one GPU."""
+
+    def __init__(self, api: cuda.Cuda, pci: str, size: int, answer_limit_s: float) -> None:
+        self.cuda, self.size, self.answer_limit_s = api, size, answer_limit_s
+        self.device = api.device(pci)
+        self.context = api.context(self.device)
+        self.stream = api.stream()
+        self._events = api.event(), api.event()
+        module = api.module(ptx.common())
+        self._fill, self._compare = (api.kernel(module, name) for name in (ptx.FILL, ptx.COMPARE))
+        self.source, self.target = api.allocate(size), api.allocate(size)
+        self._counts = api.allocate(8)
+
+    def fill(self, seed: int) -> None:
+        """Write the pattern of this seed to the source."""
+        pairs = self.size // 8
+        words = [ctypes.c_uint32(each) for each in (pairs, seed, *_ALL_BITS)]
+        grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
+        args = [ctypes.c_uint64(self.source), *words]
+        self.cuda.launch(self._fill, grid, ptx.THREADS, args, stream=self.stream, about=ptx.FILL)
+        self.wait()
+
+    def clear(self) -> None:
+        """Write something else to the target, so that a copy which does nothing is seen."""
+        self.cuda.set_words(self.target, _OTHER, self.size // 4, self.stream)
+        self.wait()
+
+    def differences(self) -> "Tuple[int, Optional[int]]":
+        """(differing words of source and target, the first of them)."""
+        self.cuda.set_words(self._counts, 0, 1, self.stream)
+        self.cuda.set_words(self._counts + 4, _NONE, 1, self.stream)
+        args = [ctypes.c_uint64(self.source), ctypes.c_uint64(self.target), ctypes.c_uint32(self.size // 16)]
+        args += [ctypes.c_uint64(self._counts), ctypes.c_uint64(self._counts + 4)]
+        self.cuda.launch(self._compare, (_COMPARE_BLOCKS, 1), ptx.THREADS, args, stream=self.stream, about=ptx.COMPARE)
+        self.wait()
+        answer_within(self.answer_limit_s)
+        count, first = array.array("I", self.cuda.read(self._counts, 8))
+        answer_within(0)
+        return count, first if count else None
+
+    def wait(self) -> None:
+        """Until everything is done that was queued; a GPU that does not answer ends this process."""
+        answer_within(self.answer_limit_s)
+        self.cuda.wait(self.stream)
+        answer_within(0)
+
+    def timed(self, copy: "Callable[[], None]", seconds: float) -> Entry:
+        """Copy again and again for a time, and say how fast: GB/s by the GPU's own events, the warm-up left out."""
+        chunks: List[Tuple[float, float]] = []  # end in seconds, GB/s
+        began, count, copies = time.monotonic(), 1, 0
+        while len(chunks) < FEWEST_CHUNKS or chunks[-1][0] < seconds:
+            took = self._chunk(copy, count)
+            copies += count
+            chunks.append((time.monotonic() - began, self.size * count / took / 1e9))
+            count = max(1, min(int(CHUNK_S * count / took), MOST_COPIES))
+        cold = max(1, sum(end <= WARM_UP * seconds for end, _ in chunks))
+        rates = sorted(rate for _, rate in chunks[min(cold, len(chunks) - 1) :])
+        middle, lowest, highest = (_rounded(rates[at]) for at in (len(rates) // 2, 0, -1))
+        return {
+            "gb_per_s": middle,
+            "lowest": lowest,
+            "highest": highest,
+            "copies": copies,
+            "seconds": round(chunks[-1][0], 3),
+        }
+
+    def _chunk(self, copy: "Callable[[], None]", count: int) -> float:
+        answer_within(self.answer_limit_s)  # to queue may hang too, where the queue is full
+        self.cuda.record(self._events[0], self.stream)
+        for _ in range(count):
+            copy()
+        self.cuda.record(self._events[1], self.stream)
+        self.wait()
+        return max(self.cuda.elapsed_s(*self._events), 1e-9)
+
+
+def wrong_in(address: int, size: int, seed: int) -> int:
+    """How many of some words in host memory are not the pattern's."""
+    step = max(size // 4 // _SAMPLED, 1) | 1
+    return sum(word_at(address, at) != operands.word(at, seed) for at in range(0, size // 4, step))
+
+
+def word_at(address: int, position: int) -> int:
+    """A word in host memory."""
+    return array.array("I", ctypes.string_at(address + 4 * position, 4))[0]
+
+
+def _rounded(rate: float) -> float:
+    return float(f"{rate:.5g}")

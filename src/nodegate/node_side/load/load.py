@@ -1,0 +1,295 @@
+"""The load on one GPU, in a process of its own: products into a ring of results that fills its memory, all compared.
+
+It sends parts as it goes, dictionaries with one key ("gpu", "phase", "window", "mismatch", "started"), so that what a
+GPU did before it hung or failed stays. What they mean stands in docs/burn-document.md.
+"""
+
+import array
+import ctypes
+import os
+import signal
+import time
+import zlib
+from typing import Dict, List, NamedTuple, Optional, Tuple
+
+from nodegate.node_side.load import board as boards
+from nodegate.node_side.load import cuda, operands, ptx
+from nodegate.node_side.load.cublas import Cublas, CublasError
+from nodegate.node_side.probe import child
+
+CHUNK_S = 0.5  # of products before they are compared
+MOST_WINDOWS = 100
+_MOST_RESULTS = 4096
+_CHECKED = 32  # elements of the first result that are computed here too
+_PIECE = 16 << 20
+_NONE = 0xFFFFFFFF
+_COMPARE_BLOCKS = 1024
+# Settings of a login that would change what is measured, or write to the disk.
+_FOREIGN = ("CUDA_LAUNCH_BLOCKING", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "NVIDIA_TF32_OVERRIDE")
+
+
+class Phase(NamedTuple):
+    """A dtype, its seconds, and the size of its matrices."""
+
+    dtype: str
+    seconds: float
+    matrix: int
+
+
+class Job(NamedTuple):
+    """What one GPU is to do; `library` is cuBLAS's path, "" for our own kernels."""
+
+    slot: int
+    uuid: str
+    pci: str
+    phases: Tuple[Phase, ...]
+    library: str
+    memory: float
+    start_until: float
+    start_limit_s: float
+    answer_limit_s: float
+
+
+def run(job: Job, board: boards.Board) -> Dict[str, object]:
+    """The whole load. Returns {"error": text, "of_library": whether cuBLAS itself could not be used}."""
+    board.say(job.slot, boards.PREPARING)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    _set_environment(job.uuid)
+    try:
+        _answer_within(job.start_limit_s)
+        gpu = _Gpu(job)
+        first = _Ring(gpu, 0)
+        _answer_within(0)
+        board.say(job.slot, boards.READY)
+        board.wait_for_all(job.start_until)
+        board.say(job.slot, boards.LOADING)
+        child.emit({"started": board.started})
+        first.load(board.started)
+        for number in range(1, len(job.phases)):
+            _answer_within(job.answer_limit_s)
+            _Ring(gpu, number).load(board.started)
+        _answer_within(0)
+    except cuda.CudaError as error:
+        return {"error": str(error), "of_library": isinstance(error, CublasError)}
+    finally:
+        board.say(job.slot, boards.ENDED)
+    return {"error": "", "of_library": False}
+
+
+def _set_environment(uuid: str) -> None:
+    """Only this GPU is seen, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
+    for name in list(os.environ):
+        if name in _FOREIGN or name.startswith("CUBLAS"):
+            del os.environ[name]
+    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=uuid, CUDA_CACHE_DISABLE="1")
+
+
+def _answer_within(seconds: float) -> None:
+    """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs holds up no signal."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+class _Gpu:
+    """The GPU with its context, its kernels and one large piece of its memory."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.cuda = cuda.Cuda()
+        device = self.cuda.device(job.pci)
+        self.capability = tuple(self.cuda.attribute(device, each) for each in (cuda.MAJOR, cuda.MINOR))
+        processors = self.cuda.attribute(device, cuda.MULTIPROCESSORS)
+        self.cuda.context(device)
+        self.stream = self.cuda.stream()
+        common = self.cuda.module(ptx.common())
+        self.fill, self.compare = (self.cuda.kernel(common, name) for name in (ptx.FILL, ptx.COMPARE))
+        self.cublas = Cublas(job.library, self.stream) if job.library else None
+        self.size = int(self.cuda.memory()[0] * job.memory) & ~0xFF
+        self.memory = self.cuda.allocate(self.size)
+        self.counts = self.cuda.allocate(8 * _MOST_RESULTS)  # differing words of each result, then the first of them
+        self.events = self.cuda.event(), self.cuda.event()
+        child.emit(
+            {
+                "gpu": {
+                    "compute_capability": "{}.{}".format(*self.capability),
+                    "multiprocessors": processors,
+                    "memory_used_by_burn_bytes": self.size,
+                    "library_version": self.cublas.version if self.cublas else 0,
+                }
+            }
+        )
+
+    def kernel(self, dtype: str) -> int:
+        """Our own product kernel of a dtype; 0 where cuBLAS is used."""
+        if self.cublas:
+            return 0
+        if dtype in ptx.TENSOR and self.capability < (8, 0):
+            found = "{}.{}".format(*self.capability)
+            raise cuda.CudaError("no kernel", -1, f"{dtype} needs compute capability 8.0, this GPU has {found}")
+        shared = ptx.TENSOR_SHARED if dtype in ptx.TENSOR else 0
+        return self.cuda.kernel(self.cuda.module(ptx.product(dtype)), ptx.PRODUCT, shared)
+
+
+class _Ring:
+    """One phase: two operands and as many results as the memory holds; the first result is what all must equal."""
+
+    def __init__(self, gpu: _Gpu, number: int) -> None:
+        """Fill the operands, compute the first result, look at it from the host."""
+        self.gpu, self.number, self.phase = gpu, number, gpu.job.phases[number]
+        dtype = self.dtype = self.phase.dtype
+        self.kernel = gpu.kernel(dtype)
+        self.n = _that_fits(self.phase.matrix, ptx.BYTES[dtype], gpu.size)
+        self.bytes = self.n * self.n * ptx.BYTES[dtype]
+        self.results = min(gpu.size // self.bytes - 2, _MOST_RESULTS)
+        self.done = 0  # products of the load
+        self._fill(0, operands.SEED_LEFT)
+        self._fill(1, operands.SEED_RIGHT)
+        self._product(0)
+        gpu.cuda.wait(gpu.stream)
+        self.product_s = self._timed(1)
+        wrong, worst = self._check()
+        child.emit(
+            {
+                "phase": {
+                    "dtype": dtype,
+                    "matrix": self.n,
+                    "checksum": self._checksum(),
+                    "reference_errors": wrong,
+                    "reference_worst": round(worst, 6),
+                }
+            }
+        )
+
+    def load(self, start: float) -> None:
+        """Products, then comparisons, again and again until the time is over."""
+        began = window = time.monotonic()
+        length = max(1.0, self.phase.seconds / MOST_WINDOWS)
+        sums = [0, 0.0, 0]  # products, their seconds on the GPU, mismatches: of this window
+        while True:
+            _answer_within(self.gpu.job.answer_limit_s)
+            count = max(1, min(int(CHUNK_S / self.product_s), self.results - 1))
+            took = self._timed(count)
+            self.product_s = max(took / count, 1e-6)
+            sums = [sums[0] + count, sums[1] + took, sums[2] + self._mismatches(count, start)]
+            self.done += count
+            now = time.monotonic()
+            over = now - began >= self.phase.seconds
+            if over or now - window >= length:
+                child.emit({"window": [self.number, round(now - start, 3), round(now - began, 3), *sums]})
+                window, sums = now, [0, 0.0, 0]
+            if over:
+                return
+
+    def _at(self, matrix: int) -> int:
+        """The address of an operand (0, 1) or a result (2, 3, ...)."""
+        return self.gpu.memory + matrix * self.bytes
+
+    def _slot(self, product: int) -> int:
+        return 1 + (self.done + product) % (self.results - 1)
+
+    def _fill(self, matrix: int, seed: int) -> None:
+        pairs = self.bytes // 8
+        masks = operands.MASKS[self.dtype]
+        words = [ctypes.c_uint32(each) for each in (pairs, seed, masks.and0, masks.or0, masks.and1, masks.or1)]
+        grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
+        args = [ctypes.c_uint64(self._at(matrix)), *words]
+        self.gpu.cuda.launch(self.gpu.fill, grid, ptx.THREADS, args, stream=self.gpu.stream, about=ptx.FILL)
+
+    def _product(self, slot: int) -> None:
+        left, right, result = self._at(0), self._at(1), self._at(2 + slot)
+        if self.gpu.cublas:
+            self.gpu.cublas.product(self.dtype, self.n, left, right, result)
+            return
+        rows, columns = ptx.tile(self.dtype)
+        args = [ctypes.c_uint64(each) for each in (left, right, result)]
+        self.gpu.cuda.launch(
+            self.kernel,
+            (self.n // columns, self.n // rows),
+            ptx.THREADS,
+            [*args, ctypes.c_uint32(self.n)],
+            stream=self.gpu.stream,
+            shared=ptx.TENSOR_SHARED if self.dtype in ptx.TENSOR else 0,
+            about=ptx.PRODUCT,
+        )
+
+    def _timed(self, count: int) -> float:
+        """Do products and return their seconds on the GPU; their results are compared meanwhile."""
+        gpu, api = self.gpu, self.gpu.cuda
+        api.set_words(gpu.counts, 0, self.results, gpu.stream)
+        api.set_words(gpu.counts + 4 * _MOST_RESULTS, _NONE, self.results, gpu.stream)
+        api.record(gpu.events[0], gpu.stream)
+        for product in range(count):
+            self._product(self._slot(product))
+        api.record(gpu.events[1], gpu.stream)
+        for product in range(count):
+            self._compare(self._slot(product))
+        api.wait(gpu.stream)
+        return max(api.elapsed_s(*gpu.events), 1e-9)
+
+    def _compare(self, slot: int) -> None:
+        counts = self.gpu.counts + 4 * slot
+        args = [ctypes.c_uint64(self._at(2)), ctypes.c_uint64(self._at(2 + slot)), ctypes.c_uint32(self.bytes // 16)]
+        args += [ctypes.c_uint64(counts), ctypes.c_uint64(counts + 4 * _MOST_RESULTS)]
+        self.gpu.cuda.launch(
+            self.gpu.compare, (_COMPARE_BLOCKS, 1), ptx.THREADS, args, stream=self.gpu.stream, about=ptx.COMPARE
+        )
+
+    def _mismatches(self, count: int, start: float) -> int:
+        """Differing words of the products just done; the first is told with its place."""
+        words = array.array("I", self.gpu.cuda.read(self.gpu.counts, 4 * self.results))
+        wrong = [product for product in range(count) if words[self._slot(product)]]
+        if wrong:
+            slot = self._slot(wrong[0])
+            first = array.array("I", self.gpu.cuda.read(self.gpu.counts + 4 * (_MOST_RESULTS + slot), 4))[0]
+            row, column = divmod(first * 4 // ptx.BYTES[self.dtype], self.n)
+            child.emit(
+                {
+                    "mismatch": {
+                        "phase": self.number,
+                        "iteration": self.done + wrong[0],
+                        "at_s": round(time.monotonic() - start, 3),
+                        "row": row,
+                        "column": column,
+                        "words": words[slot],
+                    }
+                }
+            )
+        return sum(words[self._slot(product)] for product in wrong)
+
+    def _checksum(self) -> str:
+        """CRC-32 of the first result, in pieces that the host can spare."""
+        crc = 0
+        for offset in range(0, self.bytes, _PIECE):
+            crc = zlib.crc32(self.gpu.cuda.read(self._at(2) + offset, min(_PIECE, self.bytes - offset)), crc)
+        return f"{crc & _NONE:08x}"
+
+    def _check(self) -> "Tuple[int, float]":
+        """(wrong elements, largest deviation) among elements from all over the first result."""
+        size, deviations = ptx.BYTES[self.dtype], []  # type: Tuple[int, List[float]]
+        for each in range(_CHECKED):
+            row, column = (operands.word(2 * each + axis, 0) % self.n for axis in (0, 1))
+            found = self.gpu.cuda.read(self._at(2) + (row * self.n + column) * size, size)
+            left = operands.row(self.dtype, row, self.n, operands.SEED_LEFT)
+            right = operands.row(self.dtype, column, self.n, operands.SEED_RIGHT)
+            deviations.append(operands.deviation(self.dtype, left, right, operands.values(self.dtype, found)[0]))
+        return sum(each > 1.0 for each in deviations), max(deviations)
+
+
+def _that_fits(matrix: int, size: int, room: int) -> int:
+    """The largest size up to the one that is wanted, of which two operands and three results fit."""
+    n = max(matrix // ptx.STEP, 1) * ptx.STEP
+    while n > ptx.STEP and 5 * n * n * size > room:
+        n = max(n // 2 // ptx.STEP, 1) * ptx.STEP
+    if 5 * n * n * size > room:
+        raise cuda.CudaError("too little memory", -1, f"{room} bytes")
+    return n
+
+
+def progress(parts: "List[object]", what: str) -> "List[object]":
+    """Of all parts, those of one kind."""
+    return [part[what] for part in parts if isinstance(part, dict) and what in part]
+
+
+def started(parts: "List[object]") -> Optional[float]:
+    """When the load of this GPU began."""
+    found = progress(parts, "started")
+    return float(str(found[0])) if found else None

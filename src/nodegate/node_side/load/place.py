@@ -1,0 +1,57 @@
+"""Where a process runs: only its GPUs are seen, on the CPUs beside the GPU, and it ends when a GPU does not answer."""
+
+import os
+import signal
+from typing import Dict, List, Sequence, Set
+
+from nodegate.node_side.probe import files
+
+# Settings of a login that would change what is measured, or write to the disk.
+_FOREIGN = ("CUDA_LAUNCH_BLOCKING", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT")
+_MOST_CPUS = 8192
+
+
+def see_only(uuids: Sequence[str]) -> None:
+    """CUDA sees these GPUs alone, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
+    for name in _FOREIGN:
+        os.environ.pop(name, None)
+    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=",".join(uuids), CUDA_CACHE_DISABLE="1")
+
+
+def answer_within(seconds: float) -> None:
+    """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs holds up no signal."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def go_beside(bus_id: str) -> Dict[str, object]:
+    """Bind this process to the CPUs beside a GPU: memory that it pins from then on lies on that NUMA node.
+
+    Returns {"cpus": as sysfs lists them, "numa_node": text, "error": why it is not bound, or ""}.
+    """
+    domain, _, rest = bus_id.partition(":")
+    folder = f"/sys/bus/pci/devices/{int(domain, 16):04x}:{rest.lower()}/"
+    listed = files.plain(folder + "local_cpulist").strip()
+    found: Dict[str, object] = {"cpus": listed, "numa_node": files.plain(folder + "numa_node").strip(), "error": ""}
+    try:
+        os.sched_setaffinity(0, cpus_of(listed))
+    except OSError as error:
+        found["error"] = f"no CPU beside it may be used: {error.strerror}"
+    except ValueError:
+        found["error"] = f"sysfs lists no CPU beside it: {listed[:40]!r}"
+    return found
+
+
+def cpus_of(listed: str) -> "Set[int]":
+    """The numbers in "0-3,8".
+
+    Raises:
+        ValueError: it is no such list, or an empty one.
+    """
+    found: List[int] = []
+    for part in listed.split(","):
+        first, _, last = part.partition("-")
+        found.extend(range(int(first), min(int(last or first), _MOST_CPUS) + 1))
+    if not found:
+        raise ValueError("an empty list")
+    return set(found)

@@ -1,0 +1,121 @@
+"""Reading the files of the node: a reading is the text, or an object that says why there is none.
+
+Every path goes below NODEGATE_PROBE_ROOT when that variable is set: then a made file tree is read in place of the
+machine's own /sys, /proc, /etc, /var and /dev, and programs are looked for in that tree only.
+"""
+
+import errno
+import os
+from typing import Dict, List, Union
+
+from nodegate.node_side.probe import child, reading
+
+ROOT = os.environ.get("NODEGATE_PROBE_ROOT", "")
+TEXT_LIMIT = 64 << 10
+
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV)
+_DENIED = (errno.EACCES, errno.EPERM)
+_NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS)
+
+
+def rooted(path: str) -> str:
+    """Where a path of the node really lies."""
+    return ROOT + path
+
+
+def clean(raw: bytes) -> str:
+    """Bytes as text that JSON can carry; what is no UTF-8 is replaced."""
+    return raw.decode("utf-8", "replace")
+
+
+def without_newline(written: str) -> str:
+    """A text without its last newline."""
+    return written[:-1] if written.endswith("\n") else written
+
+
+def os_failure(error: OSError, subject: str) -> reading.Reading:
+    """The reading that stands for an operating system's error."""
+    why = "failed"
+    if error.errno in _MISSING:
+        why = "missing"
+    elif error.errno in _DENIED:
+        why = "denied"
+    elif error.errno in _NOT_SUPPORTED:
+        why = "not supported"
+    return reading.unknown(why, f"{subject}: {error.strerror or error}")
+
+
+def text(path: str, limit: int = TEXT_LIMIT, subject: str = "") -> Union[str, reading.Reading]:
+    """The first `limit` bytes of a file, without the last newline; an error names the path, or `subject` for it."""
+    child.note(path)
+    try:
+        with open(rooted(path), "rb") as file:
+            return without_newline(clean(file.read(limit)))
+    except OSError as error:
+        return os_failure(error, subject or path)
+
+
+def tail(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
+    """The last `limit` bytes of a file, without the last newline."""
+    child.note(path)
+    try:
+        with open(rooted(path), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - limit))
+            return without_newline(clean(file.read(limit)))
+    except OSError as error:
+        return os_failure(error, path)
+
+
+def plain(path: str, default: str = "") -> str:
+    """The text of a file where it can be read, else `default`: for files that only steer what is read next."""
+    found = text(path)
+    return found if isinstance(found, str) else default
+
+
+def required(path: str) -> str:
+    """The text of a file that a section cannot do without.
+
+    Raises:
+        reading.CannotRead: it cannot be read; the reading says why.
+    """
+    found = text(path)
+    if isinstance(found, str):
+        return found
+    raise reading.CannotRead(found)
+
+
+def texts(folder: str, names: List[str]) -> Dict[str, object]:
+    """A reading of each named file of a folder."""
+    return {name: text(f"{folder}/{name}", subject=name) for name in names}
+
+
+def entries(folder: str) -> List[str]:
+    """The names in a folder, sorted; none when it cannot be read."""
+    child.note(folder)
+    try:
+        return sorted(clean(os.fsencode(name)) for name in os.listdir(rooted(folder)))
+    except OSError:
+        return []
+
+
+def required_entries(folder: str) -> List[str]:
+    """The names in a folder, sorted.
+
+    Raises:
+        reading.CannotRead: it cannot be read; the reading says why.
+    """
+    child.note(folder)
+    try:
+        return sorted(clean(os.fsencode(name)) for name in os.listdir(rooted(folder)))
+    except OSError as error:
+        raise reading.CannotRead(os_failure(error, folder)) from None
+
+
+def link_name(path: str) -> str:
+    """The last part of what a symbolic link points to, or empty."""
+    child.note(path)
+    try:
+        return os.path.basename(os.readlink(rooted(path)))
+    except OSError:
+        return ""

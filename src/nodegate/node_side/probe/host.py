@@ -1,0 +1,159 @@
+"""Sections `limits`, `environment`, `clock` and `jobs`: what a job on this node would inherit, and what runs now."""
+
+import ctypes
+import os
+import re
+import resource
+from typing import Dict, List, Set
+
+from nodegate.node_side.probe import commands, driver, files, processes, reading
+
+_VARIABLE = re.compile(r"(NCCL_.*|CUDA_.*|UCX_.*|LD_PRELOAD|LD_LIBRARY_PATH)\Z")
+VALUE_LIMIT = 300
+MOST_GPU_USERS = 200
+_LIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "nproc": resource.RLIMIT_NPROC,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "stack": resource.RLIMIT_STACK,
+}
+_STA_NANO = 0x2000  # linux/timex.h: the offset is in nanoseconds
+_TCP_LISTEN = "0A"
+
+
+def read_limits() -> object:
+    """The data of section `limits`; jobs inherit slurmd's."""
+    own = {name: [_or_unlimited(value) for value in resource.getrlimit(kind)] for name, kind in _LIMITS.items()}
+    daemon = [one for one in processes.listed() if one.comm == "slurmd"]
+    slurmd: object = reading.unknown("missing", "no process slurmd")
+    if daemon:
+        slurmd = files.text(f"/proc/{daemon[0].pid}/limits")
+    return {"self": own, "slurmd": slurmd}
+
+
+def _or_unlimited(value: int) -> int:
+    return -1 if value == resource.RLIM_INFINITY else value
+
+
+def read_environment() -> object:
+    """The data of section `environment`."""
+    home = os.environ.get("HOME", "/")
+    return {
+        "variables": _login_variables(),
+        "nccl_conf": files.text("/etc/nccl.conf"),
+        "user_nccl_conf": files.text(home.rstrip("/") + "/.nccl.conf"),
+    }
+
+
+def _login_variables() -> object:
+    """What a fresh login has: /etc/environment (PAM reads it), then the profile (a login shell reads it)."""
+    try:
+        shell = commands.run(["sh", "-l", "-c", "env -0"], limit_s=8.0, limit_bytes=1 << 18, unset=["LD_LIBRARY_PATH"])
+    except reading.CannotRead as error:
+        return error.reading
+    lines = [line.strip() for line in files.plain("/etc/environment").splitlines()]
+    pairs = [line[7:] if line.startswith("export ") else line for line in lines if not line.startswith("#")]
+    found: Dict[str, str] = {}
+    for pair in pairs + shell.stdout.split("\0"):
+        name, equals, value = pair.partition("=")
+        if equals and _VARIABLE.match(name):
+            found[name] = value.strip("\"'")[:VALUE_LIMIT] if pair in pairs else value[:VALUE_LIMIT]
+    return found
+
+
+def read_clock() -> object:
+    """The data of section `clock`."""
+    return {
+        "adjtimex": _adjtimex(),
+        "timedatectl": commands.text(["timedatectl", "show"], limit_s=2.5),
+        "chronyc": commands.text(["chronyc", "-n", "tracking"], limit_s=2.0),
+    }
+
+
+class _Timex(ctypes.Structure):
+    """The head of struct timex (linux/timex.h), and room for the rest of it."""
+
+    _fields_ = [
+        ("modes", ctypes.c_uint),
+        ("offset", ctypes.c_long),
+        ("freq", ctypes.c_long),
+        ("maxerror", ctypes.c_long),
+        ("esterror", ctypes.c_long),
+        ("status", ctypes.c_int),
+        ("rest", ctypes.c_byte * 256),
+    ]
+
+
+def _adjtimex() -> object:
+    """What the kernel knows of its clock; `modes` 0 changes nothing."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    timex = _Timex()
+    state = libc.adjtimex(ctypes.byref(timex))
+    if state < 0:
+        error = ctypes.get_errno()
+        return files.os_failure(OSError(error, os.strerror(error)), "adjtimex")
+    return {
+        "state": state,
+        "status": timex.status,
+        "offset_us": timex.offset / 1000.0 if timex.status & _STA_NANO else timex.offset,
+        "maxerror_us": timex.maxerror,
+        "esterror_us": timex.esterror,
+    }
+
+
+def read_jobs() -> object:
+    """The data of section `jobs`."""
+    running = [process for process in processes.listed() if not process.is_ours]
+    return {"slurm": _slurm_jobs(running), "gpu_users": _gpu_users(running), "listening_ports": _listening_ports()}
+
+
+def _slurm_jobs(running: List[processes.Process]) -> List[str]:
+    """Job numbers from the titles of the step daemons: "slurmstepd: [1234.batch]"."""
+    titles = [files.plain(f"/proc/{one.pid}/cmdline") for one in running if one.comm == "slurmstepd"]
+    matches = [re.search(r"\[([0-9_]+)", title) for title in titles]
+    return sorted({match.group(1) for match in matches if match})
+
+
+def _gpu_users(running: List[processes.Process]) -> object:
+    """Processes that hold a GPU's device node. Without root only our own can be seen: finding none proves nothing."""
+    if not driver.device_nodes():
+        return []
+    users, refused = [], 0
+    for one in running:
+        folder = f"/proc/{one.pid}/fd"
+        try:
+            held = _holds_gpu(folder)
+        except PermissionError:
+            refused += 1
+            continue
+        except OSError:  # it has ended
+            continue
+        if held:
+            users.append({"pid": one.pid, "comm": one.comm, "uid": one.uid})
+    if refused and not users:
+        return reading.unknown("denied", f"the open files of {refused} processes need root")
+    return users[:MOST_GPU_USERS]
+
+
+def _holds_gpu(folder: str) -> bool:
+    for name in os.listdir(files.rooted(folder)):
+        try:
+            target = os.readlink(files.rooted(f"{folder}/{name}"))
+        except FileNotFoundError:
+            continue
+        if re.match(r"/dev/nvidia[0-9]+\Z", target):
+            return True
+    return False
+
+
+def _listening_ports() -> object:
+    ports: Set[int] = set()
+    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
+        table = files.text(path, limit=8 << 20)
+        if not isinstance(table, str):
+            if path.endswith("tcp6"):
+                continue  # IPv6 is switched off
+            return table
+        rows = [line.split() for line in table.splitlines()[1:]]
+        ports.update(int(row[1].rpartition(":")[2], 16) for row in rows if len(row) > 3 and row[3] == _TCP_LISTEN)
+    return sorted(ports)

@@ -1,0 +1,89 @@
+"""Sections `infiniband` and `netdev`: RDMA adapters and network devices, from sysfs."""
+
+import os
+import re
+from typing import Dict, List
+
+from nodegate.node_side.probe import child, files, pci
+
+RDMA = "/sys/class/infiniband"
+NET = "/sys/class/net"
+_DEVICE = ("fw_ver", "hca_type", "board_id", "node_guid", "node_desc", "sys_image_guid")
+_PORT = ("state", "phys_state", "rate", "link_layer", "lid", "sm_lid")
+_NETDEV = ("operstate", "carrier", "speed", "duplex", "mtu", "address", "carrier_changes")
+_NO_GID = re.compile(r"[0:]*\Z")
+MOST_GIDS = 32
+MOST_DEVICES = 128
+
+
+def read_infiniband() -> object:
+    """The data of section `infiniband`."""
+    return {name: _adapter(f"{RDMA}/{name}") for name in files.required_entries(RDMA)[:MOST_DEVICES]}
+
+
+def read_netdev() -> object:
+    """The data of section `netdev`: devices with hardware behind them, virtual functions left out."""
+    names = [name for name in files.required_entries(NET) if _is_physical(f"{NET}/{name}")]
+    return {name: _netdev(f"{NET}/{name}") for name in names[:MOST_DEVICES]}
+
+
+def _adapter(folder: str) -> Dict[str, object]:
+    adapter = files.texts(folder, list(_DEVICE))
+    adapter["pci"] = _pci_address(folder)
+    adapter["numa_node"] = files.text(folder + "/device/numa_node")
+    ports = [port for port in files.entries(folder + "/ports") if port.isdigit()]
+    adapter["ports"] = {port: _port(folder, port) for port in ports}
+    return adapter
+
+
+def _port(adapter: str, number: str) -> Dict[str, object]:
+    folder = f"{adapter}/ports/{number}"
+    port = files.texts(folder, list(_PORT))
+    for kind in ("counters", "hw_counters"):
+        port[kind] = files.texts(f"{folder}/{kind}", files.entries(f"{folder}/{kind}"))
+    gids = _gids(folder + "/gids")
+    port["gids"] = gids
+    port["gid_types"] = {index: files.text(f"{folder}/gid_attrs/types/{index}") for index in gids}
+    port["netdev"] = _netdev_name(adapter, number, list(gids))
+    return port
+
+
+def _gids(folder: str) -> Dict[str, object]:
+    """The GIDs that are in use; a table has hundreds of empty rows."""
+    rows = sorted((name for name in files.entries(folder) if name.isdigit()), key=int)
+    found = {index: files.text(f"{folder}/{index}") for index in rows}
+    used = [index for index, gid in found.items() if not (isinstance(gid, str) and _NO_GID.match(gid))]
+    return {index: found[index] for index in used[:MOST_GIDS] if isinstance(found[index], str)}
+
+
+def _netdev_name(adapter: str, port: str, gids: List[str]) -> str:
+    """The network device of a port: RoCE names it beside each GID, InfiniBand by dev_port, which counts from 0."""
+    for index in gids:
+        name = files.plain(f"{adapter}/ports/{port}/gid_attrs/ndevs/{index}")
+        if name:
+            return name
+    names = files.entries(adapter + "/device/net")
+    for name in names:
+        if files.plain(f"{adapter}/device/net/{name}/dev_port") == str(int(port) - 1):
+            return name
+    return names[0] if len(names) == 1 else ""
+
+
+def _is_physical(folder: str) -> bool:
+    device = files.rooted(folder + "/device")
+    return os.path.lexists(device) and not os.path.lexists(device + "/physfn")
+
+
+def _netdev(folder: str) -> Dict[str, object]:
+    device = files.texts(folder, list(_NETDEV))
+    device["pci"] = _pci_address(folder)
+    device["driver"] = files.link_name(folder + "/device/driver")
+    return device
+
+
+def _pci_address(folder: str) -> str:
+    """The PCI function that a class device hangs on, below layers such as virtio or the auxiliary bus; or empty."""
+    child.note(folder + "/device")
+    parts = os.path.realpath(files.rooted(folder + "/device")).split("/")
+    found = [part for part in parts if pci.ADDRESS.match(part)]
+    return found[-1] if found else ""

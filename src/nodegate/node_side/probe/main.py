@@ -1,0 +1,114 @@
+"""The probe itself: all sections at once, each in a child process, one document on stdout.
+
+The document is JSON; it leaves as one line of text, WIRE and then the compressed JSON in base64.
+"""
+
+import base64
+import json
+import os
+import sys
+import time
+import zlib
+from typing import Callable, Dict, Optional, Sequence, Tuple
+
+from nodegate.node_side.probe import (
+    child,
+    children,
+    commands,
+    driver,
+    host,
+    infiniband,
+    kernel_log,
+    mounts,
+    nvml,
+    pci,
+    reading,
+    services,
+    software,
+    system,
+)
+
+SCHEMA = "nodegate.probe/1"
+WIRE = b"nodegate.probe/1+zlib:"
+DOCUMENT_LIMIT = 2_000_000  # bytes; the controller refuses more than 2 MiB
+BUDGET_S = 45.0  # nvidia-smi may add its own limit
+LEAST_AT_ONCE = 4  # a few sections that hang must not hold up the rest
+NVIDIA_SMI_LIMIT_S = 10.0
+NVIDIA_SMI_BYTES = 512 << 10
+
+Section = Dict[str, object]
+
+# Section -> what reads it, and its time limit in seconds.
+SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
+    "system": (system.read, 10.0),
+    "pci": (pci.read, 10.0),
+    "driver": (driver.read, 20.0),
+    "nvml": (nvml.read, 20.0),
+    "infiniband": (infiniband.read_infiniband, 10.0),
+    "netdev": (infiniband.read_netdev, 10.0),
+    "services": (services.read, 10.0),
+    "kernel_log": (kernel_log.read, 10.0),
+    "limits": (host.read_limits, 10.0),
+    "mounts": (mounts.read, 10.0),
+    "environment": (host.read_environment, 10.0),
+    "software": (software.read, 10.0),
+    "clock": (host.read_clock, 10.0),
+    "jobs": (host.read_jobs, 10.0),
+}
+
+
+def main(sections: Optional[Sequence[str]] = None, limits_s: Optional[Dict[str, float]] = None) -> None:
+    """Write the document of the named sections (default: all) to stdout; `limits_s` replaces time limits."""
+    epoch_s, started = time.time(), time.monotonic()
+    children.adopt_orphans()
+    found = read_sections(list(SECTIONS) if sections is None else sections, limits_s or {})
+    children.end_all()
+    head = {"schema": SCHEMA, "python": sys.version.split()[0], "uid": os.getuid(), "epoch_s": epoch_s}
+    document = _encoded(dict(head, duration_s=round(time.monotonic() - started, 4)), found)
+    sys.stdout.buffer.write(b"\n" + WIRE + base64.b64encode(zlib.compress(document, 6)) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def read_sections(names: Sequence[str], limits_s: Dict[str, float]) -> Dict[str, Section]:
+    """The named sections, as many at once as the node has CPUs; nvidia-smi after them where NVML gave nothing."""
+    chosen = {name: SECTIONS[name] for name in names if name in SECTIONS}
+    tasks = {name: child.Task(read, limits_s.get(name, limit_s)) for name, (read, limit_s) in chosen.items()}
+    at_once = max(LEAST_AT_ONCE, os.cpu_count() or 1)
+    found = {name: _section(name, outcome) for name, outcome in children.run(tasks, BUDGET_S, at_once).items()}
+    if "nvml" in found and "data" not in found["nvml"]:
+        found["nvidia_smi"] = _nvidia_smi(str(found["nvml"]["why"]), limits_s.get("nvidia_smi", NVIDIA_SMI_LIMIT_S))
+    return found
+
+
+def _section(name: str, outcome: children.Outcome) -> Section:
+    if name == "nvml":
+        return nvml.section(outcome)
+    duration_s = round(outcome.duration_s, 4)
+    if outcome.unknown:
+        return dict(outcome.unknown, duration_s=duration_s)
+    return {"data": outcome.value, "duration_s": duration_s}
+
+
+def _nvidia_smi(why_no_nvml: str, limit_s: float) -> Section:
+    """What nvidia-smi says where NVML said nothing. It rests on NVML: after a hang it is not even started."""
+    if why_no_nvml in ("timeout", "hung"):
+        return dict(
+            reading.unknown(why_no_nvml, "not started: NVML, which it rests on, did not answer"), duration_s=0.0
+        )
+    return _section("nvidia_smi", children.run({"": child.Task(_ask_nvidia_smi, limit_s)})[""])
+
+
+def _ask_nvidia_smi() -> object:
+    output = commands.run(["nvidia-smi", "-q", "-x"], child.remaining_s(), NVIDIA_SMI_BYTES)
+    return {"q": output.stdout or commands.failure("nvidia-smi", output), "exit_code": output.exit_code}
+
+
+def _encoded(head: Dict[str, object], sections: Dict[str, Section]) -> bytes:
+    """The document in UTF-8, largest sections left out until it keeps the limit."""
+    while True:
+        text = json.dumps(dict(head, sections=sections), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        encoded = text.encode("utf-8", "replace")
+        if len(encoded) <= DOCUMENT_LIMIT:
+            return encoded
+        largest = max(sections, key=lambda name: len(json.dumps(sections[name])))
+        sections[largest] = dict(reading.unknown("failed", "left out: the document was too large"), duration_s=0.0)

@@ -1,0 +1,70 @@
+"""Section `mounts`: file systems and their free space.
+
+Each is asked in a child of its own: a dead file server hangs whoever asks it.
+"""
+
+import os
+import re
+from typing import Callable, List, NamedTuple
+
+from nodegate.node_side.probe import child, children, files
+
+USAGE_LIMIT_S = 2.0
+MOST_MOUNTS = 40
+ALWAYS = ("/", "/dev/shm", "/tmp", "/var/log")  # noqa: S108 - asked for their size, nothing is written
+_DISK = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "bcachefs")
+_NETWORK = re.compile(
+    r"(nfs4?|lustre|gpfs|beegfs|ceph|cifs|smb3|wekafs|glusterfs|9p|orangefs|pvfs2|afs|fhgfs|virtiofs|panfs|fuse\..+)\Z"
+)
+_NOT_STORAGE = re.compile(r"fuse\.(lxcfs|gvfsd-fuse|portal|snapfuse|squashfuse)\Z")
+_OF_CONTAINERS = re.compile(r"/(run|snap|var/lib/(kubelet|docker|containers|containerd|rancher))/")
+
+
+class _Mount(NamedTuple):
+    line: str
+    path: str
+    kind: str
+
+
+def read() -> object:
+    """The data of the section."""
+    mounted = [mount for mount in _table(files.required("/proc/self/mounts")) if _matters(mount)]
+    paths = list(dict.fromkeys(ALWAYS + tuple(mount.path for mount in mounted)))[:MOST_MOUNTS]
+    limit_s = min(USAGE_LIMIT_S, child.remaining_s())
+    asked = children.run({path: child.Task(_usage_of(path), limit_s) for path in paths})
+    usage = {path: outcome.unknown or outcome.value for path, outcome in asked.items()}
+    return {"table": "\n".join(mount.line for mount in mounted), "usage": usage}
+
+
+def _table(written: str) -> List[_Mount]:
+    rows = [(line, line.split(" ")) for line in written.splitlines()]
+    return [_Mount(line, _unescaped(words[1]), words[2]) for line, words in rows if len(words) > 3]
+
+
+def _unescaped(word: str) -> str:
+    """The kernel writes blanks, tabs, newlines and backslashes in octal."""
+    return re.sub(r"\\([0-3][0-7]{2})", lambda match: chr(int(match.group(1), 8)), word)
+
+
+def _matters(mount: _Mount) -> bool:
+    if mount.path in ALWAYS:
+        return True
+    if _OF_CONTAINERS.match(mount.path) or _NOT_STORAGE.match(mount.kind):
+        return False
+    return mount.kind in _DISK or _NETWORK.match(mount.kind) is not None
+
+
+def _usage_of(path: str) -> Callable[[], object]:
+    def usage() -> object:
+        child.note(f"statvfs {path}")
+        try:
+            found = os.statvfs(files.rooted(path))
+        except OSError as error:
+            return files.os_failure(error, path)
+        return {
+            "size_bytes": found.f_frsize * found.f_blocks,
+            "free_bytes": found.f_frsize * found.f_bavail,
+            "read_only": bool(found.f_flag & os.ST_RDONLY),
+        }
+
+    return usage

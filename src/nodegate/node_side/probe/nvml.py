@@ -1,0 +1,109 @@
+"""Section `nvml`: every reading of every GPU by itself, sent as it comes, so that a hang loses only what follows it."""
+
+import ctypes
+import importlib
+import time
+from types import ModuleType
+from typing import Dict, List, Tuple
+
+from nodegate.node_side.probe import child, children, reading
+from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
+
+LIBRARY = "libnvidia-ml.so.1"
+MOST_GPUS = 64
+SLOW_S = 5.0  # a driver that answers so late (GSP time-outs take 6 s a call) is asked nothing more about this GPU
+
+Gpus = Dict[int, Dict[str, object]]
+
+
+def read() -> object:
+    """Send what NVML says as parts: first the system's own values, then [index, key, value] of each GPU.
+
+    Raises:
+        reading.CannotRead: there is no NVML library, or it does not start.
+    """
+    library = _load()
+    nvml = importlib.import_module("pynvml")
+    ask(nvml, "nvmlInit")
+    count = ask(nvml, "nvmlDeviceGetCount")
+    child.emit(
+        {
+            "library": library,
+            "driver_version": reading_of(nvml, "nvmlSystemGetDriverVersion"),
+            "nvml_version": reading_of(nvml, "nvmlSystemGetNVMLVersion"),
+            "cuda_driver_version": reading_of(nvml, "nvmlSystemGetCudaDriverVersion_v2"),
+            "count": count,
+        }
+    )
+    for index in range(min(count, MOST_GPUS)):
+        _read_gpu(nvml, index)
+    return None
+
+
+def section(outcome: children.Outcome) -> Dict[str, object]:
+    """The section from what the child sent: whole, or up to where it hung, with the rest marked as not read."""
+    duration = {"duration_s": round(outcome.duration_s, 4)}
+    hung = outcome.unknown
+    if not outcome.parts or (hung and hung["why"] not in ("timeout", "hung")):
+        return dict(hung or reading.unknown("failed", "NVML sent nothing"), **duration)
+    head, gpus = _merged(outcome.parts)
+    if hung:
+        _mark_unread(gpus, min(int(str(head["count"])), MOST_GPUS), hung)
+        head["incomplete"] = hung
+    head["gpus"] = [gpus[index] for index in sorted(gpus)]
+    return dict(duration, data=head)
+
+
+def _merged(parts: List[object]) -> Tuple[Dict[str, object], Gpus]:
+    head: Dict[str, object] = {}
+    gpus: Gpus = {}
+    for part in parts:
+        if isinstance(part, dict):
+            head.update(part)
+        elif isinstance(part, list):
+            index, key, value = part
+            gpus.setdefault(index, {"index": index})[key] = value
+    return head, gpus
+
+
+def _mark_unread(gpus: Gpus, count: int, hung: Dict[str, object]) -> None:
+    """The GPU that was being read lacks the reading that hung and those after it; later GPUs lack everything."""
+    not_read = reading.unknown("timeout", "not read: NVML hung before it ({})".format(hung["detail"]))
+    for gpu in gpus.values():
+        missing = [] if "handle" in gpu else [key for key in READINGS if key not in gpu]
+        gpu.update({key: hung if key == missing[0] else not_read for key in missing})
+    for index in range(count):
+        gpus.setdefault(index, {"index": index, "handle": not_read})
+
+
+def _load() -> str:
+    """Load the library before pynvml does, to tell a missing one from a broken one; where it lies."""
+    child.note("loading " + LIBRARY)
+    try:
+        ctypes.CDLL(LIBRARY)
+    except OSError as error:
+        why = "missing" if "No such file" in str(error) else "failed"
+        raise reading.CannotRead(reading.unknown(why, str(error))) from None
+    with open("/proc/self/maps") as maps:
+        paths = [line.split(None, 5)[5].strip() for line in maps if "libnvidia-ml" in line]
+    return paths[0] if paths else LIBRARY
+
+
+def _read_gpu(nvml: ModuleType, index: int) -> None:
+    child.note(f"GPU {index} nvmlDeviceGetHandleByIndex")
+    try:
+        handle = ask(nvml, "nvmlDeviceGetHandleByIndex", index)
+    except reading.CannotRead as error:
+        child.emit([index, "handle", error.reading])
+        return
+    slow = ""
+    for key, reader in READINGS.items():
+        if slow:
+            child.emit([index, key, reading.unknown("timeout", "not asked: " + slow)])
+            continue
+        child.note(f"GPU {index} {key}")
+        started = time.monotonic()
+        child.emit([index, key, reader(nvml, handle)])
+        took_s = time.monotonic() - started
+        if took_s > SLOW_S:
+            slow = f"NVML took {took_s:.1f} s for {key} of this GPU"

@@ -1,0 +1,357 @@
+"""What is asked of each GPU, and how: one line a reading, each guarded by itself.
+
+A name that the binding lacks and a function that the driver's library lacks are `missing`, a device that has no such
+thing is `not supported`. Numbers are in NVML's own units. Enumerations are from nvml.h and do not change.
+"""
+
+import ctypes
+import math
+import uuid
+from types import ModuleType
+from typing import Any, Callable, Dict, List, Tuple
+
+from nodegate.node_side.probe import reading
+
+Handle = Any  # an opaque pointer of pynvml's
+Reader = Callable[[ModuleType, Handle], object]
+
+_WHY = {3: "not supported", 4: "denied", 10: "timeout", 13: "missing", 15: "lost", 16: "lost"}
+_INVALID_ARGUMENT, _NOT_SUPPORTED, _FUNCTION_NOT_FOUND, _CORRUPTED_INFOROM, _VERSION_MISMATCH = 2, 3, 13, 14, 25
+_GRAPHICS, _SM, _MEMORY = 0, 1, 2  # nvmlClockType_t
+_CORRECTED, _UNCORRECTED = 0, 1  # nvmlMemoryErrorType_t
+_VOLATILE, _AGGREGATE = 0, 1  # nvmlEccCounterType_t
+_DRAM, _SRAM = 2, 7  # nvmlMemoryLocation_t
+_POWER, _THERMAL, _BOARD_LIMIT, _RELIABILITY = 0, 1, 3, 5  # nvmlPerfPolicyType_t
+_SHUTDOWN, _SLOWDOWN = 0, 1  # nvmlTemperatureThresholds_t
+# NVML_FI_DEV_*: identifiers from 251 on differ between releases and are not used.
+_FIELD_MEMORY_TEMPERATURE, _FIELD_RECOVERY_ACTION = 82, 230
+_FIELD_REPLAY, _FIELD_RECOVERY, _FIELD_CRC, _FIELD_SPEED = 161, 162, 163, 164
+_UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
+_MOST_LINKS = 36
+
+
+def ask(nvml: ModuleType, name: str, *args: object) -> Any:
+    """Call a function of the binding; bytes come back as text.
+
+    Raises:
+        reading.CannotRead: it is not there or answered with an error; `nvml` in the reading is the error's number.
+    """
+    function = getattr(nvml, name, None)
+    if function is None:
+        raise reading.CannotRead(reading.unknown("missing", f"the NVML binding has no {name}"))
+    try:
+        value = function(*args)
+    except nvml.NVMLError as error:
+        raise reading.CannotRead(failure(error.value, str(error))) from None
+    except Exception as error:  # a text that is no UTF-8, a mismatch that the binding reports in its own way
+        raise reading.CannotRead(reading.unknown("failed", f"{name}: {type(error).__name__}: {error}")) from None
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def failure(number: int, message: str) -> Dict[str, object]:
+    """The reading for an NVML error."""
+    return reading.unknown(_WHY.get(number, "failed"), f"NVML {number}: {message}", nvml=number)
+
+
+def reading_of(nvml: ModuleType, name: str, *args: object) -> object:
+    """What a function answers, as a reading."""
+    try:
+        return ask(nvml, name, *args)
+    except reading.CannotRead as error:
+        return error.reading
+
+
+def _simple(name: str, *args: object) -> Reader:
+    """A function that takes the handle and plain numbers."""
+    return lambda nvml, handle: reading_of(nvml, name, handle, *args)
+
+
+def _guarded(reader: Reader) -> Reader:
+    """A reader whose first failure becomes its reading."""
+
+    def guarded(nvml: ModuleType, handle: Handle) -> object:
+        try:
+            return reader(nvml, handle)
+        except reading.CannotRead as error:
+            return error.reading
+
+    return guarded
+
+
+def _group(**members: Reader) -> Reader:
+    """Several readings under one key."""
+    return lambda nvml, handle: {name: member(nvml, handle) for name, member in members.items()}
+
+
+def _newer_or_older(newer: str, older: str) -> Reader:
+    """A function that was renamed: the old name where the new one is not there."""
+
+    def read(nvml: ModuleType, handle: Handle) -> object:
+        found = reading_of(nvml, newer, handle)
+        is_missing = isinstance(found, dict) and found.get("why") == "missing"
+        return reading_of(nvml, older, handle) if is_missing else found
+
+    return read
+
+
+def _own_numbers(name: str, count: int) -> Reader:
+    """A function whose binding has mutable default arguments: give it fresh ones."""
+    return lambda nvml, handle: reading_of(nvml, name, handle, *[ctypes.c_uint() for _ in range(count)])
+
+
+def _pci(field: str) -> Reader:
+    def read(nvml: ModuleType, handle: Handle) -> object:
+        value = getattr(ask(nvml, "nvmlDeviceGetPciInfo", handle), field)
+        return value.decode("ascii", "replace") if isinstance(value, bytes) else value
+
+    return _guarded(read)
+
+
+def _violation(policy: int) -> Reader:
+    """Nanoseconds that a policy has held the clock down."""
+    return _guarded(lambda nvml, handle: ask(nvml, "nvmlDeviceGetViolationStatus", handle, policy).violationTime)
+
+
+def _memory(field: str) -> Reader:
+    """Version 2 of the structure: version 1 counts what the driver reserves as used."""
+    version = 0x02000028
+    return _guarded(lambda nvml, handle: getattr(ask(nvml, "nvmlDeviceGetMemoryInfo", handle, version), field))
+
+
+def _ecc_total(kind: int, counter: int) -> Reader:
+    return _simple("nvmlDeviceGetTotalEccErrors", kind, counter)
+
+
+def _ecc_at(location: int) -> Reader:
+    return _simple("nvmlDeviceGetMemoryErrorCounter", _UNCORRECTED, _AGGREGATE, location)
+
+
+@_guarded
+def _sram_threshold(nvml: ModuleType, handle: Handle) -> object:
+    status = ask(nvml, "c_nvmlEccSramErrorStatus_v1_t")
+    ask(nvml, "nvmlDeviceGetSramEccErrorStatus", handle, ctypes.byref(status))
+    return bool(status.bThresholdExceeded)
+
+
+@_guarded
+def _remap_histogram(nvml: ModuleType, handle: Handle) -> object:
+    banks = ask(nvml, "nvmlDeviceGetRowRemapperHistogram", handle)
+    return [banks.max, banks.high, banks.partial, banks.low, banks.none]
+
+
+@_guarded
+def _retired_pages(nvml: ModuleType, handle: Handle) -> object:
+    return [len(ask(nvml, "nvmlDeviceGetRetiredPages", handle, cause)) for cause in (0, 1)]
+
+
+@_guarded
+def _retired_pending(nvml: ModuleType, handle: Handle) -> object:
+    return bool(ask(nvml, "nvmlDeviceGetRetiredPagesPendingStatus", handle))
+
+
+def _inforom_valid(nvml: ModuleType, handle: Handle) -> object:
+    found = reading_of(nvml, "nvmlDeviceValidateInforom", handle)
+    if isinstance(found, dict):
+        return False if found.get("nvml") == _CORRUPTED_INFOROM else found
+    return True
+
+
+@_guarded
+def _utilization(nvml: ModuleType, handle: Handle) -> object:
+    return ask(nvml, "nvmlDeviceGetUtilizationRates", handle).gpu
+
+
+def _fields(nvml: ModuleType, handle: Handle, wanted: List[Tuple[int, int]]) -> List[object]:
+    """Readings of several (field, scope) pairs by one call."""
+    try:
+        found = ask(nvml, "nvmlDeviceGetFieldValues", handle, wanted)
+    except reading.CannotRead as error:
+        return [error.reading for _ in wanted]
+    return [_field(nvml, value) for value in found]
+
+
+def _field(nvml: ModuleType, found: Any) -> object:
+    """The value counts only when its own return code says so, and lies in the union member that its type names."""
+    if found.nvmlReturn != 0:
+        return failure(found.nvmlReturn, str(nvml.NVMLError(found.nvmlReturn)))
+    if found.valueType >= len(_UNION_MEMBERS):
+        return reading.unknown("failed", f"field {found.fieldId} has the unknown type {found.valueType}")
+    value = getattr(found.value, _UNION_MEMBERS[found.valueType])
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    return value if is_finite else reading.unknown("failed", f"field {found.fieldId} is no number")
+
+
+def _one_field(number: int) -> Reader:
+    return lambda nvml, handle: _fields(nvml, handle, [(number, 0)])[0]
+
+
+@_guarded
+def _fabric(nvml: ModuleType, handle: Handle) -> object:
+    """The newest form of the structure that binding and library share: 3 has the summary, 2 the health mask."""
+    refused = reading.CannotRead(reading.unknown("missing", "no form of the fabric structure is known to both sides"))
+    for form in ("c_nvmlGpuFabricInfo_v3_t", "c_nvmlGpuFabricInfo_v2_t"):
+        try:
+            info = ask(nvml, form)
+            ask(nvml, "nvmlDeviceGetGpuFabricInfoV", handle, ctypes.byref(info))
+        except reading.CannotRead as error:
+            refused = error
+            if error.reading.get("nvml") in (None, _INVALID_ARGUMENT, _VERSION_MISMATCH):
+                continue
+            break
+        return _fabric_info(info, has_health=True)
+    if refused.reading.get("nvml") not in (None, _FUNCTION_NOT_FOUND):
+        raise refused
+    info = ask(nvml, "c_nvmlGpuFabricInfo_t")
+    ask(nvml, "nvmlDeviceGetGpuFabricInfo", handle, ctypes.byref(info))
+    return _fabric_info(info, has_health=False)
+
+
+def _fabric_info(info: Any, has_health: bool) -> Dict[str, object]:
+    absent = reading.unknown("missing", "this driver's fabric structure has no such field")
+    return {
+        "state": info.state,
+        "status": info.status,
+        "clique": info.cliqueId,
+        "cluster_uuid": str(uuid.UUID(bytes=bytes(info.clusterUuid))),
+        "health_mask": info.healthMask if has_health else absent,
+        "health_summary": getattr(info, "healthSummary", absent),
+    }
+
+
+def _nvlinks(nvml: ModuleType, handle: Handle) -> object:
+    """Each link until NVML knows no further one; the binding's own maximum is larger than what a GPU has."""
+    links: List[Dict[str, object]] = []
+    for link in range(_MOST_LINKS):
+        state = reading_of(nvml, "nvmlDeviceGetNvLinkState", handle, link)
+        if isinstance(state, dict):
+            if link == 0:
+                return state
+            if state.get("nvml") in (_INVALID_ARGUMENT, _NOT_SUPPORTED):
+                break
+        links.append(_nvlink(nvml, handle, link, state))
+    return links
+
+
+def _nvlink(nvml: ModuleType, handle: Handle, link: int, state: object) -> Dict[str, object]:
+    wanted = [_FIELD_REPLAY, _FIELD_RECOVERY, _FIELD_CRC, _FIELD_SPEED]
+    replay, recovery, crc, speed = _fields(nvml, handle, [(field, link) for field in wanted])
+    return {
+        "link": link,
+        "state": state,
+        "version": reading_of(nvml, "nvmlDeviceGetNvLinkVersion", handle, link),
+        "speed_mbps": speed,
+        "remote_type": reading_of(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link),
+        "replay": _or_counter(nvml, handle, link, 0, replay),
+        "recovery": _or_counter(nvml, handle, link, 1, recovery),
+        "crc": _or_counter(nvml, handle, link, 2, crc),
+    }
+
+
+def _or_counter(nvml: ModuleType, handle: Handle, link: int, counter: int, found: object) -> object:
+    """The older way to the same counter where the field is not served."""
+    if isinstance(found, dict) and found["why"] in ("not supported", "missing"):
+        return reading_of(nvml, "nvmlDeviceGetNvLinkErrorCounter", handle, link, counter)
+    return found
+
+
+@_guarded
+def _processes(nvml: ModuleType, handle: Handle) -> object:
+    found: List[Dict[str, object]] = []
+    for kind, name in (("compute", "Compute"), ("graphics", "Graphics"), ("mps", "MPSCompute")):
+        running = reading_of(nvml, f"nvmlDeviceGet{name}RunningProcesses", handle)
+        if isinstance(running, dict):
+            if kind == "compute":
+                return running
+            continue  # graphics and MPS are not served everywhere
+        found += [_process(nvml, kind, process) for process in running]  # type: ignore[attr-defined]
+    return found
+
+
+def _process(nvml: ModuleType, kind: str, process: Any) -> Dict[str, object]:
+    name = reading_of(nvml, "nvmlSystemGetProcessName", process.pid)
+    hidden = reading.unknown("not supported", "the driver does not say")
+    return {
+        "pid": process.pid,
+        "kind": kind,
+        "memory_bytes": hidden if process.usedGpuMemory is None else process.usedGpuMemory,
+        "name": name[:200] if isinstance(name, str) else "",
+    }
+
+
+READINGS: Dict[str, Reader] = {
+    "name": _simple("nvmlDeviceGetName"),
+    "uuid": _simple("nvmlDeviceGetUUID"),
+    "serial": _simple("nvmlDeviceGetSerial"),
+    "part_number": _simple("nvmlDeviceGetBoardPartNumber"),
+    "vbios": _simple("nvmlDeviceGetVbiosVersion"),
+    "inforom_image": _simple("nvmlDeviceGetInforomImageVersion"),
+    "bus_id": _pci("busId"),
+    "pci_device_id": _pci("pciDeviceId"),
+    "pci_subsystem_id": _pci("pciSubSystemId"),
+    "minor": _simple("nvmlDeviceGetMinorNumber"),
+    "module_id": _own_numbers("nvmlDeviceGetModuleId", 1),
+    "numa_node": _simple("nvmlDeviceGetNumaNodeId"),
+    "link_width": _simple("nvmlDeviceGetCurrPcieLinkWidth"),
+    "link_width_max": _simple("nvmlDeviceGetMaxPcieLinkWidth"),
+    "link_gen": _simple("nvmlDeviceGetCurrPcieLinkGeneration"),
+    "link_gen_max": _simple("nvmlDeviceGetMaxPcieLinkGeneration"),
+    "link_gen_gpu_max": _simple("nvmlDeviceGetGpuMaxPcieLinkGeneration"),
+    "pcie_replays": _simple("nvmlDeviceGetPcieReplayCounter"),
+    "sm_clock_mhz": _simple("nvmlDeviceGetClockInfo", _SM),
+    "memory_clock_mhz": _simple("nvmlDeviceGetClockInfo", _MEMORY),
+    "sm_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _SM),
+    "memory_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _MEMORY),
+    # The clock that applications are held to is that of the graphics domain, which SM follows.
+    "sm_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _GRAPHICS),
+    "memory_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _MEMORY),
+    "sm_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _GRAPHICS),
+    "memory_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _MEMORY),
+    "event_reasons": _newer_or_older(
+        "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
+    ),
+    "violation_ns": _group(
+        power=_violation(_POWER),
+        thermal=_violation(_THERMAL),
+        board_limit=_violation(_BOARD_LIMIT),
+        reliability=_violation(_RELIABILITY),
+    ),
+    "power_mw": _simple("nvmlDeviceGetPowerUsage"),
+    "power_limit_mw": _simple("nvmlDeviceGetPowerManagementLimit"),
+    "power_limit_default_mw": _simple("nvmlDeviceGetPowerManagementDefaultLimit"),
+    "power_limit_enforced_mw": _simple("nvmlDeviceGetEnforcedPowerLimit"),
+    "power_limit_range_mw": _simple("nvmlDeviceGetPowerManagementLimitConstraints"),
+    "energy_mj": _simple("nvmlDeviceGetTotalEnergyConsumption"),
+    "temperature_c": _simple("nvmlDeviceGetTemperature", 0),
+    "temperature_margin_c": _simple("nvmlDeviceGetMarginTemperature"),
+    "temperature_slowdown_c": _simple("nvmlDeviceGetTemperatureThreshold", _SLOWDOWN),
+    "temperature_shutdown_c": _simple("nvmlDeviceGetTemperatureThreshold", _SHUTDOWN),
+    "memory_temperature_c": _one_field(_FIELD_MEMORY_TEMPERATURE),
+    "ecc_mode": _simple("nvmlDeviceGetEccMode"),
+    "ecc": _group(
+        volatile_corrected=_ecc_total(_CORRECTED, _VOLATILE),
+        volatile_uncorrected=_ecc_total(_UNCORRECTED, _VOLATILE),
+        aggregate_corrected=_ecc_total(_CORRECTED, _AGGREGATE),
+        aggregate_uncorrected=_ecc_total(_UNCORRECTED, _AGGREGATE),
+        aggregate_sram_uncorrected=_ecc_at(_SRAM),
+        aggregate_dram_uncorrected=_ecc_at(_DRAM),
+    ),
+    "sram_threshold_exceeded": _sram_threshold,
+    "remapped_rows": _simple("nvmlDeviceGetRemappedRows"),
+    "remap_histogram": _remap_histogram,
+    "retired_pages": _retired_pages,
+    "retired_pending": _retired_pending,
+    "gsp_firmware": _simple("nvmlDeviceGetGspFirmwareVersion"),
+    "gsp_mode": _own_numbers("nvmlDeviceGetGspFirmwareMode", 2),
+    "fabric": _fabric,
+    "nvlinks": _nvlinks,
+    "recovery_action": _one_field(_FIELD_RECOVERY_ACTION),
+    "inforom_valid": _inforom_valid,
+    "persistence_mode": _simple("nvmlDeviceGetPersistenceMode"),
+    "compute_mode": _simple("nvmlDeviceGetComputeMode"),
+    "mig_mode": _simple("nvmlDeviceGetMigMode"),
+    "performance_state": _simple("nvmlDeviceGetPerformanceState"),
+    "utilization_percent": _utilization,
+    "memory_total_bytes": _memory("total"),
+    "memory_used_bytes": _memory("used"),
+    "processes": _processes,
+}

@@ -1,0 +1,29 @@
+"""Section `services`: the systemd units that a GPU node rests on, and what the fabric manager says of itself."""
+
+from nodegate.node_side.probe import commands, files
+
+UNITS = (
+    "nvidia-fabricmanager",
+    "nvidia-persistenced",
+    "nvidia-imex",
+    "chronyd",
+    "chrony",
+    "ntp",
+    "ntpd",
+    "ntpsec",
+    "systemd-timesyncd",
+    "slurmd",
+)
+PROPERTIES = (
+    "Id,LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ActiveEnterTimestampMonotonic,UnitFileState"
+)
+
+
+def read() -> object:
+    """The data of the section."""
+    units = [f"{name}.service" for name in UNITS]
+    return {
+        "show": commands.text(["systemctl", "show", "-p", PROPERTIES, *units], limit_s=3.0),
+        "fabric_manager_version": commands.text(["nv-fabricmanager", "--version"], limit_s=4.0),
+        "fabric_manager_log": files.tail("/var/log/fabricmanager.log"),
+    }

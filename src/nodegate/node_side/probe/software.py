@@ -1,0 +1,100 @@
+"""Section `software`: libraries, packages and tools on the node."""
+
+import glob
+import os
+import re
+from typing import Dict, List
+
+from nodegate.node_side.probe import child, commands, files
+
+TOOLS = (
+    "nvidia-smi",
+    "ib_write_bw",
+    "all_reduce_perf",
+    "gpu_burn",
+    "dcgmi",
+    "nvbandwidth",
+    "numactl",
+    "mpirun",
+    "srun",
+    "docker",
+    "podman",
+    "enroot",
+    "apptainer",
+)
+PACKAGES = (
+    "nvidia-fabricmanager*",
+    "libnccl2",
+    "libnccl",
+    "datacenter-gpu-manager*",
+    "nvidia-driver*",
+    "cuda-drivers*",
+)
+_LIBRARY_FOLDERS = (
+    "/usr/lib/*-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/lib64",
+    "/usr/local/lib",
+    "/usr/local/cuda*/lib64",
+    "/usr/local/nccl*/lib",
+    "/opt/nccl*/lib",
+    "/opt/nccl*/build/lib",
+)
+MOST_LIBRARIES = 20
+
+
+def read() -> object:
+    """The data of the section."""
+    return {
+        "nccl": _nccl(),
+        "cuda": _cuda(),
+        "nvcc": commands.which("nvcc"),
+        "ofed": commands.text(["ofed_info", "-s"], limit_s=4.0),
+        "packages": _packages(),
+        "tools": {name: commands.which(name) for name in TOOLS},
+    }
+
+
+def _found(pattern: str) -> List[str]:
+    """Paths of the node that match, without the tree's root."""
+    child.note(pattern)
+    return [path[len(files.ROOT) :] for path in sorted(glob.glob(glob.escape(files.ROOT) + pattern))]
+
+
+def _nccl() -> List[Dict[str, str]]:
+    """NCCL libraries where the loader looks, each once: several names may lead to one file."""
+    folders = list(_LIBRARY_FOLDERS) + _loader_folders()
+    by_file: Dict[str, Dict[str, str]] = {}
+    for path in [path for folder in folders for path in _found(folder + "/libnccl.so*")]:
+        real = os.path.realpath(files.rooted(path))
+        by_file.setdefault(real, {"path": path, "file": os.path.basename(real)})
+    return list(by_file.values())[:MOST_LIBRARIES]
+
+
+def _loader_folders() -> List[str]:
+    lines = [line for path in _found("/etc/ld.so.conf.d/*.conf") for line in files.plain(path).splitlines()]
+    return [line.strip() for line in lines if line.strip().startswith("/")]
+
+
+def _cuda() -> Dict[str, object]:
+    """The version file of each CUDA toolkit: version.json since 11.1, version.txt before."""
+    found: Dict[str, object] = {}
+    for folder in _found("/usr/local/cuda") + _found("/usr/local/cuda-*"):
+        newer = files.text(folder + "/version.json", limit=8 << 10)
+        found[folder] = newer if isinstance(newer, str) else files.text(folder + "/version.txt", limit=8 << 10)
+    return found
+
+
+def _packages() -> object:
+    if commands.which("dpkg-query"):
+        argv = ["dpkg-query", "-W", "-f", "${db:Status-Abbrev}\t${Package}\t${Version}\n"]
+        listed = commands.text(argv + list(PACKAGES), limit_s=2.0)
+        pattern = r"^[ih]i ?\t([^\t]+)\t(.+)$"
+    else:
+        listed = commands.text(["rpm", "-qa", "--qf", "%{NAME}\t%{VERSION}-%{RELEASE}\n", *list(PACKAGES)], limit_s=3.0)
+        pattern = r"^([^\t]+)\t(.+)$"
+    if isinstance(listed, str):
+        return dict(re.findall(pattern, listed, re.MULTILINE))
+    no_such_package = "no packages found matching" in str(listed.get("detail"))
+    return {} if no_such_package else listed

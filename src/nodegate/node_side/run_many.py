@@ -1,0 +1,196 @@
+"""Node side: run several programs at the same time and say what each left behind. Python 3.6, standard library only.
+
+Run under the guard as `python3 -c SOURCE`, with a request on standard input:
+    {"programs": [{"argv": [...], "timeout_s": 20}], "ports": [18515], "listen_s": 10, "max_bytes": 65536}
+`ports` are empty, or the TCP port of each program. What it writes is a line of JSON each: where ports are given, first
+{"listening": [18515], "taken": []}, when every program that runs listens on its port or `listen_s` is over (`taken`
+were listened on before we began); then one line for each program when it has ended, with its place in the request.
+Ports are looked up in /proc/net/tcp: to connect would be taken for the client that a server waits for.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import termios
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TERM_S = 1.0  # from SIGTERM to SIGKILL; the guard grants us two seconds when it ends us
+KILL_S = 3.0  # after SIGKILL: what lives on sits in the kernel (state D)
+STEP_S = 0.05
+CHUNK = 65536
+LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
+
+
+class Program:
+    """One program, from its start to its line."""
+
+    def __init__(self, place: int, request: "dict[str, Any]", max_bytes: int) -> None:
+        self.place, self.argv, self.max_bytes = place, request["argv"], max_bytes
+        self.written = {"stdout": b"", "stderr": b""}
+        self.timed_out, self.truncated, self.told = False, False, 0
+        self.started_epoch_s, self.started_s = time.time(), time.monotonic()
+        self.deadline_s = self.started_s + request["timeout_s"]
+        self.process: subprocess.Popen[bytes] | None = None
+        self.exit_code: int | None = None
+        (out, out_end), (err, err_end) = terminal(), os.pipe()
+        self.streams = {"stdout": out, "stderr": err}
+        try:
+            self.process = subprocess.Popen(
+                self.argv, stdin=subprocess.DEVNULL, stdout=out_end, stderr=err_end, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
+            self.exit_code = 127 if missing else 126
+            self.written["stderr"] = "{}: {}\n".format(self.argv[0], "not found" if missing else error).encode()
+        finally:
+            os.close(out_end)
+            os.close(err_end)
+        for fd in self.streams.values():
+            os.set_blocking(fd, False)
+
+    def read(self) -> None:
+        """Take what it has written; what is over the limit is dropped, so that it never waits for us."""
+        for name, fd in list(self.streams.items()):
+            while True:
+                try:
+                    data = os.read(fd, CHUNK)
+                except BlockingIOError:
+                    break
+                except OSError:  # EIO: the other end of a terminal is closed
+                    data = b""
+                if not data:
+                    os.close(self.streams.pop(name))
+                    break
+                room = self.max_bytes - len(self.written[name])
+                self.truncated = self.truncated or len(data) > room
+                self.written[name] += data[: max(0, room)]
+
+    def has_ended(self) -> bool:
+        """Whether it is over; ends it where its time is."""
+        if self.process is None:
+            return True
+        status = self.process.poll()
+        if status is not None:
+            if not self.timed_out:
+                self.exit_code = 128 - status if status < 0 else status
+            self.tell(signal.SIGKILL)  # what it left in its own process group
+            self.read()
+            return True
+        late_s = time.monotonic() - self.deadline_s
+        if late_s >= 0:
+            self.timed_out = True
+            self.tell(signal.SIGTERM if late_s < TERM_S else signal.SIGKILL)
+        return bool(late_s >= TERM_S + KILL_S)
+
+    def tell(self, number: int) -> None:
+        """Signal its process group, once for each signal."""
+        if number == self.told or self.process is None:
+            return
+        self.told = number
+        with contextlib.suppress(OSError):  # gone
+            os.killpg(self.process.pid, number)
+
+    def line(self) -> "dict[str, Any]":
+        """What is said of it."""
+        stuck = self.process is not None and self.process.poll() is None
+        return {
+            "place": self.place,
+            "stdout": self.written["stdout"].decode("utf-8", "replace"),
+            "stderr": self.written["stderr"].decode("utf-8", "replace"),
+            "exit": self.exit_code,
+            "timed_out": self.timed_out,
+            "truncated": self.truncated,
+            "stuck": [self.named()] if stuck else [],
+            "started_epoch_s": self.started_epoch_s,
+            "duration_s": time.monotonic() - self.started_s,
+        }
+
+    def named(self) -> str:
+        """The process that cannot be ended."""
+        return "{} {} D".format(self.process.pid if self.process else 0, self.argv[0].rpartition("/")[2])
+
+
+def terminal() -> "tuple[int, int]":
+    """A terminal to read from and one to write to: into a pipe, a program that is ended has often written nothing yet.
+
+    Where the node has none, a pipe.
+    """
+    try:
+        ours, theirs = os.openpty()
+        settings = termios.tcgetattr(theirs)
+        settings[1] &= ~termios.OPOST  # a line's end stays as it is
+        termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    except (OSError, termios.error):
+        return os.pipe()
+    return ours, theirs
+
+
+def listening(ports: "list[int]") -> "list[int]":
+    """Which of these TCP ports somebody listens on."""
+    found: set[int] = set()
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(name) as table:
+                rows = [row.split() for row in table]
+        except OSError:
+            continue
+        found.update(int(row[1].rpartition(":")[2], 16) for row in rows[1:] if len(row) > 3 and row[3] == LISTEN)
+    return sorted(found & set(ports))
+
+
+def say(line: "dict[str, Any]") -> None:
+    """Write one line, whole and at once."""
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+def run(request: "dict[str, Any]") -> None:
+    """All of it."""
+    taken = listening(request["ports"])
+    programs = [Program(place, each, request["max_bytes"]) for place, each in enumerate(request["programs"])]
+    ending: list[bool] = []
+    signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
+    heard_until_s = time.monotonic() + request["listen_s"]
+    heard = not request["ports"]
+    left, ended = list(programs), []
+    while left or not heard:
+        wait(left)
+        for program in left:
+            program.read()
+            if ending:
+                program.deadline_s = min(program.deadline_s, time.monotonic())
+        over = [program for program in left if program.has_ended()]
+        left = [program for program in left if program not in over]
+        if not heard:
+            awaited = [request["ports"][program.place] for program in left]
+            found = listening([port for port in awaited if port not in taken])
+            if len(found) == len(awaited) or ending or time.monotonic() >= heard_until_s:
+                heard = True
+                say({"listening": found, "taken": taken})
+        ended += over
+        if heard:
+            for program in ended:
+                say(program.line())
+            ended = []
+
+
+def wait(programs: "list[Program]") -> None:
+    """Until one of them writes something, or for a moment."""
+    poll = select.poll()
+    for program in programs:
+        for fd in program.streams.values():
+            poll.register(fd, select.POLLIN)
+    poll.poll(STEP_S * 1000)
+
+
+def main() -> None:
+    """Read the request and serve it."""
+    run(json.loads(sys.stdin.read()))

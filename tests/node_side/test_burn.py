@@ -1,0 +1,353 @@
+"""The burn's program, as it goes to a node, on stand-ins for NVIDIA's libraries: healthy GPUs and ways of failing."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import cuda
+
+from lab.nvml.scenario import Scenario, healthy_h100
+from lab.processes import children_of, name_of, wait_until
+from nodegate.node_program import PYTHON_OPTIONS
+from nodegate.node_side.load import burn, cublas, sampler
+
+TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
+SECOND_PHASE = [["bf16", 0.5], ["fp32", 0.5]]
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return cuda.burn(healthy_h100(2), tmp_path_factory.mktemp("healthy"), seconds=3.0, phases=SECOND_PHASE)
+
+
+def test_healthy_gpus_compute_the_same_bits_as_fast_as_each_other(healthy: dict[str, Any]) -> None:
+    assert healthy["refused"] == ""
+    assert [gpu["error"] for gpu in healthy["gpus"]] == ["", ""]
+    for number, dtype in enumerate(("bf16", "fp32")):
+        phases = [gpu["phases"][number] for gpu in healthy["gpus"]]
+        assert {phase["dtype"] for phase in phases} == {dtype}
+        assert [phase["mismatches"] for phase in phases] == [0, 0]
+        assert len({phase["checksum"] for phase in phases}) == 1
+        assert [phase["reference_errors"] for phase in phases] == [0, 0]
+        assert phases[0]["iterations"] > 0
+        assert phases[0]["tflops"] == pytest.approx(TFLOP / 0.05, rel=1e-3)
+
+
+def test_it_says_what_ran_where(healthy: dict[str, Any]) -> None:
+    assert healthy["schema"] == "nodegate.burn/1"
+    assert healthy["driver"] == "550.163.01"
+    assert healthy["cuda_driver_version"] == 12040
+    assert (healthy["path"], healthy["library"], healthy["library_refused"]) == ("ptx", "", "")
+    gpu = healthy["gpus"][1]
+    assert gpu["pci"] == "00000000:3B:00.0"
+    assert (gpu["compute_capability"], gpu["multiprocessors"]) == ("9.0", 132)
+    assert gpu["path"] == "ptx"
+    assert gpu["memory_used_by_burn_bytes"] >= 0.8 * (8 << 20)
+
+
+def test_the_gpus_are_sampled_while_they_work(healthy: dict[str, Any]) -> None:
+    samples = healthy["gpus"][0]["samples"]
+    assert samples["error"] == ""
+    loaded = [window for window in samples["windows"] if window["start_s"] >= 0]
+    assert sum(window["load"] for window in loaded) > 3
+    assert loaded[0]["sm_clock_mhz"] == [1980, 1980, 1980]
+    assert loaded[0]["power_w"] == [71.5, 71.5, 71.5]
+    assert (loaded[0]["link_gen"], loaded[0]["link_width"]) == ([5, 5, 5], [16, 16, 16])
+    assert samples["violations_ns"] == {"power": 0, "thermal": 0, "board_limit": 0, "reliability": 0}
+
+
+def test_event_reasons_are_counted_bit_by_bit(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).set(0, "event_reasons", 0x84).missing("nvmlDeviceGetTotalEccErrors")
+    samples = cuda.burn(scenario, tmp_path, seconds=3.0)["gpus"][0]["samples"]
+    window = samples["windows"][-1]
+    assert window["event_reasons"] == 0x84
+    assert window["reason_samples"] == {"4": window["count"], "128": window["count"]}
+    assert samples["unread"]["ecc_corrected"]["why"] == "missing"
+    assert "ecc_corrected" not in window
+
+
+def test_one_flipped_bit_is_found_with_its_place(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.flip", 12), tmp_path, phases=[["fp32", 1]])["gpus"]
+    assert [gpu["phases"][0]["mismatches"] for gpu in gpus] == [0, 1]
+    first = gpus[1]["phases"][0]["first_mismatch"]
+    assert {name: first[name] for name in ("row", "column", "words")} == {"row": 3, "column": 5, "words": 1}
+    assert first["iteration"] == 9  # the first result and one to learn the speed come before the load
+    assert gpus[1]["error"] == ""
+
+
+def test_a_gpu_that_is_wrong_every_time_differs_from_its_neighbours(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.wrong", 1), tmp_path)["gpus"]
+    assert [gpu["phases"][0]["mismatches"] for gpu in gpus] == [0, 0]
+    assert gpus[0]["phases"][0]["checksum"] != gpus[1]["phases"][0]["checksum"]
+
+
+def test_a_slow_gpu_shows_its_speed(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.product_s", 0.1), tmp_path)["gpus"]
+    assert gpus[1]["phases"][0]["tflops"] == pytest.approx(gpus[0]["phases"][0]["tflops"] / 2, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        (802, "CUDA_ERROR_SYSTEM_NOT_READY"),
+        (803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"),
+        (804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"),
+    ],
+)
+def test_cuda_that_does_not_start_is_an_error_of_every_gpu(number: int, name: str, tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(None, "cuda.error.cuInit", number), tmp_path)["gpus"]
+    assert [gpu["error"] for gpu in gpus] == [f"cuInit: {number} {name}"] * 2
+    assert [(gpu["phases"], gpu["started_s"]) for gpu in gpus] == [([], None)] * 2
+
+
+def test_a_gpu_that_cuda_does_not_see_is_an_error_and_the_others_burn(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.absent", 1), tmp_path)["gpus"]
+    assert gpus[1]["error"] == "cuInit: 100 CUDA_ERROR_NO_DEVICE"
+    assert gpus[0]["phases"][0]["iterations"] > 0
+
+
+def test_an_ecc_error_in_mid_run_ends_one_gpu_and_keeps_what_it_did(tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(1, "cuda.error.cuStreamSynchronize", 214)
+    scenario.set(1, "cuda.after.cuStreamSynchronize", 10)
+    gpus = cuda.burn(scenario, tmp_path, seconds=10.0)["gpus"]
+    assert gpus[1]["error"] == "cuStreamSynchronize: 214 CUDA_ERROR_ECC_UNCORRECTABLE"
+    assert gpus[1]["phases"][0]["dtype"] == "bf16"
+    assert gpus[0]["error"] == ""
+
+
+@pytest.mark.parametrize(("function", "after"), [("cuStreamSynchronize", 5), ("cuMemcpyDtoH_v2", 40)])
+def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(function: str, after: int, tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(1, f"cuda.hang.{function}", 1).set(1, f"cuda.after.{function}", after)
+    gpus = cuda.burn(scenario, tmp_path, seconds=10.0, answer_limit_s=12.0)["gpus"]
+    assert gpus[1]["error"] == f"no answer within 12 s, at {function}"
+    assert gpus[0]["error"] == ""
+    assert gpus[0]["phases"][0]["iterations"] > 0
+
+
+def test_a_hang_at_the_start_is_given_the_time_of_the_start(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(0, "cuda.hang.cuInit", 1), tmp_path, start_limit_s=20.0)["gpus"]
+    assert gpus[0]["error"] == "no answer within 20 s, at cuInit"
+    assert gpus[1]["phases"][0]["iterations"] > 0
+
+
+def test_a_process_that_crashes_does_not_hold_up_the_others(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).set(0, "cuda.crash.cuMemAlloc_v2", 1), tmp_path)["gpus"]
+    assert gpus[0]["error"] == "ended by SIGSEGV, at cuMemAlloc_v2"
+    assert gpus[1]["started_s"] < 60  # the start's own limit is 120 s
+
+
+@pytest.mark.parametrize(
+    ("scenario", "refused"),
+    [
+        (
+            healthy_h100(2).set(1, "processes.compute", "4242:1000").system("process.4242", "python train.py"),
+            "GPU 1 is in use by process 4242 (python train.py)",
+        ),
+        (
+            healthy_h100(2).set(1, "memory_used", 40 << 30),
+            "GPU 1 has 40.0 GiB of its memory in use, by no process that can be seen",
+        ),
+        (healthy_h100(2).set(0, "mig", 1), "GPU 0 is split by MIG"),
+        (
+            healthy_h100(1).error("nvmlDeviceGetComputeRunningProcesses", 4),
+            "GPU 0: who uses it cannot be read (NVML 4: Insufficient Permissions)",
+        ),
+        (healthy_h100(1).error("nvmlInit", 18), "NVML 18: RM has detected an NVML/RM version mismatch."),
+        (healthy_h100(0), "NVML knows no GPU"),
+    ],
+)
+def test_gpus_that_must_not_be_touched_are_not(scenario: Scenario, refused: str, tmp_path: Path) -> None:
+    document = cuda.burn(scenario, tmp_path)
+    assert document["refused"] == refused
+    assert [gpu.get("phases", []) for gpu in document["gpus"]] == [[]] * len(document["gpus"])
+    assert document["path"] == ""
+
+
+def test_a_gpu_in_use_is_burned_where_that_was_asked_for(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).set(0, "processes.compute", "4242:1000")
+    document = cuda.burn(scenario, tmp_path, busy_ok=True)
+    assert (document["refused"], document["gpus"][0]["error"]) == ("", "")
+
+
+def test_only_the_gpus_that_were_asked_for_burn(tmp_path: Path) -> None:
+    assert [gpu["index"] for gpu in cuda.burn(healthy_h100(3), tmp_path, gpus=[1])["gpus"]] == [1]
+    assert cuda.burn(healthy_h100(3), tmp_path, gpus=[1, 7])["refused"] == "NVML knows no GPU 7"
+
+
+def test_a_gpu_without_handle_is_an_error_and_the_others_burn(tmp_path: Path) -> None:
+    gpus = cuda.burn(healthy_h100(2).lose(0), tmp_path)["gpus"]
+    assert gpus[0] == {"index": 0, "path": "ptx", "error": "NVML 15: GPU is lost"}
+    assert gpus[1]["phases"][0]["iterations"] > 0
+
+
+def test_a_gpu_that_is_lost_under_load_ends_its_samples_with_the_reason(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).error("nvmlDeviceGetPowerUsage", 15, gpu=0)
+    assert cuda.burn(scenario, tmp_path)["gpus"][0]["samples"]["error"] == "NVML 15: GPU is lost"
+
+
+def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) -> None:
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    document = cuda.burn(healthy_h100(1), tmp_path, path="auto", library=blas, phases=SECOND_PHASE)
+    assert (document["path"], document["library"], document["library_version"]) == ("cublas", blas, 120401)
+    for number in (0, 1):
+        checksums = {each["gpus"][0]["phases"][number]["checksum"] for each in (document, healthy)}
+        assert len(checksums) == 1
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "tf32", "fp64"])
+def test_the_other_types_work_on_both_paths(dtype: str, tmp_path: Path) -> None:
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    for path in ("ptx", "cublas"):
+        gpu = cuda.burn(healthy_h100(1), tmp_path, path=path, library=blas, phases=[[dtype, 1]])["gpus"][0]
+        assert gpu["error"] == ""
+        assert gpu["phases"][0]["reference_errors"] == 0
+
+
+def test_where_no_gpu_can_use_cublas_all_use_our_own_kernels(tmp_path: Path) -> None:
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    scenario = healthy_h100(2).set(None, "cuda.error.cublasCreate_v2", 8)
+    document = cuda.burn(scenario, tmp_path, path="auto", library=blas)
+    assert (document["path"], document["library"]) == ("ptx", "")
+    assert document["library_refused"] == f"{blas}: cublasCreate_v2: 8 CUBLAS_STATUS_ARCH_MISMATCH"
+    assert [gpu["error"] for gpu in document["gpus"]] == ["", ""]
+
+
+def test_one_gpu_that_cannot_use_cublas_is_an_error_of_that_gpu(tmp_path: Path) -> None:
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    scenario = healthy_h100(2).set(1, "cuda.error.cublasCreate_v2", 1)
+    gpus = cuda.burn(scenario, tmp_path, path="auto", library=blas)["gpus"]
+    assert [gpu["error"] for gpu in gpus] == ["", "cublasCreate_v2: 1 CUBLAS_STATUS_NOT_INITIALIZED"]
+
+
+def test_an_older_gpu_has_no_tensor_kernel_and_says_so(tmp_path: Path) -> None:
+    gpu = cuda.burn(healthy_h100(1).set(0, "compute_capability", "7.0"), tmp_path)["gpus"][0]
+    assert gpu["error"] == "no kernel: -1 bf16 needs compute capability 8.0, this GPU has 7.0"
+
+
+def test_the_matrix_is_smaller_where_the_memory_is_small(tmp_path: Path) -> None:
+    phase = cuda.burn(healthy_h100(1), tmp_path, matrix=1024, phases=[["fp32", 1]])["gpus"][0]["phases"][0]
+    assert phase["matrix"] == 512
+    assert phase["reference_errors"] == 0
+
+
+def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(None, "cuda.hang.cuInit", 1).write(tmp_path / "scenario.conf")
+    variables = dict(os.environ, **cuda.environment(scenario))
+    running = subprocess.Popen([sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, env=variables)
+    assert running.stdin
+    running.stdin.write(cuda.program(seconds=60.0, path="ptx"))
+    running.stdin.close()
+    assert wait_until(lambda: len(children_of(running.pid)) == 4, limit_s=60)  # a load and samples for each GPU
+    children = children_of(running.pid)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    assert wait_until(lambda: not any(name_of(pid) for pid in children))
+
+
+def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
+    chance = random.Random(1)  # noqa: S311 - numbers that hardly compress
+    length = int(24 * 3600 / sampler.window_s(24 * 3600, 8)) + 1
+    assert length * 8 <= sampler.MOST_IN_ALL
+    names = [name for name in sampler.QUANTITIES if name != "event_reasons"]
+
+    def window(number: int) -> dict[str, Any]:
+        spread = {name: sorted(chance.randint(0, 9999) / 10 for _ in range(3)) for name in names}
+        return {
+            "start_s": 723.0 * number,
+            "count": 5,
+            "load": 5,
+            "event_reasons": 4,
+            "reason_samples": {"4": 5},
+            **spread,
+        }
+
+    gpus = [{"index": gpu, "samples": {"windows": [window(each) for each in range(length)]}} for gpu in range(8)]
+    document = {"gpus": gpus}
+    wire = burn.fitted(document)
+    assert len(wire) <= 90_000
+    windows = cuda.decoded(burn.WIRE + wire)["gpus"][7]["samples"]["windows"]
+    assert sum(each["count"] for each in windows) == 5 * length
+    assert sum(each["reason_samples"]["4"] for each in windows) == 5 * length
+
+
+def test_merged_windows_keep_the_extremes_and_never_mix_idle_and_load() -> None:
+    def window(start: float, clocks: list[float], reasons: int) -> dict[str, object]:
+        bits = {str(reasons): 5}
+        return {
+            "start_s": start,
+            "count": 5,
+            "load": 0,
+            "sm_clock_mhz": clocks,
+            "event_reasons": reasons,
+            "reason_samples": bits,
+        }
+
+    idle, first, second = (
+        window(-3.0, [210, 210, 210], 1),
+        window(0.0, [500, 1900, 1980], 8),
+        window(1.0, [1800, 1900, 1950], 4),
+    )
+    assert sampler.merged([idle, first, second]) == [
+        idle,
+        {
+            "start_s": 0.0,
+            "count": 10,
+            "load": 0,
+            "sm_clock_mhz": [500, 1900.0, 1980],
+            "event_reasons": 12,
+            "reason_samples": {"8": 5, "4": 5},
+        },
+    ]
+
+
+def test_the_newest_cublas_that_the_driver_can_use_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = []
+    for folder, real in (
+        ("a", "libcublas.so.12.1.3.1"),
+        ("b", "libcublas.so.12.4.5.8"),
+        ("c", "libcublas.so.13.0.0.19"),
+    ):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / real).touch()
+        paths.append(tmp_path / folder / ".".join(real.split(".")[:3]))
+        paths[-1].symlink_to(real)
+    monkeypatch.setattr(cublas, "_candidates", lambda: [*map(str, paths), str(tmp_path / "libcublas.so.11")])
+    assert cublas.find(12020) == str(paths[1])
+    assert cublas.find(13000) == str(paths[2])
+    assert cublas.find(11080) == ""
+
+
+def test_copies_of_every_kind_can_be_made(tmp_path: Path) -> None:
+    script = """
+import ctypes
+from nodegate.node_side.load.cuda import Cuda
+cuda = Cuda()
+contexts = [cuda.context(cuda.device(bus)) for bus in ("00000000:1A:00.0", "00000000:3B:00.0")]
+assert cuda.device_count() == 2 and cuda.can_access(0, 1)
+cuda.enable_peer(contexts[0]), cuda.enable_peer(contexts[0])
+far = cuda.allocate(4096)
+cuda.use(contexts[0])
+stream, near, host = cuda.stream(), cuda.allocate(4096), cuda.allocate_host(4096)
+ctypes.memmove(host, bytes(range(256)) * 16, 4096)
+cuda.copy_in(near, host, 4096, stream)
+cuda.copy_peer((far, contexts[1]), (near, contexts[0]), 4096, stream)
+cuda.set_words(near, 0, 1024, stream)
+cuda.copy(near, far, 4096, stream)
+cuda.copy_out(host, near, 4096, stream)
+cuda.wait(stream)
+assert ctypes.string_at(host, 4096) == cuda.read(near, 4096) == bytes(range(256)) * 16
+cuda.write(near, b"abcd")
+assert cuda.read(near, 4) == b"abcd"
+for free in (cuda.free, cuda.free_host):
+    free(near if free == cuda.free else host)
+cuda.release(0)
+"""
+    variables = dict(os.environ, **cuda.environment(healthy_h100(2).write(tmp_path / "scenario.conf")))
+    subprocess.run([sys.executable, "-c", script], env=variables, check=True, timeout=60)

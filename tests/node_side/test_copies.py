@@ -1,0 +1,278 @@
+"""The program of the copies, as it goes to a node, on stand-ins for NVIDIA's libraries."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import copies_node
+
+from lab.nvml.scenario import healthy_h100
+from lab.processes import children_of, name_of, wait_until
+from nodegate.measure.copies.document import decode
+from nodegate.node_program import PYTHON_OPTIONS
+from nodegate.node_side.load import copies, peers, place
+from nodegate.node_side.load import turns as steps
+from nodegate.node_side.load.turns import Turns
+from nodegate.unknown import Unknown
+
+OURS = ("turns", "place", "buffers", "copying", "link_watch", "peers", "copies")
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return copies_node.run(healthy_h100(3), tmp_path_factory.mktemp("healthy"), peers="all", seconds=3.0)
+
+
+def rates(gpu: dict[str, Any]) -> dict[tuple[str, str], float]:
+    return {(each["what"], each["when"]): each["gb_per_s"] for each in gpu["copies"]}
+
+
+def pair(document: dict[str, Any], source: int, target: int) -> dict[str, Any]:
+    (found,) = [each for each in document["peers"]["copies"] if (each["from"], each["to"]) == (source, target)]
+    return found
+
+
+# Healthy GPUs
+
+
+def test_each_gpu_copies_in_both_directions_alone_and_at_once_and_inside(healthy: dict[str, Any]) -> None:
+    assert (healthy["schema"], healthy["refused"], healthy["bytes"]) == ("nodegate.copies/1", "", 1 << 18)
+    for gpu in healthy["gpus"]:
+        assert gpu["error"] == ""
+        assert rates(gpu) == {
+            ("device_to_host", "alone"): pytest.approx(55, rel=1e-3),
+            ("host_to_device", "alone"): pytest.approx(55, rel=1e-3),
+            ("device", "alone"): pytest.approx(1250, rel=1e-3),
+            ("device_to_host", "at once"): pytest.approx(55, rel=1e-3),
+            ("host_to_device", "at once"): pytest.approx(55, rel=1e-3),
+        }
+
+
+def test_what_arrives_is_compared_every_time(healthy: dict[str, Any]) -> None:
+    for gpu in healthy["gpus"]:
+        assert [each["wrong_words"] for each in gpu["data"]] == [0, 0, 0]
+    assert [each["wrong_words"] for each in healthy["peers"]["copies"]] == [0] * 6
+
+
+def test_every_ordered_pair_of_gpus_has_its_rate(healthy: dict[str, Any]) -> None:
+    assert {(each["from"], each["to"]) for each in healthy["peers"]["copies"]} == {
+        (one, other) for one in range(3) for other in range(3) if one != other
+    }
+    assert pair(healthy, 2, 0)["gb_per_s"] == pytest.approx(380, rel=1e-3)
+    assert pair(healthy, 2, 0)["direct"] is True
+
+
+def test_nvml_is_asked_for_the_link_while_the_gpu_copies(healthy: dict[str, Any]) -> None:
+    for gpu in healthy["gpus"]:
+        for when in ("alone", "at once"):
+            assert gpu["link"][when]["count"] > 0
+            assert gpu["link"][when]["link_gen"] == [5, 5, 5]
+            assert gpu["link"][when]["link_width"] == [16, 16, 16]
+        assert gpu["link"]["replays"] == 0
+
+
+def test_the_controller_reads_what_the_program_wrote(healthy: dict[str, Any]) -> None:
+    found = decode(json.dumps(healthy))
+    assert [gpu.index for gpu in found.gpus] == [0, 1, 2]
+    assert len(found.pairs) == 6
+    assert not any(isinstance(each.gb_per_s, Unknown) for gpu in found.gpus for each in gpu.copies)
+
+
+def test_a_single_gpu_has_nobody_to_copy_with(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(1), tmp_path, peers="all")
+    assert {when for _, when in rates(found["gpus"][0])} == {"alone"}
+    assert found["peers"]["copies"] == []
+
+
+def test_a_ring_has_one_pair_for_each_gpu() -> None:
+    assert peers.pairs_of("ring", [0, 1, 3]) == [(0, 1), (1, 3), (3, 0)]
+    assert len(peers.pairs_of("all", range(8))) == 56
+    assert peers.pairs_of("none", range(8)) == []
+
+
+# Slow and corrupt
+
+
+def test_a_slow_link_and_a_slow_pair_are_slow_in_the_document(tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(1, "cuda.h2d", 27).set(0, "cuda.peer.1", 190).set(1, "link_width", 8)
+    found = copies_node.run(scenario, tmp_path, peers="all", seconds=3.0)
+    assert rates(found["gpus"][1])["host_to_device", "alone"] == pytest.approx(27, rel=1e-3)
+    assert rates(found["gpus"][0])["host_to_device", "alone"] == pytest.approx(55, rel=1e-3)
+    assert found["gpus"][1]["link"]["alone"]["link_width"] == [8, 8, 8]
+    assert pair(found, 0, 1)["gb_per_s"] == pytest.approx(190, rel=1e-3)
+    assert pair(found, 1, 0)["gb_per_s"] == pytest.approx(380, rel=1e-3)
+
+
+@pytest.mark.parametrize(("kind", "what"), [("h2d", "host_to_device"), ("d2h", "device_to_host"), ("device", "device")])
+def test_a_word_that_arrives_wrong_is_found_with_its_way(tmp_path: Path, kind: str, what: str) -> None:
+    found = copies_node.run(healthy_h100(1).set(0, f"cuda.corrupt.{kind}", 7), tmp_path)["gpus"][0]
+    (wrong,) = [each for each in found["data"] if each["wrong_words"]]
+    assert (wrong["what"], wrong["wrong_words"], wrong["first_word"]) == (what, 1, 7)
+
+
+def test_a_word_that_arrives_wrong_at_another_gpu_is_found(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(2).set(0, "cuda.corrupt.peer", 9), tmp_path, peers="all")
+    assert (pair(found, 0, 1)["wrong_words"], pair(found, 0, 1)["first_word"]) == (1, 9)
+    assert pair(found, 1, 0)["wrong_words"] == 0
+
+
+@pytest.mark.parametrize("kind", ["h2d", "d2h", "device"])
+def test_a_copy_that_does_nothing_is_no_copy(tmp_path: Path, kind: str) -> None:
+    found = copies_node.run(healthy_h100(1).set(0, f"cuda.idle.{kind}", 1), tmp_path)["gpus"][0]
+    assert max(each["wrong_words"] for each in found["data"]) > 0
+
+
+# GPUs that cannot
+
+
+def test_gpus_in_use_are_left_alone(tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(1, "memory_used", 40 << 30)
+    found = copies_node.run(scenario, tmp_path)
+    assert "GPU 1 has 40.0 GiB of its memory in use" in found["refused"]
+    assert [each["copies"] for each in found["gpus"]] == [[], []]
+
+
+def test_a_gpu_that_cuda_does_not_see_does_not_stop_the_others(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(3).set(1, "cuda.absent", 1), tmp_path, peers="all")
+    assert "cuInit: 100" in found["gpus"][1]["error"]
+    assert [len(each["copies"]) for each in found["gpus"]] == [5, 0, 5]
+    assert {(each["from"], each["to"]) for each in found["peers"]["copies"]} == {(0, 2), (2, 0)}
+
+
+def test_a_lost_gpu_says_so(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(2).lose(0), tmp_path)
+    assert "NVML 15" in found["gpus"][0]["error"]
+    assert found["gpus"][1]["error"] == ""
+
+
+def test_a_gpu_that_hangs_in_its_turn_is_named_and_the_next_one_has_its_own(tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(0, "cuda.hang.cuMemcpyHtoDAsync_v2", 1)
+    found = copies_node.run(scenario, tmp_path, answer_limit_s=12.0)
+    assert found["gpus"][0]["error"] == "no answer within 12 s, at cuMemcpyHtoDAsync_v2"
+    assert [each["what"] for each in found["gpus"][0]["copies"]] == ["device_to_host"]
+    assert found["gpus"][1]["error"] == ""
+    assert len(found["gpus"][1]["copies"]) == 5
+
+
+def test_a_gpu_that_fails_in_mid_copy_keeps_what_it_had(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).set(0, "cuda.error.cuMemcpyDtoDAsync_v2", 214)
+    gpu = copies_node.run(scenario, tmp_path)["gpus"][0]
+    assert gpu["error"] == "cuMemcpyDtoDAsync_v2: 214 CUDA_ERROR_ECC_UNCORRECTABLE"
+    assert len(gpu["copies"]) == 2
+
+
+def test_without_nvmls_word_on_the_link_the_copies_stay(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).error("nvmlDeviceGetCurrPcieLinkWidth", 3)
+    gpu = copies_node.run(scenario, tmp_path, seconds=3.0)["gpus"][0]
+    assert gpu["link"]["unread"]["link_width"]["why"] == "not supported"
+    assert "link_width" not in gpu["link"]["alone"]
+    assert gpu["link"]["alone"]["link_gen"] == [5, 5, 5]
+    assert len(gpu["copies"]) == 3
+
+
+def test_gpus_that_cannot_reach_each_other_say_so(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(2).set(1, "cuda.no_peer", 1), tmp_path, peers="all")
+    assert [each["direct"] for each in found["peers"]["copies"]] == [False, False]
+    assert [each["wrong_words"] for each in found["peers"]["copies"]] == [0, 0]
+
+
+def test_a_pair_that_fails_leaves_the_others(tmp_path: Path) -> None:
+    scenario = healthy_h100(3).set(1, "cuda.error.cuMemcpyPeerAsync", 719)
+    found = copies_node.run(scenario, tmp_path, peers="ring")
+    assert pair(found, 1, 2)["error"] == "cuMemcpyPeerAsync: 719 CUDA_ERROR_LAUNCH_FAILED"
+    assert pair(found, 1, 2)["begun"] is True
+    assert pair(found, 0, 1)["error"] == pair(found, 2, 0)["error"] == ""
+
+
+def test_a_pair_that_hangs_is_named_and_the_rest_is_done_by_a_new_process(tmp_path: Path) -> None:
+    scenario = healthy_h100(3).set(0, "cuda.hang.cuMemcpyPeerAsync", 1)
+    found = copies_node.run(scenario, tmp_path, peers="ring", answer_limit_s=12.0)
+    assert pair(found, 0, 1)["error"] == "no answer in time, at cuMemcpyPeerAsync"
+    assert pair(found, 1, 2)["error"] == pair(found, 2, 0)["error"] == ""
+
+
+def test_a_gpu_that_hangs_before_its_first_byte_to_another_is_named_too(tmp_path: Path) -> None:
+    scenario = healthy_h100(3).set(0, "cuda.hang.cuCtxEnablePeerAccess", 1)
+    found = copies_node.run(scenario, tmp_path, peers="ring", answer_limit_s=12.0)
+    assert pair(found, 0, 1)["error"] == "no answer in time, at cuCtxEnablePeerAccess"
+    assert pair(found, 1, 2)["error"] == ""
+
+
+def test_after_three_failures_no_pair_is_tried_any_more(tmp_path: Path) -> None:
+    scenario = healthy_h100(3).set(None, "cuda.error.cuMemcpyPeerAsync", 719)
+    found = copies_node.run(scenario, tmp_path, peers="all")["peers"]["copies"]
+    assert [each["begun"] for each in found] == [True] * 3 + [False] * 3
+    assert found[-1]["error"] == "3 pairs before it failed"
+
+
+# Where it runs
+
+
+def test_the_process_of_a_gpu_runs_on_the_cpus_beside_it(tmp_path: Path) -> None:
+    cpu = min(os.sched_getaffinity(0))
+    folder = tmp_path / "root/sys/bus/pci/devices/0000:1a:00.0"
+    folder.mkdir(parents=True)
+    (folder / "local_cpulist").write_text(f"{cpu}\n")
+    (folder / "numa_node").write_text("1\n")
+    gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
+    assert gpu["place"] == {"cpus": str(cpu), "numa_node": "1", "error": ""}
+
+
+def test_cpus_that_may_not_be_used_are_told(tmp_path: Path) -> None:
+    folder = tmp_path / "root/sys/bus/pci/devices/0000:1a:00.0"
+    folder.mkdir(parents=True)
+    (folder / "local_cpulist").write_text("8190-8191\n")
+    gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
+    assert gpu["place"]["error"].startswith("no CPU beside it may be used")
+    assert len(gpu["copies"]) == 3
+
+
+@pytest.mark.parametrize(("listed", "cpus"), [("0-2,8", {0, 1, 2, 8}), ("5", {5}), ("0-99999999", set(range(8193)))])
+def test_lists_of_cpus(listed: str, cpus: set[int]) -> None:
+    assert place.cpus_of(listed) == cpus
+
+
+def test_nothing_is_left_behind_when_the_program_is_ended(tmp_path: Path) -> None:
+    scenario = healthy_h100(2).set(None, "cuda.hang.cuMemcpyHtoDAsync_v2", 1)
+    variables = dict(os.environ, **copies_node.environment(scenario.write(tmp_path / "scenario.conf")))
+    program = copies_node.program(**copies_node.SMALL)
+    ours = subprocess.Popen(
+        [sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=variables
+    )
+    ours.stdin.write(program)
+    ours.stdin.close()
+    ours.stdin = None
+    assert wait_until(lambda: len(children_of(ours.pid)) == 4, limit_s=60)
+    children = children_of(ours.pid)
+    ours.kill()
+    ours.communicate(timeout=30)
+    assert wait_until(lambda: not any(name_of(pid) for pid in children))
+
+
+# Turns
+
+
+def test_a_gpu_that_is_gone_or_stays_too_long_holds_up_nobody() -> None:
+    turns = Turns(2, {steps.PREPARING: 0.05, steps.ALONE: 0.05})
+    turns.wait([0, 1], steps.READY_OUT)
+    turns.say(0, steps.ALONE)
+    turns.wait([0], steps.READY_OUT)
+    turns.say(0, steps.WAITING)
+    assert turns.step(0) == steps.WAITING
+    assert turns.step(1) == steps.ENDED
+
+
+def test_the_whole_ends_within_its_limit_even_where_every_gpu_hangs() -> None:
+    options = copies.Options(seconds=30.0)
+    assert copies.limit_s(options, 8) > 8 * (2 * 3.0 + 20.0)
+    assert copies.limit_s(options, 8) < 900
+    assert copies.limit_s(copies.Options(seconds=5.0, peers="none"), 1) < 250
+
+
+# The program itself

@@ -1,0 +1,225 @@
+"""The kernel log section: which source is used, what is kept, and that no readable log is never a clean log."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.payload import Ran, run_probe
+
+from lab.nodes.tree import NodeTree
+from nodegate.node_side.probe import kernel_log
+from nodegate.node_side.probe.kernel_log import INTEREST
+
+XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+
+INTERESTING = (
+    XID,
+    "NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.",
+    "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",
+    "mlx5_core 0000:9c:00.0: 252.056 Gb/s available PCIe bandwidth, limited by 32.0 GT/s PCIe x8 link at 0000:97:01.0",
+    "mlx5_core 0000:3b:00.0 ib0: Link down",
+    "pcieport 0000:00:01.0: AER: Corrected error received: 0000:1b:00.0",
+    "Out of memory: Killed process 1234 (python) total-vm:1kB",
+    "INFO: task nvidia-smi:991 blocked for more than 120 seconds.",
+    "watchdog: BUG: soft lockup - CPU#3 stuck for 26s!",
+    "mce: [Hardware Error]: Machine check events logged",
+    "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#0",
+    "igb 0000:01:00.0 eno1: igb: eno1 NIC Link is Down",
+    "blk_update_request: I/O error, dev nvme0n1, sector 123",
+    "EXT4-fs (sda1): Remounting filesystem read-only",
+    "pt_main_thread[2536443]: segfault at 0 ip 00007f error 4 in libnccl.so.2[7f+1]",
+    "VFS: file-max limit 2466177 reached",
+    "DMAR: [DMA Write] Request device [9b:00.0] fault addr 0",
+    "CPU12: Package temperature above threshold, cpu clock throttled",
+)
+DULL = (
+    "Command line: BOOT_IMAGE=/vmlinuz root=UUID=1 ro quiet panic=1",
+    "iommu: Default domain type: Translated",
+    "Speculative Return Stack Overflow: IBPB-extending microcode not applied!",
+    "thermal_sys: Registered thermal governor 'step_wise'",
+    "usb 1-1: new high-speed USB device number 2 using xhci_hcd",
+    "audit: type=1400 audit(1763712900.1:12): apparmor=STATUS",
+)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> NodeTree:
+    tree = NodeTree(tmp_path)
+    tree.file("/proc/sys/kernel/random/boot_id", "60a9032e-d869-4b77-9dcc-f96d5b0df3ac\n")
+    return tree
+
+
+def read(tree: NodeTree, **options: Any) -> Ran:
+    return run_probe(sections=["kernel_log"], root=tree.root, **options)
+
+
+def log_of(tree: NodeTree, **options: Any) -> dict[str, Any]:
+    return dict(read(tree, **options).data("kernel_log"))
+
+
+def journal(tree: NodeTree, lines: list[str], *, before: str = "", after: str = "") -> None:
+    """A journalctl that holds these lines, oldest first, and answers the two questions that the probe asks."""
+    tree.file("/lines", "\n".join(lines) + "\n")
+    file = tree.path("/lines")
+    newest_first, newest = f'*" -r"*) /usr/bin/tac {file};;', f'*"-n 1"*) /usr/bin/tail -n 1 {file};;'
+    tree.program("/usr/bin/journalctl", f'{before}\ncase "$*" in {newest_first} {newest} esac\n{after}\n')
+
+
+@pytest.mark.parametrize("line", INTERESTING)
+def test_lines_that_speak_of_trouble_are_kept(line: str) -> None:
+    assert INTEREST.search(line)
+
+
+@pytest.mark.parametrize("line", DULL)
+def test_lines_of_an_ordinary_boot_are_not(line: str) -> None:
+    assert not INTEREST.search(line)
+
+
+def test_the_journal_comes_first_and_gives_its_lines_oldest_first(tree: NodeTree) -> None:
+    stamps = [f"2025-11-2{day}T08:15:00.250000+0100 node7 kernel: " for day in (0, 1)]
+    journal(tree, [stamps[0] + "booted", stamps[0] + "mlx5_core: Link down", stamps[1] + XID])
+    tree.file("/dev/kmsg", f"4,1,5,-;{XID}\n")
+    log = log_of(tree)
+    assert log["source"] == "journal"
+    assert log["lines"] == [stamps[0] + "mlx5_core: Link down", stamps[1] + XID]
+    assert log["since_epoch_s"] == pytest.approx(1763622900.25)
+    assert (log["dropped"], log["tried"]) == (0, [])
+
+
+@pytest.mark.parametrize("between", ["-- Boot 60a9032ed8694b779dccf96d5b0df3ac --", "-- Reboot --"])
+def test_the_journal_says_which_lines_are_of_this_boot_whatever_their_stamps_say(tree: NodeTree, between: str) -> None:
+    earlier, slow_clock, now = (f"2025-11-{day}T08:15:00.000000+0000 node7 kernel: {XID}" for day in (21, 18, 22))
+    journal(tree, [earlier, between, slow_clock, now])
+    log = log_of(tree)
+    assert (log["lines"], log["of_this_boot"]) == ([earlier, slow_clock, now], 2)
+
+
+def test_a_journal_of_one_boot_is_of_this_one_and_the_ring_buffer_does_not_say(tree: NodeTree) -> None:
+    tree.file("/dev/kmsg", f"4,1,5,-;{XID}\n")
+    assert log_of(tree)["of_this_boot"] is None
+    journal(tree, [f"2025-11-21T08:15:00.000000+0000 node7 kernel: {XID}"])
+    assert log_of(tree)["of_this_boot"] == 1
+
+
+def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree) -> None:
+    tree.program("/usr/bin/journalctl", "echo 'No journal files were found.' >&2; exit 1\n")
+    tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n SUBSYSTEM=pci\n6,2,6000000,-;usb 1-1: new device\n")
+    log = log_of(tree)
+    assert log["source"] == "kmsg"
+    assert log["lines"] == [f"[    5.000000] {XID}"]
+    assert log["since_epoch_s"] == pytest.approx(time.time() - 86400.5 + 5, abs=30)
+    assert [(one["source"], one["why"]) for one in log["tried"]] == [("journal", "missing")]
+    assert "No journal files" in log["tried"][0]["detail"]
+
+
+def test_a_journal_that_is_emptied_while_it_is_read_is_passed_over(tree: NodeTree) -> None:
+    line = f"2025-11-21T08:15:00+0000 node7 kernel: {XID}"
+    tree.program("/usr/bin/journalctl", f'case "$*" in *"-n 1"*) echo "{line}";; esac')
+    tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n")
+    log = log_of(tree)
+    assert (log["source"], log["lines"]) == ("kmsg", [f"[    5.000000] {XID}"])
+    assert [(one["source"], one["why"]) for one in log["tried"]] == [("journal", "missing")]
+
+
+def test_a_journal_that_hides_the_system_from_this_login_is_denied(tree: NodeTree) -> None:
+    hint = "Hint: You are currently not seeing messages from other users and the system."
+    tree.program("/usr/bin/journalctl", f"echo '{hint}' >&2; echo '-- No entries --'\n")
+    assert read(tree).section("kernel_log")["why"] == "denied"
+
+
+def test_a_journal_that_is_longer_than_its_time_keeps_the_newest_and_says_how_far_it_got(tree: NodeTree) -> None:
+    lines = [f"2025-11-21T08:{minute:02d}:00.000000+0000 node7 kernel: {XID}" for minute in range(10)]
+    journal(tree, lines, after='case "$*" in *" -r"*) exec /bin/sleep 60;; esac')
+    log = log_of(tree, limits_s={"kernel_log": 5.0})
+    assert log["source"] == "journal"
+    assert log["lines"] == lines
+    assert log["since_epoch_s"] == pytest.approx(1763712000.0)
+
+
+def test_a_message_of_two_lines_hides_not_how_far_the_journal_reaches(tree: NodeTree) -> None:
+    stamps = [f"2025-11-21T08:{minute:02d}:00.000000+0000 node7 kernel: " for minute in (0, 1)]
+    journal(tree, [" " * len(stamps[0]) + "second line", stamps[0] + "first line", stamps[1] + XID])  # read backwards
+    log = log_of(tree)
+    assert log["lines"] == [stamps[1] + XID]
+    assert log["since_epoch_s"] == pytest.approx(1763712000.0)
+
+
+def test_only_the_newest_lines_stay_within_the_limits(tree: NodeTree) -> None:
+    lines = [f"2025-11-21T08:00:00.000000+0000 node7 kernel: NVRM: line {number}" for number in range(2500)]
+    journal(tree, lines)
+    log = log_of(tree)
+    assert log["lines"] == lines[500:]
+    assert log["dropped"] == 500
+
+
+def test_the_ring_buffer_is_bounded_in_lines_and_bytes(tree: NodeTree) -> None:
+    tree.file("/dev/kmsg", "".join(f"4,{n},{n}000000,-;NVRM: {n} {'x' * 1500}\n" for n in range(1000)))
+    log = log_of(tree)
+    assert sum(len(line) for line in log["lines"]) <= 300_000
+    assert max(len(line) for line in log["lines"]) == 1000
+    assert log["lines"][-1].startswith("[  999.000000] NVRM: 999 ")
+    assert log["dropped"] == 1000 - len(log["lines"])
+
+
+def test_escaped_bytes_of_the_ring_cannot_forge_a_line(tree: NodeTree) -> None:
+    tree.file("/dev/kmsg", "4,1,5,-;NVRM: name=a\\x0aNVRM: Xid\\x1b[31m\n")
+    assert log_of(tree)["lines"] == ["[    0.000005] NVRM: name=a NVRM: Xid [31m"]
+
+
+def test_dmesg_and_then_files_are_the_last_resort(tree: NodeTree) -> None:
+    tree.program("/usr/bin/dmesg", "echo 'dmesg: read kernel buffer failed: Operation not permitted' >&2; exit 1\n")
+    tree.file("/var/log/kern.log", f"2025-11-21T08:15:00.5+00:00 node7 kernel: [    1.0] {XID}\n2025 x sshd: mlx5\n")
+    log = log_of(tree)
+    assert log["source"] == "file:/var/log/kern.log"
+    assert len(log["lines"]) == 1
+    assert log["since_epoch_s"] == pytest.approx(1763712900.5)
+    assert [(one["source"], one["why"]) for one in log["tried"]] == [
+        ("journal", "missing"),
+        ("kmsg", "missing"),
+        ("dmesg", "denied"),
+    ]
+
+
+def test_a_classic_syslog_stamp_is_read(tree: NodeTree) -> None:
+    written_s = time.time() - 86400
+    tree.file("/var/log/messages", time.strftime(f"%b %e %H:%M:%S node7 kernel: {XID}\n", time.localtime(written_s)))
+    assert log_of(tree)["since_epoch_s"] == pytest.approx(written_s, abs=2)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "now", "then"),
+    [
+        ("Mar  4 08:15:00", "2027-03-04", "2027-03-04 08:15:00"),
+        ("Mar 24 08:15:00", "2027-03-04", "2026-03-24 08:15:00"),
+        ("Dec 31 23:59:59", "2027-01-01", "2026-12-31 23:59:59"),
+        ("Jan  1 00:00:00", "2026-12-31", "2027-01-01 00:00:00"),
+        ("Feb 29 08:15:00", "2103-12-31", "2096-02-29 08:15:00"),
+        ("Feb 29 08:15:00", "2028-03-04", "2028-02-29 08:15:00"),
+        ("Feb 29 08:15:00", "2028-02-09", "2024-02-29 08:15:00"),
+        ("Feb 29 08:15:00", "2027-03-04", "2024-02-29 08:15:00"),
+        ("Feb 30 08:15:00", "2027-03-04", None),
+    ],
+)
+def test_a_stamp_without_a_year_is_the_newest_that_lies_not_over_a_day_ahead(
+    stamp: str, now: str, then: str | None
+) -> None:
+    found = kernel_log.without_year_s(stamp, time.mktime(time.strptime(now, "%Y-%m-%d")))
+    assert found == (None if then is None else time.mktime(time.strptime(then, "%Y-%m-%d %H:%M:%S")))
+
+
+def test_an_oldest_line_of_a_date_that_does_not_exist_costs_no_message(tree: NodeTree) -> None:
+    journal(tree, [f"2025-13-41T08:00:00.000000+0000 node7 kernel: {XID}"])
+    log = log_of(tree)
+    assert len(log["lines"]) == 1
+    assert log["since_epoch_s"]["why"] == "failed"
+
+
+def test_no_readable_log_is_an_answer_of_its_own_never_an_empty_log(tree: NodeTree) -> None:
+    tree.program("/usr/bin/dmesg", "echo 'Operation not permitted' >&2; exit 1\n")
+    section = read(tree).section("kernel_log")
+    assert section["why"] == "denied"
+    for source in ("journal", "kmsg", "dmesg", "file:/var/log/kern.log"):
+        assert source in section["detail"]

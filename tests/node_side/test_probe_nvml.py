@@ -1,0 +1,277 @@
+"""NVML as the probe reads it, against a compiled mock library: healthy, lost, too old, hanging, crashing."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.payload import Ran, run_probe
+
+from lab.nvml import scenario as nvml
+from lab.nvml.scenario import Scenario, healthy_h100
+from lab.processes import MARK, marked, wait_until
+from nodegate.node_side.probe.nvml_readings import READINGS
+from nodegate.probe.program import PYTHON_OPTIONS, program
+
+Probe = Callable[..., Ran]
+
+
+@pytest.fixture
+def probe(tmp_path: Path) -> Probe:
+    def run(scenario: Scenario, **options: Any) -> Ran:
+        variables = nvml.environment(scenario.write(tmp_path / "scenario.conf"))
+        return run_probe(sections=["nvml"], environment=variables, **options)
+
+    return run
+
+
+@pytest.fixture
+def gpus(probe: Probe) -> Callable[..., list[dict[str, Any]]]:
+    return lambda scenario, **options: probe(scenario, **options).data("nvml")["gpus"]
+
+
+def readings_in(value: object) -> list[dict[str, Any]]:
+    """Every reading without a value, however deep."""
+    if isinstance(value, dict):
+        return [value] if "why" in value else [found for entry in value.values() for found in readings_in(entry)]
+    return [found for entry in value for found in readings_in(entry)] if isinstance(value, list) else []
+
+
+def test_a_healthy_node_is_read_completely(probe: Probe) -> None:
+    data = probe(healthy_h100()).data("nvml")
+    assert (data["driver_version"], data["nvml_version"], data["cuda_driver_version"]) == (
+        "550.163.01",
+        "12.550.163.01",
+        12040,
+    )
+    assert data["count"] == len(data["gpus"]) == 8
+    assert data["library"].endswith("libnvidia-ml.so.1")
+    assert "incomplete" not in data
+    for index, gpu in enumerate(data["gpus"]):
+        assert gpu["index"] == index
+        assert set(gpu) == {"index", *READINGS}
+        assert readings_in(gpu) == [gpu["retired_pages"], gpu["retired_pending"]]  # Hopper retires no pages
+        assert gpu["retired_pages"]["why"] == "not supported"
+
+
+def test_every_reading_has_the_documented_form(gpus: Callable[..., Any]) -> None:
+    scenario = (
+        healthy_h100(1).set(0, "processes.compute", "4242:1073741824 4343:-").system("process.4242", "python x.py")
+    )
+    gpu = gpus(scenario.set(0, "retired.0", 3).set(0, "retired.1", 0).set(0, "retired_pending", 1))[0]
+    assert gpu["bus_id"] == "00000000:1A:00.0"
+    assert gpu["pci_device_id"] == 0x233010DE
+    assert gpu["link_width"] == 16
+    assert gpu["power_limit_range_mw"] == [200000, 700000]
+    assert gpu["violation_ns"] == {"power": 1200000, "thermal": 0, "board_limit": 0, "reliability": 0}
+    assert gpu["memory_temperature_c"] == 45
+    assert gpu["temperature_margin_c"] == 51
+    assert gpu["ecc_mode"] == [1, 1]
+    assert gpu["remap_histogram"] == [2560, 0, 0, 0, 0]
+    assert gpu["remapped_rows"] == [0, 0, 0, 0]
+    assert gpu["retired_pages"] == [3, 0]
+    assert gpu["retired_pending"] is True
+    assert gpu["gsp_firmware"] == "550.163.01"
+    assert gpu["gsp_mode"] == [1, 1]
+    assert gpu["sram_threshold_exceeded"] is False
+    assert gpu["inforom_valid"] is True
+    assert gpu["recovery_action"] == 0
+    assert gpu["fabric"]["state"] == 3
+    assert gpu["fabric"]["health_mask"] == 426
+    assert gpu["fabric"]["health_summary"] == 1
+    assert gpu["fabric"]["cluster_uuid"] == "00000000-0000-0000-0000-000000000000"
+    assert len(gpu["nvlinks"]) == 18
+    assert gpu["nvlinks"][17] == {
+        "link": 17,
+        "state": 1,
+        "version": 4,
+        "speed_mbps": 26562,
+        "remote_type": 2,
+        "replay": 0,
+        "recovery": 0,
+        "crc": 0,
+    }
+    assert gpu["memory_used_bytes"] == 0  # what the driver reserves is not in use
+    known, hidden = gpu["processes"]
+    assert known == {"pid": 4242, "kind": "compute", "memory_bytes": 1 << 30, "name": "python x.py"}
+    assert hidden["memory_bytes"]["why"] == "not supported"
+
+
+def test_faults_come_through_as_numbers(gpus: Callable[..., Any]) -> None:
+    scenario = healthy_h100(2).set(1, "remap.failure", 1).set(1, "remap.bank.none", 2).set(1, "event_reasons", "0x80")
+    scenario.set(1, "ecc.uncorrected.aggregate.7", 4).set(1, "nvlink.5", 0).set(1, "field.161.3", 9)
+    scenario.set(1, "inforom_valid", 0).set(1, "sram_threshold_exceeded", 1).set(1, "fabric_state", 2)
+    good, bad = gpus(scenario.set(1, "temperature_margin", -3))
+    assert bad["remapped_rows"] == [0, 0, 0, 1]
+    assert bad["remap_histogram"] == [2560, 0, 0, 0, 2]
+    assert bad["event_reasons"] == 0x80
+    assert bad["ecc"]["aggregate_sram_uncorrected"] == 4
+    assert [link["link"] for link in bad["nvlinks"] if not link["state"]] == [5]
+    assert [link["replay"] for link in bad["nvlinks"]][:5] == [0, 0, 0, 9, 0]
+    assert bad["inforom_valid"] is False
+    assert bad["sram_threshold_exceeded"] is True
+    assert bad["fabric"]["state"] == 2
+    assert bad["temperature_margin_c"] == -3
+    assert good["inforom_valid"] is True
+
+
+def test_a_lost_gpu_is_named_while_the_count_still_says_eight(probe: Probe) -> None:
+    data = probe(healthy_h100().lose(3)).data("nvml")
+    assert data["count"] == 8
+    assert data["gpus"][3] == {"index": 3, "handle": {"why": "lost", "detail": "NVML 15: GPU is lost", "nvml": 15}}
+    assert data["gpus"][4]["name"] == "NVIDIA H100 80GB HBM3"
+
+
+def test_a_gpu_lost_after_its_handle_was_had_has_only_lost_readings(gpus: Callable[..., Any]) -> None:
+    gpu = gpus(healthy_h100(2).lose(1, keeps_handle=True))[1]
+    assert {reading["why"] for reading in readings_in(gpu)} == {"lost"}
+    assert all(readings_in(value) for key, value in gpu.items() if key != "index")
+
+
+def test_a_function_that_an_old_driver_lacks_is_missing_and_the_rest_stays(gpus: Callable[..., Any]) -> None:
+    scenario = healthy_h100(1).missing("nvmlDeviceGetMarginTemperature").missing("nvmlDeviceGetGpuFabricInfoV")
+    gpu = gpus(scenario.missing("nvmlDeviceGetCurrentClocksEventReasons").missing("nvmlDeviceGetModuleId"))[0]
+    assert gpu["temperature_margin_c"] == {"why": "missing", "detail": "NVML 13: Function Not Found", "nvml": 13}
+    assert gpu["module_id"]["why"] == "missing"
+    assert gpu["event_reasons"] == 1  # under its older name
+    assert gpu["fabric"]["state"] == 3  # by its older function
+    assert gpu["fabric"]["health_mask"]["why"] == "missing"
+    assert gpu["temperature_c"] == 34
+
+
+def test_a_driver_that_knows_only_the_second_fabric_structure_is_asked_with_it(gpus: Callable[..., Any]) -> None:
+    fabric = gpus(healthy_h100(1).set(0, "fabric_newest", 2))[0]["fabric"]
+    assert fabric["health_mask"] == 426
+    assert fabric["health_summary"]["why"] == "missing"
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        (3, "not supported"),
+        (4, "denied"),
+        (10, "timeout"),
+        (13, "missing"),
+        (15, "lost"),
+        (16, "lost"),
+        (999, "failed"),
+    ],
+)
+def test_each_nvml_error_has_its_reason_and_keeps_its_number(gpus: Callable[..., Any], code: int, why: str) -> None:
+    reading = gpus(healthy_h100(1).error("nvmlDeviceGetSerial", code, gpu=0))[0]["serial"]
+    assert (reading["why"], reading["nvml"]) == (why, code)
+    assert reading["detail"].startswith(f"NVML {code}: ")
+
+
+def test_the_value_beside_a_failed_field_is_not_believed(gpus: Callable[..., Any]) -> None:
+    gpu = gpus(healthy_h100(1).set(0, "field.82", "error 3").set(0, "field.230", "error 999"))[0]
+    assert gpu["memory_temperature_c"]["why"] == "not supported"
+    assert (gpu["recovery_action"]["why"], gpu["recovery_action"]["nvml"]) == ("failed", 999)
+
+
+def test_link_errors_come_by_the_older_counters_where_the_fields_are_not_served(gpus: Callable[..., Any]) -> None:
+    scenario = healthy_h100(1).set(0, "field.161", "error 3").set(0, "nvlink.2.error.0", 7)
+    assert gpus(scenario)[0]["nvlinks"][2]["replay"] == 7
+
+
+def test_a_gpu_without_nvlink_says_so(gpus: Callable[..., Any]) -> None:
+    assert gpus(healthy_h100(1).set(0, "nvlinks", 0))[0]["nvlinks"]["why"] == "not supported"
+
+
+@pytest.mark.parametrize(("code", "text"), [(9, "Driver Not Loaded"), (18, "version mismatch")])
+def test_an_nvml_that_does_not_start_fails_with_its_own_words(probe: Probe, code: int, text: str) -> None:
+    ran = probe(healthy_h100().error("nvmlInit", code))
+    assert ran.section("nvml")["why"] == "failed"
+    assert ran.section("nvml")["nvml"] == code
+    assert text in ran.section("nvml")["detail"]
+    assert ran.section("nvidia_smi")["why"] == "missing"  # it was asked for as the second source
+
+
+def test_a_hang_after_three_gpus_keeps_what_was_read_and_names_what_was_not(probe: Probe) -> None:
+    started = time.monotonic()
+    data = probe(healthy_h100().hang(3, "nvmlDeviceGetPowerUsage", 600), limits_s={"nvml": 5.0}).data("nvml")
+    assert time.monotonic() - started < 30
+    assert data["incomplete"]["why"] == "timeout"
+    assert [set(gpu) for gpu in data["gpus"][:3]] == [{"index", *READINGS}] * 3
+    hanging = data["gpus"][3]
+    assert hanging["serial"] == "1650123000004"
+    assert hanging["power_mw"]["why"] == "timeout"
+    assert "GPU 3 power_mw" in hanging["power_mw"]["detail"]
+    assert hanging["nvlinks"]["why"] == "timeout"
+    assert [(gpu["index"], gpu["handle"]["why"]) for gpu in data["gpus"][4:]] == [(4 + n, "timeout") for n in range(4)]
+
+
+def test_a_gpu_that_answers_very_late_is_asked_no_more_and_the_next_ones_are_read(gpus: Callable[..., Any]) -> None:
+    scenario = healthy_h100(3).hang(1, "nvmlDeviceGetUUID", 5.2).error("nvmlDeviceGetUUID", 10, gpu=1)
+    late, after = gpus(scenario)[1:]
+    assert late["uuid"]["nvml"] == 10
+    assert late["serial"]["why"] == "timeout"
+    assert "uuid" in late["serial"]["detail"]
+    assert after["serial"] == "1650123000003"
+
+
+def test_an_nvml_that_hangs_at_the_start_is_a_timeout_and_nvidia_smi_is_not_tried(probe: Probe) -> None:
+    ran = probe(healthy_h100().hang(None, "nvmlInit", 600), limits_s={"nvml": 0.5})
+    assert ran.section("nvml")["why"] == "timeout"
+    assert ran.section("nvidia_smi")["why"] == "timeout"
+    assert "not started" in ran.section("nvidia_smi")["detail"]
+
+
+def test_a_crash_inside_the_library_names_the_signal_and_the_call(probe: Probe) -> None:
+    section = probe(healthy_h100().crash(2, "nvmlDeviceGetTemperature")).section("nvml")
+    assert section["why"] == "failed"
+    assert section["detail"] == "ended by SIGSEGV, at GPU 2 temperature_c"
+
+
+def test_after_a_hang_no_process_is_left(probe: Probe) -> None:
+    mark = uuid.uuid4().hex
+    scenario = healthy_h100().hang(0, "nvmlDeviceGetName", 600)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MARK, mark)
+        probe(scenario, limits_s={"nvml": 0.3})
+    assert marked(mark) == []
+
+
+def test_when_the_probe_is_killed_its_children_die_with_it(tmp_path: Path) -> None:
+    mark = uuid.uuid4().hex
+    scenario = healthy_h100().hang(0, "nvmlDeviceGetName", 600).write(tmp_path / "scenario.conf")
+    variables = {**nvml.environment(scenario), MARK: mark, "PATH": "/usr/bin:/bin"}
+    argv = [sys.executable, *PYTHON_OPTIONS, "-"]
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=variables) as running:
+        assert running.stdin is not None
+        running.stdin.write(program(limits_s={"nvml": 300.0}))
+        running.stdin.close()
+        assert wait_until(lambda: len(marked(mark)) >= 2, limit_s=60), "the probe started no child"
+        running.send_signal(signal.SIGKILL)
+    assert wait_until(lambda: not marked(mark))
+
+
+def test_a_scenario_that_changes_is_read_again(tmp_path: Path) -> None:
+    file = healthy_h100(1).write(tmp_path / "scenario.conf")
+    script = (
+        "import pynvml as n, sys; n.nvmlInit(); h = n.nvmlDeviceGetHandleByIndex(0)\n"
+        "for _ in sys.stdin: print(n.nvmlDeviceGetTemperature(h, 0), flush=True)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=nvml.environment(file),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    ) as running:
+        assert running.stdin is not None
+        assert running.stdout is not None
+        running.stdin.write("\n")
+        assert running.stdout.readline() == "34\n"
+        healthy_h100(1).set(0, "temperature.0", 88).write(file)
+        running.stdin.write("\n")
+        assert running.stdout.readline() == "88\n"
+        running.stdin.close()
