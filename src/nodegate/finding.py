@@ -15,7 +15,8 @@ Value = bool | int | float | str | None
 LimitValue = bool | int | float | str | frozenset[str]
 T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
 # A part of such a quantity that is missing bounds what everything that rests on it can reach.
-_RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "GB/s", "Gb/s"})
+_RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "MB/s", "GB/s", "Gb/s"})
+_SHORTEST_NOUN = 4  # from so many letters on a unit is a noun ("rows"), not a symbol ("W")
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,17 @@ class Finding:
     def _said(self, *, source: bool) -> str:
         if self.verdict is Verdict.ERROR and self.quantity:
             return f"could not read {self.quantity}: {self.text}"
-        said = self.text or f"{self.quantity} {with_unit(self.observed, self.unit, exact=self._exact)}".strip()
+        said = self.text or f"{self.quantity} {with_unit(self.observed, self._own_unit, exact=self._exact)}".strip()
         if self.limit is not None and self.verdict in (Verdict.WARN, Verdict.FAIL):
             said += f", expected {self.limit.words(exact=self._exact)}"
             said += f" ({self.limit.source})" if source and self.limit.source else ""
         return f"{said}; {self.note}" if self.note else said
+
+    @property
+    def _own_unit(self) -> str:
+        """The unit, unless the quantity names what is counted: "remapped rows 3", not "remapped rows 3 rows"."""
+        counted = any(word.lower().endswith(self.unit.lower()) for word in self.quantity.split())
+        return "" if len(self.unit) >= _SHORTEST_NOUN and counted else self.unit
 
     @property
     def _exact(self) -> bool:

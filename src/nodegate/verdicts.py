@@ -111,6 +111,28 @@ class Verdicts:
         seen = Finding(part, otherwise, quantity, note=note, action=action, code=code)
         self._judge(seen, observed, limit, AT_MOST, absent, lambda value, high: value <= high)
 
+    def holds(
+        self,
+        *,
+        part: Part,
+        quantity: str,
+        observed: Known[bool],
+        good: str,
+        bad: str,
+        action: str,
+        expected: bool = True,
+        otherwise: Verdict = Verdict.FAIL,
+        absent: Verdict = Verdict.ERROR,
+        code: str = "",
+    ) -> None:
+        """A yes or no that has its own words: `good` where it is as expected, else `bad`."""
+        if isinstance(observed, Unknown):
+            self.unknown(part=part, quantity=quantity, reason=observed, absent=absent)
+        elif observed is expected:
+            self.passed(part=part, text=good, quantity=quantity, observed=observed)
+        else:
+            self.found(otherwise, part=part, text=bad, action=action, quantity=quantity, observed=observed, code=code)
+
     def found(
         self,
         verdict: Verdict,
@@ -157,8 +179,15 @@ class Verdicts:
         reason: str | Unknown,
         action: str = NEXT_STEP_UNKNOWN,
         blocked_by: str = "",
+        absent: Verdict = Verdict.ERROR,
     ) -> None:
-        """Something that must be known could not be read: `error`. `blocked_by` names the check that says why."""
+        """Something that must be known could not be read: `error`, or `absent` where the part does not have it.
+
+        `blocked_by` names the check that says why it could not be read.
+        """
+        if isinstance(reason, Unknown) and reason.is_absent and absent is not Verdict.ERROR:
+            self.absent(part=part, quantity=quantity, reason=reason, verdict=absent)
+            return
         why = reason.why if isinstance(reason, Unknown) else None
         self.add(
             Finding(part, Verdict.ERROR, quantity, text=str(reason), action=action, why=why, blocked_by=blocked_by)
@@ -201,12 +230,9 @@ class Verdicts:
     ) -> None:
         """Keep `bad`, or what the reading makes of it."""
         if isinstance(observed, Unknown):
-            if observed.is_absent and absent is not Verdict.ERROR:
-                self.absent(part=bad.part, quantity=bad.quantity, reason=observed, verdict=absent)
-            else:
-                self.unknown(part=bad.part, quantity=bad.quantity, reason=observed)
+            self.unknown(part=bad.part, quantity=bad.quantity, reason=observed, absent=absent)
         elif isinstance(limit, Unknown):
-            self.unknown(part=bad.part, quantity=f"the limit for {bad.quantity}", reason=limit)
+            self.unknown(part=bad.part, quantity=f"the limit for {bad.quantity}", reason=limit, absent=absent)
         elif limit is None:
             text = f"{bad.quantity} has no limit to be judged by"
             self.add(replace(bad, verdict=Verdict.NOT_JUDGED, text=text, action="add a limit to a baseline"))

@@ -1,0 +1,64 @@
+"""Findings in words of their own: a yes or no, a reading that the part does not have, a count with its noun."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodegate import part
+from nodegate.finding import Limit
+from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Verdict
+from nodegate.verdicts import Verdicts
+
+GPU = part.gpu(3)
+ABSENT = Unknown(Why.NOT_SUPPORTED, "NVML 3")
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected", "verdict", "brief"),
+    [
+        (True, True, Verdict.PASS, "responds"),
+        (False, True, Verdict.FAIL, "does not respond"),
+        (False, False, Verdict.PASS, "responds"),
+        (True, False, Verdict.FAIL, "does not respond"),
+        (ABSENT, True, Verdict.SKIP, "does not report answer"),
+        (Unknown(Why.FAILED, "EIO"), True, Verdict.ERROR, "could not read answer: failed: EIO"),
+    ],
+)
+def test_a_yes_or_no_has_its_own_words(observed: Known[bool], *, expected: bool, verdict: Verdict, brief: str) -> None:
+    verdicts = Verdicts()
+    verdicts.holds(
+        part=GPU,
+        quantity="answer",
+        observed=observed,
+        expected=expected,
+        good="responds",
+        bad="does not respond",
+        action="look",
+        absent=Verdict.SKIP,
+    )
+    (finding,) = verdicts.findings
+    assert finding.verdict is verdict
+    assert finding.brief.startswith(brief)
+
+
+def test_a_limit_that_the_part_does_not_have_is_absent_too() -> None:
+    verdicts = Verdicts()
+    verdicts.at_least(part=GPU, quantity="SM clock", observed=1200, limit=ABSENT, action="look", absent=Verdict.SKIP)
+    assert verdicts.verdict is Verdict.SKIP
+
+
+@pytest.mark.parametrize(
+    ("quantity", "unit", "brief"),
+    [
+        ("remapped rows", "rows", "remapped rows 3, expected at most 0 rows"),
+        ("active NVLinks", "links", "active NVLinks 3, expected at most 0 links"),
+        ("link width", "lanes", "link width 3 lanes, expected at most 0 lanes"),
+        ("time slowed by heat", "s", "time slowed by heat 3 s, expected at most 0 s"),
+        ("power draw", "W", "power draw 3 W, expected at most 0 W"),
+    ],
+)
+def test_a_quantity_that_names_what_is_counted_needs_no_unit(quantity: str, unit: str, brief: str) -> None:
+    verdicts = Verdicts()
+    verdicts.at_most(part=GPU, quantity=quantity, observed=3, limit=Limit(0, unit, "none"), action="look")
+    assert verdicts.findings[0].brief == brief
