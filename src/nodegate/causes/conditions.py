@@ -1,0 +1,188 @@
+"""The table of conditions, checks/causes.yaml: what findings amount to, and which condition explains which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.causes.cause import Class, Severity, class_of
+from nodegate.files import strict_yaml
+from nodegate.files.paths import CHECKS, suite_folder
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from nodegate.causes.cause import CheckFinding
+    from nodegate.files.strict_yaml import Loaded
+
+FILE = "causes.yaml"
+_WORDS = ("findings", "severity", "class", "one", "explains", "errors")
+_WHERE = ("part", "node")
+W = TypeVar("W", Severity, Class)
+_SEVERITY = {
+    Verdict.FAIL: Severity.UNUSABLE,
+    Verdict.WARN: Severity.DEGRADED,
+    Verdict.ERROR: Severity.NOT_MEASURED,
+    Verdict.NOT_JUDGED: Severity.NOT_JUDGED,
+}
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What can be the matter with a part.
+
+    Args:
+        name: of the condition; of one that no table lists the check's id.
+        place: its place in the table: a condition is only explained by one of an earlier place.
+        findings: patterns of "check" or "check/code", the most telling first.
+        severity: None where the finding's verdict says it.
+        sort: None where the part's kind says it.
+        one: one of its kind on a node, whatever parts its findings name.
+        on_part: names of conditions that it explains on the same part.
+        on_node: names of conditions that it explains anywhere on the node.
+        errors_of_part: patterns of checks that cannot judge the same part because of it.
+        errors_of_node: patterns of checks that cannot run on the node because of it.
+    """
+
+    name: str
+    place: int
+    findings: tuple[str, ...] = ()
+    severity: Severity | None = None
+    sort: Class | None = None
+    one: bool = False
+    on_part: frozenset[str] = frozenset()
+    on_node: frozenset[str] = frozenset()
+    errors_of_part: tuple[str, ...] = ()
+    errors_of_node: tuple[str, ...] = ()
+
+    def telling(self, finding: CheckFinding) -> int:
+        """How telling a finding is of this condition: 0 is the most telling."""
+        found = (place for place, pattern in enumerate(self.findings) if _fits(pattern, finding))
+        return next(found, len(self.findings))
+
+    def severity_of(self, finding: CheckFinding) -> Severity:
+        """How bad it is, as this finding shows it: only a failure is as bad as the condition can be."""
+        own = _SEVERITY.get(finding.finding.verdict, Severity.DEGRADED)
+        if self.severity is None or finding.finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED):
+            return own
+        return self.severity
+
+    def sort_of(self, finding: CheckFinding) -> Class:
+        """Who works on it."""
+        return self.sort or class_of(finding.finding.part.kind)
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The whole table, in its order."""
+
+    known: tuple[Condition, ...] = ()
+    _by_key: dict[str, Condition] = field(default_factory=dict, compare=False)
+
+    def of(self, finding: CheckFinding) -> Condition:
+        """The condition that a finding shows; one that no line lists is a condition of its own."""
+        if finding.key not in self._by_key:
+            self._by_key[finding.key] = self._find(finding)
+        return self._by_key[finding.key]
+
+    def _find(self, finding: CheckFinding) -> Condition:
+        for exact in (True, False):
+            for condition in self.known:
+                if any(_fits(pattern, finding, exact=exact) for pattern in condition.findings):
+                    return condition
+        return Condition(finding.key, len(self.known))
+
+
+def _fits(pattern: str, finding: CheckFinding, *, exact: bool = False) -> bool:
+    """Whether a pattern names this finding; `exact`: with its code, not by the check alone."""
+    if "/" in pattern or not finding.finding.code:
+        return finding.key == pattern if exact and "*" not in pattern else fnmatchcase(finding.key, pattern)
+    return not exact and fnmatchcase(finding.check, pattern)
+
+
+@cache
+def conditions() -> Conditions:
+    """The table of this installation's suite.
+
+    Raises:
+        UsageError: it is not as it should be, with file and line.
+    """
+    return read(suite_folder(CHECKS) / FILE)
+
+
+def read(path: Path) -> Conditions:
+    """A table of conditions.
+
+    Raises:
+        UsageError: it cannot be read, or a line of it is not as it should be, with file and line.
+    """
+    loaded = strict_yaml.load_file(path)
+    if not isinstance(loaded.value, dict):
+        raise loaded.wrong("conditions are a mapping", hint="name: {findings: [check, ...], ...}")
+    names = list(loaded.value)
+    return Conditions(tuple(_condition(loaded, place, name, names) for place, name in enumerate(names)))
+
+
+def _condition(loaded: Loaded, place: int, name: str, names: list[str]) -> Condition:
+    entry = loaded.value[name]  # type: ignore[index]
+    if not isinstance(entry, dict):
+        raise loaded.wrong("a condition is a mapping", (name,), f"with {', '.join(_WORDS)}")
+    for word in entry:
+        if word not in _WORDS:
+            raise loaded.unknown_key((name, word), _WORDS)
+    explains, errors = _relations(loaded, name, entry, "explains"), _relations(loaded, name, entry, "errors")
+    for where, others in explains.items():
+        for other in others:
+            if other not in names[place + 1 :]:
+                message = f"{name} explains {other}, which is not a condition below it"
+                raise loaded.wrong(message, (name, "explains", where), strict_yaml.did_you_mean(other, names))
+    return Condition(
+        name,
+        place,
+        findings=_texts(loaded, (name, "findings"), entry.get("findings")),
+        severity=_word(loaded, (name, "severity"), entry.get("severity"), Severity),
+        sort=_word(loaded, (name, "class"), entry.get("class"), Class),
+        one=entry.get("one") is True,
+        on_part=frozenset(explains.get("part", ())),
+        on_node=frozenset(explains.get("node", ())),
+        errors_of_part=errors.get("part", ()),
+        errors_of_node=errors.get("node", ()),
+    )
+
+
+def _relations(loaded: Loaded, name: str, entry: Mapping[object, object], word: str) -> Mapping[str, tuple[str, ...]]:
+    given = entry.get(word, {})
+    if not isinstance(given, dict):
+        raise loaded.wrong(f"{word} maps part or node to a list", (name, word))
+    for where in given:
+        if where not in _WHERE:
+            raise loaded.unknown_key((name, word, where), _WHERE)
+    return {where: _texts(loaded, (name, word, where), others) for where, others in given.items()}
+
+
+def _texts(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
+        raise loaded.wrong(f"{path[-1]} must be a list of names", path)
+    return tuple(value)
+
+
+def _word(loaded: Loaded, path: tuple[object, ...], value: object, words: type[Severity | Class]) -> object:
+    if value is None:
+        return None
+    known = [each.value for each in words]
+    if value not in known:
+        raise loaded.wrong(f"{path[-1]} is one of {', '.join(known)}, not {value!r}", path)
+    return words(value)
+
+
+def unknown_checks(table: Conditions, checks: Iterable[str]) -> list[str]:
+    """Findings that the table lists and no check leaves: slips in it."""
+    known = list(checks)
+    patterns = [pattern for condition in table.known for pattern in condition.findings]
+    return [
+        pattern for pattern in patterns if not any(fnmatchcase(check, pattern.partition("/")[0]) for check in known)
+    ]

@@ -1,0 +1,210 @@
+"""The causes of one node: its findings grouped by condition, and what follows from another put under it.
+
+Every finding that is not a pass or a skip belongs to exactly one cause. A finding is put under another condition only
+where the table says that this can be its reason, on the same part or node as the table says, and no further than the
+condition can cost; so a fault that the first does not explain stays a cause of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from nodegate.causes.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
+from nodegate.causes.conditions import Condition
+from nodegate.part import NODE
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from nodegate.causes.conditions import Conditions
+    from nodegate.finding import Finding, Record
+    from nodegate.part import Part
+
+HEALTHY = frozenset((Verdict.PASS, Verdict.SKIP))
+_BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDGED: 3}
+_REACH = 0.8  # of what a condition leaves, so much may be lost besides: rates scatter, and several limits add up
+_NOT_JUDGED = Condition(NOT_JUDGED, 1 << 20, severity=Severity.NOT_JUDGED, one=True)
+
+
+@dataclass
+class _Group:
+    """The findings of one condition on one part."""
+
+    condition: Condition
+    findings: list[CheckFinding] = field(default_factory=list)
+    follows: list[CheckFinding] = field(default_factory=list)
+
+    @property
+    def decisive(self) -> CheckFinding:
+        return min(self.findings, key=lambda each: (_BADNESS[each.finding.verdict], self.condition.telling(each)))
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        first = self.decisive.finding.part
+        return tuple(dict.fromkeys((first, *(part for each in self.findings for part in each.finding.parts))))
+
+    @property
+    def severity(self) -> Severity:
+        return self.condition.severity_of(self.decisive)
+
+    @property
+    def is_failure(self) -> bool:
+        return any(each.finding.verdict is Verdict.FAIL for each in self.findings)
+
+    def leaves(self, finding: Finding) -> float | None:
+        """The share of its rate that this condition leaves to what a finding is about; None where nobody can say."""
+        shares = [each.finding.share for each in self.findings if each.finding.share is not None]
+        return min(shares) if shares and finding.metric else None
+
+
+def causes_of(records: Iterable[Record], table: Conditions) -> tuple[Cause, ...]:
+    """The causes of one node, worst first.
+
+    Args:
+        records: what the checks say of the node.
+        table: the conditions, and which explains which.
+    """
+    kept = list(records)
+    waivers = {(record.check, id(finding)): record.waiver for record in kept for finding in record.findings}
+    found = [CheckFinding(record.check, finding) for record in kept for finding in record.findings]
+    groups = _grouped([each for each in found if each.finding.verdict not in HEALTHY], table)
+    _explain(groups)
+    left = [group for group in groups if group.findings]
+    causes = [_cause(kept[0].node, same, waivers) for same in _folded(left)] if kept else []
+    return tuple(sorted(causes, key=worst_first))
+
+
+def worst_first(cause: Cause) -> tuple[object, ...]:
+    """The order in which causes are told."""
+    return bool(cause.waiver), ORDER[cause.severity], _BADNESS[cause.verdict], -len(cause.nodes), cause.part.short
+
+
+def _grouped(found: Sequence[CheckFinding], table: Conditions) -> list[_Group]:
+    groups: dict[tuple[object, ...], _Group] = {}
+    for each in found:
+        condition = _condition(each, table)
+        key = (condition.name, None if condition.one else _owner(each.finding.part).key, _reason(each))
+        groups.setdefault(key, _Group(condition)).findings.append(each)
+    return sorted(groups.values(), key=lambda group: group.condition.place)
+
+
+def _condition(each: CheckFinding, table: Conditions) -> Condition:
+    if each.finding.verdict is Verdict.NOT_JUDGED:
+        return _NOT_JUDGED
+    condition = table.of(each)
+    if each.finding.verdict is Verdict.ERROR and condition.severity is not Severity.NOT_MEASURED:
+        return Condition(each.finding.code or "not_measured", len(table.known), one=True)
+    return condition
+
+
+def _reason(each: CheckFinding) -> tuple[str, ...]:
+    """What errors of several checks share when they are one: the reason, or its kind, and what to do about it."""
+    finding = each.finding
+    if finding.verdict is not Verdict.ERROR:
+        return ()
+    return (finding.code or finding.text, finding.action)
+
+
+def _owner(part: Part) -> Part:
+    """The part that is worked on: the NIC of a port, the GPU of an NVLink."""
+    return part.of or part
+
+
+def _explain(groups: Sequence[_Group]) -> None:
+    """Move each finding that follows from another condition under that one."""
+    for group in reversed(groups):
+        moved: dict[int, _Group] = {}
+        for each in group.findings:
+            reason = _best(each, group, [other for other in groups if other is not group])
+            if reason is not None:
+                moved[id(each)] = reason
+        for each in [each for each in group.findings if id(each) in moved]:
+            moved[id(each)].follows.append(each)
+        group.findings = [each for each in group.findings if id(each) not in moved]
+        if not group.findings and group.follows:  # what followed from it follows from its reason
+            next(iter(moved.values())).follows.extend(group.follows)
+            group.follows = []
+
+
+def _best(each: CheckFinding, group: _Group, others: Sequence[_Group]) -> _Group | None:
+    reasons = [other for other in others if other.findings and _is_reason(other, each, group)]
+    if not reasons:
+        return None
+    return min(reasons, key=lambda other: (not _same_part(other, each), ORDER[other.severity], other.condition.place))
+
+
+def _is_reason(reason: _Group, each: CheckFinding, group: _Group) -> bool:
+    """Whether a condition can be the reason of this finding."""
+    finding, condition = each.finding, reason.condition
+    same = _same_part(reason, each)
+    if finding.verdict is Verdict.ERROR:
+        return _keeps_from_running(reason, each, same=same)
+    if condition.place >= group.condition.place or (finding.verdict is Verdict.FAIL and not reason.is_failure):
+        return False
+    if not (group.condition.name in condition.on_node or (same and group.condition.name in condition.on_part)):
+        return False
+    leaves = reason.leaves(finding)
+    return leaves is None or finding.share is None or finding.share >= leaves * _REACH
+
+
+def _keeps_from_running(reason: _Group, each: CheckFinding, *, same: bool) -> bool:
+    """Whether an `error` is there because of a condition: its own word for it, or the table's."""
+    if all(other.finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED) for other in reason.findings):
+        return False
+    if each.finding.blocked_by:
+        return any(other.check == each.finding.blocked_by for other in (*reason.findings, *reason.follows))
+    patterns = (*reason.condition.errors_of_node, *(reason.condition.errors_of_part if same else ()))
+    return any(fnmatchcase(each.key if "/" in pattern else each.check, pattern) for pattern in patterns)
+
+
+def _same_part(reason: _Group, each: CheckFinding) -> bool:
+    return any(part.rests_on(other) for part in each.finding.parts for other in reason.parts)
+
+
+def _folded(groups: Sequence[_Group]) -> list[list[_Group]]:
+    """Groups that say the same of several parts of the node, together: one thing to do."""
+    alike: defaultdict[tuple[object, ...], list[_Group]] = defaultdict(list)
+    for group in groups:
+        decisive = group.decisive.finding
+        said = (decisive.brief, decisive.action) if group.decisive.finding.part.kind is not NODE.kind else id(group)
+        alike[group.condition.name, decisive.verdict, said].append(group)
+    return list(alike.values())
+
+
+def _cause(node: str, groups: Sequence[_Group], waivers: dict[tuple[str, int], str]) -> Cause:
+    first = groups[0]
+    decisive = first.decisive
+    shown = [each for group in groups for each in group.findings]
+    failed = [each for each in shown if each.finding.verdict is Verdict.FAIL]
+    covering = [waivers.get((each.check, id(each.finding)), "") for each in failed]
+    return Cause(
+        condition=first.condition.name,
+        parts=(NODE,)
+        if first.condition is _NOT_JUDGED
+        else tuple(dict.fromkeys(part for group in groups for part in group.parts)),
+        severity=first.severity,
+        sort=_sort(first),
+        decisive=decisive,
+        same=tuple(each for each in shown if each is not decisive),
+        follows=tuple(each for group in groups for each in group.follows),
+        nodes=(node,),
+        waiver=covering[0] if covering and all(covering) else "",
+    )
+
+
+def _sort(group: _Group) -> Class:
+    if group.decisive.finding.verdict is Verdict.ERROR and group.decisive.finding.code in _ACCESS:
+        return Class.ACCESS
+    return group.condition.sort_of(group.decisive)
+
+
+_ACCESS = frozenset(
+    (
+        "unresolved", "refused", "no-route", "timeout", "host-key-unknown", "host-key-changed", "authentication",
+        "no-sudo", "no-python", "dropped", "jump-host", "configuration",
+    )
+)  # fmt: skip

@@ -1,0 +1,89 @@
+"""The causes of a run: equal ones of several nodes as one, and those that crowd in one rack as the rack's."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from math import comb
+from typing import TYPE_CHECKING
+
+from nodegate.causes.cause import NOT_JUDGED, Cause, Class
+from nodegate.causes.explain import worst_first
+from nodegate.part import Kind
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_REPLACEABLE = frozenset(
+    (Kind.GPU, Kind.NIC, Kind.PORT, Kind.NVSWITCH, Kind.NVLINK, Kind.DISK, Kind.MEMORY, Kind.BRIDGE)
+)
+_FEW = 2  # of parts that are replaced by serial number, each keeps its line
+_CROWD = 3  # fewer nodes of one rack are chance
+_CHANCE = 0.001  # how seldom as many of one rack would have it if it were spread over the fleet
+
+
+def fleet_causes(of_nodes: Mapping[str, Sequence[Cause]], racks: Mapping[str, str]) -> tuple[Cause, ...]:
+    """The causes of all nodes of a run, worst first.
+
+    Args:
+        of_nodes: the causes of each node that was judged.
+        racks: the rack of each node whose rack is known.
+    """
+    alike: defaultdict[tuple[object, ...], list[Cause]] = defaultdict(list)
+    for causes in of_nodes.values():
+        for cause in causes:
+            alike[_key(cause)].append(cause)
+    folded = [each for same in alike.values() for each in _fold(same, of_nodes.keys(), racks)]
+    return tuple(sorted(folded, key=worst_first))
+
+
+def _key(cause: Cause) -> tuple[object, ...]:
+    """What two nodes' causes share when there is one thing to say: all but the node, the values and the GPU's number."""
+    if cause.condition == NOT_JUDGED:
+        return (cause.condition,)
+    finding = cause.decisive.finding
+    named = cause.part.short if cause.part.kind is not Kind.GPU else ""
+    said = "" if finding.observed is not None or finding.code else finding.brief
+    limit = finding.limit.words() if finding.limit and not finding.metric else ""
+    what = (cause.condition, cause.severity, cause.decisive.key, cause.part.kind, named, finding.quantity)
+    return (*what, limit, said, finding.verdict, finding.action, cause.waiver)
+
+
+def _fold(same: list[Cause], nodes: Iterable[str], racks: Mapping[str, str]) -> list[Cause]:
+    first = same[0]
+    if len(same) <= (_FEW if first.part.kind in _REPLACEABLE else 1):
+        return same
+    whole = replace(
+        first,
+        parts=tuple(dict.fromkeys(part for each in same for part in each.parts)),
+        same=tuple(finding for each in same for finding in (*each.same, *([] if each is first else [each.decisive]))),
+        follows=tuple(finding for each in same for finding in each.follows),
+        nodes=tuple(name for each in same for name in each.nodes),
+    )
+    return [replace(whole, place=_crowded(whole, nodes, racks))]
+
+
+def _crowded(cause: Cause, nodes: Iterable[str], racks: Mapping[str, str]) -> str:
+    """The rack that holds all nodes of a cause though the fleet has more; empty where chance may have put them there."""
+    counts = Counter(racks.get(name, "") for name in cause.nodes)
+    rack, here = counts.most_common(1)[0]
+    everywhere = list(nodes)
+    size = sum(racks.get(name) == rack for name in everywhere)
+    if not rack or here < max(_CROWD, len(cause.nodes)) or size == len(everywhere):
+        return ""
+    if cause.sort in (Class.ACCESS, Class.TOOL) and here < size:
+        return ""
+    chance = comb(size, here) / comb(len(everywhere), here)
+    return rack if chance < _CHANCE or (here == size and cause.verdict is Verdict.FAIL) else ""
+
+
+def values(cause: Cause) -> tuple[float, ...]:
+    """The decisive numbers of a cause of several nodes, lowest first; none where it is about words."""
+    key, quantity = cause.decisive.key, cause.decisive.finding.quantity
+    found = [
+        each.finding.observed
+        for each in (cause.decisive, *cause.same)
+        if each.key == key and each.finding.quantity == quantity
+    ]
+    return tuple(sorted(float(each) for each in found if isinstance(each, (int, float)) and not isinstance(each, bool)))
