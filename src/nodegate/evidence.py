@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ FACTS = "facts"
 MAX_EVIDENCE_BYTES = 4 << 20
 MAX_RUN_BYTES = 32 << 20  # run.json of 1,250 nodes takes half a megabyte
 BUSY = "busy"
+_BLOCKED = re.compile(r"blocked by (?P<check>[a-z][a-z0-9_]*\.[a-z0-9_]+)(?::|$)")
 LONGEST_S = 1e12  # longer than any clock says
 MOST_SAID = 1000  # characters of a reason
 MEASURING = ".measuring"  # no node has such a name. It is taken away at the end, for which a full disk has room too
@@ -259,7 +261,8 @@ def _unreadable(node: str, measurement: str, why: str) -> Evidence:
 
 def _said(error: CannotMeasure) -> dict[str, str]:
     kind = error.kind if isinstance(error, Unreachable) else BUSY if isinstance(error, Busy) else ""
-    return {"kind": kind, "reason": error.reason, "next_step": error.next_step}
+    said = {"kind": kind, "reason": error.reason, "next_step": error.next_step}
+    return {**said, "blocked_by": error.blocked_by} if error.blocked_by else said
 
 
 def _error(said: Mapping[str, object]) -> CannotMeasure:
@@ -268,7 +271,11 @@ def _error(said: Mapping[str, object]) -> CannotMeasure:
     kind = str(said.get("kind", ""))[:MOST_SAID]
     if kind == BUSY:
         return Busy(reason, next_step=step)
-    return Unreachable(kind, reason, next_step=step) if kind else CannotMeasure(reason, next_step=step)
+    if kind:
+        return Unreachable(kind, reason, next_step=step)
+    blocked = _BLOCKED.match(reason)  # releases before 0.2 had it in the reason alone
+    blocked_by = str(said.get("blocked_by", "") or (blocked["check"] if blocked else ""))[:MOST_SAID]
+    return CannotMeasure(reason, next_step=step, blocked_by=blocked_by)
 
 
 def _number(value: object) -> float:

@@ -170,10 +170,10 @@ def _texts(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[str
     return tuple(value)
 
 
-def _word(loaded: Loaded, path: tuple[object, ...], value: object, words: type[Severity | Class]) -> object:
+def _word(loaded: Loaded, path: tuple[object, ...], value: object, words: type[W]) -> W | None:
     if value is None:
         return None
-    known = [each.value for each in words]
+    known = [str(each.value) for each in words]
     if value not in known:
         raise loaded.wrong(f"{path[-1]} is one of {', '.join(known)}, not {value!r}", path)
     return words(value)

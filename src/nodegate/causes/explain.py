@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HEALTHY = frozenset((Verdict.PASS, Verdict.SKIP))
 _BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDGED: 3}
 _REACH = 0.8  # of what a condition leaves, so much may be lost besides: rates scatter, and several limits add up
+# What to do about any error: it does not say that two of them have one reason.
+_ANY_REASON = ("see the evidence", "measure ", "burn ", "run again", "report this")
 _NOT_JUDGED = Condition(NOT_JUDGED, 1 << 20, severity=Severity.NOT_JUDGED, one=True)
 
 
@@ -106,7 +108,7 @@ def _reason(each: CheckFinding) -> tuple[str, ...]:
     finding = each.finding
     if finding.verdict is not Verdict.ERROR:
         return ()
-    return (finding.code or finding.text, finding.action)
+    return (finding.code or (finding.text if finding.action.startswith(_ANY_REASON) else ""), finding.action)
 
 
 def _owner(part: Part) -> Part:

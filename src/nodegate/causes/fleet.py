@@ -39,7 +39,7 @@ def fleet_causes(of_nodes: Mapping[str, Sequence[Cause]], racks: Mapping[str, st
 
 
 def _key(cause: Cause) -> tuple[object, ...]:
-    """What two nodes' causes share when there is one thing to say: all but the node, the values and the GPU's number."""
+    """What two nodes' causes share when there is one thing to say: all but node, values and the GPU's number."""
     if cause.condition == NOT_JUDGED:
         return (cause.condition,)
     finding = cause.decisive.finding
@@ -65,7 +65,7 @@ def _fold(same: list[Cause], nodes: Iterable[str], racks: Mapping[str, str]) -> 
 
 
 def _crowded(cause: Cause, nodes: Iterable[str], racks: Mapping[str, str]) -> str:
-    """The rack that holds all nodes of a cause though the fleet has more; empty where chance may have put them there."""
+    """The rack that holds all nodes of a cause though the fleet has more; empty where that may be chance."""
     counts = Counter(racks.get(name, "") for name in cause.nodes)
     rack, here = counts.most_common(1)[0]
     everywhere = list(nodes)

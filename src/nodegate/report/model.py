@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from nodegate.causes.conditions import conditions
+from nodegate.causes.explain import causes_of
+from nodegate.causes.fleet import fleet_causes
 from nodegate.inventory.hostlist import natural
 from nodegate.verdict import NODE_ORDER, NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.causes.cause import Cause
     from nodegate.files.source import Source
     from nodegate.finding import Record
 
@@ -88,6 +93,16 @@ class Report:
     nodes: tuple[NodeReport, ...] = ()
     drift: tuple[Drift, ...] = ()
     checks: Mapping[str, CheckInfo] = field(default_factory=dict)
+
+    @cached_property
+    def node_causes(self) -> Mapping[str, tuple[Cause, ...]]:
+        """The causes of each node, worst first; of a healthy node none."""
+        return {node.node: causes_of(node.records, conditions()) for node in self.nodes}
+
+    @cached_property
+    def causes(self) -> tuple[Cause, ...]:
+        """The causes of the run, worst first, equal ones of several nodes as one."""
+        return fleet_causes(self.node_causes, {node.node: node.rack for node in self.nodes if node.rack})
 
 
 def check_ids(report: Report) -> tuple[str, ...]:

@@ -39,14 +39,15 @@ class Umpire:
         if traits is None:
             return CannotMeasure("the node gave no facts", next_step="see what its other checks say")
         if traits.busy:
-            return Busy(f"the node works: {traits.busy}", next_step="drain it, wait for its end, then run again")
+            return Busy(
+                f"the node is busy: {traits.busy}", next_step="drain it, wait until its job ends, then run again"
+            )
         for name in measurement.rests_on:
             record = self._acceptance.record(suite.check(name), node)
             if record.verdict is Verdict.FAIL and (name in HARMED or not record.waiver):
                 waived = " (waived, but load would do harm)" if record.waiver else ""
-                return CannotMeasure(
-                    f"blocked by {name}: {record.message}{waived}", next_step="mend that first, then run again"
-                )
+                reason = f"blocked by {name}: {record.decisive[0].brief}{waived}"
+                return CannotMeasure(reason, next_step="fix that first, then run again", blocked_by=name)
         return None
 
     def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:

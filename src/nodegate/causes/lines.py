@@ -1,0 +1,94 @@
+"""A cause in one line for people: where, which part, what is the matter, what to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.causes.fleet import values
+from nodegate.inventory.hostlist import fold
+from nodegate.part import Kind
+from nodegate.text import with_unit
+
+if TYPE_CHECKING:
+    from nodegate.causes.cause import Cause
+    from nodegate.part import Part
+
+_MOST_PARTS = 8
+
+
+@dataclass(frozen=True)
+class CauseLine:
+    """The columns of a cause's line.
+
+    `what` has no part and no action; `more` counts the findings that follow from it or show the same.
+    """
+
+    severity: str
+    where: str
+    part: str
+    what: str
+    action: str
+    more: int
+
+    @property
+    def text(self) -> str:
+        """Part, what is the matter and what to do, in one sentence."""
+        action = f" - {self.action}" if self.action else ""
+        more = f" (+{self.more} that follow)" if self.more else ""
+        return f"{self.part}: {self.what}{more}{action}"
+
+
+def line(cause: Cause) -> CauseLine:
+    """The line of a cause of one node or of several."""
+    where = fold(cause.nodes)
+    return CauseLine(
+        severity=cause.severity.value,
+        where=f"rack {cause.place}: {where}" if cause.place else where,
+        part=_parts(cause),
+        what=_what(cause),
+        action=cause.action,
+        more=len(cause.follows),
+    )
+
+
+def _parts(cause: Cause) -> str:
+    """The part with its serial number; of several parts their short names, of several nodes one name for all."""
+    parts = [part for part in cause.parts if part.kind is cause.part.kind]
+    if len(parts) == 1:
+        return short_with_serial(parts[0])
+    names = list(dict.fromkeys(part.short for part in parts))
+    if len(cause.nodes) > 1:
+        return names[0] if len(names) == 1 else _kind(cause.part)
+    return _together(names)
+
+
+def short_with_serial(part: Part) -> str:
+    """The short name, and the serial number of a part that can be replaced."""
+    serial = (part.of or part).serial
+    return f"{part.short} S/N {serial}" if serial else part.short
+
+
+def _together(names: list[str]) -> str:
+    """ "GPU 0-7", or the names in a row."""
+    numbers = [name.removeprefix("GPU ") for name in names]
+    if len(names) > 1 and all(number.isdecimal() for number in numbers):
+        return f"GPU {fold(numbers).strip('[]')}" if len(numbers) > 1 else names[0]
+    more = f" and {len(names) - _MOST_PARTS} more" if len(names) > _MOST_PARTS else ""
+    return ", ".join(names[:_MOST_PARTS]) + more
+
+
+def _kind(part: Part) -> str:
+    """What sort of part, where several nodes have it with different ones: "a GPU"."""
+    names = {Kind.GPU: "a GPU", Kind.NIC: "a NIC", Kind.PORT: "a NIC port", Kind.NVLINK: "an NVLink"}
+    return names.get(part.kind, f"a {part.kind.value}")
+
+
+def _what(cause: Cause) -> str:
+    finding = cause.decisive.finding
+    found = values(cause)
+    if len(cause.nodes) == 1 or len(set(found)) <= 1 or not finding.metric:
+        return cause.message
+    span = f"{with_unit(found[0], '')} to {with_unit(found[-1], finding.unit)}"
+    expected = f", expected {finding.limit.words()}" if finding.limit else ""
+    return f"{finding.quantity} {span}{expected}"
