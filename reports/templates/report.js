@@ -3,9 +3,9 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const byId = (id) => document.getElementById(id);
   const text = (index) => data.texts[index];
-  const WORD = { p: "pass", w: "warn", f: "fail", e: "error", s: "skip", a: "waived", " ": "no result" };
-  const SIGN = { p: "·", w: "W", f: "F", e: "E", s: "–", a: "A", " ": " " };
-  const RANK = "feaws p"; // the worst first
+  const WORD = { p: "pass", w: "warn", f: "fail", e: "error", n: "not-judged", s: "skip", a: "waived", " ": "no result" };
+  const SIGN = { p: "·", w: "W", f: "F", e: "E", n: "N", s: "–", a: "A", " ": " " };
+  const RANK = "feawns p"; // the worst first
   const GOOD = new Set(["accepted", "accepted-with-waivers"]);
 
   const make = (tag, properties, ...children) => {

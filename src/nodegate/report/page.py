@@ -19,9 +19,16 @@ MOST_FINDINGS = 40_000
 MOST_CHARACTERS = 6_000_000
 MOST_PER_RESULT = 200
 
-LETTER = {Verdict.PASS: "p", Verdict.WARN: "w", Verdict.ERROR: "e", Verdict.FAIL: "f", Verdict.SKIP: "s"}
+LETTER = {
+    Verdict.PASS: "p",
+    Verdict.WARN: "w",
+    Verdict.ERROR: "e",
+    Verdict.FAIL: "f",
+    Verdict.NOT_JUDGED: "n",
+    Verdict.SKIP: "s",
+}
 WAIVED, ABSENT = "a", " "
-_RANK = " spwaef"  # the best first: where a check left two results, the worst shows
+_RANK = " spnwaef"  # the best first: where a check left two results, the worst shows
 
 
 def page_data(report: Report) -> dict[str, object]:
