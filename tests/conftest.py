@@ -4,13 +4,20 @@ A shell starts what runs in its background with SIGINT ignored, and so does ever
 press Ctrl-C in runs of their own: those must not inherit that.
 
 Hypothesis measures how long an example takes by the clock on the wall, which says nothing on a machine that is busy.
+
+A warning is an error here, and not in pyproject.toml: a run over nodes, which reads that too, must not end by one.
 """
 
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("nodegate", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
 settings.load_profile("nodegate")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("filterwarnings", "error")

@@ -23,6 +23,11 @@ class ByMachines(LoadFileScheduling):  # type: ignore[misc] # xdist has no types
         return next((folder for folder in SHARED if file.startswith(folder)), file)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A warning is an error."""
+    config.addinivalue_line("filterwarnings", "error")
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> ByMachines:
     """In the order of collection: what takes longest comes first."""
     config.option.loadscopereorder = False

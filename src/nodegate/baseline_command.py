@@ -42,8 +42,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     for each in (learning, showing):
         each.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
     comparing = commands.add_parser("diff", help="two baseline files, key by key; exit 0 same, 1 different, 2 cannot")
-    comparing.add_argument("one", type=Path, metavar="A")
-    comparing.add_argument("other", type=Path, metavar="B")
+    comparing.add_argument("one", type=Path, metavar="A", help="a baseline file")
+    comparing.add_argument("other", type=Path, metavar="B", help="the file to compare it with")
     comparing.set_defaults(part=_diff)
 
 

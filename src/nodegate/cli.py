@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CANNOT_TELL = 2
+TEST = "test"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns its exit code. A fault of ours is 2: Python's own 1 would be a verdict on the node."""
     given = sys.argv[1:] if arguments is None else arguments
+    if given and given[0] == TEST:
+        return _test(given[1:])
     asked = _parser(given[0] if given else "").parse_args(given)
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -48,7 +51,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="nodegate",
         description="Decides whether a GPU node may carry work.",
-        epilog="The main job is pytest's: pytest --inventory hosts.yaml",
+        epilog="The main job: pytest --inventory hosts.yaml, or the same by nodegate test --inventory hosts.yaml",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -60,6 +63,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         "hook": _add_hook,
         "init": _add_init,
         "report": _add_report,
+        TEST: _add_test,
         "triage": _add_triage,
         "watch": _add_watch,
     }
@@ -76,6 +80,31 @@ class _Version(argparse.Action):
 
         print(f"nodegate {suite_version()}")
         parser.exit()
+
+
+def _add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """For the list of commands: what follows the word is pytest's, its --help too."""
+    commands.add_parser(
+        TEST, help="pytest, where it is not on PATH: the same options, exit codes and files", add_help=False
+    )
+
+
+def _test(arguments: Sequence[str]) -> int:
+    """What `pytest ARGUMENTS` does: by pytest's own way in, for its handling of signals and of a closed output."""
+    import runpy  # noqa: PLC0415 - a hook must not wait for it
+    from importlib import metadata  # noqa: PLC0415
+
+    try:
+        metadata.distribution("nodegate")
+        plugin = []
+    except metadata.PackageNotFoundError:  # a checkout on PYTHONPATH
+        plugin = ["-p", "nodegate.plugin"]
+    sys.argv = ["pytest", *plugin, *arguments]
+    try:
+        runpy.run_module("pytest", run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        return int(ended.code or 0)
+    return 0
 
 
 def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -112,34 +141,42 @@ def _bootcheck(asked: argparse.Namespace) -> int:
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("doctor", help="before anything burns: can every node be reached and asked?")
-    command.add_argument("--inventory", action="append", required=True, metavar="FILE|HOST,HOST|-")
-    command.add_argument("--nodes", default="", metavar="PATTERN")
-    command.add_argument("--host-keys", default="strict", choices=["strict", "accept-new", "off"])
-    command.add_argument("--known-hosts", type=Path, default=None, metavar="FILE")
-    command.add_argument("--openssh-config", type=Path, default=None, metavar="FILE")
-    command.add_argument("--tools", type=Path, default=None, metavar="DIR", help="tools that a run would bring")
+    option = command.add_argument
+    option("--inventory", action="append", required=True, metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
+    option("--nodes", default="", metavar="PATTERN", help="a part of them: gpu[001-128], gpu:!gpu005:&rack1, a group")
+    option(
+        "--baseline", action="append", default=[], type=Path, metavar="FILE", help="baselines of the run; repeatable"
+    )
+    option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
+    option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, besides the user's own")
+    option("--openssh-config", type=Path, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
+    option("--tools", type=Path, metavar="DIR", help="tools that a run would bring to the nodes")
     command.set_defaults(command=_doctor)
 
 
 def _doctor(asked: argparse.Namespace) -> int:
-    from nodegate import doctor, inventory  # noqa: PLC0415
-    from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
-    from nodegate.transport import Options  # noqa: PLC0415
+    from nodegate import doctor  # noqa: PLC0415
+    from nodegate.run.settings import Settings  # noqa: PLC0415
 
-    read = inventory.read(asked.inventory, stdin=sys.stdin)
-    nodes = read.select(asked.nodes) if asked.nodes else read.nodes
-    options = Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.openssh_config)
-    complaints = doctor.examine(nodes, options, carried=Carried(asked.tools) if asked.tools else None)
-    for line in (*(f"note: {note}" for note in read.notes), *doctor.lines(nodes, complaints)):
-        print(line, flush=True)
-    return int(any(complaint.blocks for complaint in complaints))
+    settings = Settings(
+        inventory=tuple(asked.inventory),
+        nodes=asked.nodes,
+        baselines=tuple(asked.baseline),
+        host_keys=asked.host_keys,
+        known_hosts=asked.known_hosts,
+        ssh_config=asked.openssh_config,
+        tools=asked.tools,
+    )
+    return doctor.run(settings, stdin=sys.stdin)
 
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "demo", help="judge the recorded demo fleet; exit 0 when exactly the planted faults show"
     )
-    command.add_argument("--run-dir", type=Path, default=None, metavar="DIR")
+    command.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help="where the run folder goes (default: reports/<time>-delivery)"
+    )
     command.set_defaults(command=_demo)
 
 
@@ -209,8 +246,15 @@ def _init(asked: argparse.Namespace) -> int:
     from nodegate.site.make import make  # noqa: PLC0415
 
     make(asked.folder)
-    print(f"cd {asked.folder}  # write your nodes into hosts.yaml, then: pytest --inventory hosts.yaml")
+    print(f"cd {asked.folder}  # write your nodes into hosts.yaml, then: {_pytest()} --inventory hosts.yaml")
     return 0
+
+
+def _pytest() -> str:
+    """How a run is started here: pipx puts only `nodegate` on PATH."""
+    from shutil import which  # noqa: PLC0415
+
+    return "pytest" if which("pytest") else f"nodegate {TEST}"
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

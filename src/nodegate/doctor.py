@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
-from nodegate.measure.toolbox.settings import tool_settings
 from nodegate.measure.toolbox.tool_list import how_to_get
 from nodegate.measure.toolbox.toolbox import Lacking, NodeToolbox
 from nodegate.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from typing import TextIO
 
     from nodegate.measure.toolbox.carried import Carried
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
+    from nodegate.run.settings import Settings
     from nodegate.transport import Options
 
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
@@ -44,16 +45,26 @@ class Complaint:
     blocks: bool
 
 
+def run(settings: Settings, *, stdin: TextIO | None = None) -> int:
+    """Print what stands in the way of a run with these settings; 1 where a node cannot be asked.
+
+    Raises:
+        UsageError: what the run itself would refuse before it contacts a node.
+    """
+    from nodegate.run.prepare import prepare  # noqa: PLC0415
+
+    prepared = prepare(settings, stdin=stdin)
+    nodes = list(prepared.acceptance.nodes.values())
+    complaints = examine(nodes, prepared.options, carried=prepared.carried)
+    for line in (*(f"note: {note}" for note in prepared.notes), *lines(nodes, complaints)):
+        print(line, flush=True)  # noqa: T201
+    return int(any(complaint.blocks for complaint in complaints))
+
+
 def examine(
     nodes: Sequence[Node], options: Options, *, at_once: int = 64, carried: Carried | None = None
 ) -> list[Complaint]:
-    """Ask every node, all at once. Contacts them, changes nothing; `carried` is brought and taken away again.
-
-    Raises:
-        UsageError: what the inventory says of a node's tools is not of its form.
-    """
-    for node in nodes:
-        tool_settings(node)
+    """Ask every node, all at once. Contacts them, changes nothing; `carried` is brought and taken away again."""
     with ThreadPoolExecutor(max(1, min(at_once, len(nodes)))) as threads:
         found = threads.map(lambda node: list(_complaints(node, options, carried)), nodes)
         return [complaint for complaints in found for complaint in complaints]

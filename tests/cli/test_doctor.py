@@ -69,6 +69,40 @@ def test_a_bad_inventory_is_one_line(tmp_path: Path) -> None:
     assert "nowhere.yaml" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("nodegate_gpu: 8", "did you mean nodegate_gpus?"),
+        ("nodegate_platform: hgx-h100", "no baseline for 'hgx-h100'"),
+        ("nodegate_gpus: eight", "nodegate_gpus"),
+    ],
+)
+def test_what_the_run_would_refuse_is_refused_here_too(tmp_path: Path, line: str, words: str) -> None:
+    (tmp_path / "hosts.yaml").write_text(f"all:\n  hosts:\n    gpu1:\n      {line}\n")
+    done = run("--inventory", str(tmp_path / "hosts.yaml"))
+    assert done.returncode == 2, done.stdout
+    assert len(done.stderr.splitlines()) == 1
+    assert f"{tmp_path}/hosts.yaml:3: " in done.stderr
+    assert words in done.stderr
+
+
+def test_a_platform_of_the_sites_own_is_known_by_its_baseline(fleet: Fleet, tmp_path: Path) -> None:
+    (tmp_path / "ours.yaml").write_text("platform: our-8\ntitle: Ours\nlimits: {}\n")
+    inventory = fleet.inventory().replace("  vars:\n", "  vars:\n    nodegate_platform: our-8\n")
+    (tmp_path / "hosts.yaml").write_text(inventory)
+    arguments = ("--inventory", str(tmp_path / "hosts.yaml"), "--nodes", "node1")
+    assert "no baseline for 'our-8'" in run(*arguments).stderr
+    done = run(*arguments, "--baseline", str(tmp_path / "ours.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("option", ["--known-hosts", "--openssh-config"])
+def test_a_file_that_is_not_there_is_told_before_any_node_is_asked(tmp_path: Path, option: str) -> None:
+    done = run("--inventory", "localhost,", option, str(tmp_path / "nope"))
+    assert done.returncode == 2
+    assert f"nodegate: {tmp_path}/nope: {option}: No such file or directory - " in done.stderr
+
+
 def test_gpus_hidden_from_the_login_are_told() -> None:
     machine = Machine.hgx_h100("gpu0001")
     for number in range(8):
@@ -130,13 +164,13 @@ def program(path: Path, *, mode: int = 0o755) -> Path:
 
 def test_a_tool_where_the_inventory_says_it_is_is_not_missing(fleet: Fleet, tmp_path: Path) -> None:
     burn = program(tmp_path / "own" / "gpu_burn")
-    program(tmp_path / "perftest" / "ib_write_bw")
-    variables = f"    nodegate_tools: {{gpu_burn: {burn}}}\n    nodegate_tool_paths: [{tmp_path}/perftest]\n"
+    program(tmp_path / "more" / "nvbandwidth")
+    variables = f"    nodegate_tools: {{gpu_burn: {burn}}}\n    nodegate_tool_paths: [{tmp_path}/more]\n"
     (tmp_path / "hosts.yaml").write_text(fleet.inventory().replace("  vars:\n", f"  vars:\n{variables}"))
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "gpu_burn" not in done.stdout
-    assert "note: node[1-3]: lacks ib_read_bw, ib_write_lat, ib_read_lat - install the package perftest" in done.stdout
+    assert "nvbandwidth" not in done.stdout
 
 
 def test_a_tool_that_is_there_and_cannot_start_is_told_so(fleet: Fleet, tmp_path: Path) -> None:

@@ -84,3 +84,23 @@ def test_a_reader_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:
         assert hook.wait(timeout=60) == 0
         assert hook.stderr is not None
         assert hook.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("hook", "own", "others"),
+    [
+        ("slurm-prolog", ["--fresh", "--exclusive"], ["--resume"]),
+        ("slurm-epilog", ["--exclusive"], ["--resume", "--fresh"]),
+        ("slurm-healthcheck", ["--resume"], ["--fresh", "--exclusive"]),
+    ],
+)
+def test_each_hook_shows_its_own_options_and_takes_those_of_all(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], hook: str, own: list[str], others: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        cli.main(["hook", hook, "--help"])
+    shown = capsys.readouterr().out
+    assert all(option in shown for option in [*own, "--strict", "--baseline", "--platform", "--kept"])
+    assert not [option for option in others if option in shown]
+    says(monkeypatch, Answer(Exit.FIT, "fit: 77 checks passed"))
+    assert cli.main(["hook", hook, "--fresh", "60", "--exclusive", "--strict"]) == 0

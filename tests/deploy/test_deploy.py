@@ -118,7 +118,7 @@ def test_the_reason_is_printed(tmp_path: Path) -> None:
 def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     assert shutil.which("systemd-analyze"), "install the package systemd"
     for unit in DEPLOY.glob("nodegate-nightly.*"):
-        text = unit.read_text().replace("/opt/nodegate/bin/pytest", "/bin/true").replace("User=nodegate", "User=root")
+        text = unit.read_text().replace("/opt/nodegate/bin/nodegate", "/bin/true").replace("User=nodegate", "User=root")
         (tmp_path / unit.name).write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(tmp_path / "nodegate-nightly.timer")],
@@ -133,6 +133,6 @@ def test_systemd_accepts_the_units(tmp_path: Path) -> None:
 
 
 def test_the_cron_line_is_one_line_that_names_a_user() -> None:
-    lines = [line for line in (DEPLOY / "nodegate-nightly.cron").read_text().splitlines() if "pytest" in line]
+    lines = [line for line in (DEPLOY / "nodegate-nightly.cron").read_text().splitlines() if "nodegate test" in line]
     assert len(lines) == 1
     assert lines[0].split()[5] == "nodegate"

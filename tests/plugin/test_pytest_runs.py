@@ -180,13 +180,33 @@ def test_profiles_nest(fleet: Path) -> None:
         (["--inventory", "hosts.yaml", "--nodes", "gpo[0001-0002]"], "gpo"),
         (["--inventory", "hosts.yaml", "--baseline", "nowhere.yaml"], "nowhere.yaml"),
         (["--inventory", "hosts.yaml", "--replay", "a", "--resume", "b"], "say one of them"),
+        (["--inventory", "hosts.yaml", "--known-hosts", "nope"], "nope: --known-hosts: No such file or directory - "),
+        (
+            ["--inventory", "hosts.yaml", "--known-hosts", "no/keys", "--host-keys", "accept-new"],
+            "no/keys: --known-hosts: its folder is missing - ",
+        ),
+        (["--inventory", "hosts.yaml", "--openssh-config", "nope"], "nope: --openssh-config: No such file or dir"),
+        (["--inventory", "hosts.yaml", "--nodes-at-once", "0"], "--nodes-at-once 0: at least one node at a time - "),
+        (["--inventory", "hosts.yaml", "--passive", "--burn", "1m"], "--burn is for load on the nodes, --passive"),
+        (["--inventory", "hosts.yaml", "--passive", "--pairs", "all"], "--pairs is for load on the nodes, --passive"),
+        (["--inventory", "hosts.yaml", "--profile", "bootcheck", "--burn", "1m"], "say --active too"),
+        (["--inventory", "hosts.yaml", "--burn", "10"], "--burn 10: a time needs its unit - write 10s or 10m"),
+        (["--inventory", "hosts.yaml", "--hang-after", "1.5"], "a time needs its unit - write 1.5s or 1.5m"),
     ],
 )
 def test_wrong_use_is_one_clear_message_and_exit_code_4(fleet: Path, arguments: list[str], words: str) -> None:
     outcome = run_pytest(fleet.parent, arguments)
     assert outcome.exit_code == 4
     assert words in outcome.stderr
+    assert len(outcome.stderr.split("ERROR: ")) == 2
     assert "Traceback" not in outcome.stderr + outcome.stdout
+    assert not outcome.folder.exists()
+
+
+def test_a_file_of_accepted_host_keys_may_still_be_missing(fleet: Path) -> None:
+    outcome = run(fleet, "--known-hosts", "new", "--host-keys", "accept-new", "-k", "link_width")
+    assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
+    assert outcome.verdicts("pcie.link_width")
 
 
 def test_a_check_that_asks_for_no_fact_stops_with_the_near_name(fleet: Path) -> None:

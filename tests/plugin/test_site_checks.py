@@ -187,6 +187,39 @@ def test_checks_without_an_inventory_say_what_is_missing(site: Path) -> None:
     assert "checks of nodegate need nodes: say --inventory FILE" in outcome.stdout
 
 
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_pytest_alone_in_a_site_folder_says_what_is_missing_once(site: Path, more: list[str]) -> None:
+    for name in ("test_one.py", "test_two.py"):
+        (site / "checks" / name).write_text(OWN)
+    outcome = run_pytest(site, more)
+    assert outcome.exit_code == 4
+    assert outcome.stderr.strip() == (
+        f"ERROR: {site}/checks: these are checks of nodegate, which need nodes - "
+        "say --inventory FILE, as in: pytest --inventory hosts.yaml"
+    )
+
+
+def test_pytest_alone_where_there_is_nothing_says_what_is_missing(tmp_path: Path) -> None:
+    outcome = run_pytest(tmp_path, [])
+    assert outcome.exit_code == 5
+    assert "no tests here; for nodes, say --inventory FILE, as in: " in outcome.stdout
+
+
+def test_the_folder_checks_of_another_project_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks" / "test_theirs.py").write_text("def test_it():\n    assert True\n")
+    outcome = run_pytest(tmp_path, [])
+    assert outcome.exit_code == 0
+    assert "--inventory" not in outcome.stdout
+
+
+def test_other_tests_of_which_none_is_selected_get_no_word_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "test_theirs.py").write_text("def test_it():\n    assert True\n")
+    outcome = run_pytest(tmp_path, ["-k", "nothing"])
+    assert outcome.exit_code == 5
+    assert "--inventory" not in outcome.stdout
+
+
 @pytest.mark.parametrize("option", ["--nodes=gpu1", "--run-dir=x"])
 def test_an_option_that_needs_nodes_is_not_passed_over(tmp_path: Path, option: str) -> None:
     (tmp_path / "test_theirs.py").write_text("def test_it():\n    assert True\n")

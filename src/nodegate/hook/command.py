@@ -2,40 +2,60 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import syslog
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from nodegate.exit_codes import Exit
 from nodegate.hook import hooks, kept, look, slurm
 from nodegate.hook.hooks import Said
 from nodegate.text import visible
 
-if TYPE_CHECKING:
-    import argparse
+_OF_ONE = {
+    "--fresh": ("slurm-prolog",),
+    "--exclusive": ("slurm-prolog", "slurm-epilog"),
+    "--resume": ("slurm-healthcheck",),
+}
+_HELP = {
+    "slurm-prolog": "Prolog: drains an unfit node and ends with 1, so that Slurm takes the job back",
+    "slurm-epilog": "Epilog: drains a node that is unfit after a job",
+    "slurm-healthcheck": "HealthCheckProgram: drains an unfit node, beside running jobs too",
+}
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """The options. All hooks take all of them, so that a site writes them down once."""
-    command.add_argument("hook", choices=sorted(hooks.HOOKS))
-    command.add_argument("--strict", action="store_true", help="stop work also when nodegate could not tell")
-    command.add_argument(
+    """A command for each hook: it takes the options of all, so that a site writes them down once, and shows its own."""
+    commands = command.add_subparsers(required=True, metavar="HOOK", dest="hook")
+    for hook in sorted(hooks.HOOKS):
+        _add_options(commands.add_parser(hook, help=_HELP[hook], description=_HELP[hook]), hook)
+
+
+def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
+    def option(name: str, *, text: str, **how: Any) -> None:
+        shown = hook in _OF_ONE.get(name, (hook,))
+        command.add_argument(name, help=text if shown else argparse.SUPPRESS, **how)
+
+    option("--strict", action="store_true", text="stop work also when nodegate could not tell")
+    option(
         "--fresh",
         type=float,
         default=hooks.FRESH_S,
         metavar="SECONDS",
-        help="slurm-prolog: how old a kept verdict may be; 0: always measure (default %(default)g)",
+        text="how old a kept verdict may be; 0: always measure (default %(default)g)",
     )
-    command.add_argument("--resume", action="store_true", help="slurm-healthcheck: take back a drain of ours when fit")
-    command.add_argument(
+    option("--resume", action="store_true", text="take back a drain of ours when the node is fit")
+    option(
         "--exclusive",
         action="store_true",
-        help="jobs have whole nodes: what still holds a GPU in prolog and epilog was left there, and counts",
+        text="jobs have whole nodes: what still holds a GPU was left there by a job, and counts",
     )
-    command.add_argument("--kept", type=Path, default=kept.FILE, metavar="FILE", help="verdict (default %(default)s)")
-    command.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
-    command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of finding it")
+    option(
+        "--kept", type=Path, default=kept.FILE, metavar="FILE", text="where the verdict is kept (default %(default)s)"
+    )
+    option("--baseline", action="append", default=[], type=Path, metavar="FILE", text="more baselines; repeatable")
+    option("--platform", default="", metavar="NAME", text="the platform, instead of finding it")
 
 
 def run(asked: argparse.Namespace) -> Said:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from nodegate.errors import UsageError
 from nodegate.profile import Profile
 
-_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)?")
-_SECONDS = {None: 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_TIME = re.compile(r"(\d+(?:\.\d+)?)(s|m|h|d)")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 SHORTEST_BURN_S = 1.0
 LONGEST_BURN_S = 14 * 86400.0
 
@@ -55,12 +56,15 @@ def length(profile: Profile, *, burn: str = "", hang_after: str = "", all_pairs:
 
 
 def seconds(text: str, option: str = "--burn") -> float:
-    """The seconds of "90", "90s", "10m", "24h" or "2d".
+    """The seconds of "90s", "10m", "24h" or "2d". A number alone is refused: some mean seconds by it, some minutes.
 
     Raises:
         UsageError: it is none of these, or nothing that anybody would wait for.
     """
-    match = _TIME.fullmatch(text.strip())
+    said = text.strip()
+    if _NUMBER.fullmatch(said):
+        raise UsageError(f"{option} {text}: a time needs its unit", hint=f"write {said}s or {said}m")
+    match = _TIME.fullmatch(said)
     found = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not SHORTEST_BURN_S <= found <= LONGEST_BURN_S:
         raise UsageError(f"{option} {text}: not a time from 1 s to 14 days", hint="write 90s, 10m or 24h")

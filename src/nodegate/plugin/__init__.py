@@ -9,7 +9,7 @@ import pytest
 
 from nodegate.errors import UsageError
 from nodegate.files.paths import CHECKS
-from nodegate.plugin import options
+from nodegate.plugin import options, without_nodes
 
 if TYPE_CHECKING:
     from nodegate.plugin.run import PytestRun
@@ -43,6 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
         from nodegate.plugin.distribution import XdistRun  # noqa: PLC0415
 
         config.pluginmanager.register(XdistRun(run, config), "nodegate.xdist")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """A run without nodes in a folder of checks ends before they are read."""
+    if RUN not in session.config.stash:
+        without_nodes.refuse_checks(session.config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
+    """A run without nodes and without tests says how nodes are named."""
+    if RUN not in config.stash:
+        without_nodes.hint(terminalreporter, config, exitstatus)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from nodegate.history import DEFAULT
 from nodegate.profile import Profile
-from nodegate.run.settings import Settings
+from nodegate.run.settings import QUIET, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,8 +73,7 @@ def settings(config: pytest.Config) -> Settings:
     if given("inventory") is None:
         return Settings()
     active = given("inventory") or given("replay") or given("resume")
-    if given("active") and given("passive"):
-        raise pytest.UsageError("--active puts load on the nodes, --passive does not: say one of them")
+    _refuse_contrary_loads(config)
     if given("job_log") and given("profile") not in (None, Profile.TROUBLESHOOT.value):
         raise pytest.UsageError("--job-log is for --profile troubleshoot")
     idle = [name for name in _NEED_NODES if given(name) and not active]
@@ -107,6 +106,25 @@ def settings(config: pytest.Config) -> Settings:
         job_logs=tuple(config.getoption("nodegate_job_log")),
         history=path("history") or DEFAULT,
     )
+
+
+def _refuse_contrary_loads(config: pytest.Config) -> None:
+    """Refuse options that say how the nodes are put under load in a run that puts no load on them."""
+
+    def given(name: str) -> object:
+        return config.getoption(f"nodegate_{name}", default=None)
+
+    if given("active") and given("passive"):
+        raise pytest.UsageError("--active puts load on the nodes, --passive does not: say one of them")
+    about_load = next((name for name in ("burn", "hang_after", "pairs") if given(name)), "")
+    if not about_load:
+        return
+    option = f"--{about_load.replace('_', '-')}"
+    if given("passive"):
+        raise pytest.UsageError(f"{option} is for load on the nodes, --passive puts none on them: say one of them")
+    profile = given("profile")
+    if profile in [each.value for each in QUIET] and not given("active"):
+        raise pytest.UsageError(f"{option} is for load on the nodes, --profile {profile} puts none: say --active too")
 
 
 def _ours(pluginmanager: pytest.PytestPluginManager) -> bool:

@@ -58,11 +58,11 @@ class Prepared:
         """
         from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
 
-        return connect(node, self._options)
+        return connect(node, self.options)
 
     @cached_property
-    def _options(self) -> Options:
-        """One for the run: the connections to jump hosts are shared."""
+    def options(self) -> Options:
+        """How nodes are reached. One for the run: the connections to jump hosts are shared."""
         from nodegate.transport import Options  # noqa: PLC0415
 
         asked = self.settings
@@ -91,10 +91,11 @@ class Prepared:
     def _toolbox(self, session: Session) -> Toolbox:
         from nodegate.measure.toolbox.toolbox import NodeToolbox  # noqa: PLC0415
 
-        return NodeToolbox(session, session.node, carried=self._carried)
+        return NodeToolbox(session, session.node, carried=self.carried)
 
     @cached_property
-    def _carried(self) -> Carried | None:
+    def carried(self) -> Carried | None:
+        """The tools of --tools."""
         from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
 
         return Carried(self.settings.tools) if self.settings.tools else None
@@ -106,6 +107,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     Raises:
         UsageError: any of them is not as it should be.
     """
+    settings.check()
     _length(settings.profile or Profile.DELIVERY, settings)  # a slip is told before anything is contacted
     if settings.job_logs:
         from nodegate.triage.sources import find  # noqa: PLC0415 - with the tables of every log message

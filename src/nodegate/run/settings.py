@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from nodegate.errors import UsageError
 from nodegate.history import DEFAULT
 from nodegate.profile import Profile
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HostKeys = Literal["strict", "accept-new", "off"]
+QUIET = (Profile.BOOTCHECK, Profile.TROUBLESHOOT)  # these put load on the nodes only with --active
 
 
 @dataclass(frozen=True)
@@ -41,10 +43,39 @@ class Settings:
     @property
     def passive(self) -> bool:
         """Whether the run leaves out what must be measured under load: before a job and after one, unless asked for."""
-        quiet = self.profile in (Profile.BOOTCHECK, Profile.TROUBLESHOOT)
-        return quiet if self.load is None else not self.load
+        return self.profile in QUIET if self.load is None else not self.load
+
+    def check(self) -> None:
+        """Refuse what no run could use: told before anything is read or contacted.
+
+        Raises:
+            UsageError: a number that is too small, or a file that cannot be read.
+        """
+        if self.nodes_at_once < 1:
+            raise UsageError(
+                f"--nodes-at-once {self.nodes_at_once}: at least one node at a time", hint="write 1 or more"
+            )
+        if self.ssh_config is not None:
+            _readable(self.ssh_config, "--openssh-config", "name a file as ~/.ssh/config is, or leave the option out")
+        if self.known_hosts is None:
+            return
+        if self.host_keys == "accept-new" and not self.known_hosts.exists():  # it is made when a key is accepted
+            if not self.known_hosts.parent.is_dir():
+                hint = "make that folder, or name another"
+                raise UsageError("--known-hosts: its folder is missing", file=str(self.known_hosts), hint=hint)
+            return
+        hint = "name a file of host keys, or say --host-keys accept-new to have it made"
+        _readable(self.known_hosts, "--known-hosts", hint)
 
     @property
     def active(self) -> bool:
         """Whether this is a run of ours at all; without it the plugin is inert."""
         return bool(self.inventory or self.replay or self.resume)
+
+
+def _readable(file: Path, option: str, hint: str) -> None:
+    try:
+        with file.open("rb"):
+            return
+    except OSError as broken:
+        raise UsageError(f"{option}: {broken.strerror}", file=str(file), hint=hint) from None

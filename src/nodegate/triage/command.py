@@ -39,7 +39,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("--json", action="store_true", help="the whole answer as JSON")
     command.add_argument("--html", type=Path, default=None, metavar="FILE", help="write the answer as one HTML page")
-    command.add_argument("--lang", default="en", choices=["en", "zh"])
+    command.add_argument("--lang", default="en", choices=["en", "zh"], help="language of the answer (default en)")
     command.add_argument(
         "--utc-offset",
         default="",

@@ -49,7 +49,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="R",
         help="slow is more than R times the usual (1.1; fastest-5: 1.2)",
     )
-    add("--silence", type=_duration_s, default=SILENCE_S, dest="silence_s", metavar="TIME", help="default 5m")
+    add(
+        "--silence",
+        type=_duration_s,
+        default=SILENCE_S,
+        dest="silence_s",
+        metavar="TIME",
+        help="silent for this long counts (default 5m)",
+    )
     add("--format", choices=["auto", *FORMATS], default="auto", help="read only lines of this format")
     add("--pattern", default="", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
     add(

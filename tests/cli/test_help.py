@@ -1,0 +1,29 @@
+"""The help of `nodegate`: every command and every argument of it has a line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+from nodegate import cli
+
+
+def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A parser and all those below it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from commands(each)
+
+
+def test_every_argument_of_every_command_has_a_line() -> None:
+    parsers = list(commands(cli._parser("")))
+    assert len(parsers) > 12
+    for parser in parsers:
+        for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                told = {choice.dest for choice in action._choices_actions if choice.help}
+                assert told == set(action.choices), parser.prog
+            else:
+                assert action.help, f"{parser.prog}: {action.option_strings or action.dest}"
