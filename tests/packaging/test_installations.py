@@ -13,6 +13,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email import message_from_bytes
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,6 @@ from support.recorded import write_fleet
 
 from nodegate.demo.machine import Machine
 from nodegate.report.jsonl import read
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 CHOICE = ["--nodes", "hgx0[6-7]", "-k", "link_width"]  # one of the two has a bad NIC slot
@@ -97,12 +93,14 @@ def wheel(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh environment with the runtime dependencies and nothing else; the folder of its programs."""
     folder = tmp_path_factory.mktemp("environment") / "venv"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, timeout=120)
-    project = tomllib.loads((clone / "pyproject.toml").read_text())["project"]
-    pip(folder / "bin" / "python", "install", *project["dependencies"])
+    with zipfile.ZipFile(wheel) as held:
+        about = next(name for name in held.namelist() if name.endswith(".dist-info/METADATA"))
+        needs = message_from_bytes(held.read(about)).get_all("Requires-Dist", [])
+    pip(folder / "bin" / "python", "install", *needs)
     return folder / "bin"
 
 
@@ -123,7 +121,7 @@ def installed(
         yield Installation("editable", environment, clone, "inventory/demo.yaml")
     else:
         where = tmp_path_factory.mktemp("elsewhere")
-        code = "import nodegate.paths as paths; print(paths.suite_folder('inventory'))"
+        code = "from nodegate.files import paths; print(paths.suite_folder('inventory'))"
         folder = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True, timeout=60)
         yield Installation("wheel", environment, where, f"{folder.stdout.strip()}/demo.yaml")
     pip(python, "uninstall", "--yes", "nodegate")
@@ -154,52 +152,83 @@ def test_pytest_judges_the_fleet(installed: Installation, tmp_path: Path, comman
     assert judged(installed, tmp_path / "run", *command) == EXPECTED
 
 
+@dataclass(frozen=True)
+class Nodegate:
+    """The program `nodegate` where no `pytest` is on PATH, as pipx leaves it."""
+
+    installed: Installation
+    command: tuple[str, ...]
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, where: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return self.installed.run(*self.command, *arguments, where=where, **self.environment)
+
+
 @pytest.fixture
-def alone_on_path(installed: Installation, tmp_path: Path) -> str:
-    """A PATH with `nodegate` and no `pytest`, as pipx leaves it."""
-    if installed.way == "checkout":
-        pytest.skip("there is no program nodegate without an installation")
+def nodegate(installed: Installation, tmp_path: Path) -> Nodegate:
     (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "nodegate").symlink_to(installed.bin / "nodegate")
     path = f"{tmp_path}/bin:/usr/bin:/bin"
     assert shutil.which("pytest", path=path) is None
-    return path
+    if installed.way == "checkout":
+        command = (str(installed.bin / "python"), "-m", "nodegate.cli")
+        return Nodegate(installed, command, {"PATH": path, "PYTHONPATH": f"{installed.where}/src"})
+    (tmp_path / "bin" / "nodegate").symlink_to(installed.bin / "nodegate")
+    return Nodegate(installed, (f"{tmp_path}/bin/nodegate",), {"PATH": path})
 
 
-def test_nodegate_test_is_pytest(installed: Installation, alone_on_path: str, tmp_path: Path) -> None:
-    program = str(tmp_path / "bin" / "nodegate")
-    assert judged(installed, tmp_path / "run", program, "test", PATH=alone_on_path) == EXPECTED
-    assert judged(installed, tmp_path / "two", program, "test", "-n", "2", PATH=alone_on_path) == EXPECTED
-    for wrong in (["--no-such-option"], ["--inventory", "nowhere.yaml"], ["--inventory", "a,", "--burn", "10"]):
-        ours = installed.run(program, "test", *wrong, PATH=alone_on_path)
-        theirs = installed.run("pytest", *wrong)
+def test_nodegate_test_is_pytest(installed: Installation, nodegate: Nodegate, tmp_path: Path) -> None:
+    assert judged(installed, tmp_path / "run", *nodegate.command, "test", **nodegate.environment) == EXPECTED
+    for wrong in (["--no-such-option"], ["--inventory=nowhere.yaml"], ["--inventory=a,", "--burn=10"]):
+        ours, theirs = nodegate.run("test", *wrong), installed.run("pytest", *wrong)
         assert ours.returncode == theirs.returncode == 4
-        assert ours.stderr.splitlines()[-1] == theirs.stderr.splitlines()[-1]
+        assert [line for line in ours.stderr.splitlines() if "rror: " in line.lower()][-1].endswith(
+            [line for line in theirs.stderr.splitlines() if "rror: " in line.lower()][-1].partition("rror: ")[2]
+        )
 
 
-def test_what_nodegate_says_is_what_can_be_typed(installed: Installation, alone_on_path: str, tmp_path: Path) -> None:
-    done = installed.run(str(tmp_path / "bin" / "nodegate"), "init", str(tmp_path / "site"), PATH=alone_on_path)
+def test_what_nodegate_says_is_what_can_be_typed(nodegate: Nodegate, tmp_path: Path) -> None:
+    done = nodegate.run("init", str(tmp_path / "site"))
     assert "nodegate test --inventory hosts.yaml" in done.stdout
-    alone = installed.run(str(tmp_path / "bin" / "nodegate"), "test", where=tmp_path / "site", PATH=alone_on_path)
+    alone = nodegate.run("test", where=tmp_path / "site")
     assert alone.returncode == 4
     assert "say --inventory FILE" in alone.stderr
 
 
-def test_any_other_inventory_is_taken(installed: Installation, tmp_path: Path) -> None:
-    fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
-    given = [f"--inventory={fleet}"] if installed.way == "checkout" else ["--inventory", str(fleet)]
-    done = installed.run("pytest", *given, "-k", "link_width", "-q", "--run-dir", str(tmp_path / "run"))
+def test_an_inventory_that_lies_elsewhere_is_taken(installed: Installation, tmp_path: Path) -> None:
+    fleet, run = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)]), tmp_path / "run"
+    given = ["--inventory", str(fleet), "--run-dir", str(run)]
+    if installed.way == "checkout":  # pytest knows no option yet, and would take the value for a path of tests
+        given = [f"--inventory={fleet}", f"--run-dir={run}"]
+    done = installed.run("pytest", *given, "-k", "link_width", "-q")
     assert done.returncode == 0, done.stdout + done.stderr
-    listed = installed.run("pytest", "--inventory=gpu[1-2],", "--collect-only", "-q")
+    again = installed.run("pytest", f"--replay={run}", "-k", "link_width", "-q", f"--run-dir={tmp_path}/again")
+    assert again.returncode == 0, again.stdout + again.stderr
+
+
+def test_a_list_of_names_is_taken(installed: Installation) -> None:
+    listed = installed.run("pytest", "--inventory=gpu[1-2],", "--collect-only", "-q", "-k", "link_width")
     assert listed.returncode == 0, listed.stdout + listed.stderr
     assert "test_pcie.py::test_link_width[gpu2]" in listed.stdout
+
+
+def test_no_conftest_of_a_folder_of_tests_is_loaded(nodegate: Nodegate, tmp_path: Path) -> None:
+    """That of the folder itself is: a site may have its own."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "conftest.py").write_text("import nothing_here\n")
+    (tmp_path / "conftest.py").write_text("def pytest_report_header():\n    return 'the word of the site'\n")
+    done = nodegate.run("test", "--inventory", "gpu1,", "--collect-only", "-k", "link_width", where=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "the word of the site" in done.stdout
+    alone = nodegate.run("test", where=tmp_path)
+    assert alone.returncode == 4
+    assert "nothing_here" in alone.stderr
 
 
 def test_the_shipped_examples_are_taken(installed: Installation) -> None:
     folder = Path(installed.where, installed.inventory).parent
     for example in sorted(folder.glob("example.*")):
         shown = str(example.relative_to(installed.where) if example.is_relative_to(installed.where) else example)
-        listed = installed.run("pytest", "--inventory", shown, "--collect-only", "-q", "-k", "link_width and gpu130")
+        listed = installed.run("pytest", f"--inventory={shown}", "--collect-only", "-q", "-k", "link_width and gpu130")
         assert listed.returncode == 0, listed.stdout + listed.stderr
         assert "test_link_width[gpu130]" in listed.stdout
 

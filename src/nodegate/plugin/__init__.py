@@ -22,6 +22,15 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     options.add(parser, pluginmanager)
 
 
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """In a run over nodes that names no tests, load no conftest.py of the current folder's own tests."""
+    given = early_config.known_args_namespace
+    if options.is_active(given) and not given.file_or_dir:
+        from nodegate.plugin.collection import paths_without_names  # noqa: PLC0415 - as below
+
+        given.file_or_dir = paths_without_names(early_config.invocation_params.dir)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Read what the run rests on; contact nobody."""

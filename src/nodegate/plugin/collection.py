@@ -35,8 +35,7 @@ class CheckCollection:
 
     def _use_our_checks(self, config: pytest.Config) -> None:
         """Where the user named no tests: the suite's checks, and those of the site that stand in ./checks."""
-        ours, site = suite_folder(CHECKS), config.invocation_params.dir / CHECKS
-        own = sorted(site.glob("test_*.py")) if site.is_dir() and site.resolve() != ours.resolve() else []
+        ours, own = suite_folder(CHECKS), _own_checks(config.invocation_params.dir)
         self._replaced = frozenset(ours / file.name for file in own)
         config.args = [str(ours), *map(str, own)]
         config.addinivalue_line("python_files", "test_*.py")  # a site may call its own tests otherwise
@@ -90,6 +89,22 @@ class CheckCollection:
         for item in session.items:
             if isinstance(item, CheckItem):
                 self._acceptance.ask(item.check, item.node_name)
+
+
+def _own_checks(folder: Path) -> list[Path]:
+    """The check files of a site that stand in checks/ of this folder."""
+    site = folder / CHECKS
+    return sorted(site.glob("test_*.py")) if site.is_dir() and site.resolve() != suite_folder(CHECKS).resolve() else []
+
+
+def paths_without_names(folder: Path) -> list[str]:
+    """From where conftest.py is read in a run that names no tests: the checks, and the folder pytest is started in.
+
+    pytest itself would look in each folder test*/ there too, which are another project's tests, or our own.
+    """
+    conftest = folder / "conftest.py"
+    here = [conftest] if conftest.is_file() else []  # a file: pytest looks beside it, and not below
+    return [str(each) for each in (suite_folder(CHECKS), *_own_checks(folder), *here)]
 
 
 def _check_files(config: pytest.Config) -> list[Path]:

@@ -12,6 +12,7 @@ from nodegate.profile import Profile
 from nodegate.run.settings import QUIET, Settings
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
 RIVAL = "pytest-ansible"  # defines --inventory too; two definitions stop pytest before it starts
@@ -54,6 +55,11 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--known-hosts", default=None, metavar="FILE", help="host keys of this project, besides the user's own")
     option("--openssh-config", default=None, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--nodes-at-once", type=int, default=64, metavar="N", help="how many nodes are measured at once")
+
+
+def is_active(given: argparse.Namespace) -> bool:
+    """Whether these options ask for a run over nodes."""
+    return any(getattr(given, f"nodegate_{name}", None) for name in ("inventory", "replay", "resume"))
 
 
 def settings(config: pytest.Config) -> Settings:
