@@ -72,9 +72,9 @@ def test_a_bad_inventory_is_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("nodegate_gpu: 8", "did you mean nodegate_gpus?"),
+        ("nodegate_gpu: 8", "unknown variable nodegate_gpu - did you mean nodegate_gpus"),
         ("nodegate_platform: hgx-h100", "no baseline for 'hgx-h100'"),
-        ("nodegate_gpus: eight", "nodegate_gpus"),
+        ("nodegate_gpus: eight", "gpu.count must be a number, not 'eight'"),
     ],
 )
 def test_what_the_run_would_refuse_is_refused_here_too(tmp_path: Path, line: str, words: str) -> None:
@@ -152,7 +152,7 @@ def test_what_is_odd_about_the_inventory_is_noted(tmp_path: Path) -> None:
     (tmp_path / "hosts.ini").write_text("a1 ansible_host=127.0.0.1 ansible_port=1\n[a1]\na2 ansible_host=127.0.0.2\n")
     done = run("--inventory", str(tmp_path / "hosts.ini"))
     assert done.stdout.startswith("note: ")
-    assert "a1 is a host and a group" in done.stdout
+    assert "a1 is both a host and a group" in done.stdout
 
 
 def program(path: Path, *, mode: int = 0o755) -> Path:
