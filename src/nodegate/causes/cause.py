@@ -89,6 +89,8 @@ class Cause:
         nodes: the nodes that have it, in the run's order.
         place: the rack, leaf or other place where the nodes stand, when it is the place's and not theirs; else empty.
         waiver: reason, owner and expiry of the waiver that covers it; empty for none.
+        words: what is the matter in few words; empty where the decisive finding has to speak for itself.
+        do: what to do in few words; empty likewise.
     """
 
     condition: str
@@ -101,6 +103,8 @@ class Cause:
     nodes: tuple[str, ...] = ()
     place: str = ""
     waiver: str = ""
+    words: str = ""
+    do: str = ""
 
     @property
     def part(self) -> Part:

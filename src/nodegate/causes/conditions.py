@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nodegate.causes.cause import Class, Severity, class_of
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
+from nodegate.text import number
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from nodegate.files.strict_yaml import Loaded
 
 FILE = "causes.yaml"
-_WORDS = ("findings", "severity", "class", "one", "explains", "errors")
+_WORDS = ("findings", "says", "do", "severity", "class", "one", "explains", "errors")
 _WHERE = ("part", "node")
 W = TypeVar("W", Severity, Class)
 _SEVERITY = {
@@ -39,6 +40,9 @@ class Condition:
         name: of the condition; of one that no table lists the check's id.
         place: its place in the table: a condition is only explained by one of an earlier place.
         findings: patterns of "check" or "check/code", the most telling first.
+        says: the matter in few words, by pattern of the decisive finding, with {observed}, {limit}, {unit}, {code}, {quantity}
+            in them; a finding that none fits speaks for itself.
+        do: the action in few words; empty where the finding's own will do.
         severity: None where the finding's verdict says it.
         sort: None where the part's kind says it.
         one: one of its kind on a node, whatever parts its findings name.
@@ -51,6 +55,8 @@ class Condition:
     name: str
     place: int
     findings: tuple[str, ...] = ()
+    says: tuple[tuple[str, str], ...] = ()
+    do: str = ""
     severity: Severity | None = None
     sort: Class | None = None
     one: bool = False
@@ -63,6 +69,17 @@ class Condition:
         """How telling a finding is of this condition: 0 is the most telling."""
         found = (place for place, pattern in enumerate(self.findings) if _fits(pattern, finding))
         return next(found, len(self.findings))
+
+    def words_for(self, finding: CheckFinding) -> str:
+        """What is the matter, in few words; empty where the finding has to speak for itself."""
+        seen = finding.finding
+        if seen.verdict not in (Verdict.FAIL, Verdict.WARN):
+            return ""
+        template = next((words for pattern, words in self.says if _fits(pattern, finding)), "")
+        limit = number(seen.limit.value, seen.limit.unit) if seen.limit else ""
+        words = {"observed": number(seen.observed, seen.unit), "limit": limit, "unit": seen.unit, "code": seen.code}
+        missing = any(f"{{{name}}}" in template and not value for name, value in words.items())
+        return "" if missing else template.format(**words, quantity=seen.quantity)
 
     def severity_of(self, finding: CheckFinding) -> Severity:
         """How bad it is, as this finding shows it: only a failure is as bad as the condition can be."""
@@ -144,6 +161,8 @@ def _condition(loaded: Loaded, place: int, name: str, names: list[str]) -> Condi
         name,
         place,
         findings=_texts(loaded, (name, "findings"), entry.get("findings")),
+        says=_says(loaded, (name, "says"), entry.get("says", {})),
+        do=str(entry.get("do", "")),
         severity=_word(loaded, (name, "severity"), entry.get("severity"), Severity),
         sort=_word(loaded, (name, "class"), entry.get("class"), Class),
         one=entry.get("one") is True,
@@ -152,6 +171,19 @@ def _condition(loaded: Loaded, place: int, name: str, names: list[str]) -> Condi
         errors_of_part=errors.get("part", ()),
         errors_of_node=errors.get("node", ()),
     )
+
+
+def _says(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[tuple[str, str], ...]:
+    given = {"*": value} if isinstance(value, str) else value
+    if not isinstance(given, dict) or not all(isinstance(words, str) for words in given.values()):
+        raise loaded.wrong("says is a text, or maps findings to texts", path)
+    for words in given.values():
+        try:
+            words.format(observed="", limit="", unit="", code="", quantity="")
+        except (KeyError, IndexError, ValueError):
+            fields = "{observed}, {limit}, {unit}, {code}, {quantity}"
+            raise loaded.wrong(f"{words!r} has other fields than {fields}", path) from None
+    return tuple((str(pattern), words) for pattern, words in given.items())
 
 
 def _relations(loaded: Loaded, name: str, entry: Mapping[object, object], word: str) -> Mapping[str, tuple[str, ...]]:

@@ -47,7 +47,7 @@ def line(cause: Cause) -> CauseLine:
         where=f"rack {cause.place}: {where}" if cause.place else where,
         part=_parts(cause),
         what=_what(cause),
-        action=cause.action,
+        action=cause.do or cause.action,
         more=len(cause.follows),
     )
 
@@ -88,7 +88,7 @@ def _what(cause: Cause) -> str:
     finding = cause.decisive.finding
     found = values(cause)
     if len(cause.nodes) == 1 or len(set(found)) <= 1 or not finding.metric:
-        return cause.message
+        return cause.words or cause.message
     span = f"{with_unit(found[0], '')} to {with_unit(found[-1], finding.unit)}"
     expected = f", expected {finding.limit.words()}" if finding.limit else ""
     return f"{finding.quantity} {span}{expected}"

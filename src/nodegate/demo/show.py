@@ -20,7 +20,7 @@ def show(run_dir: Path | None) -> int:
     folder = suite_folder(INVENTORY)
     inventory = folder / "demo.yaml"
     shown = inventory.relative_to(Path.cwd()) if inventory.is_relative_to(Path.cwd()) else inventory
-    quiet = ["-q", "--tb=no", "--no-summary", "-p", "no:cacheprovider"]
+    quiet = ["-p", "no:cacheprovider"]
     where = ["--run-dir", str(run_dir)] if run_dir else []
     print(f"pytest --inventory {shown}", flush=True)
     # Our checks alone: those of a site know nothing of these nodes.

@@ -19,7 +19,7 @@ from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
 from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Report, Run
-from nodegate.run import conditions, summary
+from nodegate.run import answer, conditions
 from nodegate.run.campaign import Campaign
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
@@ -57,6 +57,7 @@ class PytestRun:
         self.checks_of_workers: dict[str, CheckInfo] = {}
         self._trouble = ""
         self._later = LaterInterrupts()
+        self._measuring = self._judging = Progress(None)
         self._collection = CheckCollection(config, self.acceptance, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
         waivers = self.acceptance.waivers
@@ -87,9 +88,15 @@ class PytestRun:
             try:
                 for node in campaign.arrivals():
                     self.acceptance.judge_node(node)
+                    self._measuring.node_judged()
             except UsageError as said:
                 self._stop(str(said))
-        return (yield)
+            self._judging = Progress(_own_stderr(), live=not self._is_distributed)
+            self._judging.stage("judging", len(session.items), of="checks")
+        try:
+            return (yield)
+        finally:
+            self._judging.done()
 
     def open_folder(self) -> RunFolder:
         """The run folder, made when it is first needed.
@@ -152,11 +159,9 @@ class PytestRun:
         """
         if self._campaign is None:
             folder, settings = self.open_folder(), self.prepared.settings
-            # pytest-xdist writes while the nodes are measured: a live line would wipe its dots away
-            distributed = self._config.pluginmanager.hasplugin("dsession")
-            progress = Progress(_own_stderr(), live=not distributed)
-            plan = self.prepared.plan(self._asked_for(), judged_here=not distributed)
-            self._campaign = Campaign(plan, folder, self.prepared.ways, Umpire(self.acceptance), progress)
+            self._measuring = Progress(_own_stderr(), live=not self._is_distributed)
+            plan = self.prepared.plan(self._asked_for(), judged_here=not self._is_distributed)
+            self._campaign = Campaign(plan, folder, self.prepared.ways, Umpire(self.acceptance), self._measuring)
             try:
                 self._campaign.start()
             except UsageError as said:
@@ -183,6 +188,7 @@ class PytestRun:
         """Give the record to the report that says the verdict, so that it reaches the controller."""
         report = yield
         if isinstance(item, CheckItem):
+            report.is_nodegate = True  # type: ignore[attr-defined]
             item.tell(report)
         return report
 
@@ -192,6 +198,7 @@ class PytestRun:
         if record is None or self.results is None or self._trouble:
             return
         del report.nodegate  # pytest keeps its reports to the end
+        self._judging.node_done(failed=False)
         try:
             self.results.keep(from_json(record))
         except OSError as broken:
@@ -243,16 +250,28 @@ class PytestRun:
         bad = any(node.verdict in NO_SUCCESS for node in self.results.report.nodes)
         return pytest.ExitCode.TESTS_FAILED if bad else said
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """The nodes, worst first, and where the report is."""
+    @property
+    def _is_distributed(self) -> bool:
+        """Whether pytest-xdist runs the items; it writes while the nodes are measured, which a live line would wipe."""
+        return self._config.pluginmanager.hasplugin("dsession")
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether anything was asked of a node in this session."""
+        return not self._is_worker and self.results is not None and bool(self.acceptance.asked)
+
+    def say_answer(self, reporter: pytest.TerminalReporter) -> None:
+        """The verdicts of the nodes, the causes, and where the report is."""
+        if self._is_worker:
+            return
+        reporter.ensure_newline()
         if self.results is not None and self.results.report is not None:
-            terminalreporter.section("nodes")
-            for line in summary.lines(self.results.report, self.results.folder.path):
-                terminalreporter.write_line(line)
             for note in self.results.notes:
-                terminalreporter.write_line(f"note: {note}", yellow=True)
+                reporter.write_line(f"note: {note}", yellow=True)
+            for line in answer.lines(self.results.report, self.results.folder.path, reporter._tw.fullwidth):  # noqa: SLF001
+                reporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         if self._trouble:
-            terminalreporter.write_line(f"ERROR: {self._trouble}", red=True)
+            reporter.write_line(f"ERROR: {self._trouble}", red=True)
 
 
 def _stdin(config: pytest.Config) -> TextIO:

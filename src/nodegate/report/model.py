@@ -49,7 +49,8 @@ class NodeReport:
     """One node: its verdict, what it is, and what each check said of it.
 
     `serials` maps a part ("chassis", "GPU 0") to its serial number. `identity` is rows of (label, value): model,
-    driver, VBIOS, BIOS, kernel, firmware. `unreachable` is the reason where the verdict is `unreachable`.
+    driver, VBIOS, BIOS, kernel, firmware. `unreachable` is the reason where the verdict is `unreachable`. `gpus` counts
+    those that PCIe or NVML lists, lost ones included.
     """
 
     node: str
@@ -60,6 +61,7 @@ class NodeReport:
     identity: tuple[tuple[str, str], ...] = ()
     records: tuple[Record, ...] = ()
     unreachable: str = ""
+    gpus: int = 0
 
 
 @dataclass(frozen=True)

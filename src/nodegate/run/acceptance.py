@@ -17,6 +17,7 @@ from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
+from nodegate.part import Kind
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Traits:
     characteristics: Mapping[str, Known[str]]
     serials: Mapping[str, str]
     busy: str
+    gpus: int = 0
 
 
 @dataclass
@@ -227,7 +229,8 @@ class Acceptance:
 
 
 def _traits(known: Context, facts: NodeFacts) -> Traits:
-    return Traits(known.baseline.platform, characteristics(facts), serials(facts), busy_reason(facts))
+    gpus = sum(part.kind is Kind.GPU for part in known.parts)
+    return Traits(known.baseline.platform, characteristics(facts), serials(facts), busy_reason(facts), gpus)
 
 
 def _comes_last(check: Check) -> bool:

@@ -18,7 +18,7 @@ class Progress:
         self._stream = stream
         self._live = bool(live and stream and stream.isatty())
         self._guard = threading.Lock()
-        self._name, self._total, self._done, self._failed = "", 0, 0, 0
+        self._name, self._total, self._done, self._failed, self._judged = "", 0, 0, 0, 0
         self._expected_s, self._of = 0.0, "nodes"
         self._started = self._said = time.monotonic()
         self._ended = threading.Event()
@@ -28,7 +28,7 @@ class Progress:
         """A stage begins with so many nodes, or `of` something else; `expected_s` is how long it takes, where known."""
         with self._guard:
             self._expected_s, self._of = expected_s, of
-            self._name, self._total, self._done, self._failed = name, total, 0, 0
+            self._name, self._total, self._done, self._failed, self._judged = name, total, 0, 0, 0
             self._started = self._said = time.monotonic()
         if self._stream and self._thread is None:
             self._thread = threading.Thread(target=self._tell, name="progress", daemon=True)
@@ -39,6 +39,11 @@ class Progress:
         with self._guard:
             self._done += 1
             self._failed += failed
+
+    def node_judged(self) -> None:
+        """One node more is judged by what came in; shown when all are measured and judging goes on."""
+        with self._guard:
+            self._judged += 1
 
     def done(self) -> None:
         """The last stage has ended. May be called twice."""
@@ -55,6 +60,11 @@ class Progress:
         """Where the stage stands: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""
         with self._guard:
             elapsed = time.monotonic() - self._started
+            if 0 < self._judged < self._total == self._done:
+                left_s = elapsed / self._judged * (self._total - self._judged)
+                return (
+                    f"judging: {self._judged} of {self._total} {self._of}, {elapsed:.0f} s, about {left_s:.0f} s left"
+                )
             parts = [f"{self._name}: {self._done} of {self._total} {self._of}"]
             if self._failed:
                 parts.append(f"{self._failed} could not be measured")

@@ -124,6 +124,7 @@ def _node_report(acceptance: Acceptance, name: str, records: list[Record]) -> No
         identity=tuple((label, value) for label, value in known.items() if not isinstance(value, Unknown)),
         records=tuple(records),
         unreachable=unreachable,
+        gpus=traits.gpus if traits else 0,
     )
 
 

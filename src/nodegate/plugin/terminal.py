@@ -1,0 +1,92 @@
+"""The terminal of a run: quiet while the items are judged, the answer last. What else runs keeps pytest's own output."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.files.paths import CHECKS
+from nodegate.plugin.items import CheckItem
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from nodegate.plugin.run import PytestRun
+
+_DEFAULT_REPORT = "fE"  # pytest's own: a list of what failed or broke
+_DEFAULT_TRACEBACK = "auto"
+Status = tuple[str, str, "str | tuple[str, dict[str, bool]]"]
+
+
+class Terminal:
+    """Keeps our items' dots, tracebacks and summaries from the terminal, unless -v, -rA or --tb ask for them."""
+
+    def __init__(self, config: pytest.Config, run: PytestRun) -> None:
+        self._config, self._run = config, run
+        option = config.option
+        self.quiet = (
+            option.verbose <= 0
+            and option.reportchars in ("", _DEFAULT_REPORT)
+            and option.tbstyle in (_DEFAULT_TRACEBACK, "no")
+            and not option.collectonly
+        )
+        if self.quiet and _only_ours(config):
+            option.verbose = min(option.verbose, -1)  # no header, no count of items: a line of ours says what is judged
+
+    def pytest_sessionstart(self) -> None:
+        """What is judged, against what, and what the user should know of it."""
+        reporter = self._reporter
+        if self.quiet and self._config.option.verbose < 0 and reporter is not None:
+            for line in self._run.pytest_report_header():
+                reporter.write_line(line)
+
+    @property
+    def _reporter(self) -> pytest.TerminalReporter | None:
+        reporter: pytest.TerminalReporter | None = self._config.pluginmanager.get_plugin("terminalreporter")
+        return reporter
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> Generator[None, Status, Status]:
+        """No letter for an item of ours: it counts, and its verdict is in the answer."""
+        category, letter, word = yield
+        return (category, "", "") if self.quiet and getattr(report, "is_nodegate", False) else (category, letter, word)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Where all items are ours, no file names and no percentages either."""
+        reporter = self._reporter
+        if self.quiet and reporter is not None and all(isinstance(item, CheckItem) for item in session.items):
+            reporter.showfspath = False
+            reporter._show_progress_info = False  # noqa: SLF001 - only an option read at its start sets it otherwise
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
+        """No failures, errors or list of our items in pytest's own form."""
+        if self.quiet:
+            for category, reports in terminalreporter.stats.items():
+                kept = [report for report in reports if not getattr(report, "is_nodegate", False)]
+                if category:
+                    terminalreporter.stats[category] = kept
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
+        """The answer, after all that pytest says at its end."""
+        reporter = self._reporter
+        alone = self.quiet and all(isinstance(item, CheckItem) for item in getattr(session, "items", ()))
+        if alone and reporter is not None and self._run.has_answer:
+            reporter.summary_stats = _nothing  # type: ignore[method-assign] # "73 failed, 167 errors" is no answer
+        yield
+        if reporter is not None:
+            self._run.say_answer(reporter)
+
+
+def _only_ours(config: pytest.Config) -> bool:
+    """Whether the user named no tests of his own."""
+    named = [arg.partition("::")[0] for arg in config.args]
+    return config.args_source is not pytest.Config.ArgsSource.ARGS or all(Path(arg).name == CHECKS for arg in named)
+
+
+def _nothing() -> None:
+    """Nothing."""

@@ -1,0 +1,141 @@
+"""The answer of a run, last on the terminal: how many nodes, which, why, and what to do."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.causes.cause import Severity
+from nodegate.causes.lines import line
+from nodegate.inventory.hostlist import fold
+from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from nodegate.causes.cause import Cause
+    from nodegate.causes.lines import CauseLine
+    from nodegate.report.model import Report
+
+MOST_CAUSES = 34  # with what stands above and below them the answer fits on 40 lines
+NARROWEST = 80
+_COLUMNS = (13, 14, 26)  # severity, nodes, part: at most
+_GOOD = (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)
+_RED = frozenset((Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE))
+_MARKS = {NodeVerdict.REJECTED: "red", NodeVerdict.UNREACHABLE: "red", NodeVerdict.INCOMPLETE: "yellow"}
+
+
+@dataclass(frozen=True)
+class AnswerLine:
+    """One line, and its colour on a terminal: "red", "yellow", "green" or none."""
+
+    text: str
+    colour: str = ""
+
+
+def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
+    """The answer, line by line, each at most `width` characters (80 at the least)."""
+    width = max(NARROWEST, width)
+    yield _head(report, width)
+    if report.run.interrupted:
+        text = f"the run ended before every check was judged; continue with: pytest --resume {folder}"
+        yield AnswerLine(_cut(text, width), "yellow")
+    if report.run.answer:
+        yield from (AnswerLine(_cut(text, width)) for text in _wrapped(f"answer: {report.run.answer}", width))
+    yield from _causes(report, width)
+    if (folder / "report.html").exists():
+        yield AnswerLine(f"report: {folder / 'report.html'}")
+    if report.causes:
+        first = next((cause.nodes[0] for cause in report.causes if cause.nodes), "NODE")
+        yield AnswerLine(f"details: nodegate show {first} --run {folder}")
+
+
+def _head(report: Report, width: int) -> AnswerLine:
+    """The verdicts of the nodes, and how much of what was asked could not be judged."""
+    counts = Counter(node.verdict for node in report.nodes)
+    said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in NODE_ORDER if counts[verdict])
+    gpus = sum(node.gpus for node in report.nodes)
+    good = sum(node.gpus for node in report.nodes if node.verdict in _GOOD)
+    text = f"{said or 'none'} of {_count(len(report.nodes), 'node')}"
+    text += f" ({good} of {_count(gpus, 'GPU')} accepted)" if gpus else ""
+    unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
+    text += f"; {_count(unjudged, 'check')} not judged" if unjudged else ""
+    worst = next((verdict for verdict in NODE_ORDER if counts[verdict]), NodeVerdict.NOT_JUDGED)
+    return AnswerLine(_cut(text, width), _MARKS.get(worst, "green" if worst in _GOOD else "yellow"))
+
+
+def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
+    shown = _shown(report)
+    rows = [(cause, line(cause)) for cause in shown]
+    widths = _widths([(*_head_cells(row), _what(cause, row), row.action) for cause, row in rows], width)
+    for cause, row in rows:
+        colour = "" if cause.waiver else "red" if cause.severity in _RED else "yellow"
+        cells = (*_head_cells(row), _what(cause, row), row.action)
+        text = "  ".join(_cut(cell, room).ljust(room) for cell, room in zip(cells, widths, strict=True))
+        yield AnswerLine(f"  {text}".rstrip(), colour)
+    left = [cause for cause in report.causes if cause not in shown]
+    if left:
+        named = {name for cause in shown for name in cause.nodes}
+        others = [name for cause in left for name in cause.nodes if name not in named]
+        more = f", on {fold(others)} too" if others else ""
+        yield AnswerLine(_cut(f"  {_count(len(left), 'cause')} more in the report{more}", width))
+
+
+def _head_cells(row: CauseLine) -> tuple[str, str, str]:
+    return row.severity, row.where, row.part
+
+
+def _what(cause: Cause, row: CauseLine) -> str:
+    return row.what + (f"; {row.more} follow" if row.more else "") + (" (waived)" if cause.waiver else "")
+
+
+def _widths(table: Sequence[tuple[str, ...]], width: int) -> list[int]:
+    """The width of each column: what is the matter has what it needs, up to three fifths of the room."""
+    needed = [max((len(row[column]) for row in table), default=0) for column in range(5)]
+    head = [min(most, need) for most, need in zip(_COLUMNS, needed, strict=False)]
+    room = width - 2 - sum(head) - 2 * (len(needed) - 1)
+    what = min(needed[3], max(room * 3 // 5, room - needed[4]))
+    return [*head, what, min(needed[4], room - what)]
+
+
+def _shown(report: Report) -> Sequence[Cause]:
+    """The worst causes; of a node that is rejected, unreachable or incomplete at least one, as far as there is room."""
+    chosen = list(report.causes[:MOST_CAUSES])
+    if len(chosen) < len(report.causes):
+        named = {name for cause in chosen for name in cause.nodes}
+        for node in report.nodes:
+            first = next((cause for cause in report.causes if node.node in cause.nodes), None)
+            if node.verdict in _MARKS and node.node not in named and first is not None:
+                named.update(first.nodes)
+                chosen.append(first)
+        while len(chosen) > MOST_CAUSES and (spare := _spare(chosen)) is not None:
+            chosen.remove(spare)
+    chosen = chosen[:MOST_CAUSES]
+    return [cause for cause in report.causes if cause in chosen]
+
+
+def _spare(chosen: Sequence[Cause]) -> Cause | None:
+    """The mildest cause all of whose nodes another line names too."""
+    times = Counter(name for cause in chosen for name in cause.nodes)
+    return next((cause for cause in reversed(chosen) if all(times[name] > 1 for name in cause.nodes)), None)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    import textwrap  # noqa: PLC0415 - for the answer of profile troubleshoot alone
+
+    return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
+
+
+def _cut(text: str, room: int) -> str:
+    """The text in so much room, cut at a word where it can be."""
+    if len(text) <= room:
+        return text
+    kept = text[: max(0, room - 3)]
+    at_word = kept.rpartition(" ")[0]
+    return (at_word if len(at_word) > len(kept) * 2 // 3 else kept).rstrip(" ,;(") + "..."
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
