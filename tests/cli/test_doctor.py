@@ -11,29 +11,41 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from support import bare
 from support.holding import hold_in
 from support.sshd import Fleet
 
 from lab.processes import wait_until
+from lab.run import ROOT
 from nodegate import doctor
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.doctor import Complaint
 from nodegate.errors import CannotMeasure
-from nodegate.measure.toolbox import carried
+from nodegate.measure.toolbox import carried, toolbox
 from nodegate.measure.toolbox.carried import Carried
 from nodegate.node import Node
 from nodegate.transport import Options
 
+DOCTOR = "import lab.path_alone, sys, nodegate.cli; sys.exit(nodegate.cli.main(['doctor', *sys.argv[1:]]))"
+
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(tmp_path_factory.mktemp("fleet"), 3, name="node") as running:
+    folder = tmp_path_factory.mktemp("fleet")
+    with Fleet(folder, 3, name="node", SetEnv=f"HOME={folder} PATH={bare.programs(folder / 'programs')}") as running:
         yield running
 
 
+@pytest.fixture(autouse=True)
+def path_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What this machine has installed is no part of a test: here as in lab.path_alone."""
+    monkeypatch.setattr(toolbox, "USUAL_FOLDERS", ())
+
+
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "nodegate.cli", "doctor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ})
+    command = [sys.executable, "-c", DOCTOR, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
 def test_reachable_nodes_are_counted_and_missing_tools_folded(fleet: Fleet, tmp_path: Path) -> None:

@@ -237,13 +237,12 @@ def test_a_run_that_is_interrupted_while_it_sends_leaves_no_folder(
 def test_a_node_without_a_place_says_why_of_each(
     session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
 ) -> None:
-    text = hold_in("/nonexistent", "/proc")
+    nowhere = folder.parent / "nowhere"
+    text = hold_in(nowhere, "/proc")
     monkeypatch.setattr(module, "node_source", lambda name: text if name == "tools.tool_folder" else node_source(name))
     box = toolbox(session, node, folder)
     for _ in range(2):
-        with pytest.raises(
-            CannotMeasure, match="no place for the tools of --tools: /nonexistent: No such file"
-        ) as said:
+        with pytest.raises(CannotMeasure, match=f"no place for the tools of --tools: {nowhere}: No such file") as said:
             box.find("gpu_burn")
     assert "/proc: " in said.value.reason
     assert "mount" in said.value.next_step

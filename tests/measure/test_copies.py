@@ -8,7 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from support import copies_node
+from support import bare, copies_node
 from support.copies import (
     PEER,
     copied,
@@ -284,8 +284,8 @@ def test_the_real_program_over_a_session_gives_metrics_of_every_gpu(monkeypatch,
     assert rans[0].exit_code == 0
 
 
-@pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a driver")
-def test_on_a_node_without_driver_the_next_step_names_the_driver():
+def test_on_a_node_without_driver_the_next_step_names_the_driver(monkeypatch, tmp_path):
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(bare.libraries(tmp_path / "libraries")))
     where = site(None, BOOTCHECK)
     rans = copies.copies_of(where)
     where.session.close()

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from support import bare
 from support.payload import run_probe
 
 from lab.nvml import scenario as nvml
@@ -93,8 +94,9 @@ def test_a_driver_that_does_not_start_has_its_exit_code(nvidia_smi: Path, tmp_pa
     assert text in done.stdout + done.stderr
 
 
-def test_without_the_library_it_says_so_and_ends_with_12(nvidia_smi: Path) -> None:
-    done = subprocess.run([nvidia_smi], env={}, capture_output=True, text=True, timeout=30, check=False)
+def test_without_the_library_it_says_so_and_ends_with_12(nvidia_smi: Path, tmp_path: Path) -> None:
+    variables = {"LD_LIBRARY_PATH": str(bare.libraries(tmp_path / "libraries"))}
+    done = subprocess.run([nvidia_smi], env=variables, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 12
     assert "couldn't find libnvidia-ml.so library in your system" in done.stdout + done.stderr
 

@@ -186,8 +186,10 @@ def test_a_gpu_without_nvlink_says_so(gpus: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(("code", "text"), [(9, "Driver Not Loaded"), (18, "version mismatch")])
-def test_an_nvml_that_does_not_start_fails_with_its_own_words(probe: Probe, code: int, text: str) -> None:
-    ran = probe(healthy_h100().error("nvmlInit", code))
+def test_an_nvml_that_does_not_start_fails_with_its_own_words(
+    probe: Probe, tmp_path: Path, code: int, text: str
+) -> None:
+    ran = probe(healthy_h100().error("nvmlInit", code), root=tmp_path / "without-programs")
     assert ran.section("nvml")["why"] == "failed"
     assert ran.section("nvml")["nvml"] == code
     assert text in ran.section("nvml")["detail"]

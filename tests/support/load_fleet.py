@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from support import cuda, nccl
+from support import bare, cuda, nccl
 from support.recorded import PytestOutcome
 from support.sshd import Fleet
 
@@ -46,12 +46,12 @@ BURN = {"cuda.memory": 3_000_000, "cuda.product_s": 3.8e-7}
 CHECKS = ROOT / "checks"
 # What is asked of the nodes: all measurements whose programs have stand-ins here, and the facts that these rest on.
 ASKED = ("node", "platform", "gpu", "ecc", "nvlink", "idle", "rdma", "burn", "nccl", "rdma_bandwidth", "counters")
-SHORT = ("--profile", "nightly", "--burn", "1s", "--hang-after", "10s")
+SHORT = ("-p", "lab.path_alone", "--profile", "nightly", "--burn", "1s", "--hang-after", "10s")
 LIMIT_S = 600.0
 
 _NODE = """#!/bin/sh
 export {mark} NODEGATE_PROBE_ROOT={tree} NVML_MOCK_SCENARIO={scenario} LD_LIBRARY_PATH={libraries}
-export PATH={tools}:/usr/bin:/bin
+export PATH={tools}:{programs}
 exec /usr/bin/python3 "$@"
 """
 
@@ -113,6 +113,7 @@ class LoadFleet:
         self._first_port = random.SystemRandom().randrange(9_000, 19_000 - count * PORTS_OF_A_NODE)
         self._ssh = Fleet(folder, count, name="gpu")
         self.nodes = [LoadNode(node.name, folder / node.name, place) for place, node in enumerate(self._ssh.nodes)]
+        self._programs = bare.programs(folder / "programs")
         for rails in {self._rails(node) for node in self.nodes}:
             _tree(folder / f"tree-{rails}", rails)
         for node in self.nodes:
@@ -151,6 +152,7 @@ class LoadFleet:
             scenario=variables["NVML_MOCK_SCENARIO"],
             libraries=variables["LD_LIBRARY_PATH"],
             tools=node.tools,
+            programs=self._programs,
         )
         _write(node.folder / "python", script).chmod(0o755)
 

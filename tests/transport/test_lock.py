@@ -78,11 +78,12 @@ def spare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return place
 
 
-def test_without_the_usual_place_the_lock_is_in_tmp(session: Session, spare: str) -> None:
-    with session.hold_lock("/nonexistent/node.lock") as lock:
+def test_without_the_usual_place_the_lock_is_in_tmp(session: Session, spare: str, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "nowhere" / "node.lock")
+    with session.hold_lock(nowhere) as lock:
         assert isinstance(lock, NodeLock)
         assert lock.path == f"{spare}{os.getuid()}.lock"
-        assert isinstance(session.hold_lock("/nonexistent/node.lock"), Busy)
+        assert isinstance(session.hold_lock(nowhere), Busy)
 
 
 def test_a_planted_link_is_not_followed(session: Session, spare: str, tmp_path: Path) -> None:
@@ -95,8 +96,9 @@ def test_a_planted_link_is_not_followed(session: Session, spare: str, tmp_path: 
     assert victim.read_text() == "precious"
 
 
-def test_no_place_for_a_lock_is_said(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    source = guarded.node_source("lock").replace("/tmp/nodegate-", "/nonexistent/")
+def test_no_place_for_a_lock_is_said(session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    nowhere = tmp_path / "nowhere"
+    source = guarded.node_source("lock").replace("/tmp/nodegate-", f"{nowhere}/")
     monkeypatch.setattr(guarded, "node_source", lambda _: source)
-    with pytest.raises(CannotMeasure, match="the lock file could not be opened: /nonexistent/node"):
-        session.hold_lock("/nonexistent/node.lock")
+    with pytest.raises(CannotMeasure, match=f"the lock file could not be opened: {nowhere}/node"):
+        session.hold_lock(f"{nowhere}/node.lock")
