@@ -70,7 +70,7 @@ def test_a_gpu_without_a_handle_ends_it_with_15_and_names_the_gpu(nvidia_smi: Pa
     assert "GPU is lost.  Reboot the system to recover this GPU" in done.stdout + done.stderr
     # NVML does not tell it the address, so it names the GPU by its index; of the other three it says nothing.
     (lost,) = parse_xml(done.stdout).devices
-    assert lost.subject == "GPU 3"
+    assert lost.part.label == "GPU 3"
     assert isinstance(lost.lost, Unknown)
 
 
