@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
+from nodegate.causes.conditions import conditions
+from nodegate.causes.explain import causes_of
+from nodegate.causes.lines import line, shortened
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.evidence import Evidence
 from nodegate.exit_codes import Exit
-from nodegate.finding import Record
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.measure.registry import is_active
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from nodegate.causes.cause import Cause
+    from nodegate.finding import Record
     from nodegate.judge.fleet import Fleet
 
 LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must say it
@@ -38,11 +42,17 @@ PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer: exit code, one line of reason, and every record."""
+    """The answer: exit code, one line of reason, every record, and what they come to."""
 
     exit: Exit
     line: str
     records: tuple[Record, ...] = ()
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def lines(self) -> list[str]:
+        """The line, and a line for each cause, worst first."""
+        return [self.line, *(f"{cause.severity.value}: {line(cause).text}" for cause in self.causes)]
 
     def to_json(self) -> str:
         """The answer as one JSON object, records included."""
@@ -90,7 +100,7 @@ def bootcheck(
             checks = [check for check in checks if not is_active(check.asks_for)]
             evidence = (measure or measure_here)(node)
             context = Context(node, evidence, baselines=rules, profile=Profile.BOOTCHECK, fleet=_no_fleet)
-            records = tuple(judge(check, context.resolve, node.name) for check in checks)
+            records = tuple(judge(check, context.resolve, node.name, context.parts) for check in checks)
     except Busy as said:
         return Outcome(Exit.BUSY, _line(f"busy: {said.reason}"))
     except (UsageError, CannotMeasure) as said:
@@ -102,27 +112,28 @@ def bootcheck(
 
 def _outcome(records: tuple[Record, ...]) -> Outcome:
     verdict = node_verdict(records)
+    causes = causes_of(records, conditions())
     decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)
     if decisive is None and verdict is NodeVerdict.ACCEPTED:
         passed = sum(record.verdict in (Verdict.PASS, Verdict.WARN) for record in records)
         warned = sum(record.verdict is Verdict.WARN for record in records)
-        line = f"fit: {passed} checks passed" + (f", {warned} with warnings" if warned else "")
-        return Outcome(Exit.FIT, line, records)
+        text = f"fit: {passed} checks passed" + (f", {warned} with warnings" if warned else "")
+        return Outcome(Exit.FIT, text, records, causes)
     if decisive is None:
-        return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records)
-    found = sorted((record for record in records if record.verdict is decisive), key=_is_a_sum)
-    more = f" (+{len(found) - 1} more)" if len(found) > 1 else ""
+        return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records, causes)
     word = "unfit" if decisive is Verdict.FAIL else "could not tell"
+    text = _reason(word, [cause for cause in causes if cause.verdict is decisive])
+    return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, text, records, causes)
+
+
+def _reason(word: str, causes: Sequence[Cause]) -> str:
+    """The worst cause in a hundred characters: the part comes first, since a scheduler may cut the rest."""
+    more = f" (+{len(causes) - 1} more)" if len(causes) > 1 else ""
+    row = line(causes[0])
     room = LINE_LENGTH - len(f"{word}: ") - len(more)
-    said = found[0].message.removeprefix(f"{found[0].node}: ")
-    line = f"{word}: {said if len(said) <= room else said[: room - 3] + '...'}{more}"
-    return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, line, records)
-
-
-def _is_a_sum(record: Record) -> bool:
-    """Whether it speaks of no single part: "7 GPUs, expected 8" says less to a technician than which one is lost."""
-    bad = [finding for finding in record.findings if finding.verdict is record.verdict]
-    return all(finding.part.index is None and not finding.part.address for finding in bad)
+    said = f"{row.part}: {row.what}"
+    whole = f"{said} - {row.action}" if row.action else said
+    return f"{word}: {whole if len(whole) <= room else shortened(said, room)}{more}"
 
 
 def measure_here(node: Node) -> Evidence:

@@ -63,6 +63,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
         "hook": _add_hook,
         "init": _add_init,
         "report": _add_report,
+        "show": _add_show,
         TEST: _add_test,
         "triage": _add_triage,
         "watch": _add_watch,
@@ -121,6 +122,7 @@ def _add_bootcheck(commands: argparse._SubParsersAction[argparse.ArgumentParser]
         help="may this node take a job now? One line; exit 0 fit, 1 unfit, 2 could not tell, 75 busy",
     )
     command.add_argument("--json", action="store_true", help="the answer as one JSON object, every record included")
+    command.add_argument("-v", "--verbose", action="store_true", help="all causes, one a line, after the answer's line")
     command.add_argument("--active", action="store_true", help="put load on the GPUs too: about a minute more")
     command.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
     command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of finding it")
@@ -133,7 +135,8 @@ def _bootcheck(asked: argparse.Namespace) -> int:
     expected = {"platform": asked.platform} if asked.platform else {}
     outcome = bootcheck(baselines=asked.baseline, expected=expected, active=asked.active)
     try:
-        print(outcome.to_json() if asked.json else outcome.line, flush=True)
+        shown = "\n".join(outcome.lines) if asked.verbose else outcome.line
+        print(outcome.to_json() if asked.json else shown, flush=True)
     except BrokenPipeError:  # the exit code says it too
         _nobody_reads()
     return int(outcome.exit)
@@ -184,6 +187,26 @@ def _demo(asked: argparse.Namespace) -> int:
     from nodegate.demo.show import show  # noqa: PLC0415
 
     return show(asked.run_dir)
+
+
+def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser("show", help="the details behind a line of a run's answer")
+    text = "a node, a cause's id, or a part's serial number, PCI address or name"
+    command.add_argument("wanted", metavar="NODE|CAUSE", help=text)
+    command.add_argument(
+        "--run", type=Path, default=Path("reports/latest"), metavar="DIR", help="the run folder (default %(default)s)"
+    )
+    command.add_argument("--all", action="store_true", help="all findings that follow from a cause, not the first 20")
+    command.set_defaults(command=_show)
+
+
+def _show(asked: argparse.Namespace) -> int:
+    from nodegate.causes.details import details  # noqa: PLC0415
+    from nodegate.report.jsonl import read  # noqa: PLC0415
+
+    for text in details(read(asked.run / "results.jsonl"), asked.wanted, everything=asked.all):
+        print(text)
+    return 0
 
 
 def _add_triage(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

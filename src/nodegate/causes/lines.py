@@ -92,3 +92,12 @@ def _what(cause: Cause) -> str:
     span = f"{with_unit(found[0], '')} to {with_unit(found[-1], finding.unit)}"
     expected = f", expected {finding.limit.words()}" if finding.limit else ""
     return f"{finding.quantity} {span}{expected}"
+
+
+def shortened(text: str, room: int) -> str:
+    """The text in so much room, cut at a word where it can be."""
+    if len(text) <= room:
+        return text
+    kept = text[: max(0, room - 3)]
+    at_word = kept.rpartition(" ")[0]
+    return (at_word if len(at_word) > len(kept) * 2 // 3 else kept).rstrip(" ,;(") + "..."

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.causes.cause import Severity
-from nodegate.causes.lines import line
+from nodegate.causes.lines import line, shortened
 from nodegate.inventory.hostlist import fold
 from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict
 
@@ -41,9 +41,9 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
     yield _head(report, width)
     if report.run.interrupted:
         text = f"the run ended before every check was judged; continue with: pytest --resume {folder}"
-        yield AnswerLine(_cut(text, width), "yellow")
+        yield AnswerLine(shortened(text, width), "yellow")
     if report.run.answer:
-        yield from (AnswerLine(_cut(text, width)) for text in _wrapped(f"answer: {report.run.answer}", width))
+        yield from (AnswerLine(shortened(text, width)) for text in _wrapped(f"answer: {report.run.answer}", width))
     yield from _causes(report, width)
     if (folder / "report.html").exists():
         yield AnswerLine(f"report: {folder / 'report.html'}")
@@ -63,7 +63,7 @@ def _head(report: Report, width: int) -> AnswerLine:
     unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
     text += f"; {_count(unjudged, 'check')} not judged" if unjudged else ""
     worst = next((verdict for verdict in NODE_ORDER if counts[verdict]), NodeVerdict.NOT_JUDGED)
-    return AnswerLine(_cut(text, width), _MARKS.get(worst, "green" if worst in _GOOD else "yellow"))
+    return AnswerLine(shortened(text, width), _MARKS.get(worst, "green" if worst in _GOOD else "yellow"))
 
 
 def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
@@ -73,14 +73,14 @@ def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
     for cause, row in rows:
         colour = "" if cause.waiver else "red" if cause.severity in _RED else "yellow"
         cells = (*_head_cells(row), _what(cause, row), row.action)
-        text = "  ".join(_cut(cell, room).ljust(room) for cell, room in zip(cells, widths, strict=True))
+        text = "  ".join(shortened(cell, room).ljust(room) for cell, room in zip(cells, widths, strict=True))
         yield AnswerLine(f"  {text}".rstrip(), colour)
     left = [cause for cause in report.causes if cause not in shown]
     if left:
         named = {name for cause in shown for name in cause.nodes}
         others = [name for cause in left for name in cause.nodes if name not in named]
         more = f", on {fold(others)} too" if others else ""
-        yield AnswerLine(_cut(f"  {_count(len(left), 'cause')} more in the report{more}", width))
+        yield AnswerLine(shortened(f"  {_count(len(left), 'cause')} more in the report{more}", width))
 
 
 def _head_cells(row: CauseLine) -> tuple[str, str, str]:
@@ -126,15 +126,6 @@ def _wrapped(text: str, width: int) -> list[str]:
     import textwrap  # noqa: PLC0415 - for the answer of profile troubleshoot alone
 
     return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
-
-
-def _cut(text: str, room: int) -> str:
-    """The text in so much room, cut at a word where it can be."""
-    if len(text) <= room:
-        return text
-    kept = text[: max(0, room - 3)]
-    at_word = kept.rpartition(" ")[0]
-    return (at_word if len(at_word) > len(kept) * 2 // 3 else kept).rstrip(" ,;(") + "..."
 
 
 def _count(number: int, noun: str) -> str:

@@ -1,0 +1,85 @@
+"""`nodegate show NODE|CAUSE`: the details behind a line of the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.causes.conditions import conditions
+from nodegate.causes.explain import causes_of
+from nodegate.causes.lines import line
+from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nodegate.causes.cause import Cause, CheckFinding
+    from nodegate.finding import Record
+
+MOST_FOLLOWING = 20
+
+
+def details(records: Iterable[Record], wanted: str, *, everything: bool = False) -> Iterator[str]:
+    """What a run found on a node, or of one cause.
+
+    Args:
+        records: of the whole run.
+        wanted: a node's name, a cause's id ("1650003000003/gpu_lost"), or a part's serial number, address or name.
+        everything: all findings that follow from a cause, not the first twenty.
+
+    Raises:
+        UsageError: the run has no such node or cause.
+    """
+    by_node: dict[str, list[Record]] = {}
+    for record in records:
+        by_node.setdefault(record.node, []).append(record)
+    causes = {node: causes_of(found, conditions()) for node, found in by_node.items()}
+    if wanted in by_node:
+        return _node(wanted, causes[wanted], everything=everything)
+    chosen = [cause for found in causes.values() for cause in found if _is_meant(cause, wanted)]
+    if not chosen:
+        names = [*by_node, *(cause.id for found in causes.values() for cause in found)]
+        hint = did_you_mean(wanted, names) or "name a node, a cause's id, or a part by serial number or address"
+        raise UsageError(f"the run has no node and no cause {wanted!r}", hint=hint)
+    return (text for cause in chosen for text in _cause(cause, everything=everything))
+
+
+def _is_meant(cause: Cause, wanted: str) -> bool:
+    return wanted in (cause.id, cause.condition) or any(part.is_called(wanted) for part in cause.parts)
+
+
+def _node(name: str, causes: tuple[Cause, ...], *, everything: bool) -> Iterator[str]:
+    if not causes:
+        yield f"{name}: no open findings"
+    for cause in causes:
+        yield from _cause(cause, everything=everything)
+
+
+def _cause(cause: Cause, *, everything: bool) -> Iterator[str]:
+    yield f"{cause.severity.value}: {', '.join(cause.nodes)}: {line(cause).text}"
+    yield f"  id      {cause.id}"
+    if cause.waiver:
+        yield f"  waived  {cause.waiver}"
+    yield f"  {_found(cause.decisive)}"
+    yield from _listed(cause.same, everything=everything)
+    if cause.follows:
+        yield f"  {len(cause.follows)} that follow:"
+        yield from _listed(cause.follows, everything=everything)
+    yield ""
+
+
+def _listed(findings: tuple[CheckFinding, ...], *, everything: bool) -> Iterator[str]:
+    """The findings, those that say the same of several parts once."""
+    alike: dict[tuple[str, str], list[CheckFinding]] = {}
+    for each in findings:
+        alike.setdefault((each.check, each.finding.brief), []).append(each)
+    shown = list(alike.values())
+    for same in shown if everything else shown[:MOST_FOLLOWING]:
+        parts = ", ".join(dict.fromkeys(each.finding.part.short for each in same))
+        yield f"    {same[0].finding.verdict.value:<10} {same[0].check}: {parts}: {same[0].finding.brief}"
+    if len(shown) > MOST_FOLLOWING and not everything:
+        yield f"    {len(shown) - MOST_FOLLOWING} more: nodegate show --all"
+
+
+def _found(each: CheckFinding) -> str:
+    return f"{each.finding.verdict.value:<7} {each.check}: {each.finding.message}"
