@@ -1,0 +1,44 @@
+"""The table of conditions: its own lines are right, and a slip in a line is refused with file and line."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodegate import suite
+from nodegate.causes.conditions import conditions, read, unknown_checks
+from nodegate.errors import UsageError
+
+
+def test_every_check_that_the_table_lists_exists():
+    assert unknown_checks(conditions(), [check.id for check in suite.checks()]) == []
+
+
+def test_a_condition_explains_only_conditions_below_it():
+    place = {condition.name: condition.place for condition in conditions().known}
+    for condition in conditions().known:
+        assert all(place[name] > condition.place for name in condition.on_part | condition.on_node)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- lost", "conditions are a mapping"),
+        ("lost: [gpu.lost]", "a condition is a mapping"),
+        ("lost: {findings: [gpu.lost], sevrity: lost}", "sevrity"),
+        ("lost: {severity: lost}", "findings must be a list of names"),
+        ("lost: {findings: [gpu.lost], severity: bad}", "severity is one of wrong data, lost"),
+        ("lost: {findings: [gpu.lost], class: door}", "class is one of gpu, nic"),
+        (
+            "lost: {findings: [gpu.lost], explains: {node: [cuont]}}",
+            "explains cuont, which is not a condition below it",
+        ),
+        ("lost: {findings: [gpu.lost], explains: {rack: [x]}}", "rack"),
+        ("lost: {findings: [gpu.lost], says: '{value}'}", "has other fields than"),
+    ],
+)
+def test_a_slip_is_refused_with_its_line(tmp_path, text, message):
+    file = tmp_path / "causes.yaml"
+    file.write_text(f"# a site's own\n{text}\n")
+    with pytest.raises(UsageError, match=message) as refused:
+        read(file)
+    assert (refused.value.file, refused.value.line) == (str(file), 2)

@@ -1,0 +1,157 @@
+"""What findings amount to on one node: which is a cause, what follows from it, and what must not be put under it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.made_findings import GPU3, GPU4, NIC2, finding, rate, record
+
+from nodegate import part
+from nodegate.causes.cause import Class, Severity
+from nodegate.causes.conditions import conditions
+from nodegate.causes.explain import HEALTHY, causes_of
+from nodegate.finding import Limit
+from nodegate.unknown import Why
+from nodegate.verdict import Verdict
+
+LOST = record("gpu.lost", finding("fail", GPU3, "lost: PCIe configuration space reads all ff"))
+NARROW = record(
+    "pcie.link_width",
+    finding("fail", NIC2, quantity="link width", observed=8, unit="lanes", limit=Limit(16, "lanes"), share=0.5),
+)
+
+
+def causes(*records):
+    return causes_of(records, conditions())
+
+
+def names(*records):
+    return [(cause.condition, cause.part.short, len(cause.follows)) for cause in causes(*records)]
+
+
+def test_healthy_node_has_no_cause():
+    assert (
+        causes(record("gpu.lost", finding("pass", GPU3, "responds")), record("fabric.nvswitches", finding("skip")))
+        == ()
+    )
+
+
+def test_checks_that_show_one_condition_of_one_part_are_one_cause_and_the_most_telling_decides():
+    xid = finding("fail", part.gpu(address="0000:3d:00.0", serial="1650003000003"), "Xid 79", code="79")
+    found = causes(record("kernel_log.xid", xid), LOST)
+    assert [(cause.condition, cause.decisive.check, len(cause.same)) for cause in found] == [
+        ("gpu_lost", "gpu.lost", 1)
+    ]
+    assert found[0].severity is Severity.LOST
+    assert found[0].sort is Class.GPU
+
+
+def test_what_cannot_be_read_of_a_lost_gpu_follows_from_its_loss():
+    unread = finding("error", GPU3, "lost: NVML 15", quantity="its state", why=Why.LOST)
+    assert names(LOST, record("ecc.volatile", unread), record("clocks.sm_max", unread)) == [("gpu_lost", "GPU 3", 2)]
+
+
+def test_what_cannot_be_read_of_another_gpu_does_not_follow():
+    unread = finding("error", GPU4, "timeout", quantity="its state", why=Why.TIMEOUT)
+    assert len(causes(LOST, record("ecc.volatile", unread))) == 2
+
+
+def test_a_measurement_that_a_check_kept_from_starting_follows_from_that_check():
+    blocked = finding("error", text="blocked by gpu.lost", blocked_by="gpu.lost")
+    assert names(LOST, record("rdma_bandwidth.write", blocked)) == [("gpu_lost", "GPU 3", 1)]
+
+
+def test_a_measurement_that_another_check_kept_from_starting_does_not_follow():
+    blocked = finding("error", text="blocked by host.hung_mounts", blocked_by="host.hung_mounts")
+    assert len(causes(LOST, record("rdma_bandwidth.write", blocked))) == 2
+
+
+@pytest.mark.parametrize(("observed", "hidden"), [(245.0, True), (100.0, False)])
+def test_a_narrow_link_explains_half_of_the_rate_and_no_less(observed, hidden):
+    slow = record("rdma_bandwidth.write", rate("fail", NIC2, observed, 392.0, "rdma.write_gbps"))
+    expected = [("pcie_narrow", "mlx5_2", 1)] if hidden else [("pcie_narrow", "mlx5_2", 0), ("rail_slow", "mlx5_2", 0)]
+    assert names(NARROW, slow) == expected
+
+
+def test_a_narrow_bridge_explains_the_rail_below_it():
+    bridge = record(
+        "pcie.bridge_width",
+        finding("fail", part.bridge("0000:39:00.0"), quantity="width", observed=8, limit=Limit(16, "lanes"), share=0.5),
+    )
+    slow = record("rdma_bandwidth.write", rate("fail", NIC2, 245.0, 392.0, "rdma.write_gbps"))
+    assert names(bridge, slow) == [("pcie_narrow", "bridge 0000:39:00.0", 1)]
+
+
+def test_a_slow_rail_elsewhere_is_not_explained():
+    slow = record("rdma_bandwidth.write", rate("fail", part.nic("mlx5_5"), 245.0, 392.0, "rdma.write_gbps"))
+    assert [name for name, *_ in names(NARROW, slow)] == ["pcie_narrow", "rail_slow"]
+
+
+def test_a_group_collective_follows_from_a_slow_rail_which_follows_from_its_link():
+    slow = record("rdma_bandwidth.write", rate("fail", NIC2, 245.0, 392.0, "rdma.write_gbps"))
+    group = record("nccl_groups.all_reduce", rate("fail", part.NODE, 239.0, 383.0, "nccl.group_all_reduce_gb_per_s"))
+    assert names(NARROW, slow, group) == [("pcie_narrow", "mlx5_2", 2)]
+
+
+def test_a_warning_does_not_explain_a_failure():
+    warned = record("kernel_log.nic_flaps", finding("warn", NIC2, "link down once"))
+    slow = record("rdma_bandwidth.write", rate("fail", NIC2, 245.0, 392.0, "rdma.write_gbps"))
+    assert {name for name, *_ in names(warned, slow)} == {"link_flaps", "rail_slow"}
+
+
+def test_the_same_finding_on_all_gpus_is_one_cause_with_all_parts():
+    off = [finding("warn", part.gpu(index), quantity="persistence mode", observed="off") for index in range(8)]
+    (cause,) = causes(record("gpu.persistence", *off))
+    assert [each.index for each in cause.parts] == list(range(8))
+
+
+def test_errors_of_many_checks_with_one_reason_are_one_cause():
+    reason = {"text": "the node is busy: python3 (pid 77120)", "code": "busy", "action": "drain it"}
+    (cause,) = causes(*(record(check, finding("error", **reason)) for check in ("burn.complete", "copies.data")))
+    assert cause.severity is Severity.NOT_MEASURED
+    assert len(cause.findings) == 2
+
+
+def test_what_has_no_limit_is_one_cause_that_names_the_checks():
+    (cause,) = causes(
+        *(record(check, finding("not-judged", GPU3, "no limit")) for check in ("burn.throughput", "copies.peer"))
+    )
+    assert cause.severity is Severity.NOT_JUDGED
+    assert cause.message == "2 checks have nothing to judge by: burn.throughput, copies.peer"
+
+
+def test_the_check_of_a_site_needs_no_line_in_the_table():
+    (cause,) = causes(record("site.mine", finding("fail", part.host("clock"), "off by an hour")))
+    assert (cause.condition, cause.severity) == ("site.mine", Severity.UNUSABLE)
+
+
+def test_a_cause_is_waived_where_all_its_failures_are():
+    waived = record("pcie.link_width", *NARROW.findings, waiver="wired so (owner ops, expires 2030-01-01)")
+    (cause,) = causes(waived)
+    assert cause.waiver == "wired so (owner ops, expires 2030-01-01)"
+
+
+VERDICTS = st.sampled_from([verdict.value for verdict in Verdict])
+PARTS = st.sampled_from([part.NODE, GPU3, GPU4, NIC2, part.port(NIC2, 1), part.nvlink(GPU3, 7), part.service("slurmd")])
+CHECKS = sorted({pattern.partition("/")[0].rstrip("*.") for each in conditions().known for pattern in each.findings})
+
+
+@given(st.lists(st.tuples(st.sampled_from([*CHECKS, "site.own"]), VERDICTS, PARTS, st.floats(0, 1)), max_size=25))
+def test_every_finding_that_is_not_healthy_is_in_exactly_one_cause(drawn):
+    records = [
+        record(check, finding(verdict, where, f"seen {share:.1f}", share=share, metric="x.y_gbps"))
+        for check, verdict, where, share in drawn
+    ]
+    expected = [id(each) for one in records for each in one.findings if each.verdict not in HEALTHY]
+    kept = [id(each.finding) for cause in causes(*records) for each in cause.findings]
+    assert sorted(kept) == sorted(expected)
+
+
+@given(st.lists(st.tuples(st.sampled_from(CHECKS), VERDICTS, PARTS, st.floats(0, 1)), max_size=25))
+def test_a_node_with_a_failure_has_a_cause_that_fails(drawn):
+    records = [
+        record(check, finding(verdict, where, share=share, metric="x.y_gbps")) for check, verdict, where, share in drawn
+    ]
+    fails = any(one.verdict is Verdict.FAIL for one in records)
+    assert fails == any(cause.verdict is Verdict.FAIL for cause in causes(*records))
