@@ -12,7 +12,7 @@ from nodegate.verdict import Verdict
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 Value = bool | int | float | str | None
-LimitValue = bool | int | float | str | frozenset[str]
+LimitValue = bool | int | float | str | frozenset[str] | tuple[float, ...]
 T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
 # A part of such a quantity that is missing bounds what everything that rests on it can reach.
 _RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "MB/s", "GB/s", "Gb/s"})
@@ -21,7 +21,9 @@ _SHORTEST_NOUN = 4  # from so many letters on a unit is a noun ("rows"), not a s
 
 @dataclass(frozen=True)
 class Limit(Generic[T_co]):
-    """What is right: a number with its unit, a text, a switch, or a set of texts any of which is right.
+    """What is right: a number with its unit, a text, a switch, a set of texts any of which is right, or a table.
+
+    A table is a list of numbers, one for each generation of something; what is judged by it takes one of them.
 
     `source` says where it comes from: the device's own word, baseline file and key, the other nodes. `direction` is
     `AT_LEAST`, `AT_MOST` or `EQUAL`; the judging method sets it.
@@ -157,9 +159,11 @@ class Record:
 
 
 def limit_value(value: object) -> LimitValue:
-    """A value of a file as a limit holds it: a list stands for any of its items."""
+    """A value of a file as a limit holds it: a list of numbers is a table, another list stands for any of its items."""
     if isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, (list, tuple)) and value and all(type(each) in (int, float) for each in value):
+        return tuple(value)
     return frozenset(str(each) for each in value) if isinstance(value, (list, tuple)) else str(value)
 
 
@@ -167,6 +171,6 @@ def share_left(observed: Value, limit: Limit[LimitValue]) -> float | None:
     """The part of a rate, width or clock that is left of what its limit asks for; None for other quantities."""
     if limit.direction == AT_MOST or limit.unit not in _RATES:
         return None
-    if isinstance(observed, (bool, str, type(None))) or isinstance(limit.value, (bool, str, frozenset)):
+    if isinstance(observed, (bool, str, type(None))) or isinstance(limit.value, (bool, str, frozenset, tuple)):
         return None
     return observed / limit.value if 0 <= observed < limit.value else None

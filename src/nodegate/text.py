@@ -38,6 +38,8 @@ def number(value: object, unit: str = "", *, exact: bool = False) -> str:
 
 def with_unit(value: object, unit: str, *, exact: bool = False) -> str:
     """A value with its unit: "245 Gb/s", "16 lanes", "yes", "one of a, b"; nothing for None."""
+    if isinstance(value, tuple):
+        return f"{', '.join(number(each, unit, exact=exact) for each in value)} {unit}".strip()
     if isinstance(value, frozenset):
         return f"one of {', '.join(sorted(map(str, value)))}"
     if isinstance(value, bool):

@@ -91,6 +91,18 @@ class Baseline:
             raise _wrong_kind(key, found, "true or false")
         return cast("Limit[bool]", found)
 
+    def table(self, key: str) -> Limit[tuple[float, ...]]:
+        """The limit, which is a list of numbers.
+
+        Raises:
+            NotJudged: there is none: an absent limit is never a pass.
+            UsageError: it is not a list of numbers.
+        """
+        found = self.limit(key)
+        if not isinstance(found.value, tuple):
+            raise _wrong_kind(key, found, "a list of numbers")
+        return cast("Limit[tuple[float, ...]]", found)
+
     def entry(self, key: str) -> Entry | None:
         """The entry behind a limit, with its peak and parameters; None where there is none."""
         return self.entries.get(key)

@@ -221,7 +221,9 @@ def _limit(entry: Mapping[str, object]) -> Limit[LimitValue] | None:
         return None
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         value = frozenset(value)
-    if not isinstance(value, (bool, int, float, str, frozenset)):
+    elif isinstance(value, list) and all(type(each) in (int, float) for each in value):
+        value = tuple(value)
+    if not isinstance(value, (bool, int, float, str, frozenset, tuple)):
         raise UsageError("`limit` of a finding is not a plain value")
     unit, source, direction = (
         _text(entry, name) if name in entry else "" for name in ("unit", "limit_source", "direction")
@@ -230,6 +232,8 @@ def _limit(entry: Mapping[str, object]) -> Limit[LimitValue] | None:
 
 
 def _limit_value(value: LimitValue) -> object:
+    if isinstance(value, tuple):
+        return [_scalar(each) for each in value]
     return sorted(value) if isinstance(value, frozenset) else _scalar(value)
 
 
