@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
-from nodegate.finding import Limit
+from nodegate.finding import AT_MOST, Limit
 from nodegate.kernel_log import flaps, gpu_faults, incidents, switch_faults
 from nodegate.kernel_log.new_lines import new_lines, under_test
 from nodegate.kernel_log.window import shown, times
@@ -39,23 +39,23 @@ _SUBJECTS = (
 
 
 def test_reaches_back(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
-    """The node did not reboot while our tests ran, and its kernel log is whole over that time. (F02, F10)
+    """The node did not reboot while our tests ran, and its kernel log is complete over that time. (F02, F10)
 
-    A node that restarts under load has a fault of its power supply, firmware or kernel, unless somebody restarted it.
+    A node that restarts under load has a fault of its power supply, firmware or kernel, unless a person restarted it.
     A log with a gap proves nothing about the time in it.
     """
     new = new_lines(counters, profile)
     whose = part.host("kernel log")
     if isinstance(new.rebooted, Unknown):
-        verdicts.unknown(part=part.NODE, quantity="whether it rebooted during our tests", reason=new.rebooted)
+        verdicts.unknown(part=part.NODE, quantity="the time of its last boot", reason=new.rebooted)
     elif new.rebooted:
         message = f"rebooted at {shown(new.log.boot_epoch_s)}, while our tests ran"
-        remedy = "find out who or what did (BMC log, last -x); if nobody, look at power supplies, CPU and memory"
-        verdicts.found(Verdict.FAIL, part=part.NODE, text=message, action=remedy)
+        remedy = "find the cause of the reboot (BMC log, last -x), else check power supplies, CPU and memory"
+        verdicts.found(Verdict.FAIL, part=part.NODE, text=message, action=remedy, code="rebooted")
     if new.gap:
-        verdicts.found(Verdict.ERROR, part=whose, text=new.gap, action=_WHOLE)
+        verdicts.found(Verdict.ERROR, part=whose, text=new.gap, action=_WHOLE, code="gap")
     if not verdicts.findings:
-        verdicts.passed(part=whose, text=f"whole since {shown(new.since_s)}, in one boot")
+        verdicts.passed(part=whose, text=f"complete since {shown(new.since_s)}, no reboot")
 
 
 def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
@@ -63,18 +63,19 @@ def test_xid(counters: Counters, profile: Profile, verdicts: Verdicts) -> None:
 
     Codes that are usually a program's own fault (13, 31, 43 ...) fail here: the programs are ours and known to be good.
     45 alone only warns: ending one of our own programs can raise it. Source: NVIDIA Xid catalogue as
-    docs/knowledge.md tells, column under_test.
+    docs/knowledge.md describes it, column under_test.
     """
     new = new_lines(counters, profile)
     for fault in gpu_faults.gpu_faults(new.log, new.window):
         verdicts.found(
             under_test(fault, new.window),
             part=fault.part,
-            text=f"{fault.message} (while our own tests ran)",
+            text=fault.message,
+            note="while our own tests ran",
             action=fault.action,
-            code=str(fault.rule.code),
+            quantity=incidents.MESSAGES,
             observed=fault.count,
-            unit="lines",
+            code=str(fault.rule.code),
         )
     gpu_faults.tell_unparsed(gpu_events(new.log.lines), "Xid", verdicts)
     _nothing(new, "Xid", verdicts)
@@ -96,12 +97,12 @@ def test_link_downs(counters: Counters, profile: Profile, verdicts: Verdicts) ->
     One link-down in the time of a test is already one that would have broken a job.
     """
     new = new_lines(counters, profile)
-    limit = Limit(0, "link-downs", "while our own tests ran")
+    limit = Limit(0, source="while our own tests ran", direction=AT_MOST)
     for device, downs in flaps.link_downs(new.log, new.window, grace_s=0.0).items():
         verdicts.found(
             Verdict.FAIL,
             part=part.from_kernel("NIC", device),
-            text=f"link down {times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)}, while our own tests ran",
+            text=f"link down {times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)}",
             action="clean or replace the cable or transceiver; look at the switch port",
             quantity="link-downs",
             observed=len(downs),
@@ -114,7 +115,7 @@ def test_faults(counters: Counters, profile: Profile, verdicts: Verdicts) -> Non
     """The kernel reported no fault of a device or of the host while our tests ran. (F04, F05, F07, F09, F31)
 
     As the checks of kernel_log and host_log, over the time of our tests alone: an old fault that was settled before is
-    not told again, a new one stands out. Tasks that hung are told by host_log.hung_tasks.
+    not reported again, a new one stands out. Tasks that hung are reported by host_log.hung_tasks.
     """
     new = new_lines(counters, profile)
     for whose in _SUBJECTS:
@@ -123,12 +124,16 @@ def test_faults(counters: Counters, profile: Profile, verdicts: Verdicts) -> Non
 
 
 def _nothing(new: NewLines, what: str, verdicts: Verdicts) -> None:
-    """Where nothing was found: a pass, if the log is whole."""
+    """Where nothing was found: a pass, if the log is complete."""
     if verdicts.findings:
         return
     if new.gap:
         verdicts.found(
-            Verdict.ERROR, part=part.host("kernel log"), text=f"no {what} in it, but {new.gap}", action=_WHOLE
+            Verdict.ERROR,
+            part=part.host("kernel log"),
+            text=f"no {what} found, but {new.gap}",
+            action=_WHOLE,
+            code="gap",
         )
     else:
         message = f"no {what} since {shown(new.since_s)}, when our tests began"

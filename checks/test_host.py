@@ -8,7 +8,6 @@ import pytest
 
 from nodegate import part
 from nodegate.finding import Limit
-from nodegate.subjects.gpu import YES_NO, named
 from nodegate.subjects.host import (
     SHARED_MEMORY,
     SYSTEM_FOLDERS,
@@ -38,6 +37,9 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
+HUNG = "hung"
+SERVER = "look at the file server and the network path to it"
+
 
 def test_kernel_version(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
     """The Linux kernel is new enough. (F25)
@@ -59,7 +61,9 @@ def test_shared_memory(mounts: Mounts, baseline: Baseline, verdicts: Verdicts) -
     limit, shm = baseline.number("host.shm_min_gib"), mounts.by_path.get(SHARED_MEMORY)
     remedy = "mount it larger: mount -o remount,size=... /dev/shm"
     if shm is None or not shm.type:
-        verdicts.found(Verdict.FAIL, part=part.setting(SHARED_MEMORY), text="is not mounted", action=remedy)
+        verdicts.found(
+            Verdict.FAIL, part=part.setting(SHARED_MEMORY), text="not mounted", action=remedy, code="not mounted"
+        )
         return
     verdicts.at_least(
         part=part.setting(SHARED_MEMORY),
@@ -110,10 +114,12 @@ def test_blocked_processes(host: Host, verdicts: Verdicts) -> None:
     """No process waits for a GPU driver call that never ends. (F04, F31)
 
     A process in uninterruptible sleep cannot be killed. One that waits in the NVIDIA driver means a GPU that no
-    longer answers (fail); others wait for storage, perhaps only for a moment (warn).
+    longer responds (fail); others wait for storage, perhaps only for a moment (warn).
     """
     if isinstance(host.blocked, Unknown):
-        verdicts.unknown(part=part.host("processes"), quantity="uninterruptible sleep", reason=host.blocked)
+        verdicts.unknown(
+            part=part.host("processes"), quantity="processes in uninterruptible sleep", reason=host.blocked
+        )
         return
     for process in host.blocked:
         by_driver = waits_in_gpu_driver(process)
@@ -121,7 +127,8 @@ def test_blocked_processes(host: Host, verdicts: Verdicts) -> None:
             Verdict.FAIL if by_driver else Verdict.WARN,
             part=part.host(f"process {process.pid} ({process.name})"),
             text=f"in uninterruptible sleep in {process.waits_in or 'an unnamed kernel function'}",
-            action="reboot the node: the GPU driver hangs" if by_driver else "look at the storage that it waits for",
+            action="reboot the node: the GPU driver is hung" if by_driver else "look at the storage that it waits for",
+            code="gpu driver" if by_driver else "other",
         )
     if not host.blocked:
         verdicts.passed(part=part.host("processes"), text="none in uninterruptible sleep")
@@ -132,14 +139,14 @@ def test_memory_size(host: Host, baseline: Baseline, verdicts: Verdicts) -> None
 
     A memory module that failed at power-on is left out silently: jobs then run out of memory on this node alone.
     """
-    installed = baseline.limit("host.memory_gib")
+    installed = baseline.number("host.memory_gib")
     tolerance = baseline.number("host.memory_tolerance_percent")
-    least = float(str(installed.value)) * (1 - float(str(tolerance.value)) / 100)
+    least = installed.value * (1 - tolerance.value / 100)
     verdicts.at_least(
         part=part.MEMORY,
         quantity="size",
         observed=gibibytes(host.memory_total_bytes),
-        limit=Limit(round(least, 1), "GiB", f"{installed.value} GiB less {tolerance.value} %: {installed.source}"),
+        limit=Limit(round(least, 1), "GiB", f"{installed.value} GiB minus {tolerance.value} %; {installed.source}"),
         action="look for a failed memory module in the BMC's event log",
     )
 
@@ -151,7 +158,7 @@ def test_memory_available(host: Host, baseline: Baseline, verdicts: Verdicts) ->
     """
     verdicts.at_least(
         part=part.MEMORY,
-        quantity="available",
+        quantity="available share",
         observed=percent(host.memory_available_bytes, host.memory_total_bytes),
         limit=baseline.number("host.memory_available_min_percent"),
         action="look for left-over processes and for files in /dev/shm",
@@ -160,26 +167,31 @@ def test_memory_available(host: Host, baseline: Baseline, verdicts: Verdicts) ->
 
 
 def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts) -> None:
-    """The clock is steered by a time source and near it. (F19)
+    """The clock is synchronised with a time source and close to it. (F19)
 
-    Logs of nodes whose clocks differ cannot be joined, and certificates and leases fail. Workers that wait for each
+    Logs of nodes whose clocks differ cannot be merged, and certificates and leases fail. Workers that wait for each
     other by the clock start out of step.
     """
-    verdicts.equal(
-        part=part.host("clock"),
-        quantity="synchronised",
-        observed=named(clock.synchronized, YES_NO),
-        expected="yes",
-        action="start chrony or systemd-timesyncd, and see whether it reaches its servers",
-        otherwise=Verdict.WARN,
-    )
+    if isinstance(clock.synchronized, Unknown):
+        verdicts.unknown(part=part.host("clock"), quantity="synchronisation", reason=clock.synchronized)
+    elif clock.synchronized:
+        verdicts.passed(part=part.host("clock"), text="synchronised")
+    else:
+        verdicts.found(
+            Verdict.WARN,
+            part=part.host("clock"),
+            text="not synchronised with a time source",
+            action="start chrony or systemd-timesyncd, and check that it reaches its servers",
+            code="not synchronised",
+        )
     verdicts.at_most(
         part=part.host("clock"),
         quantity="offset",
         observed=magnitude(clock.offset_s),
         limit=baseline.number("host.clock_offset_max_s"),
-        action="see whether chrony reaches its servers (chronyc sources)",
+        action="check that chrony reaches its servers (chronyc sources)",
         otherwise=Verdict.WARN,
+        code="offset",
     )
 
 
@@ -190,15 +202,19 @@ def test_clock_skew(clock: Clock, baseline: Baseline, verdicts: Verdicts) -> Non
     """
     limit = baseline.number("host.clock_skew_max_s")
     if isinstance(clock.skew_s, Unknown) and clock.skew_s.why is Why.MISSING:
-        verdicts.skip("this evidence has no time of the round trip")
+        verdicts.skip("this evidence does not hold the time of the round trip")
     sure = surely(clock.skew_s, clock.skew_error_s)
     verdicts.at_most(
-        part=part.host("clock"), quantity="skew", observed=sure, limit=limit, action="set the clock: chronyc makestep"
+        part=part.host("clock"),
+        quantity="difference from the controller's clock",
+        observed=sure,
+        limit=limit,
+        action="set the clock: chronyc makestep",
     )
 
 
 def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
-    """Every mount that the inventory asks for (nodegate_mounts) is there, answers and can be written. (F31)
+    """Every mount that the inventory asks for (nodegate_mounts) is there, responds and can be written. (F31)
 
     "/data:ro" asks for a mount that need not be writable.
     A missing or hung file system stalls data loading and checkpoints.
@@ -207,24 +223,24 @@ def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
     for path, writable in wanted.items():
         mount = mounts.by_path.get(path)
         if mount is None or not mount.type:
-            fault, remedy = "is not mounted", "mount it; look at the file server and /etc/fstab"
+            fault, note, remedy = "not mounted", "", "mount it; look at the file server and /etc/fstab"
         elif hangs(mount):
-            fault, remedy = f"does not answer ({mount.size_bytes})", "look at the file server and the way to it"
+            fault, note, remedy = HUNG, str(mount.size_bytes), SERVER
         elif mount.read_only and writable:
-            fault, remedy = "is mounted read-only", "look at the kernel log for disk errors, then mount it again"
+            fault, note, remedy = "read-only", "", "look at the kernel log for disk errors, then mount it again"
         elif isinstance(mount.size_bytes, Unknown):
             verdicts.unknown(part=part.host(path), quantity="usage", reason=mount.size_bytes)
             continue
         else:
             verdicts.passed(part=part.host(path), text=f"mounted from {mount.source} ({mount.type})")
             continue
-        verdicts.found(Verdict.FAIL, part=part.host(path), text=fault, action=remedy)
+        verdicts.found(Verdict.FAIL, part=part.host(path), text=fault, note=note, action=remedy, code=fault)
     if not wanted:
         verdicts.skip("no mounts asked for: nodegate_mounts names them")
 
 
 def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:
-    """No mounted file system hangs. (F31)
+    """No mounted file system is hung. (F31)
 
     A process that touches a hung mount cannot be ended; jobs stop without a message.
     """
@@ -233,24 +249,26 @@ def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:
             verdicts.found(
                 Verdict.FAIL,
                 part=part.host(mount.path),
-                text=f"({mount.type} from {mount.source}) does not answer ({mount.size_bytes})",
-                action="look at the file server and the way to it",
+                text=HUNG,
+                note=f"{mount.type} from {mount.source}: {mount.size_bytes}",
+                action=SERVER,
+                code=HUNG,
             )
     if not verdicts.findings:
-        verdicts.passed(part=part.host("mounts"), text=f"{len(mounts.by_path)} file systems, none hangs")
+        verdicts.passed(part=part.host("mounts"), text=f"{len(mounts.by_path)} file systems, none is hung")
 
 
 def test_free_space(mounts: Mounts, node: Node, baseline: Baseline, verdicts: Verdicts) -> None:
     """The system's folders and the mounts that the inventory asks for have free space. (F31)
 
-    A full /tmp, /var/log or checkpoint folder ends jobs in odd ways.
+    A full /tmp, /var/log or checkpoint folder makes jobs fail with misleading errors.
     """
     limit = baseline.number("host.mount_free_min_percent")
     asked = asked_mounts(node.expected.get("mounts"))
     for path in dict.fromkeys((*SYSTEM_FOLDERS, *asked)):
         mount = mounts.by_path.get(path)
         if mount is None or hangs(mount):
-            continue  # host.mounts and host.hung_mounts speak of those
+            continue  # host.mounts and host.hung_mounts report those
         verdicts.at_least(
             part=part.host(path),
             quantity="free space",
@@ -260,4 +278,4 @@ def test_free_space(mounts: Mounts, node: Node, baseline: Baseline, verdicts: Ve
             otherwise=Verdict.FAIL if path in asked else Verdict.WARN,
         )
     if not verdicts.findings:
-        verdicts.unknown(part=part.host("mounts"), quantity="free space", reason="no file system's usage was read")
+        verdicts.unknown(part=part.host("mounts"), quantity="free space", reason="no file system reported its usage")

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate import part
 from nodegate.kernel_log import hung_tasks, incidents, machine_checks
-from nodegate.kernel_log.window import LogWindow, shown
+from nodegate.kernel_log.window import LogWindow
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -27,12 +26,11 @@ def test_hardware_errors(
 
     An uncorrected error (EDAC UE, a machine check with bit UC of its status, firmware severity fatal or recoverable)
     kills programs or the node: it fails. A corrected one costs time and often comes before: it warns at delivery with
-    its count, and tells the module or CPU. Sources: kernel documentation, EDAC; Intel SDM volume 3, IA32_MCi_STATUS.
+    its count, and names the module or CPU. Sources: kernel documentation, EDAC; Intel SDM volume 3, IA32_MCi_STATUS.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     machine_checks.tell(kernel_log, window, verdicts)
-    if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text=f"no such line since {shown(kernel_log.since_epoch_s)}")
+    incidents.pass_if_none(kernel_log, verdicts)
 
 
 def test_lockups(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -41,7 +39,7 @@ def test_lockups(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
     A hard lock-up (a core that takes no interrupts) is hardware or firmware and fails; a soft one, or a stall, can be a
     driver's: it fails at delivery and warns before a job. Source: kernel documentation, lockup-watchdogs.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "lockup", window, verdicts)
 
 
@@ -51,13 +49,12 @@ def test_hung_tasks(
     """No task was blocked for minutes. (F21, F31)
 
     The task is seldom at fault: what it waits for is, mostly storage, at times the GPU or NIC driver. The finding names
-    both: the place from the stack in the log, or from where the task waits now. It warns: a job that died of it is told
-    by its own log. Source: kernel documentation, hung_task_timeout_secs (120 s).
+    both: the place from the stack in the log, or from where the task waits now. It warns: the log of a job that died of
+    it says so. Source: kernel documentation, hung_task_timeout_secs (120 s).
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     hung_tasks.tell(kernel_log, host, window, verdicts)
-    if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text=f"no such line since {shown(kernel_log.since_epoch_s)}")
+    incidents.pass_if_none(kernel_log, verdicts)
 
 
 def test_nvme(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -66,7 +63,7 @@ def test_nvme(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     Local disks hold images, caches and checkpoints; one that resets its controller stalls every rank of the node. It
     warns: whether the path is needed is judged at the mounts. Source: messages of the kernel's nvme driver.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "nvme", window, verdicts)
 
 
@@ -75,8 +72,8 @@ def test_file_systems(
 ) -> None:
     """No file system was found damaged, shut down or remounted read-only. (F31)
 
-    After such an error every write fails, and the node goes on as if nothing were: jobs die at their first checkpoint.
-    It warns: whether the path is needed is judged at the mounts. Source: messages of ext4 and XFS.
+    After such an error every write fails, and the node goes on as if nothing had happened: jobs die at their first
+    checkpoint. It warns: whether the path is needed is judged at the mounts. Source: messages of ext4 and XFS.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "file_system", window, verdicts)

@@ -36,17 +36,22 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     since, boot, whose = kernel_log.since_epoch_s, kernel_log.boot_epoch_s, part.host("kernel log")
     keep = "keep a persistent journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
     if kernel_log.dropped:
-        message = f"{kernel_log.dropped} older lines of interest were left out: they did not fit"
-        verdicts.found(Verdict.WARN, part=whose, text=message, action="read the log on the node by hand")
+        verdicts.found(
+            Verdict.WARN,
+            part=whose,
+            text=f"{kernel_log.dropped} older relevant lines did not fit and were left out",
+            action="read the log on the node",
+            code="lines left out",
+        )
     if isinstance(since, Unknown):
-        verdicts.unknown(part=whose, quantity="how far back it reaches", reason=since)
+        verdicts.unknown(part=whose, quantity="the time of its oldest line", reason=since)
     elif isinstance(boot, Unknown):
-        verdicts.unknown(part=whose, quantity="the start of this boot", reason=boot)
+        verdicts.unknown(part=whose, quantity="the time of this boot", reason=boot)
     elif since > boot + INCIDENT_S:
-        message = f"reaches back to {shown(since)} only; the boot was at {shown(boot)}: nothing is known before"
-        verdicts.found(Verdict.WARN, part=whose, text=message, action=keep)
+        message = f"reaches back only to {shown(since)}, the node booted at {shown(boot)}: earlier messages are lost"
+        verdicts.found(Verdict.WARN, part=whose, text=message, action=keep, code="too short")
     else:
-        verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the boot was at {shown(boot)}")
+        verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the node booted at {shown(boot)}")
 
 
 def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -58,17 +63,18 @@ def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pro
     A reboot settles most faults, a failed row remap (64) it does not. Operators disagree on 63, 94 and 109: NVIDIA
     lets the node work on after 63 and 94, EKS replaces it: here they fail at delivery and warn before a job.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     for fault in gpu_faults.gpu_faults(kernel_log, window):
         verdict, remark = fault.verdict(window)
         verdicts.found(
             verdict,
             part=fault.part,
-            text=f"{fault.message}{f' ({remark})' if remark else ''}",
+            text=fault.message,
+            note=remark,
             action=fault.action,
-            code=str(fault.rule.code),
+            quantity=incidents.MESSAGES,
             observed=fault.count,
-            unit="lines",
+            code=str(fault.rule.code),
         )
     gpu_faults.tell_unparsed(gpu_events(kernel_log.lines), "Xid", verdicts)
     if not verdicts.findings:
@@ -81,7 +87,7 @@ def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     A fatal one stops the jobs of all GPUs on the switch. The word in the line (Fatal, Non-fatal) counts: published
     tables contradict it for 38 codes. What follows the loss of a GPU only warns: the GPU is the finding then.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     switch_faults.tell_switches(kernel_log, window, verdicts)
     if not verdicts.findings:
         verdicts.passed(part=part.host("kernel log"), text=f"no SXid since {shown(kernel_log.since_epoch_s)}")
@@ -94,7 +100,7 @@ def test_gpu_driver(
 
     Initialisation failures, a GSP that stopped and version mismatches are printed without an Xid.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "gpu_driver", window, verdicts)
 
 
@@ -105,32 +111,33 @@ def test_pcie_errors(
 
     Corrected errors are counted in sysfs, not here: newer kernels print only some of them.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "pcie", window, verdicts)
 
 
-def test_pcie_bandwidth(kernel_log: KernelLog, host: Host, pci: Pci, profile: Profile, verdicts: Verdicts) -> None:
+def test_pcie_bandwidth(kernel_log: KernelLog, pci: Pci, verdicts: Verdicts) -> None:
     """The kernel found no GPU or NIC with less PCIe bandwidth than it can use. (F05)
 
-    At start the kernel compares each device with the slowest link on its way. When all devices of a model are limited
+    At start the kernel compares each device with the slowest link above it. When all devices of a model are limited
     alike it is the platform's slots and warns; when one is, its seat, riser or uplink is bad.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, Limit(0, "h", ""), profile)
-    found = bandwidth_lines.limited(kernel_log, window)
+    found = bandwidth_lines.limited(kernel_log)
     for each in found:
         alike = bandwidth_lines.common_to_model(each.device, found, pci)
         limit = Limit(each.capable_gbps, "Gb/s", f"kernel: {each.best}")
         design = "all devices of this model are alike: use faster slots if the platform has them"
         verdicts.at_least(
             part=part.from_kernel("PCIe device", each.device),
-            quantity=f"PCIe bandwidth by the {each.link} link at {each.at}",
+            quantity="PCIe bandwidth",
             observed=each.have_gbps,
             limit=limit,
             action=design if alike else "reseat the board or riser; look at the slot's bifurcation in the BIOS",
             otherwise=Verdict.WARN if alike else Verdict.FAIL,
+            note=f"limited by the {each.link} link at {each.at}",
+            code="all alike" if alike else "",
         )
     if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text="no device is limited by a link on its way")
+        verdicts.passed(part=part.host("kernel log"), text="no device is limited by a link above it")
 
 
 def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
@@ -146,12 +153,11 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
 
     A short link-down breaks every collective that uses the port ("port error" in NCCL). One or two may be work on
     the cable or switch and warn. The link-downs of bring-up and shutdown do not count; those that three or more
-    nodes had within one second are told as one event of their switch and only warn.
+    nodes had within one second are one event of their switch and only warn.
     """
     within, limit = baseline.number("kernel.nic_flap_window_h"), baseline.number("kernel.nic_flap_max")
-    grace_s = float(str(baseline.number("kernel.nic_flap_boot_grace_s").value))
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, within, profile)
-    downs = flaps.link_downs(kernel_log, window, grace_s)
+    window = LogWindow.of(kernel_log, host, baseline, profile, key="kernel.nic_flap_window_h")
+    downs = flaps.link_downs(kernel_log, window, baseline.number("kernel.nic_flap_boot_grace_s").value)
     flaps.tell(
         downs,
         verdicts,
@@ -160,7 +166,9 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
         together=lambda device, epoch_s: fleet.log.together(node.name, device, epoch_s),
     )
     if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text=f"no link-down in {within.value} h, as far as it reaches")
+        verdicts.passed(
+            part=part.host("kernel log"), text=f"no link-down in the last {within.value} h, as far as the log reaches"
+        )
 
 
 def test_nic_errors(
@@ -171,7 +179,7 @@ def test_nic_errors(
     Source: mlx5 driver messages as NVSentinel and gpud read them. Refused register reads (ACCESS_REG) and a cable
     that is unplugged from an unused port are no faults; a used port that is down is found by its state.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "nic", window, verdicts)
 
 
@@ -181,7 +189,7 @@ def test_memory(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: 
     A worker that was killed takes its job along with exit code 137 and no message of its own. The finding quotes the
     kernel's line: the process, and whether the whole node or only its job or container was out of memory.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "memory", window, verdicts)
 
 
@@ -191,7 +199,7 @@ def test_storage(kernel_log: KernelLog, host: Host, baseline: Baseline, profile:
     They stall checkpoints and data loading. A warning only: whether the path is needed is judged at the mounts. NVMe
     disks and local file systems have checks of their own (host_log).
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "storage", window, verdicts)
 
 
@@ -203,5 +211,5 @@ def test_host_faults(
     They slow or stop one node, and with it every job that spans it. Crashes of a program inside NCCL warn: its job, the
     NCCL version or the fabric manager can be the cause.
     """
-    window = LogWindow.of(kernel_log, host.clock_epoch_s, baseline.number("kernel.log_window_h"), profile)
+    window = LogWindow.of(kernel_log, host, baseline, profile)
     incidents.tell(kernel_log, "host", window, verdicts)

@@ -1,4 +1,4 @@
-"""PCIe: each GPU and RDMA NIC answers and is attached at the width and speed that it supports."""
+"""PCIe: each GPU and RDMA NIC responds and is attached at the width and speed that it supports."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from nodegate import part
 from nodegate.finding import Limit
 from nodegate.subjects import pcie
-from nodegate.subjects.gpu import answering, lacks
-from nodegate.unknown import Unknown, Why
+from nodegate.subjects.gpu import answering
+from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ NOTHING = "no GPU and no RDMA NIC is visible on PCIe"
 
 
 def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
-    """Each GPU, NVSwitch and RDMA NIC answers on PCIe. (F02, F07)
+    """Each GPU, NVSwitch and RDMA NIC responds on PCIe. (F02, F07)
 
     A device whose configuration space reads all ff has fallen off the bus: programs that use it hang or fail.
     Source: PCI specification (reads of an absent device return all ones); OCI looks for "rev ff".
@@ -37,15 +37,13 @@ def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
             verdicts.found(
                 Verdict.FAIL,
                 part=pcie.part_of(device),
-                text="does not answer on PCIe: its configuration space reads all ff",
+                text="does not respond on PCIe: its configuration space reads all ff",
                 action="power-cycle the node; if it stays, reseat or replace the device",
-                quantity="answers on PCIe",
-                observed=False,
             )
         elif isinstance(device.answers, Unknown):
-            verdicts.unknown(part=pcie.part_of(device), quantity="answers on PCIe", reason=device.answers)
+            verdicts.unknown(part=pcie.part_of(device), quantity="PCIe configuration space", reason=device.answers)
         else:
-            verdicts.passed(part=pcie.part_of(device), text="answers on PCIe")
+            verdicts.passed(part=pcie.part_of(device), text="responds on PCIe")
     if not verdicts.findings:
         verdicts.skip(NOTHING)
 
@@ -54,7 +52,7 @@ def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
     """The link of each GPU and RDMA NIC uses every lane that the device has. (F05)
 
     A link that trains at x8 or x2 after a bad seat or riser still works, and slows the whole job. The limit is the
-    device's own word (max_link_width). Virtual machines may be wired narrower (AWS: A10G, T4 and L40S at x8): when
+    device's own maximum (max_link_width). Virtual machines may be wired narrower (AWS: A10G, T4 and L40S at x8): when
     all GPUs of a virtual machine are equally narrow it warns, and pcie.gpu_width in the baseline says that it is right.
     """
     wired = baseline.find_number("pcie.gpu_width")
@@ -66,8 +64,10 @@ def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
                 quantity="link width",
                 observed=pcie.lanes(device.width),
                 limit=wired if wired and device.is_gpu else pcie.own_limit(device.width_max),
-                action=f"all {len(group)} are alike: set pcie.gpu_width where that is by design" if alike else RESEAT,
+                action=f"if this is by design, set pcie.gpu_width; if not, {RESEAT}" if alike else RESEAT,
                 otherwise=Verdict.WARN if alike and pcie.is_virtual(host) else Verdict.FAIL,
+                note=f"all {len(group)} GPUs are alike" if alike else "",
+                code="all alike" if alike else "",
             )
     if not verdicts.findings:
         verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
@@ -87,37 +87,46 @@ def test_bridge_width(pci: Pci, verdicts: Verdicts) -> None:
         limit = pcie.least(used, bridge.width_max)
         verdicts.at_least(
             part=pcie.part_of(bridge),
-            quantity=f"link width on the way to {pcie.part_of(device)}",
+            quantity="link width",
             observed=next((reading for reading in readings if isinstance(reading, Unknown)), bridge.width),
-            limit=Limit(limit, "lanes", "what the bridge and the device have"),
+            limit=Limit(limit, "lanes", "what the bridge and the device below it support"),
             action=RESEAT,
+            note=f"on the path to {pcie.part_of(device).short}",
         )
     if not verdicts.findings:
         verdicts.skip("no bridge with a PCIe link is visible above a GPU or RDMA NIC")
 
 
 def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
-    """The link of each RDMA NIC, and of each GPU at work, runs at the speed that device and slot have. (F05)
+    """The link of each RDMA NIC, and of each busy GPU, runs at the speed that device and slot support. (F05)
 
-    Idle GPUs drop to 2.5 GT/s to save power: that is no fault, so a slow GPU link is judged only while the GPU works
+    Idle GPUs drop to 2.5 GT/s to save power: that is no fault, so a slow GPU link is judged only while the GPU is busy
     or its clock is at its highest. A slot slower than its device warns, for it may be the platform's design.
     """
-    working = pcie.working(gpus)
+    busy = pcie.busy(gpus)
     for device in (each for each in pcie.judged(pci) if not pcie.has_no_link(each)):
         own, slot = device.speed_max_gts, pcie.slot_speed(pci, device)
-        idle = device.is_gpu and device.address not in working
+        idle = device.is_gpu and device.address not in busy
         if idle and not isinstance(device.speed_gts, Unknown) and device.speed_gts != own:
-            message = f"link speed {device.speed_gts} GT/s while idle: judged only at work"
-            verdicts.found(Verdict.SKIP, part=pcie.part_of(device), text=message)
+            verdicts.found(
+                Verdict.SKIP,
+                part=pcie.part_of(device),
+                quantity="link speed",
+                observed=device.speed_gts,
+                unit="GT/s",
+                note="judged only while the GPU is busy",
+            )
             continue
         by_slot = slot is not None and slot == device.speed_gts
         verdicts.at_least(
             part=pcie.part_of(device),
             quantity="link speed",
             observed=0.0 if device.speed_gts is None else device.speed_gts,
-            limit=own if isinstance(own, Unknown) else Limit(own or 0.0, "GT/s", "its own maximum"),
-            action="the slot has no more: move the device if the platform has faster slots" if by_slot else RESEAT,
+            limit=own if isinstance(own, Unknown) else Limit(own or 0.0, "GT/s", "the device's maximum"),
+            action="move the device if the platform has faster slots" if by_slot else RESEAT,
             otherwise=Verdict.WARN if by_slot else Verdict.FAIL,
+            note="the slot supports no more" if by_slot else "",
+            code="slow slot" if by_slot else "",
         )
     if not verdicts.findings:
         verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
@@ -135,7 +144,7 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
             ("fatal", device.aer.fatal, Verdict.FAIL),
             ("non-fatal", device.aer.nonfatal, Verdict.WARN),
         ):
-            if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
+            if isinstance(count, Unknown) and count.is_absent:
                 continue  # the firmware keeps these counters for itself
             verdicts.at_most(
                 part=pcie.part_of(device),
@@ -144,6 +153,7 @@ def test_uncorrectable_errors(pci: Pci, verdicts: Verdicts) -> None:
                 limit=Limit(0, "", "AER"),
                 action="reseat the board or riser; replace it when the count grows",
                 otherwise=verdict,
+                code=name,
             )
     if not verdicts.findings:
         verdicts.skip("the firmware keeps the PCIe error counters for itself")
@@ -159,7 +169,7 @@ def test_correctable_errors(pci: Pci, baseline: Baseline, verdicts: Verdicts) ->
     limit = baseline.number("pcie.aer_correctable_max")
     for device in pcie.on_the_way(pci):
         count = device.aer.correctable
-        if isinstance(count, Unknown) and count.why in (Why.MISSING, Why.NOT_SUPPORTED):
+        if isinstance(count, Unknown) and count.is_absent:
             continue
         verdicts.at_most(
             part=pcie.part_of(device),
@@ -182,22 +192,22 @@ def test_replays(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     limit = baseline.number("pcie.replays_max")
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "the number of PCIe replays", gpu.pcie_replays):
-            verdicts.at_most(
-                part=gpu.part,
-                quantity="PCIe replays since boot",
-                observed=gpu.pcie_replays,
-                limit=limit,
-                action="read them before and after load; reseat the board or riser when they grow",
-                otherwise=Verdict.WARN,
-            )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="PCIe replays since boot",
+            observed=gpu.pcie_replays,
+            limit=limit,
+            action="read them before and after load; reseat the board or riser when they grow",
+            otherwise=Verdict.WARN,
+            absent=Verdict.SKIP,
+        )
 
 
 @pytest.mark.tier("nightly")
 def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
-    """The IOMMU is off or passes through, so that GPUs and NICs reach each other directly. (F32)
+    """The IOMMU is off or in pass-through mode, so that GPUs and NICs reach each other directly. (F32)
 
-    With translation on, peer-to-peer traffic goes by way of the CPU: GPUDirect is slow or off. It warns only, because
+    With translation on, peer-to-peer traffic goes through the CPU: GPUDirect is slow or off. It warns only, because
     a host that carries virtual machines needs translation. Source: NCCL troubleshooting guide, PCI access control.
     """
     if not pci.gpus:
@@ -206,17 +216,17 @@ def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
         verdicts.skip("a virtual machine: the host's IOMMU is not visible here")
     groups, words = host.iommu_groups, host.kernel_command_line
     if isinstance(groups, Unknown) or isinstance(words, Unknown):
-        reason = groups if isinstance(groups, Unknown) else words
-        verdicts.unknown(part=part.setting("IOMMU"), quantity="its state", reason=str(reason))
+        reason = next(each for each in (groups, words) if isinstance(each, Unknown))
+        verdicts.unknown(part=part.setting("IOMMU"), quantity="IOMMU mode", reason=reason)
     elif groups == 0:
         verdicts.passed(part=part.setting("IOMMU"), text="off")
     elif {"iommu=pt", "iommu.passthrough=1"} & set(words.split()):
-        verdicts.passed(part=part.setting("IOMMU"), text="passes through")
+        verdicts.passed(part=part.setting("IOMMU"), text="pass-through")
     else:
         verdicts.found(
             Verdict.WARN,
             part=part.setting("IOMMU"),
-            text=f"translates for {groups} groups: the kernel command line has no iommu=pt",
+            text=f"translates addresses in {groups} groups: the kernel command line has no iommu=pt",
             action="add iommu=pt to the kernel command line, or turn the IOMMU off in the BIOS",
             quantity="IOMMU groups",
             observed=groups,

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
+from nodegate.errors import NotJudged
 from nodegate.finding import Limit
 from nodegate.subjects import pcie
-from nodegate.subjects.rdma import is_active, majority, rails
+from nodegate.subjects.rdma import ACTIVE, is_active, majority, rails
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -34,15 +35,15 @@ def rails_of(rdma: Rdma, baseline: Baseline) -> tuple[RdmaPort, ...]:
 def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     """The node has as many rails in service as its platform. (F07)
 
-    A NIC that is gone or down takes the GPUs of its rail to another NIC: the job runs on at a part of its speed.
+    When a NIC is gone or down, the GPUs of its rail use another NIC: the job goes on at a part of its speed.
     Management and storage ports do not count. The number comes from the inventory (nodegate_nics) or the platform.
     """
     if not rdma.devices and pcie.rdma_nics(pci):
         step = "load the RDMA driver (mlx5_ib)"
-        verdicts.cannot(f"{len(pcie.rdma_nics(pci))} RDMA NICs on PCIe and no RDMA device", next_step=step)
+        verdicts.cannot(f"{len(pcie.rdma_nics(pci))} RDMA NICs on PCIe, but no RDMA device", next_step=step)
     limit = baseline.number("rdma.rails")
     found = [port for port in rails_of(rdma, baseline) if is_active(port)]
-    more = isinstance(limit.value, int) and len(found) > limit.value
+    more = len(found) > limit.value
     verdicts.equal(
         part=part.host("RDMA"),
         quantity="rails in service",
@@ -52,19 +53,19 @@ def test_rails(rdma: Rdma, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> 
         if more
         else "look for the missing NIC in lspci and the kernel log",
         otherwise=Verdict.WARN if more else Verdict.FAIL,
+        code="too many" if more else "too few",
     )
 
 
 def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     """The port of each rail is ACTIVE and its link is up. (F07)
 
-    INIT means that the cable is good and no subnet manager has set the port up. Ports beyond the platform's number
-    of rails may be down: nobody has plugged them in.
+    INIT means that the cable is good and no subnet manager has configured the port. Ports beyond the platform's
+    number of rails may be down: no cable is plugged in.
     """
     ports, limit = rails_of(rdma, baseline), baseline.find_number("rdma.rails")
-    enough = limit is not None and isinstance(limit.value, int) and sum(map(is_active, ports)) >= limit.value
+    enough = limit is not None and sum(map(is_active, ports)) >= limit.value
     for port in ports:
-        state = f"{port.state}, link {port.phys_state}"
         if isinstance(port.state, Unknown):
             verdicts.unknown(part=port.part, quantity="state", reason=port.state)
         elif is_active(port):
@@ -72,15 +73,21 @@ def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
                 part=port.part, quantity="physical state", observed=port.phys_state, expected="LinkUp", action=CABLE
             )
         elif enough and port.state == "DOWN":
-            verdicts.found(Verdict.SKIP, part=port.part, text=f"{state}: not in use, all rails are up")
-        elif port.state == "INIT":
-            remedy = "start the subnet manager, or look why it does not reach this port"
-            message = "INIT: the link is up, but no subnet manager has configured it"
-            verdicts.found(Verdict.FAIL, part=port.part, text=message, action=remedy, quantity="state", observed="INIT")
+            text = f"not in use (state {port.state}): the other rails are enough"
+            verdicts.found(Verdict.SKIP, part=port.part, text=text, quantity="state", observed=port.state)
         else:
-            message = f"{state}, expected ACTIVE"
+            waits = port.state == "INIT"
             verdicts.found(
-                Verdict.FAIL, part=port.part, text=message, action=CABLE, quantity="state", observed=port.state
+                Verdict.FAIL,
+                part=port.part,
+                quantity="state",
+                observed=port.state,
+                limit=Limit(ACTIVE),
+                note="the link is up, but no subnet manager has configured it"
+                if waits
+                else f"physical state {port.phys_state}",
+                action="start the subnet manager, or find out why it does not reach this port" if waits else CABLE,
+                code="init" if waits else "down",
             )
     if not ports:
         verdicts.skip("no RDMA adapter")
@@ -89,14 +96,16 @@ def test_port_state(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
 def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     """The port of each rail in service runs at the platform's rate. (F07)
 
-    A link that fell back (NDR to HDR, four lanes to one) works on quietly: one slow rail slows every collective.
+    A link that fell back (NDR to HDR, four lanes to one) works on without an error: one slow rail slows every
+    collective.
     Without a limit the rails of the node are compared with each other.
     """
     ports = [port for port in rails_of(rdma, baseline) if is_active(port)]
+    if not ports:
+        verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
     limit = baseline.find_number("rdma.rate_gbps") or majority(port.rate_gbps for port in ports)
     if limit is None:
-        verdicts.skip("not judged: no limit rdma.rate_gbps, and no rate that most rails of this node have")
-        return
+        raise NotJudged("no limit rdma.rate_gbps, and no rate that most rails of this node have")
     for port in ports:
         verdicts.at_least(
             part=port.part,
@@ -105,8 +114,6 @@ def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
             limit=Limit(limit.value, "Gb/s", limit.source),
             action=CABLE,
         )
-    if not ports:
-        verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
 
 
 def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -116,14 +123,15 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     compared with its own kind only.
     """
     ports = [port for port in rails_of(rdma, baseline) if is_active(port)]
+    if not ports:
+        verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
     limit = majority(port.lanes for port in ports)
     if limit is None:
-        verdicts.skip("not judged: no number of lanes that most rails of this node have")
-        return
+        raise NotJudged("no number of lanes that most rails of this node have")
     for port in ports:
         verdicts.at_least(
             part=port.part,
-            quantity="width",
+            quantity="link width",
             observed=port.lanes,
             limit=Limit(limit.value, "lanes", limit.source),
             action=CABLE,
@@ -138,10 +146,11 @@ def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     used = {port.device for port in rails_of(rdma, baseline)}
     devices = [device for device in rdma.devices if device.name in used]
+    if not devices:
+        verdicts.skip("no RDMA adapter")
     limit = majority(device.firmware for device in devices)
     if limit is None:
-        verdicts.skip("not judged: no firmware that most rails of this node have")
-        return
+        raise NotJudged("no firmware that most rails of this node have")
     for device in devices:
         verdicts.equal(
             part=part.nic(device.name),
@@ -161,10 +170,11 @@ def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, v
     """
     ports = [port for port in rails_of(rdma, baseline) if port.link_layer == "Ethernet"]
     found = {port.part: netdevs[port.netdev].mtu for port in ports if port.netdev in netdevs}
+    if not found:
+        verdicts.skip("no RoCE rail")
     limit = majority(found.values())
     if limit is None:
-        verdicts.skip("no RoCE rails, or no MTU that most of them have")
-        return
+        raise NotJudged("no MTU that most RoCE rails of this node have")
     for whose, mtu in found.items():
         verdicts.equal(
             part=whose,

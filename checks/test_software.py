@@ -1,4 +1,4 @@
-"""Software: driver, NCCL, CUDA and their settings are there, fit together and do not slow jobs."""
+"""Software: driver, NCCL, CUDA and their settings are there, match and do not slow jobs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.tier("bootcheck")
 
 
 def test_driver_loaded(driver: Driver, pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
-    """The NVIDIA kernel driver is loaded and says its version. (F32)
+    """The NVIDIA kernel driver is loaded and reports its version. (F32)
 
     Without it there are no GPUs for jobs ("No CUDA GPUs are available").
     """
@@ -40,9 +40,8 @@ def test_driver_loaded(driver: Driver, pci: Pci, baseline: Baseline, verdicts: V
         verdicts.skip("no NVIDIA GPU on PCIe and no driver loaded")
     if not driver.loaded:
         remedy = "install the driver, or load it: modprobe nvidia"
-        verdicts.found(
-            Verdict.FAIL, part=part.software("driver"), text="the nvidia kernel module is not loaded", action=remedy
-        )
+        text = "NVIDIA kernel module not loaded"
+        verdicts.found(Verdict.FAIL, part=part.software("driver"), text=text, action=remedy, code="not loaded")
         return
     least = baseline.find("software.driver_version_min")
     judge_version(
@@ -59,14 +58,17 @@ def test_driver_and_library(driver: Driver, nvml_library: NvmlLibrary, verdicts:
         verdicts.skip("the driver is not loaded: see software.driver_loaded")
     remedy = "reboot, or stop all GPU programs and reload the driver"
     if nvml_library.refuses_driver:
-        message = (
-            f"Driver/library version mismatch: the library is not of the version of the loaded driver, {driver.version}"
+        verdicts.found(
+            Verdict.FAIL,
+            part=part.software("driver"),
+            text="Driver/library version mismatch (NVML error 18)",
+            note=f"the loaded kernel module is {driver.version}",
+            action=remedy,
         )
-        verdicts.found(Verdict.FAIL, part=part.software("driver"), text=message, action=remedy)
         return
     verdicts.equal(
         part=part.software("driver"),
-        quantity="version that the library states",
+        quantity="library version",
         observed=nvml_library.driver_version,
         expected=driver.version,
         source="the loaded kernel module",
@@ -82,7 +84,7 @@ def test_nccl_version(software: Software, baseline: Baseline, verdicts: Verdicts
     """
     limit = baseline.limit("software.nccl_version_min")
     if isinstance(software.nccl, Unknown):
-        verdicts.unknown(part=part.software("NCCL"), quantity="libraries", reason=software.nccl)
+        verdicts.unknown(part=part.software("NCCL"), quantity="NCCL libraries", reason=software.nccl)
         return
     if not software.nccl:
         verdicts.skip("no NCCL on the node: jobs bring their own")
@@ -109,10 +111,10 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
     for name in wanted:
         found = nccl_settings.where(software, name)
         if isinstance(found, Unknown):
-            verdicts.unknown(part=part.software(name), quantity="presence", reason=found)
+            verdicts.unknown(part=part.software(name), quantity="location", reason=found)
         elif not found:
             remedy = "install it in the node's image"
-            verdicts.found(Verdict.FAIL, part=part.software(name), text="is not on the node", action=remedy)
+            verdicts.found(Verdict.FAIL, part=part.software(name), text="not installed", action=remedy)
         elif name == "cuda":
             judge_version(
                 verdicts, whose=part.software(name), version=found, limit=least, remedy="update the CUDA toolkit"
@@ -122,7 +124,7 @@ def test_required(software: Software, node: Node, baseline: Baseline, verdicts: 
 
 
 def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> None:
-    """NICs can read and write GPU memory: nvidia_peermem is loaded, or the driver can lend it by dma-buf. (F32)
+    """NICs can read and write GPU memory: nvidia_peermem is loaded, or the driver exports it by dma-buf. (F32)
 
     Else all traffic between nodes goes through host memory, at less than half the speed. dma-buf needs the open
     kernel module and Linux 5.12. Source: NCCL documentation, NCCL_DMABUF_ENABLE; NVIDIA GPUDirect RDMA guide.
@@ -137,16 +139,18 @@ def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> 
     elif isinstance(driver.open_kernel_module, Unknown):
         verdicts.unknown(
             part=part.software("GPUDirect RDMA"),
-            quantity="flavour of the kernel driver",
+            quantity="type of kernel module (open or proprietary)",
             reason=driver.open_kernel_module,
         )
     elif driver.open_kernel_module:
-        verdicts.passed(part=part.software("GPUDirect RDMA"), text="the open kernel module lends GPU memory by dma-buf")
+        verdicts.passed(
+            part=part.software("GPUDirect RDMA"), text="the open kernel module exports GPU memory by dma-buf"
+        )
     else:
         verdicts.found(
             Verdict.FAIL,
             part=part.software("GPUDirect RDMA"),
-            text="nvidia_peermem is not loaded, and the proprietary kernel module has no dma-buf",
+            text="nvidia_peermem not loaded, and the proprietary kernel module has no dma-buf",
             action="modprobe nvidia_peermem, and load it at boot",
         )
 
@@ -173,9 +177,10 @@ def test_nccl_settings(
                 verdict,
                 part=part.setting(origin),
                 text=f"{name}={value}: {why}",
-                action=f"take {name} out of {origin}",
+                action=f"remove {name} from {origin}",
                 quantity=name,
                 observed=value,
+                code=name.lower(),
             )
     if not verdicts.findings:
         verdicts.passed(part=part.setting("NCCL settings"), text="none that slows or breaks jobs")
@@ -184,19 +189,19 @@ def test_nccl_settings(
 def test_persistence_daemon(services: Services, pci: Pci, verdicts: Verdicts) -> None:
     """nvidia-persistenced runs. (F32)
 
-    Without it the driver lets the GPUs go between jobs: starts take seconds longer, and settings are lost. It warns:
+    Without it the driver releases the GPUs between jobs: starts take seconds longer, and settings are lost. It warns:
     persistence mode can also be set by nvidia-smi. Source: NVIDIA driver persistence guide.
     """
     if not pci.gpus:
         verdicts.skip("no NVIDIA GPU on PCIe")
     if isinstance(services.units, Unknown):
-        verdicts.unknown(part=part.service("nvidia-persistenced"), quantity="state", reason=services.units)
+        verdicts.unknown(part=part.service("nvidia-persistenced"), quantity="service state", reason=services.units)
         return
     unit = services.units.get("nvidia-persistenced")
     state = "not installed" if unit is None or unit.load_state == "not-found" else unit.active_state
     verdicts.equal(
         part=part.service("nvidia-persistenced"),
-        quantity="state",
+        quantity="service state",
         observed=state,
         expected="active",
         action="systemctl enable --now nvidia-persistenced",

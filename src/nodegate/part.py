@@ -6,6 +6,7 @@ A check names the part by what it has at hand; `Parts.complete` adds the rest.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ _PREFIX = {
     Kind.NVLINK: "NVLink",
     Kind.BRIDGE: "bridge",
 }
+_KERNEL_KINDS = {"memory": Kind.MEMORY, "memory module": Kind.MEMORY, "CPU": Kind.CPU, "kernel": Kind.SOFTWARE}
+_DISK = re.compile(r"nvme\d{1,6}|(?:[shv]|xv)d[a-z]{1,4}")
 
 
 @dataclass(frozen=True)
@@ -143,14 +146,22 @@ def from_kernel(kind: str, device: str) -> Part:
         device: its name in the line: "0000:5c:00.0 ibp92s0", "mlx5_3", "nvme0"; empty for none.
     """
     first, _, more = device.partition(" ")
-    address = pci_address(first) if pci_address(first).count(":") == 2 else ""  # noqa: PLR2004
+    address = pci_address(first) if pci_address(first).count(":") == 2 else ""
     if kind.startswith("NIC"):
         return nic("" if address else first, address=address, netdev=more)
-    if address:
-        return gpu(address=address) if kind.startswith("GPU") else bridge(address)
+    if kind.startswith("GPU"):
+        return gpu(address=address) if address else software("driver")
+    if "disk" in kind and device:
+        return Part(Kind.DISK, f"disk {_whole_disk(device)}")
     if kind == "memory" and not device:
         return MEMORY
-    return Part(Kind.DISK if "disk" in kind else Kind.HOST, f"{kind} {device}".strip())
+    return Part(_KERNEL_KINDS.get(kind, Kind.HOST), f"{kind} {address or device}".strip(), address=address)
+
+
+def _whole_disk(device: str) -> str:
+    """The disk of a partition or namespace: "nvme0" of "nvme0n1p2", "sda" of "sda2"."""
+    match = _DISK.match(device)
+    return match[0] if match else device
 
 
 def port(of: Part, number: int) -> Part:
@@ -228,6 +239,8 @@ class Parts:
         for part in self._parts:
             for name in _names(part):
                 self._by_name.setdefault((part.kind, name), part)
+            if part.netdev:  # a kernel line may name a NIC by its interface alone
+                self._by_name.setdefault((part.kind, f"name {part.netdev}"), part)
 
     def __iter__(self) -> Iterator[Part]:
         return iter(self._parts)

@@ -6,8 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.kernel_log.window import is_before_boot
+
 if TYPE_CHECKING:
-    from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLog
     from nodegate.probe.pci import Pci
 
@@ -33,12 +34,12 @@ class Limited:
     best: str
 
 
-def limited(log: KernelLog, window: LogWindow) -> tuple[Limited, ...]:
+def limited(log: KernelLog) -> tuple[Limited, ...]:
     """The devices of which the kernel said so in this boot, each once, with its last word."""
     found: dict[str, Limited] = {}
     for line in log.lines:
         match = _LIMITED.search(line.text)
-        if match and not window.earlier_boot(line.epoch_s):
+        if match and not is_before_boot(line.epoch_s, log.boot_epoch_s):
             found[match["device"]] = Limited(
                 device=match["device"],
                 have_gbps=float(match["have"]),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate import part
+from nodegate.finding import AT_MOST
 from nodegate.kernel_log.window import times
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
@@ -88,10 +89,10 @@ def tell(
     limit: NumberLimit,
     together: Callable[[str, float], Together | None] = lambda device, epoch_s: None,  # noqa: ARG005 - a node alone
 ) -> None:
-    """A finding for each NIC whose link went down. More than `limit` in `window` fail.
+    """A finding for each NIC whose link went down. More than `limit` in `window` (hours) fail.
 
-    `together` says which other nodes lost a link at the same moment: such a link-down is the switch's doing, and does
-    not count against this node.
+    `together` says which other nodes lost a link at the same moment: such a link-down was caused by the switch, and
+    does not count against this node.
     """
     for device, downs in downs_by_device.items():
         events = [
@@ -100,22 +101,25 @@ def tell(
             if not isinstance(down.epoch_s, Unknown) and (event := together(device, down.epoch_s))
         ]
         own = len(downs) - len(events)
-        many = own > float(str(limit.value))
+        many = own > limit.value
         said = [times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)]
-        said += [_told(events, len(downs))] if events else []
-        said += [f"at most {limit.value} in {window.value} h may be chance ({limit.source})"] if own else []
+        said += [_shared(events, len(downs))] if events else []
+        few = f"up to {limit.value} in {window.value} h can be chance" if own else ""
         verdicts.found(
             Verdict.FAIL if many else Verdict.WARN,
             part=part.from_kernel("NIC", device),
             text=f"link down {', '.join(said)}",
+            note=f"counted over {window.value} h" if many else few,
             action=_CLEAN if own else _SWITCH,
             quantity="link-downs",
-            observed=len(downs),
-            limit=limit,
+            observed=own if many else len(downs),
+            unit=limit.unit,
+            limit=replace(limit, direction=AT_MOST) if many else None,
+            code="flaps" if many else "link down" if own else "switch event",
         )
 
 
-def _told(events: Sequence[Together], count: int) -> str:
+def _shared(events: Sequence[Together], count: int) -> str:
     """Who else lost a link: 4 of them with 31 other nodes within 1 s: one switch event (rail mlx5_2)."""
     largest = max(events, key=lambda event: event.others)
     rails = {event.rail for event in events}

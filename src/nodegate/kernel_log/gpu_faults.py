@@ -109,14 +109,15 @@ def faults_of(lines: Iterable[KernelLine], window: LogWindow, boards: Mapping[st
 
 
 def tell_unparsed(events: Iterable[object], what: str, verdicts: Verdicts) -> None:
-    """A warning for each line that says Xid or SXid in a form that we do not know: it is never dropped."""
+    """A warning for each Xid or SXid line in a form that we do not know: it is never dropped."""
     for event in events:
         if isinstance(event, Unparsed):
             verdicts.found(
                 Verdict.WARN,
                 part=part.host("kernel log"),
-                text=f'a line says {what} in a form that this version does not know: "{event.text[:MAX_QUOTED]}"',
-                action="read the line by hand",
+                text=f'{what} line in a form that this version does not know: "{event.text[:MAX_QUOTED]}"',
+                action="read the line on the node",
+                code="unknown form",
             )
 
 

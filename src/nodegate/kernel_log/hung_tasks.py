@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from nodegate.kernel_log.incidents import MAX_QUOTED, incidents
+from nodegate.kernel_log.incidents import MAX_QUOTED, MESSAGES, incidents
 from nodegate.kernel_log.window import times
 from nodegate.unknown import Unknown
 
@@ -51,12 +51,12 @@ def tell(log: KernelLog, host: Host, window: LogWindow, verdicts: Verdicts) -> N
         verdicts.found(
             verdict,
             part=incident.part,
-            text=f'{incident.rule.meaning}, {", ".join(said)}: "{incident.lines[0].text[:MAX_QUOTED]}"'
-            + (f" ({remark})" if remark else ""),
+            text=f'{incident.rule.meaning}, {", ".join(said)}: "{incident.lines[0].text[:MAX_QUOTED]}"',
+            note=remark,
             action=incident.rule.action,
-            code=incident.rule.name,
+            quantity=MESSAGES,
             observed=len(incident.lines),
-            unit="lines",
+            code=incident.rule.name,
         )
 
 
@@ -80,7 +80,7 @@ def _where(stack: str, now: str) -> str:
         return f"waited in {stack} and still waits in {now}"
     if stack:
         return f"waited in {stack}"
-    return f"still waits in {now}" if now else "where it waited is not in the log"
+    return f"still waits in {now}" if now else "the log does not say where"
 
 
 def _stacks(lines: Sequence[KernelLine]) -> Mapping[str, str]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.verdicts import Verdicts
 
 MAX_QUOTED = 200
+MESSAGES = "kernel messages"
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,13 @@ def device_of(rule: LineRule, text: str) -> str:
 def tell(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
     """A finding for each incident, and a pass where there is none."""
     tell_incidents(log, subject, window, verdicts)
+    pass_if_none(log, verdicts)
+
+
+def pass_if_none(log: KernelLog, verdicts: Verdicts) -> None:
+    """A pass where no line was found."""
     if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text=f"no such line since {shown(log.since_epoch_s)}")
+        verdicts.passed(part=part.host("kernel log"), text=f"no matching message since {shown(log.since_epoch_s)}")
 
 
 def tell_incidents(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
@@ -87,9 +93,10 @@ def tell_incidents(log: KernelLog, subject: str, window: LogWindow, verdicts: Ve
         verdicts.found(
             verdict,
             part=incident.part,
-            text=f"{incident.message}{f' ({remark})' if remark else ''}",
+            text=incident.message,
+            note=remark,
             action=incident.rule.action,
-            code=incident.rule.name,
+            quantity=MESSAGES,
             observed=len(incident.lines),
-            unit="lines",
+            code=incident.rule.name,
         )

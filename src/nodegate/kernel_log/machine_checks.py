@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.kernel_log.incidents import MAX_QUOTED, incidents
 from nodegate.kernel_log.window import times
-from nodegate.part import Kind, Part
 
 if TYPE_CHECKING:
     from nodegate.kernel_log.incidents import Incident
@@ -32,18 +32,18 @@ def tell(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
         module = places.get(record["record"], "") if record else ""
         verdicts.found(
             verdict,
-            part=Part(Kind.MEMORY, f"memory module {module}") if module else incident.part,
-            text=f'{incident.rule.meaning}, {said}: "{incident.lines[0].text[:MAX_QUOTED]}"'
-            + (f" ({remark})" if remark else ""),
+            part=part.from_kernel("memory module", module) if module else incident.part,
+            text=f'{incident.rule.meaning}, {said}: "{incident.lines[0].text[:MAX_QUOTED]}"',
+            note=remark,
             action=incident.rule.action,
-            code=incident.rule.name,
+            quantity="errors",
             observed=count,
-            unit="errors",
+            code=incident.rule.name,
         )
 
 
 def errors(incident: Incident) -> int:
-    """How many errors the lines tell of: EDAC writes a number of its own, "EDAC MC0: 12 CE ..."."""
+    """How many errors the lines report: EDAC writes a number of its own, "EDAC MC0: 12 CE ..."."""
     matches = [incident.rule.pattern.search(line.text) for line in incident.lines]
     return sum(int((match.groupdict().get("count") if match else None) or 1) for match in matches)
 

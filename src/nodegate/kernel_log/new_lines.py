@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import CannotMeasure
-from nodegate.finding import Limit
 from nodegate.kernel_log.window import LogWindow
 from nodegate.knowledge.tables import XidKind
 from nodegate.unknown import Known, Unknown, Why
@@ -40,8 +39,8 @@ class BeforeAndAfter(Protocol):
 class NewLines:
     """The kernel log of the time in which our tests ran, and the frame to judge it in.
 
-    `gap` says why the log is not whole over that time; "" when it is. `rebooted` is true when the node was started
-    anew meanwhile, unknown where its boots cannot be told apart.
+    `gap` says why the log is not complete over that time; "" when it is. `rebooted` is true when the node was
+    restarted in between, unknown where its boots cannot be told apart.
     """
 
     log: KernelLog
@@ -63,7 +62,7 @@ def new_lines(counters: BeforeAndAfter, profile: Profile) -> NewLines:
         step = "synchronise the node's clock, then measure it again"
         raise CannotMeasure("the node's clock went back between both readings", next_step=step)
     log = replace(after, lines=_new(before, after, began_s))
-    window = LogWindow.of(log, now_s, Limit((now_s - began_s) / 3600 + 1, "h", ""), profile)
+    window = LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=(now_s - began_s) / 3600 + 1, profile=profile)
     return NewLines(log, window, began_s, _gap(after, began_s), _rebooted(counters))
 
 
@@ -101,12 +100,12 @@ def _held(text: str, epoch_s: float, known: set[tuple[str, float]]) -> bool:
 
 def _gap(after: KernelLog, began_s: float) -> str:
     if isinstance(after.since_epoch_s, Unknown):
-        return f"how far back the log reaches is unknown ({after.since_epoch_s})"
+        return f"could not read how far back the log reaches ({after.since_epoch_s})"
     if after.since_epoch_s > began_s:
         return "the log no longer reaches back to the start of our tests"
     oldest = after.lines[0].epoch_s if after.lines else began_s
     if after.dropped and (isinstance(oldest, Unknown) or oldest > began_s):
-        return f"{after.dropped} lines were left out: more was said during our tests than fits"
+        return f"{after.dropped} lines were left out: more was logged during our tests than fits"
     return ""
 
 
@@ -116,5 +115,5 @@ def _rebooted(counters: BeforeAndAfter) -> Known[bool]:
         return before != after
     earlier, later = counters.before.kernel_log.boot_epoch_s, counters.after.kernel_log.boot_epoch_s
     if isinstance(earlier, Unknown) or isinstance(later, Unknown):
-        return Unknown(Why.MISSING, "neither the boot's id nor the uptime is known")
+        return Unknown(Why.MISSING, "neither boot ID nor uptime could be read")
     return later > earlier + _REBOOT_S

@@ -1,4 +1,4 @@
-"""SXids folded: one finding per NVSwitch and code; what follows the loss of a GPU is told as that."""
+"""SXids folded: one finding per NVSwitch and code; what follows the loss of a GPU is said to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.kernel_log.gpu_faults import Fault, gpu_faults, near, tell_unparsed
+from nodegate.kernel_log.incidents import MESSAGES
 from nodegate.kernel_log.window import times
 from nodegate.knowledge.sxids import is_fatal, sxids, unknown_sxid
 from nodegate.knowledge.tables import Lasts, Rule
@@ -35,7 +36,7 @@ SXID = Rule(
 
 
 def tell_switches(log: KernelLog, window: LogWindow, verdicts: Verdicts) -> None:
-    """A finding for each switch and SXid; lines in an unknown form are told too."""
+    """A finding for each switch and SXid; lines in an unknown form are reported too."""
     lost = [fault for fault in gpu_faults(log, window) if fault.rule.code == FELL_OFF_THE_BUS]
     groups: dict[tuple[str, int, str, bool], list[SwitchEvent]] = {}
     events = list(switch_events(log.lines))
@@ -59,10 +60,10 @@ def _tell(events: Sequence[SwitchEvent], lost: Fault | None, window: LogWindow, 
     verdicts.found(
         verdict,
         part=part.nvswitch(first.switch, address=first.address),
-        text=f'SXid {first.code} ({word}) {when}, at {rule.where.en}: "{first.text[:MAX_QUOTED]}"'
-        + (f" ({remark})" if remark else ""),
+        text=f'SXid {first.code} ({word}) {when}, at {rule.where.en}: "{first.text[:MAX_QUOTED]}"',
+        note=remark,
         action=rule.action_for(fatal=fatal).en,
-        code=str(first.code),
+        quantity=MESSAGES,
         observed=len(events),
-        unit="lines",
+        code=str(first.code),
     )

@@ -12,8 +12,9 @@ from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import NumberLimit
+    from nodegate.baseline.baseline import Baseline
     from nodegate.knowledge.tables import Rule
+    from nodegate.probe.host import Host
     from nodegate.probe.kernel_log import KernelLog
 
 # The clock is often stepped after the first messages of a boot: a line so little before it belongs to it.
@@ -30,15 +31,20 @@ class LogWindow:
     profile: Profile
 
     @staticmethod
-    def of(log: KernelLog, now_s: float, window: NumberLimit, profile: Profile) -> LogWindow:
-        """The frame for this log; `window` is in hours."""
-        return LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=float(str(window.value)), profile=profile)
+    def of(
+        log: KernelLog, host: Host, baseline: Baseline, profile: Profile, *, key: str = "kernel.log_window_h"
+    ) -> LogWindow:
+        """The frame for this log; `key` is the limit that says how many hours count.
+
+        Raises:
+            NotJudged: there is no such limit.
+        """
+        hours = baseline.number(key).value
+        return LogWindow(now_s=host.clock_epoch_s, boot_s=log.boot_epoch_s, window_h=hours, profile=profile)
 
     def earlier_boot(self, epoch_s: Known[float]) -> bool:
         """Whether the line is known to be of an earlier boot; one without a time counts as of this boot."""
-        if isinstance(epoch_s, Unknown) or isinstance(self.boot_s, Unknown):
-            return False
-        return epoch_s < self.boot_s - _CLOCK_STEP_S
+        return is_before_boot(epoch_s, self.boot_s)
 
     def recent(self, epoch_s: Known[float]) -> bool:
         """Whether the line is in the window; one without a time counts as in it."""
@@ -50,27 +56,34 @@ class LogWindow:
         """The verdict on an event that was last seen at `epoch_s`, and a remark on its age.
 
         A fault that a reboot has settled, or a reset at `settled_s`, warns while it is recent and at delivery; later it
-        is only told. What neither settles (a failed row remap) stays as it is.
+        passes and is only mentioned. What neither settles (a failed row remap) stays as it is.
         """
         fresh = self._verdict(rule) if verdict is None else verdict
         if rule.lasts is Lasts.WINDOW:
             settled = "" if self.recent(epoch_s) else f"more than {self.window_h:g} h ago"
         elif not self.earlier_boot(epoch_s):
             reset = settled_s is not None and rule.lasts is Lasts.BOOT
-            settled = f"settled: the driver asks for nothing since {shown(settled_s or 0.0)}" if reset else ""
+            settled = f"settled: the driver has asked for no action since {shown(settled_s or 0.0)}" if reset else ""
         elif rule.lasts is Lasts.GOOD:
-            return fresh, "before this boot; a reboot does not settle it, a new part does"
+            return fresh, "before this boot; only a new part settles it, a reboot does not"
         elif rule.lasts is Lasts.COLD:
-            return Verdict.WARN, "before this boot; settled only if the power was off since"
+            return Verdict.WARN, "before this boot; settled only if the node was powered off since"
         else:
             settled = f"settled by the reboot at {shown(self.boot_s)}"
         if not settled:
             return fresh, ""
-        told = self.profile is Profile.DELIVERY or self.recent(epoch_s)
-        return (Verdict.WARN if told and fresh is not Verdict.PASS else Verdict.PASS), settled
+        warns = self.profile is Profile.DELIVERY or self.recent(epoch_s)
+        return (Verdict.WARN if warns and fresh is not Verdict.PASS else Verdict.PASS), settled
 
     def _verdict(self, rule: Rule) -> Verdict:
         return rule.delivery if self.profile is Profile.DELIVERY else rule.bootcheck
+
+
+def is_before_boot(epoch_s: Known[float], boot_s: Known[float]) -> bool:
+    """Whether a line is known to be of an earlier boot; one without a time counts as of this boot."""
+    if isinstance(epoch_s, Unknown) or isinstance(boot_s, Unknown):
+        return False
+    return epoch_s < boot_s - _CLOCK_STEP_S
 
 
 def shown(epoch_s: Known[float]) -> str:

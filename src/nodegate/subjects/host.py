@@ -40,7 +40,7 @@ def percent(part: Known[int], whole: Known[int]) -> Known[float]:
     """A part of a whole in percent, to a tenth."""
     if isinstance(part, Unknown) or isinstance(whole, Unknown):
         return part if isinstance(part, Unknown) else whole if isinstance(whole, Unknown) else Unknown(Why.FAILED)
-    return round(100 * part / whole, 1) if whole > 0 else Unknown(Why.FAILED, "its size reads as 0")
+    return round(100 * part / whole, 1) if whole > 0 else Unknown(Why.FAILED, "the total reads as 0")
 
 
 def magnitude(reading: Known[float]) -> Known[float]:
@@ -66,7 +66,7 @@ def asked_mounts(asked: object) -> dict[str, bool]:
 
 
 def has_slurmd(limits: ResourceLimits) -> bool:
-    """Whether slurmd runs, as far as can be told: reasons other than "missing" mean that it does."""
+    """Whether slurmd runs, as far as is known: reasons other than "missing" mean that it does."""
     readings = (limits.slurmd_open_files, limits.slurmd_processes, limits.slurmd_locked_memory_bytes)
     return not all(isinstance(reading, Unknown) and reading.why is Why.MISSING for reading in readings)
 
@@ -81,21 +81,22 @@ def judge_limit(
         else (part.setting("login"), "/etc/security/limits.d")
     )
     if isinstance(found, Unknown):
-        verdicts.unknown(part=whose, quantity=f"limit of {what}", reason=found)
+        verdicts.unknown(part=whose, quantity=f"limit on {what}", reason=found)
         return
     soft, hard = found
     raisable = _enough(hard, limit)
-    unit = "GiB" if limit.unit == "GiB" else ""
+    unit = limit.unit if limit.unit == "GiB" else ""
     direction = EQUAL if limit.value == "unlimited" else AT_LEAST
     verdicts.found(
         Verdict.PASS if _enough(soft, limit) else Verdict.WARN if raisable else Verdict.FAIL,
         part=whose,
-        text=f"{what} {_shown(soft, unit)} (hard limit {_shown(hard, unit)})",
+        text=f"{what} {_shown(soft, unit)}",
+        note=f"hard limit {_shown(hard, unit)}",
         action=f"raise it in {where}" + (f"; a job can do so itself with {command}" if raisable else ""),
         quantity=what,
-        observed=soft,
-        unit=limit.unit,
-        limit=replace(limit, unit=unit, direction=direction),
+        observed="unlimited" if soft == UNLIMITED else soft,
+        unit="" if soft == UNLIMITED else unit,
+        limit=replace(limit, unit=unit if direction else "", direction=direction),
     )
 
 
@@ -113,7 +114,7 @@ def hangs(mount: Mount) -> bool:
 def _enough(value: float, limit: AnyLimit) -> bool:
     if value == UNLIMITED:
         return True
-    return limit.value != "unlimited" and value >= float(str(limit.value))
+    return isinstance(limit.value, (int, float)) and value >= limit.value
 
 
 def _shown(value: float, unit: str) -> str:

@@ -24,7 +24,7 @@ _VIRTUAL_INTERFACE = re.compile(
 
 
 def origins(environment: Environment) -> Mapping[str, Known[Mapping[str, str]]]:
-    """The settings by the place where they stand."""
+    """The settings by the place where they are set."""
     return {
         "login environment": environment.variables,
         "/etc/nccl.conf": environment.nccl_conf,
@@ -45,10 +45,10 @@ def dangling(settings: Mapping[str, str], *, interfaces: Collection[str], adapte
     """Settings that name an interface or adapter which this node does not have, or a plugin path (warn: not read)."""
     value = settings.get("NCCL_SOCKET_IFNAME", "")
     if value and not any(_VIRTUAL_INTERFACE.match(name) for name in _bare(value)) and not _names_one(value, interfaces):
-        yield "NCCL_SOCKET_IFNAME", value[:MAX_SHOWN], Verdict.FAIL, "no interface of this node fits"
+        yield "NCCL_SOCKET_IFNAME", value[:MAX_SHOWN], Verdict.FAIL, "no interface of this node matches"
     value = settings.get("NCCL_IB_HCA", "")
     if value and not _names_one(value, adapters):
-        yield "NCCL_IB_HCA", value[:MAX_SHOWN], Verdict.FAIL, "no RDMA adapter of this node fits"
+        yield "NCCL_IB_HCA", value[:MAX_SHOWN], Verdict.FAIL, "no RDMA adapter of this node matches"
     value = settings.get("NCCL_NET_PLUGIN", "")
     if value and value.lower() not in ("none", ""):
         why = "a network plugin is pinned for every job: NCCL stops or falls back to TCP where it cannot load it"
@@ -81,7 +81,7 @@ def _bare(value: str) -> list[str]:
 
 
 def _names_one(value: str, present: Collection[str]) -> bool:
-    """Whether a list fits at least one that is there: by prefix, exactly after "=", all but those after "^"."""
+    """Whether a list matches at least one that is there: by prefix, exactly after "=", all but those after "^"."""
     exact = value.lstrip("^").startswith("=")
     fits = {
         name for name in present for wanted in _bare(value) if (name == wanted if exact else name.startswith(wanted))

@@ -1,4 +1,4 @@
-"""PCIe links: for which devices they matter, whether a narrow one is a fault or the design, and the rate of each."""
+"""PCIe links: the devices for which they matter, whether a narrow one is a fault or by design, and their rates."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def lanes(width: Known[int | None]) -> Known[int]:
 
 
 def own_limit(width_max: Known[int | None]) -> NumberLimit | Unknown:
-    """The device's own word as a limit."""
-    return width_max if isinstance(width_max, Unknown) else Limit(width_max or 0, "lanes", "its own maximum")
+    """The device's own maximum as a limit."""
+    return width_max if isinstance(width_max, Unknown) else Limit(width_max or 0, "lanes", "the device's maximum")
 
 
 def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:
@@ -101,8 +101,8 @@ def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:
     return tuple(found.values())
 
 
-def working(gpus: Gpus) -> frozenset[str]:
-    """The addresses of the GPUs that work now: in use, or with their SM clock at its highest."""
+def busy(gpus: Gpus) -> frozenset[str]:
+    """The addresses of the GPUs that are busy now: in use, or with their SM clock at its highest."""
     return frozenset(
         gpu.address
         for gpu in gpus.devices
