@@ -13,13 +13,12 @@ from nodegate.subjects.counters import (
     is_too_many,
     judged,
     none_allowed,
-    none_told,
-    nothing_told,
+    none_reported,
     of_link,
     of_part,
     port_growth,
     replays_allowed,
-    untold,
+    skip_if_none,
 )
 from nodegate.subjects.rdma import rails
 from nodegate.unknown import Unknown
@@ -58,24 +57,25 @@ _PORT_COUNTERS = (
 def test_devices(counters: Counters, verdicts: Verdicts) -> None:
     """Every GPU, NVSwitch, NIC and bridge that was there before the load is there after it. (F02, F07)
 
-    A device that leaves under load will leave under a job. One that comes was not there when the node was judged.
+    A device that disappears under load will disappear under a job. One that appears was not there when the node was
+    judged.
     """
     devices = counters.devices
     for name in devices["vanished"]:
         remedy = "look at the kernel log; reseat or replace the device"
-        verdicts.found(Verdict.FAIL, part=name, text="is gone after the load", action=remedy)
+        verdicts.found(Verdict.FAIL, part=name, text="gone after the load", action=remedy, code="gone")
     for name in devices["appeared"]:
         message = "appeared under load: it was not there before"
-        verdicts.found(Verdict.WARN, part=name, text=message, action="measure this node again")
+        verdicts.found(Verdict.WARN, part=name, text=message, action="measure this node again", code="appeared")
     if not (devices["vanished"] or devices["appeared"]) and devices["stayed"]:
-        verdicts.passed(part=part.host("devices"), text=f"all {len(devices['stayed'])} are still there")
+        verdicts.passed(part=part.NODE, text=f"all {len(devices['stayed'])} devices are still there")
 
 
 def test_ecc(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU adds memory errors under load that it cannot correct, and few that it can. (F03)
 
     An uncorrectable error ends the job that meets it. The counts by location say whether the memory or the chip is to
-    blame. Corrected errors are the work of ECC; at a high rate they warn.
+    blame. Corrected errors are normal for ECC; at a high rate they warn.
     """
     fatal = allowed(baseline.number("counters.ecc_uncorrected_per_h"), counters.seconds)
     corrected = allowed(baseline.number("counters.ecc_corrected_per_h"), counters.seconds)
@@ -93,19 +93,19 @@ def test_ecc(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
             ),
         }
         for what, each in grown.items():
-            judged(each, fatal, verdicts, what=what, remedy=_RESET)
+            judged(each, fatal, verdicts, what=what, remedy=_RESET, code="uncorrected")
         lasting = growth(name, "corrected", before.volatile_corrected, after.volatile_corrected)
         what = "corrected memory errors"
-        judged(lasting, corrected, verdicts, what=what, remedy=_RESET, otherwise=Verdict.WARN)
-        none_told((*grown.values(), lasting), pair, "it counts no memory errors", verdicts)
+        judged(lasting, corrected, verdicts, what=what, remedy=_RESET, otherwise=Verdict.WARN, code="corrected")
+        skip_if_none((*grown.values(), lasting), pair, "does not count memory errors", verdicts)
     _no_gpu(counters, verdicts)
 
 
 def test_remapped_rows(counters: Counters, verdicts: Verdicts) -> None:
-    """No GPU replaces a row of its memory under load, or fails to. (F03)
+    """No GPU remaps a row of its memory under load, or fails to. (F03)
 
-    A row replaced for an uncorrectable error waits for a reset and may be hit again until then. One replaced for
-    corrected errors works; it warns, for a sound board needs none within a test.
+    A row remapped for an uncorrectable error waits for a reset and may be hit again until then. One remapped for
+    corrected errors works; it warns, for a healthy board needs none within a test.
     """
     for pair in counters.gpus:
         rows = [
@@ -113,13 +113,13 @@ def test_remapped_rows(counters: Counters, verdicts: Verdicts) -> None:
             (Verdict.FAIL, "pending row remaps", of_part(pair.before, "pending"), of_part(pair.after, "pending")),
             (
                 Verdict.FAIL,
-                "rows replaced for uncorrectable errors",
+                "rows remapped for uncorrectable errors",
                 of_part(pair.before, "uncorrectable"),
                 of_part(pair.after, "uncorrectable"),
             ),
             (
                 Verdict.WARN,
-                "rows replaced for corrected errors",
+                "rows remapped for corrected errors",
                 of_part(pair.before, "correctable"),
                 of_part(pair.after, "correctable"),
             ),
@@ -128,14 +128,14 @@ def test_remapped_rows(counters: Counters, verdicts: Verdicts) -> None:
         for each, verdict in grown:
             limit = none_allowed("none on a healthy GPU")
             judged(each, limit, verdicts, what=each.counter, remedy=_RESET, otherwise=verdict)
-        none_told([each for each, _ in grown], pair, "it replaces no rows", verdicts)
+        skip_if_none([each for each, _ in grown], pair, "does not remap rows", verdicts)
     _no_gpu(counters, verdicts)
 
 
 def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None:
     """No NVLink had to be recovered or sent data again under load, and few of its packets were damaged. (F13)
 
-    One replay or recovery within the test fails; CRC errors are corrected on the way and matter from 100 a second on.
+    One replay or recovery within the test fails; CRC errors are corrected on the way and matter from 100 a second.
     Source: DCGM health checks.
     """
     limits = {
@@ -146,18 +146,18 @@ def test_nvlink(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> N
     for pair in counters.gpus:
         links = counters.nvlinks(pair)
         if isinstance(links, Unknown):
-            untold(pair, "its NVLinks", links, verdicts)
+            verdicts.unknown(part=pair.part, quantity="NVLinks", reason=links, absent=Verdict.SKIP)
             continue
-        told = [each for link in links for each in of_link(link) if each.is_told]
-        bad = [each for each in told if is_too_many(each, limits[each.counter])]
+        reported = [each for link in links for each in of_link(link) if each.is_reported]
+        bad = [each for each in reported if is_too_many(each, limits[each.counter])]
         for each in bad:
-            judged(each, limits[each.counter], verdicts, what=f"{each.counter} errors", remedy=_NVLINK)
-        if told and not bad:
+            limit, code = limits[each.counter], each.counter.lower()
+            judged(each, limit, verdicts, what=f"{each.counter} errors", remedy=_NVLINK, code=code)
+        if reported and not bad:
             message = f"{len(links)} NVLinks without a replay, a recovery or too many CRC errors under load"
             verdicts.passed(part=pair.part, text=message)
-        elif not told:
-            message = "no NVLink error counters here"
-            verdicts.found(Verdict.SKIP, part=pair.part, text=message)
+        elif not reported:
+            verdicts.found(Verdict.SKIP, part=pair.part, text="has no NVLink error counters")
     _no_gpu(counters, verdicts)
 
 
@@ -166,16 +166,16 @@ def test_pcie_replays(counters: Counters, baseline: Baseline, verdicts: Verdicts
 
     The limit is for each lane and minute, by PCIe generation, as DCGM has it (a bit error rate of 1e-12).
     """
-    per_lane = baseline.limit("counters.pcie_replays_per_lane_per_min")
+    per_lane = baseline.table("counters.pcie_replays_per_lane_per_min")
     for pair in counters.gpus:
         grown = growth(pair.part, "replays", pair.before.pcie_replays, pair.after.pcie_replays)
         lanes, generation = pair.before.link_width, pair.before.link_gen_max
-        if not grown.is_told:
-            verdicts.found(Verdict.SKIP, part=pair.part, text="PCIe replays are not told here")
+        if not grown.is_reported:
+            verdicts.found(Verdict.SKIP, part=pair.part, text="does not report PCIe replays")
             continue
         limit = replays_allowed(per_lane, lanes, generation, counters.seconds)
         if isinstance(limit, Unknown):
-            verdicts.unknown(part=pair.part, quantity="its PCIe generation and lanes", reason=limit)
+            verdicts.unknown(part=pair.part, quantity="PCIe generation and lanes", reason=limit)
             continue
         judged(grown, limit, verdicts, what="PCIe replays", remedy=_RESEAT)
     _no_gpu(counters, verdicts)
@@ -197,7 +197,7 @@ def test_pcie_errors(counters: Counters, baseline: Baseline, verdicts: Verdicts)
             ("correctable PCIe errors", before.correctable, after.correctable, soft, Verdict.WARN),
         ):
             grown = growth(pair.part, what, first, last)
-            judged(grown, limit, verdicts, what=what, remedy=_RESEAT, otherwise=verdict)
+            judged(grown, limit, verdicts, what=what, remedy=_RESEAT, otherwise=verdict, code=what.split()[0])
     if not verdicts.findings:
         verdicts.skip("the firmware keeps the PCIe error counters for itself")
 
@@ -215,10 +215,11 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
         for counter, key, verdict, remedy in _PORT_COUNTERS:
             per_hour = baseline.find_number(key)
             limit = allowed(per_hour, counters.seconds) if per_hour else None
-            judged(port_growth(pair, counter), limit, verdicts, what=counter, remedy=remedy, otherwise=verdict)
+            grown = port_growth(pair, counter)
+            judged(grown, limit, verdicts, what=counter, remedy=remedy, otherwise=verdict, code=counter)
         _carrier(counters, pair, baseline, verdicts)
-        if nothing_told(port_growth(pair, counter) for counter, *_ in _PORT_COUNTERS):
-            verdicts.unknown(part=pair.part, quantity="its error counters", reason="the port tells none of them")
+        if none_reported(port_growth(pair, counter) for counter, *_ in _PORT_COUNTERS):
+            verdicts.unknown(part=pair.part, quantity="error counters", reason="the port reports none of them")
     if not pairs:
         verdicts.skip("no RDMA rail")
 
@@ -230,10 +231,13 @@ def _carrier(counters: Counters, pair: Pair[RdmaPort], baseline: Baseline, verdi
     if both is None or per_hour is None:
         return
     grown = growth(pair.part, "carrier", both[0].carrier_changes, both[1].carrier_changes)
-    what = f"carrier changes of {pair.after.netdev}"
-    judged(grown, allowed(per_hour, counters.seconds), verdicts, what=what, remedy=_CABLE)
+    judged(grown, allowed(per_hour, counters.seconds), verdicts, what="carrier changes", remedy=_CABLE, code="carrier")
 
 
 def _no_gpu(counters: Counters, verdicts: Verdicts) -> None:
     if not counters.gpus:
-        verdicts.cannot("no GPU answered both before and after the load", next_step="see counters.devices")
+        verdicts.cannot(
+            "no GPU responded both before and after the load",
+            next_step="see the findings of counters.devices",
+            blocked_by="counters.devices",
+        )

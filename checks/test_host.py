@@ -172,18 +172,16 @@ def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts
     Logs of nodes whose clocks differ cannot be merged, and certificates and leases fail. Workers that wait for each
     other by the clock start out of step.
     """
-    if isinstance(clock.synchronized, Unknown):
-        verdicts.unknown(part=part.host("clock"), quantity="synchronisation", reason=clock.synchronized)
-    elif clock.synchronized:
-        verdicts.passed(part=part.host("clock"), text="synchronised")
-    else:
-        verdicts.found(
-            Verdict.WARN,
-            part=part.host("clock"),
-            text="not synchronised with a time source",
-            action="start chrony or systemd-timesyncd, and check that it reaches its servers",
-            code="not synchronised",
-        )
+    verdicts.holds(
+        part=part.host("clock"),
+        quantity="synchronisation",
+        observed=clock.synchronized,
+        good="synchronised",
+        bad="not synchronised with a time source",
+        action="start chrony or systemd-timesyncd, and check that it reaches its servers",
+        otherwise=Verdict.WARN,
+        code="not synchronised",
+    )
     verdicts.at_most(
         part=part.host("clock"),
         quantity="offset",

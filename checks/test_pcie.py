@@ -33,17 +33,14 @@ def test_devices_answer(pci: Pci, verdicts: Verdicts) -> None:
     Source: PCI specification (reads of an absent device return all ones); OCI looks for "rev ff".
     """
     for device in (*pcie.judged(pci), *pci.nvswitches):
-        if device.answers is False:
-            verdicts.found(
-                Verdict.FAIL,
-                part=pcie.part_of(device),
-                text="does not respond on PCIe: its configuration space reads all ff",
-                action="power-cycle the node; if it stays, reseat or replace the device",
-            )
-        elif isinstance(device.answers, Unknown):
-            verdicts.unknown(part=pcie.part_of(device), quantity="PCIe configuration space", reason=device.answers)
-        else:
-            verdicts.passed(part=pcie.part_of(device), text="responds on PCIe")
+        verdicts.holds(
+            part=pcie.part_of(device),
+            quantity="PCIe configuration space",
+            observed=device.answers,
+            good="responds on PCIe",
+            bad="does not respond on PCIe: its configuration space reads all ff",
+            action="power-cycle the node; if it stays, reseat or replace the device",
+        )
     if not verdicts.findings:
         verdicts.skip(NOTHING)
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate import part
 from nodegate.errors import CannotMeasure
-from nodegate.finding import AnyLimit, Limit, NumberLimit
+from nodegate.finding import Limit, NumberLimit
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import lost_reason
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from nodegate.facts import NodeFacts
     from nodegate.part import Part
@@ -50,7 +50,7 @@ _RESTARTED = "look at the kernel log and the power supply: a node that restarts 
 class Growth:
     """One counter of one device over the load.
 
-    `by` is what was added; unknown where either reading is, or where the counter went back. `full` tells that it stood
+    `by` is what was added; unknown where either reading is, or where the counter went back. `full` says that it was
     at its full scale already: then it cannot show anything, whatever `by` is.
     """
 
@@ -68,15 +68,13 @@ class Growth:
         if isinstance(self.before, Unknown):
             return self.before
         if self.after < self.before:
-            return Unknown(Why.FAILED, f"it went back from {self.before} to {self.after}: it was set to zero meanwhile")
+            return Unknown(Why.FAILED, f"it dropped from {self.before} to {self.after}: it was reset in between")
         return self.after - self.before
 
     @property
-    def is_told(self) -> bool:
+    def is_reported(self) -> bool:
         """Whether this device has the counter at all: absent both times means that it does not."""
-        absent = (Why.MISSING, Why.NOT_SUPPORTED)
-        both = (self.before, self.after)
-        return not all(isinstance(each, Unknown) and each.why in absent for each in both)
+        return not all(isinstance(each, Unknown) and each.is_absent for each in (self.before, self.after))
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Pair(Generic[T]):
 
 @dataclass(frozen=True)
 class Counters:
-    """The facts of one node before the load and after it; asked for what either lacks, it raises CannotMeasure."""
+    """The facts of one node before the load and after it; what either lacks raises CannotMeasure when it is read."""
 
     before: NodeFacts
     after: NodeFacts
@@ -113,7 +111,7 @@ class Counters:
 
     @cached_property
     def gpus(self) -> tuple[Pair[Gpu], ...]:
-        """The GPUs that answered both times, by UUID."""
+        """The GPUs that responded both times, by UUID."""
         before = {gpu.uuid: gpu for gpu in self.before.gpus.devices if lost_reason(gpu) is None}
         after = [gpu for gpu in self.after.gpus.devices if lost_reason(gpu) is None]
         return tuple(Pair(gpu.part, before[gpu.uuid], gpu) for gpu in after if gpu.uuid in before)
@@ -133,7 +131,7 @@ class Counters:
         return tuple(Pair(port.part, before[port.part], port) for port in after)
 
     def nvlinks(self, pair: Pair[Gpu]) -> Known[tuple[Pair[NvLink], ...]]:
-        """The NVLinks of a GPU that were told both times; unknown where either reading is."""
+        """The NVLinks of a GPU that were reported both times; unknown where either reading is."""
         before, after = pair.before.nvlinks, pair.after.nvlinks
         if isinstance(before, Unknown):
             return before
@@ -173,12 +171,12 @@ def port_growth(pair: Pair[RdmaPort], counter: str) -> Growth:
 
 
 def _counter(port: RdmaPort, name: str) -> Known[int]:
-    nothing = Unknown(Why.MISSING, f"the node has no {name}")
+    nothing = Unknown(Why.MISSING, f"this port has no {name}")
     return port.counters.get(name, port.hw_counters.get(name, nothing))
 
 
 def _seen(facts: NodeFacts) -> Iterable[Part]:
-    """GPUs that answer, RDMA ports, and the PCIe devices on the way to both, by the names that findings use."""
+    """GPUs that respond, RDMA ports, and the PCIe devices on the way to both, by the names that findings use."""
     for gpu in facts.gpus.devices:
         if lost_reason(gpu) is None:
             yield gpu.part
@@ -192,10 +190,8 @@ def _seen(facts: NodeFacts) -> Iterable[Part]:
 HOUR_S = 3600.0
 
 
-def allowed(per_hour: NumberLimit, seconds: float) -> NumberLimit | None:
+def allowed(per_hour: NumberLimit, seconds: float) -> NumberLimit:
     """What a limit per hour allows in so many seconds, rounded up: one event in a short window is no rate."""
-    if isinstance(per_hour.value, bool) or not isinstance(per_hour.value, (int, float)):
-        return None
     most = math.ceil(per_hour.value * max(seconds, 0.0) / HOUR_S)
     source = f"{per_hour.value:g} an hour over {_time(seconds)}; {per_hour.source}"
     return replace(per_hour, value=most, unit="", source=source)
@@ -215,7 +211,7 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds >= 120 else f"{seconds:.0f} s"
 
 
-CLEAR = "perfquery -R, or a reload of the driver, sets it to zero"
+CLEAR = "perfquery -R, or a reload of the driver, resets it"
 
 
 def judged(
@@ -226,13 +222,14 @@ def judged(
     what: str,
     remedy: str,
     otherwise: Verdict = Verdict.FAIL,
+    code: str = "",
 ) -> None:
     """Leave a finding for a counter that this device has."""
-    if not grown.is_told:
+    if not grown.is_reported:
         return
     if grown.full:
-        message = f"{what} is not judged: it stands at its full scale {grown.after} and cannot show a change; {CLEAR}"
-        verdicts.found(Verdict.SKIP, part=grown.part, text=message, quantity=what, observed=value_or(grown.after, 0))
+        message = f"{what} is at its full scale {grown.after} and cannot show a change"
+        verdicts.found(Verdict.SKIP, part=grown.part, text=message, note=CLEAR)
         return
     verdicts.at_most(
         part=grown.part,
@@ -241,37 +238,29 @@ def judged(
         limit=limit,
         action=remedy,
         otherwise=otherwise,
+        code=code,
     )
 
 
-def is_too_many(grown: Growth, limit: NumberLimit | None) -> bool:
-    """Whether a counter has something to say: it grew above its limit, is unknown, full, or has no limit."""
-    if limit is None or grown.full or isinstance(grown.by, Unknown):
-        return True
-    return not (isinstance(limit.value, (int, float)) and grown.by <= limit.value)
+def is_too_many(grown: Growth, limit: NumberLimit) -> bool:
+    """Whether a counter needs a finding of its own: it grew above its limit, is unknown or full."""
+    by = grown.by
+    return grown.full or isinstance(by, Unknown) or by > limit.value
 
 
-def nothing_told(grown: Iterable[Growth]) -> bool:
+def none_reported(grown: Iterable[Growth]) -> bool:
     """Whether the device has none of these counters."""
-    return not any(each.is_told for each in grown)
+    return not any(each.is_reported for each in grown)
 
 
-def none_told(grown: Sequence[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
+def skip_if_none(grown: Iterable[Growth], pair: Pair[Gpu], why: str, verdicts: Verdicts) -> None:
     """A GPU that has none of these counters by design is skipped."""
-    if nothing_told(grown):
+    if none_reported(grown):
         verdicts.found(Verdict.SKIP, part=pair.part, text=why)
 
 
-def untold(pair: Pair[Gpu], what: str, reason: Unknown, verdicts: Verdicts) -> None:
-    """A reading that is not there: by design, or not."""
-    if Growth(pair.part, what, reason, reason).is_told:
-        verdicts.unknown(part=pair.part, quantity=what, reason=reason)
-    else:
-        verdicts.found(Verdict.SKIP, part=pair.part, text=f"{what} are not told here ({reason})")
-
-
 def of_part(gpu: Gpu, name: str) -> Known[int]:
-    """One part of what a GPU says of its replaced rows."""
+    """One number of what a GPU reports of its remapped rows."""
     return gpu.remap if isinstance(gpu.remap, Unknown) else int(getattr(gpu.remap, name))
 
 
@@ -286,16 +275,15 @@ def of_link(link: Pair[NvLink]) -> tuple[Growth, ...]:
 
 
 def replays_allowed(
-    per_lane: AnyLimit, lanes: Known[int], generation: Known[int], seconds: float
+    per_lane: Limit[tuple[float, ...]], lanes: Known[int], generation: Known[int], seconds: float
 ) -> Known[NumberLimit]:
-    """How many PCIe replays a link may have in so many seconds; `per_lane` is a list by generation, each a minute."""
+    """How many PCIe replays a link may have in so many seconds; `per_lane` is a rate per minute for each generation."""
     if isinstance(lanes, Unknown):
         return lanes
     if isinstance(generation, Unknown):
         return generation
-    table = per_lane.value if isinstance(per_lane.value, tuple) else ()
-    if not table or generation < 1:
+    if generation < 1:
         return Limit(0, "", per_lane.source)
-    rate = float(str(table[min(generation, len(table)) - 1]))
+    rate = per_lane.value[min(generation, len(per_lane.value)) - 1]
     most = math.ceil(math.ceil(rate * lanes) * seconds / 60)
     return Limit(most, "", f"Gen{generation} x{lanes} over {seconds:.0f} s; {per_lane.source}")
