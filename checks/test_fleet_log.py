@@ -56,5 +56,5 @@ def test_unknown_errors(kernel_log: KernelLog, fleet: Fleet, node: Node, verdict
         )
     if not verdicts.findings:
         _, total = fleet.log.having(node.name, "")
-        said = f"; {common} kinds that most nodes have" if common else ""
+        said = f"; common to most nodes: {common}" if common else ""
         verdicts.passed(part=part.host("kernel log"), text=f"no unknown error that is rare among {total} nodes{said}")

@@ -15,6 +15,7 @@ from nodegate.subjects.host import (
     gibibytes,
     hangs,
     has_slurmd,
+    how_it_hangs,
     judge_limit,
     magnitude,
     pair_in_gib,
@@ -117,9 +118,7 @@ def test_blocked_processes(host: Host, verdicts: Verdicts) -> None:
     longer responds (fail); others wait for storage, perhaps only for a moment (warn).
     """
     if isinstance(host.blocked, Unknown):
-        verdicts.unknown(
-            part=part.host("processes"), quantity="processes in uninterruptible sleep", reason=host.blocked
-        )
+        verdicts.unknown(part=part.host("processes"), quantity="process states", reason=host.blocked)
         return
     for process in host.blocked:
         by_driver = waits_in_gpu_driver(process)
@@ -223,7 +222,7 @@ def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:
         if mount is None or not mount.type:
             fault, note, remedy = "not mounted", "", "mount it; look at the file server and /etc/fstab"
         elif hangs(mount):
-            fault, note, remedy = HUNG, str(mount.size_bytes), SERVER
+            fault, note, remedy = HUNG, how_it_hangs(mount), SERVER
         elif mount.read_only and writable:
             fault, note, remedy = "read-only", "", "look at the kernel log for disk errors, then mount it again"
         elif isinstance(mount.size_bytes, Unknown):
@@ -248,7 +247,7 @@ def test_hung_mounts(mounts: Mounts, verdicts: Verdicts) -> None:
                 Verdict.FAIL,
                 part=part.host(mount.path),
                 text=HUNG,
-                note=f"{mount.type} from {mount.source}: {mount.size_bytes}",
+                note=f"{how_it_hangs(mount)}; {mount.type} from {mount.source}",
                 action=SERVER,
                 code=HUNG,
             )

@@ -61,7 +61,7 @@ def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
                 quantity="link width",
                 observed=pcie.lanes(device.width),
                 limit=wired if wired and device.is_gpu else pcie.own_limit(device.width_max),
-                action=f"if this is by design, set pcie.gpu_width; if not, {RESEAT}" if alike else RESEAT,
+                action=f"set pcie.gpu_width if this is by design, else {RESEAT}" if alike else RESEAT,
                 otherwise=Verdict.WARN if alike and pcie.is_virtual(host) else Verdict.FAIL,
                 note=f"all {len(group)} GPUs are alike" if alike else "",
                 code="all alike" if alike else "",
@@ -214,7 +214,7 @@ def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
     groups, words = host.iommu_groups, host.kernel_command_line
     if isinstance(groups, Unknown) or isinstance(words, Unknown):
         reason = next(each for each in (groups, words) if isinstance(each, Unknown))
-        verdicts.unknown(part=part.setting("IOMMU"), quantity="IOMMU mode", reason=reason)
+        verdicts.unknown(part=part.setting("IOMMU"), quantity="mode", reason=reason)
     elif groups == 0:
         verdicts.passed(part=part.setting("IOMMU"), text="off")
     elif {"iommu=pt", "iommu.passthrough=1"} & set(words.split()):

@@ -45,6 +45,9 @@ _PREFIX = {
     Kind.BRIDGE: "bridge",
 }
 _KERNEL_KINDS = {"memory": Kind.MEMORY, "memory module": Kind.MEMORY, "CPU": Kind.CPU, "kernel": Kind.SOFTWARE}
+_ADDRESS = re.compile(
+    r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})(?P<function>\.[0-7])?"
+)
 _DISK = re.compile(r"nvme\d{1,6}|(?:[shv]|xv)d[a-z]{1,4}")
 
 
@@ -146,7 +149,7 @@ def from_kernel(kind: str, device: str) -> Part:
         device: its name in the line: "0000:5c:00.0 ibp92s0", "mlx5_3", "nvme0"; empty for none.
     """
     first, _, more = device.partition(" ")
-    address = pci_address(first) if pci_address(first).count(":") == 2 else ""
+    address = pci_address(first) if _ADDRESS.fullmatch(first.lower()) else ""
     if kind.startswith("NIC"):
         return nic("" if address else first, address=address, netdev=more)
     if kind.startswith("GPU"):
@@ -219,15 +222,12 @@ def pci_address(text: str) -> str:
 
     A text that is no address is kept as it is.
     """
-    fields = text.lower().split(":")
-    if len(fields) == 2:
-        fields = ["0000", *fields]
-    if len(fields) != 3 or not all(fields):
+    match = _ADDRESS.fullmatch(text.lower())
+    if match is None:
         return text
-    domain, bus, device = fields
-    if "." not in device:
-        device += ".0"
-    return f"{domain[-4:] if len(domain) == 8 and domain.startswith('0000') else domain}:{bus}:{device}"
+    domain = match["domain"] or "0000"
+    short = domain[-4:] if len(domain) == 8 and domain.startswith("0000") else domain
+    return f"{short}:{match['bus']}:{match['device']}{match['function'] or '.0'}"
 
 
 class Parts:
@@ -253,8 +253,10 @@ class Parts:
             known = self._by_name.get((part.kind, name))
             if known is not None:
                 return known if known.name or not part.name else replace(known, name=part.name)
+        if part.kind not in (Kind.BRIDGE, Kind.HOST) or not part.address:
+            return part
         # a kernel line may call a GPU or NIC a PCIe device: one address is one device
-        return next((known for known in self._parts if part.address and known.address == part.address), part)
+        return next((known for known in self._parts if known.address == part.address), part)
 
     def find(self, name: str) -> Part | None:
         """The part that people mean by a name; None where there is none of that name."""

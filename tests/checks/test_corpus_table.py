@@ -39,7 +39,7 @@ NVLINK5 = "; ".join(
         *(("fail", "0018"), ("warn", "0019"), ("fail", "0019")),
     )
 )
-# What each log must lead to, and nothing else: check, verdict, subject. "" where nothing is wrong.
+# What each log must lead to, and nothing else: check, verdict, part. "" where nothing is wrong.
 KERNEL = {
     "azhpc_journald_audit_noise.txt": "",
     "gpud_cpu_lockup_lines.txt": "lockups fail CPU 0; lockups fail CPU 18; hung_tasks warn process jfsmount:136986; "
@@ -55,24 +55,26 @@ KERNEL = {
     "gpud_sxid_lines.txt": "sxid warn nvidia-nvswitch3 (0000:05:00.0); sxid fail nvidia-nvswitch0 (0000:00:00.0); "
     "sxid warn nvidia-nvswitch0 (0000:a9:00.0); sxid fail nvidia-nvswitch0 (0000:a9:00.0); sxid warn kernel log; "
     "sxid warn kernel log",
-    "gpud_sxid_readme_xid79_sxid20034.txt": "xid fail GPU 0000:91:00.0 (serial 1653723052734); "
+    "gpud_sxid_readme_xid79_sxid20034.txt": "xid fail GPU 0000:91:00.0 (S/N 1653723052734); "
     "sxid warn nvidia-nvswitch0 (0000:05:00.0); sxid warn nvidia-nvswitch1 (0000:06:00.0); "
     "sxid warn nvidia-nvswitch2 (0000:07:00.0); sxid warn nvidia-nvswitch2 (0000:07:00.0)",
-    "gpud_xid119_gsp_rpc_history.txt": "xid fail GPU 0000:9b:00.0 (serial 1650124014249)",
+    "gpud_xid119_gsp_rpc_history.txt": "xid fail GPU 4 (0000:9b:00.0, S/N 1650001000004)",
     "gpud_xid145_149_realnvl5.txt": NVLINK5,
     "gpud_xid149_154_gb200.txt": "; ".join(f"xid fail GPU {gpu}:01:00.0" for gpu in ("0008", "0009", "0018", "0019")),
-    "nvsentinel_docs_nic.txt": "nic_errors fail NIC 0000:3b:00.0; nic_errors fail NIC 0000:03:00.0; "
+    "nvsentinel_docs_nic.txt": "nic_errors fail NIC 0000:3b:00.0; nic_errors fail NIC 0000:03:00.0 (eno1); "
     "nic_errors warn NIC 0000:12:00.0; nic_errors fail NIC 0000:5c:00.0; nic_errors fail NIC 0000:d2:00.0; "
     "nic_errors fail NIC 0000:65:00.0",
-    "nvsentinel_mlx5_lines.txt": "nic_errors fail NIC 0000:03:00.0; nic_errors fail NIC 0000:41:00.0; "
-    "nic_errors fail NIC 0000:41:00.0; nic_errors fail NIC eth0; nic_errors fail NIC 0000:65:00.0; "
+    "nvsentinel_mlx5_lines.txt": "nic_errors fail NIC 0000:03:00.0 (eno1); nic_errors fail NIC 0000:41:00.0; "
+    "nic_errors fail NIC 0000:41:00.0; nic_errors fail eth0; nic_errors fail NIC 0000:65:00.0; "
     "nic_errors warn NIC 0000:01:00.0; nic_errors fail NIC 0000:5c:00.0; lockups fail CPU 94",
     "nvsentinel_xid_sxid_lines.txt": "xid fail GPU 0000:17:00.0; xid fail GPU 0000:17:00.0; xid fail GPU 0000:17:00.0; "
-    "xid fail GPU 0000:19:00.0; xid fail GPU 0001:00:00.0; xid fail GPU 0001:00:00.0; xid fail GPU 0001:00:00.0; "
+    "xid fail GPU 0 (0000:19:00.0, S/N 1650001000000); xid fail GPU 0001:00:00.0; xid fail GPU 0001:00:00.0; "
+    "xid fail GPU 0001:00:00.0; "
     "xid warn GPU 0001:00:00.0; xid fail GPU 0002:00:00.0; xid warn GPU 0002:00:00.0; xid warn GPU 0002:00:00.0; "
     "sxid warn nvidia-nvswitch0 (0000:c3:00.0); sxid warn nvidia-nvswitch0 (0000:c3:00.0); "
     "sxid fail nvidia-nvswitch0 (0000:c3:00.0)",
-    "stas_limited_by_pcie.txt": "pcie_bandwidth fail 0000:04:00.0; pcie_bandwidth fail 0000:8b:00.0",
+    "stas_limited_by_pcie.txt": "pcie_bandwidth fail PCIe device 0000:04:00.0; "
+    "pcie_bandwidth fail PCIe device 0000:8b:00.0",
     "stas_xid63_row_remapper.txt": "xid fail GPU 0000:10:1c.0",
 }
 # Recordings that no test holds to their truth, with the reason.
@@ -95,7 +97,7 @@ def test_a_kernel_log_leads_to_its_findings_and_to_no_other(name: str, request: 
 
 
 def findings(path: str) -> Iterator[str]:
-    """Every finding that is no pass, as "check verdict subject", of a node with this kernel log of the present boot."""
+    """Every finding that is no pass, as "check verdict part", of a node with this kernel log of the present boot."""
     machine = Machine.hgx_h100(epoch_s=AFTER_THEM_ALL_S)
     machine.set("system", "uptime_s", UPTIME_S)
     machine.set("kernel_log", "lines", corpus(path).splitlines())
@@ -103,7 +105,7 @@ def findings(path: str) -> Iterator[str]:
     for check in NAMES:
         for finding in judge_one(check, machine, baseline=A_YEAR_H).findings:
             if finding.verdict is not Verdict.PASS:
-                yield f"{check.partition('.')[2]} {finding.verdict.value} {finding.subject}"
+                yield f"{check.partition('.')[2]} {finding.verdict.value} {finding.part.label}"
 
 
 def test_every_recording_is_held_by_a_test_or_known_to_be_missed(request: pytest.FixtureRequest) -> None:

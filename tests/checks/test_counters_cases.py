@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 L40S = Machine.pcie_l40s
-GPU2 = "GPU 2 (0000:3b:00.0, serial 1650001000002)"
+GPU2 = "GPU 2 (0000:3b:00.0, S/N 1650001000002)"
+LINK7 = "GPU 2 NVLink 7 (0000:3b:00.0, S/N 1650001000002)"
+PORT1 = "mlx5_1 port 1 (0000:1a:00.0, ibs1)"
+ROCE1 = "mlx5_1 port 1 (0000:3c:00.0, ens2np0)"
 RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 RESEAT = "reseat the board or riser; replace it when the count grows again"
 CABLE = "clean and reseat the cable or transceiver, then replace it; look at the switch port"
@@ -73,14 +76,14 @@ def restarted(machine: Machine) -> None:
 
 
 DEVICES = (
-    CounterCase("nothing changes", "counters.devices", PASS, "devices: all 70 are still there"),
+    CounterCase("nothing changes", "counters.devices", PASS, "node: all 70 devices are still there"),
     CounterCase(
         "a GPU falls off the bus",
         "counters.devices",
         FAIL,
         (
-            "GPU 0000:3b:00.0: is gone after the load - look at the kernel log; reseat or replace "
-            "the device (and 1 more)"
+            "GPU 2 (0000:3b:00.0, S/N 1650001000002): gone after the load - look at the kernel log; "
+            "reseat or replace the device (and 1 more)"
         ),
         lambda machine: machine.lose_gpu(2),
     ),
@@ -88,14 +91,20 @@ DEVICES = (
         "an adapter is gone",
         "counters.devices",
         FAIL,
-        "mlx5_1 port 1: is gone after the load - look at the kernel log; reseat or replace the device",
+        (
+            "mlx5_1 port 1 (0000:1a:00.0, ibs1): gone after the load - look at the kernel log; "
+            "reseat or replace the device"
+        ),
         lambda machine: machine.sections["infiniband"].pop("mlx5_1"),
     ),
     CounterCase(
         "a GPU comes back",
         "counters.devices",
         WARN,
-        "GPU 0000:bd:00.0: appeared under load: it was not there before - measure this node again (and 2 more)",
+        (
+            "GPU 7 (0000:bd:00.0, S/N 1650001000007): appeared under load: it was not there before - "
+            "measure this node again (and 2 more)"
+        ),
         before=lambda machine: machine.remove_gpu(7) if machine.epoch_s < 1_795_249_000 else None,
     ),
     CounterCase(
@@ -103,7 +112,7 @@ DEVICES = (
         "counters.devices",
         ERROR,
         (
-            "gpu01: pci could not be read: timeout: 10 s - the node answers slowly: look at its load "
+            "node: pci could not be read: timeout: 10 s - the node answers slowly: look at its load "
             "and kernel log, then run again"
         ),
         lambda machine: machine.section_fails("pci", "timeout", "10 s"),
@@ -114,13 +123,13 @@ MEMORY = (
         "nothing is added",
         "counters.ecc",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): uncorrected memory errors under load 0 (and 31 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: uncorrected memory errors under load 0"),
     ),
     CounterCase(
         "old errors",
         "counters.ecc",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): uncorrected memory errors under load 0 (and 31 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: uncorrected memory errors under load 0"),
         before=gpu("ecc.volatile_uncorrected", 4),
     ),
     CounterCase(
@@ -161,7 +170,7 @@ MEMORY = (
         "a few corrected",
         "counters.ecc",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): uncorrected memory errors under load 0 (and 31 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: uncorrected memory errors under load 0"),
         gpu("ecc.volatile_corrected", 40),
     ),
     CounterCase(
@@ -169,8 +178,8 @@ MEMORY = (
         "counters.ecc",
         ERROR,
         (
-            f"{GPU2}: corrected memory errors under load is unknown (failed: it went back from 70 to "
-            f"1: it was set to zero meanwhile) - {SEE}"
+            f"{GPU2}: could not read corrected memory errors under load: failed: it dropped from 70 to "
+            f"1: it was reset in between - {SEE}"
         ),
         gpu("ecc.volatile_corrected", 1),
         before=gpu("ecc.volatile_corrected", 70),
@@ -179,14 +188,14 @@ MEMORY = (
         "not told after",
         "counters.ecc",
         ERROR,
-        f"{GPU2}: uncorrected memory errors under load is unknown (failed: NVML 999) - {SEE}",
+        f"{GPU2}: could not read uncorrected memory errors under load: failed: NVML 999 - {SEE}",
         gpu("ecc.volatile_uncorrected", FAILED),
     ),
     CounterCase(
         "no ECC at all",
         "counters.ecc",
         SKIP,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): it counts no memory errors (and 7 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: does not count memory errors"),
         before=every_gpu("ecc", ABSENT),
     ),
     CounterCase(
@@ -194,7 +203,7 @@ MEMORY = (
         "counters.ecc",
         ERROR,
         (
-            "gpu01: the node was restarted between both readings - look at the kernel log and the "
+            "node: the node was restarted between both readings - look at the kernel log and the "
             "power supply: a node that restarts under load is not fit for work"
         ),
         restarted,
@@ -203,13 +212,13 @@ MEMORY = (
         "nothing is replaced",
         "counters.remapped_rows",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): row remap failures under load 0 (and 31 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: row remap failures under load 0"),
     ),
     CounterCase(
         "old rows",
         "counters.remapped_rows",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): row remap failures under load 0 (and 31 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: row remap failures under load 0"),
         before=gpu("remapped_rows", [1, 2, 0, 0]),
     ),
     CounterCase(
@@ -231,7 +240,7 @@ MEMORY = (
         "counters.remapped_rows",
         WARN,
         (
-            f"{GPU2}: rows replaced for corrected errors under load 1, expected at most 0 (none on a "
+            f"{GPU2}: rows remapped for corrected errors under load 1, expected at most 0 (none on a "
             f"healthy GPU) - {RESET}"
         ),
         gpu("remapped_rows", [1, 0, 0, 0]),
@@ -240,7 +249,7 @@ MEMORY = (
         "not told",
         "counters.remapped_rows",
         ERROR,
-        f"{GPU2}: row remap failures under load is unknown (failed: NVML 999) - {SEE} (and 3 more)",
+        f"{GPU2}: could not read row remap failures under load: failed: NVML 999 - {SEE} (and 3 more)",
         gpu("remapped_rows", FAILED),
     ),
 )
@@ -250,8 +259,8 @@ LINKS = (
         "counters.nvlink",
         PASS,
         (
-            "GPU 0 (0000:19:00.0, serial 1650001000000): 18 NVLinks without a replay, a recovery or "
-            "too many CRC errors under load (and 7 more)"
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 18 NVLinks without a "
+            "replay, a recovery or too many CRC errors under load"
         ),
     ),
     CounterCase(
@@ -259,8 +268,8 @@ LINKS = (
         "counters.nvlink",
         PASS,
         (
-            "GPU 0 (0000:19:00.0, serial 1650001000000): 18 NVLinks without a replay, a recovery or "
-            "too many CRC errors under load (and 7 more)"
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 18 NVLinks without a "
+            "replay, a recovery or too many CRC errors under load"
         ),
         before=link("replay", 3),
     ),
@@ -269,7 +278,7 @@ LINKS = (
         "counters.nvlink",
         FAIL,
         (
-            f"{GPU2}: replay errors of NVLink 7 under load 1, expected at most 0 (0 an hour over 10 "
+            f"{LINK7}: replay errors under load 1, expected at most 0 (0 an hour over 10 "
             "min; common.yaml counters.nvlink_replay_per_h: NVIDIA/DCGM DcgmHealthWatch.cpp: one "
             f"replay in the window fails; facebookresearch/gcm allows 0) - {NVLINK}"
         ),
@@ -280,8 +289,8 @@ LINKS = (
         "counters.nvlink",
         PASS,
         (
-            "GPU 0 (0000:19:00.0, serial 1650001000000): 18 NVLinks without a replay, a recovery or "
-            "too many CRC errors under load (and 7 more)"
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 18 NVLinks without a "
+            "replay, a recovery or too many CRC errors under load"
         ),
         link("crc", 900),
     ),
@@ -290,7 +299,7 @@ LINKS = (
         "counters.nvlink",
         FAIL,
         (
-            f"{GPU2}: CRC errors of NVLink 7 under load 90000, expected at most 60000 (360000 an hour "
+            f"{LINK7}: CRC errors under load 90000, expected at most 60000 (360000 an hour "
             "over 10 min; common.yaml counters.nvlink_crc_per_h: NVIDIA/DCGM DcgmHealthWatch.cpp: "
             f"CRC errors count from 100 a second on) - {NVLINK}"
         ),
@@ -300,34 +309,34 @@ LINKS = (
         "not told after",
         "counters.nvlink",
         ERROR,
-        f"{GPU2}: recovery errors of NVLink 7 under load is unknown (failed: NVML 999) - {SEE}",
+        f"{LINK7}: could not read recovery errors under load: failed: NVML 999 - {SEE}",
         link("recovery", FAILED),
     ),
     CounterCase(
         "a platform without",
         "counters.nvlink",
         SKIP,
-        "GPU 0 (0000:18:00.0, serial 1320001000000): no NVLink error counters here (and 7 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: has no NVLink error counters"),
         machine=L40S,
     ),
     CounterCase(
         "no replays",
         "counters.pcie_replays",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): PCIe replays under load 0 (and 7 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe replays under load 0"),
     ),
     CounterCase(
         "old replays",
         "counters.pcie_replays",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): PCIe replays under load 0 (and 7 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe replays under load 0"),
         before=gpu("pcie_replays", 70),
     ),
     CounterCase(
         "as many as the bit error rate allows",
         "counters.pcie_replays",
         PASS,
-        "GPU 0 (0000:19:00.0, serial 1650001000000): PCIe replays under load 0 (and 7 more)",
+        "7 alike: GPU 0, GPU 1, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe replays under load 0",
         gpu("pcie_replays", 310),
     ),
     CounterCase(
@@ -346,20 +355,46 @@ LINKS = (
         "not told after",
         "counters.pcie_replays",
         ERROR,
-        f"{GPU2}: PCIe replays under load is unknown (failed: NVML 999) - {SEE}",
+        f"{GPU2}: could not read PCIe replays under load: failed: NVML 999 - {SEE}",
         gpu("pcie_replays", FAILED),
     ),
     CounterCase(
         "no PCIe errors",
         "counters.pcie_errors",
         PASS,
-        "GPU 0000:19:00.0: fatal PCIe errors under load 0 (and 158 more)",
+        (
+            "53 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
+            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
+            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
+            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
+            "mlx5_0, bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge "
+            "0000:29:01.0, NIC 0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge "
+            "0000:39:02.0, mlx5_4, bridge 0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge "
+            "0000:b9:00.0, mlx5_7, bridge 0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, "
+            "bridge 0000:6a:00.0, bridge 0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, "
+            "NVSwitch 0000:6e:00.0, bridge 0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: "
+            "fatal PCIe errors under load 0"
+        ),
     ),
     CounterCase(
         "old PCIe errors",
         "counters.pcie_errors",
         PASS,
-        "GPU 0000:19:00.0: fatal PCIe errors under load 0 (and 158 more)",
+        (
+            "53 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
+            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
+            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
+            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
+            "mlx5_0, bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge "
+            "0000:29:01.0, NIC 0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge "
+            "0000:39:02.0, mlx5_4, bridge 0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge "
+            "0000:b9:00.0, mlx5_7, bridge 0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, "
+            "bridge 0000:6a:00.0, bridge 0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, "
+            "NVSwitch 0000:6e:00.0, bridge 0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: "
+            "fatal PCIe errors under load 0"
+        ),
         before=aer("nonfatal", 3),
     ),
     CounterCase(
@@ -367,7 +402,7 @@ LINKS = (
         "counters.pcie_errors",
         WARN,
         (
-            "GPU 0000:3b:00.0: correctable PCIe errors under load 2, expected at most 0 (0 an hour "
+            f"{GPU2}: correctable PCIe errors under load 2, expected at most 0 (0 an hour "
             "over 10 min; common.yaml counters.pcie_aer_correctable_per_h: OCI health checks: any "
             f"increase alerts) - {RESEAT}"
         ),
@@ -378,7 +413,7 @@ LINKS = (
         "counters.pcie_errors",
         FAIL,
         (
-            "GPU 0000:3b:00.0: fatal PCIe errors under load 1, expected at most 0 (0 an hour over 10 "
+            f"{GPU2}: fatal PCIe errors under load 1, expected at most 0 (0 an hour over 10 "
             "min; common.yaml counters.pcie_aer_uncorrectable_per_h: PCI Express: an uncorrectable "
             f"error loses data) - {RESEAT}"
         ),
@@ -388,27 +423,33 @@ LINKS = (
         "the firmware keeps them",
         "counters.pcie_errors",
         SKIP,
-        "the firmware keeps the PCIe error counters for itself",
+        "node: the firmware keeps the PCIe error counters for itself",
         before=firmware_keeps_aer,
     ),
     CounterCase(
         "not told after",
         "counters.pcie_errors",
         ERROR,
-        f"GPU 0000:3b:00.0: fatal PCIe errors under load is unknown (timeout: 2 s) - {SEE}",
+        f"{GPU2}: could not read fatal PCIe errors under load: timeout: 2 s - {SEE}",
         lambda machine: machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", {"why": "timeout", "detail": "2 s"}),
     ),
 )
 NIC = (
     CounterCase(
-        "healthy, with old errors", "counters.nic", PASS, "mlx5_0 port 1: link_downed under load 0 (and 86 more)"
+        "healthy, with old errors",
+        "counters.nic",
+        PASS,
+        (
+            "7 alike: mlx5_0 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, mlx5_5 port 1, "
+            "mlx5_6 port 1, mlx5_7 port 1: link_downed under load 0"
+        ),
     ),
     CounterCase(
         "a link that went down",
         "counters.nic",
         FAIL,
         (
-            "mlx5_1 port 1: link_downed under load 3, expected at most 0 (0 an hour over 10 min; "
+            f"{PORT1}: link_downed under load 3, expected at most 0 (0 an hour over 10 min; "
             "common.yaml counters.link_downed_per_h: NVIDIA/NVSentinel link-counter-detection.md: "
             f"any increase is fatal) - {CABLE}"
         ),
@@ -419,7 +460,10 @@ NIC = (
         "at full scale it cannot show a change",
         "counters.nic",
         PASS,
-        "mlx5_0 port 1: link_downed under load 0 (and 86 more)",
+        (
+            "7 alike: mlx5_0 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, mlx5_5 port 1, "
+            "mlx5_6 port 1, mlx5_7 port 1: link_downed under load 0"
+        ),
         port("link_downed", "255"),
         before=port("link_downed", "255"),
     ),
@@ -428,7 +472,7 @@ NIC = (
         "counters.nic",
         FAIL,
         (
-            "mlx5_1 port 1: symbol_error under load 21, expected at most 20 (120 an hour over 10 "
+            f"{PORT1}: symbol_error under load 21, expected at most 20 (120 an hour over 10 "
             "min; common.yaml counters.symbol_error_per_h: NVIDIA/NVSentinel "
             "link-counter-detection.md: more than 120 an hour is fatal (IBTA: a bit error rate of "
             f"1e-12)) - {CABLE}"
@@ -439,7 +483,10 @@ NIC = (
         "symbol errors within it",
         "counters.nic",
         PASS,
-        "mlx5_0 port 1: link_downed under load 0 (and 86 more)",
+        (
+            "7 alike: mlx5_0 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, mlx5_5 port 1, "
+            "mlx5_6 port 1, mlx5_7 port 1: link_downed under load 0"
+        ),
         port("symbol_error", "20"),
     ),
     CounterCase(
@@ -447,7 +494,7 @@ NIC = (
         "counters.nic",
         WARN,
         (
-            "mlx5_1 port 1: port_rcv_errors under load 59986, expected at most 6000 (36000 an hour "
+            f"{PORT1}: port_rcv_errors under load 59986, expected at most 6000 (36000 an hour "
             "over 10 min; common.yaml counters.port_rcv_errors_per_h: NVIDIA/NVSentinel "
             f"link-counter-detection.md: more than 10 a second is degraded) - {CABLE}"
         ),
@@ -458,7 +505,7 @@ NIC = (
         "counters.nic",
         WARN,
         (
-            "mlx5_1 port 1: roce_slow_restart under load 89869, expected at most 6000 (36000 an hour "
+            f"{ROCE1}: roce_slow_restart under load 89869, expected at most 6000 (36000 an hour "
             "over 10 min; common.yaml counters.roce_slow_restart_per_h: NVIDIA/NVSentinel "
             f"link-counter-detection.md: more than 10 a second is degraded) - {NETWORK}"
         ),
@@ -471,7 +518,7 @@ NIC = (
         "counters.nic",
         FAIL,
         (
-            "mlx5_1 port 1: carrier changes of ens2np0 under load 2, expected at most 1 (2 an hour "
+            f"{ROCE1}: carrier changes under load 2, expected at most 1 (2 an hour "
             "over 10 min; common.yaml counters.carrier_changes_per_h: NVIDIA/NVSentinel "
             f"link-counter-detection.md: more than 2 an interval is degraded) - {CABLE}"
         ),
@@ -483,8 +530,8 @@ NIC = (
         "counters.nic",
         ERROR,
         (
-            "mlx5_1 port 1: symbol_error under load is unknown (failed: it went back from 9 to 0: it "
-            f"was set to zero meanwhile) - {SEE}"
+            f"{PORT1}: could not read symbol_error under load: failed: it dropped from 9 to 0: it was "
+            f"reset in between - {SEE}"
         ),
         port("symbol_error", "0"),
         before=port("symbol_error", "9"),
@@ -493,7 +540,7 @@ NIC = (
         "no counters at all",
         "counters.nic",
         ERROR,
-        f"mlx5_1 port 1: its error counters is unknown (the port tells none of them) - {SEE}",
+        f"{PORT1}: could not read error counters: the port reports none of them - {SEE}",
         before=no_port_counters,
     ),
 )
@@ -521,9 +568,11 @@ def test_each_check_has_a_case_that_passes_one_that_is_bad_and_one_that_cannot_b
 def test_a_full_counter_is_said_beside_the_counters_that_pass() -> None:
     (case,) = [case for case in NIC if "full scale" in case.name]
     said = [
-        finding.message for finding in judged(case).findings if finding.verdict is SKIP and "mlx5_1" in finding.subject
+        finding.message
+        for finding in judged(case).findings
+        if finding.verdict is SKIP and finding.part.is_called(PORT1)
     ]
     assert any(
-        message.startswith("mlx5_1 port 1: link_downed is not judged: it stands at its full scale 255")
+        message.startswith(f"{PORT1}: link_downed is at its full scale 255 and cannot show a change")
         for message in said
     )

@@ -9,6 +9,7 @@ import pytest
 from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.profile import Profile
 from nodegate.subjects.counters import Counters
 from nodegate.verdict import Verdict
@@ -40,7 +41,7 @@ def judged(check: str, *lines: tuple[str, float], after: Callable[[Machine], obj
         "counters": Counters(facts_of(before), facts_of(later)),
         "profile": Profile.DELIVERY,
     }
-    return judge(suite.check(f"counters_log.{check}"), known.__getitem__, "gpu01")
+    return judge(suite.check(f"counters_log.{check}"), known.__getitem__, "gpu01", node_parts(facts_of(before)))
 
 
 @pytest.mark.parametrize("check", CHECKS)
@@ -61,26 +62,26 @@ def test_a_programs_fault_under_our_own_programs_fails(code: int) -> None:
     record = judged("xid", (f"{GPU}{code}, pid=7, name=python, something", 300.0))
     assert record.verdict is FAIL
     assert f"Xid {code} (" in record.message
-    assert "(while our own tests ran)" in record.message
+    assert "; while our own tests ran - " in record.message
 
 
-def test_the_same_fault_before_our_tests_is_not_told_again() -> None:
+def test_the_same_fault_before_our_tests_is_not_reported_again() -> None:
     assert judged("xid", (FAULT_31, -30.0)).verdict is PASS
     assert judged("faults", ("EDAC MC0: 1 UE memory read error on DIMM_A1 (channel:1)", -30.0)).verdict is PASS
 
 
 def test_the_same_words_again_are_a_new_fault() -> None:
     record = judged("xid", (FAULT_31, -300.0), (FAULT_31, 300.0))
-    assert [(finding.verdict, finding.value) for finding in record.findings] == [(FAIL, 1)]
+    assert [(finding.verdict, finding.observed) for finding in record.findings] == [(FAIL, 1)]
 
 
 def test_the_end_of_a_program_of_ours_only_warns() -> None:
     assert judged("xid", (GPU + "45, pid=7, name=nccl, Ch 00000008", 300.0)).verdict is WARN
 
 
-def test_a_consequence_is_told_with_its_root() -> None:
+def test_a_consequence_is_reported_with_its_root() -> None:
     record = judged("xid", (FAULT_31, 300.0), (GPU + "43, pid=7, name=python, Ch 00000010", 300.5))
-    assert [finding.metric for finding in record.findings] == ["Xid 31"]
+    assert [finding.code for finding in record.findings] == ["31"]
     assert "followed by Xid 43" in record.message
 
 
@@ -106,8 +107,8 @@ def test_a_fatal_switch_error_under_load_fails() -> None:
 def test_one_link_down_under_load_is_one_too_many() -> None:
     record = judged("link_downs", (f"{NIC}: Link down", 300.0), (f"{NIC}: Link up", 303.0))
     assert record.message == (
-        "NIC 0000:1a:00.0 ibp26s0: link down once at 2026-11-21 08:20:00Z, while our own tests ran - clean or replace "
-        "the cable or transceiver; look at the switch port"
+        "mlx5_1 (0000:1a:00.0, ibs1): link down once at 2026-11-21 08:20:00Z, expected at most 0 (while our own tests "
+        "ran) - clean or replace the cable or transceiver; look at the switch port"
     )
     assert record.verdict is FAIL
 
@@ -119,7 +120,7 @@ def test_faults_of_devices_and_of_the_host_are_found() -> None:
         ("nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (ID)", 310.0),
         ("nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10", 320.0),
     )
-    assert {(finding.verdict, finding.metric) for finding in record.findings} == {
+    assert {(finding.verdict, finding.code) for finding in record.findings} == {
         (FAIL, "memory_uncorrected"),
         (FAIL, "pcie_uncorrected"),
         (WARN, "nvme_down"),
@@ -133,7 +134,7 @@ def test_a_node_that_rebooted_under_load_fails() -> None:
 
     record = judged("reaches_back", after=rebooted)
     assert record.verdict is FAIL
-    assert record.message.startswith("node: rebooted at 2026-11-21 08:31:40Z, while our tests ran - find out who")
+    assert record.message.startswith("node: rebooted at 2026-11-21 08:31:40Z, while our tests ran - find the cause")
 
 
 @pytest.mark.parametrize("check", CHECKS)

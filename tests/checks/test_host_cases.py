@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nodegate.demo.machine import Machine
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 KERNEL = {"kernel.version_min": "5.5"}
 SHM = {"host.shm_min_gib": 64}
 FILES = {"host.open_files_min": 65536}
@@ -108,15 +109,18 @@ CASES = (
         "no version in it",
         "host.kernel_version",
         ERROR,
-        ("kernel: version is unknown ('custom' is no version) - see the evidence file for what the node answered"),
+        (
+            "kernel: could not read version: 'custom' is not a version - see the evidence file for "
+            "what the node answered"
+        ),
         change=release("custom"),
         limits=KERNEL,
     ),
     Case(
         "without a limit",
         "host.kernel_version",
-        SKIP,
-        "not judged: no limit kernel.version_min for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: not judged: no limit kernel.version_min for platform hgx-h100-8",
         limits={"kernel.version_min": None},
     ),
     Case("large enough", "host.shared_memory", PASS, "/dev/shm: size 1007 GiB", limits=SHM),
@@ -135,7 +139,7 @@ CASES = (
         "not mounted",
         "host.shared_memory",
         FAIL,
-        "/dev/shm: is not mounted - mount it larger: mount -o remount,size=... /dev/shm",
+        "/dev/shm: not mounted - mount it larger: mount -o remount,size=... /dev/shm",
         change=shm_not_mounted,
         limits=SHM,
     ),
@@ -143,7 +147,7 @@ CASES = (
         "it does not answer",
         "host.shared_memory",
         ERROR,
-        ("/dev/shm: size is unknown (timeout: statvfs, 2 s) - see the evidence file for what the node answered"),
+        ("/dev/shm: could not read size: timeout: statvfs, 2 s - see the evidence file for what the node answered"),
         change=usage_fails("/dev/shm", "timeout"),
         limits=SHM,
     ),
@@ -151,7 +155,7 @@ CASES = (
         "slurmd grants enough",
         "host.open_files",
         PASS,
-        ("slurmd: open files 131072 (hard limit 131072), expected at least 65536 (the site's own)"),
+        "slurmd: open files 131072; hard limit 131072",
         limits=FILES,
     ),
     Case(
@@ -159,8 +163,8 @@ CASES = (
         "host.open_files",
         WARN,
         (
-            "slurmd: open files 1024 (hard limit 524288), expected at least 65536 (the site's "
-            "own) - raise it in slurmd.service (Limit*=); a job can do so itself with ulimit -n"
+            "slurmd: open files 1024, expected at least 65536 (the site's own); hard limit 524288 - "
+            "raise it in slurmd.service (Limit*=); a job can do so itself with ulimit -n"
         ),
         change=slurmd_open_files(1024, 524288),
         limits=FILES,
@@ -170,8 +174,8 @@ CASES = (
         "host.open_files",
         FAIL,
         (
-            "slurmd: open files 1024 (hard limit 4096), expected at least 65536 (the site's own) "
-            "- raise it in slurmd.service (Limit*=)"
+            "slurmd: open files 1024, expected at least 65536 (the site's own); hard limit 4096 - "
+            "raise it in slurmd.service (Limit*=)"
         ),
         change=slurmd_open_files(1024, 4096),
         limits=FILES,
@@ -181,8 +185,8 @@ CASES = (
         "host.open_files",
         FAIL,
         (
-            "login: open files 1024 (hard limit 4096), expected at least 65536 (the site's own) "
-            "- raise it in /etc/security/limits.d"
+            "login: open files 1024, expected at least 65536 (the site's own); hard limit 4096 - "
+            "raise it in /etc/security/limits.d"
         ),
         change=login_limits(nofile=[1024, 4096]),
         limits=FILES,
@@ -192,8 +196,8 @@ CASES = (
         "host.open_files",
         ERROR,
         (
-            "slurmd: limit of open files is unknown (denied: /proc/812/limits) - see the "
-            "evidence file for what the node answered"
+            "slurmd: could not read limit on open files: denied: /proc/812/limits - see the evidence "
+            "file for what the node answered"
         ),
         change=lambda machine: machine.set("limits", "slurmd", {"why": "denied", "detail": "/proc/812/limits"}),
         limits=FILES,
@@ -202,7 +206,7 @@ CASES = (
         "unlimited",
         "host.processes",
         PASS,
-        ("slurmd: processes unlimited (hard limit unlimited), expected at least 16384 (the site's own)"),
+        "slurmd: processes unlimited; hard limit unlimited",
         limits=PROCESSES,
     ),
     Case(
@@ -210,7 +214,7 @@ CASES = (
         "host.processes",
         FAIL,
         (
-            "login: processes 4096 (hard limit 4096), expected at least 16384 (the site's own) - "
+            "login: processes 4096, expected at least 16384 (the site's own); hard limit 4096 - "
             "raise it in /etc/security/limits.d"
         ),
         change=login_limits(nproc=[4096, 4096]),
@@ -221,8 +225,8 @@ CASES = (
         "host.processes",
         ERROR,
         (
-            "slurmd: limit of processes is unknown (missing: /proc/PID/limits has no row Max "
-            "processes) - see the evidence file for what the node answered"
+            "slurmd: could not read limit on processes: missing: /proc/PID/limits has no row Max "
+            "processes - see the evidence file for what the node answered"
         ),
         change=lambda machine: machine.set("limits", "slurmd", "Max open files 1 1 files"),
         limits=PROCESSES,
@@ -231,7 +235,7 @@ CASES = (
         "unlimited",
         "host.locked_memory",
         PASS,
-        ("slurmd: locked memory unlimited (hard limit unlimited), expected unlimited (the site's own)"),
+        "slurmd: locked memory unlimited; hard limit unlimited",
         limits=UNLIMITED,
     ),
     Case(
@@ -239,8 +243,8 @@ CASES = (
         "host.locked_memory",
         FAIL,
         (
-            "login: locked memory 0.0625 MiB (hard limit 0.0625 MiB), expected unlimited (the "
-            "site's own) - raise it in /etc/security/limits.d"
+            "login: locked memory 64 KiB, expected unlimited (the site's own); hard limit 64 KiB - "
+            "raise it in /etc/security/limits.d"
         ),
         change=login_limits(memlock=[65536, 65536]),
         limits=UNLIMITED,
@@ -249,7 +253,7 @@ CASES = (
         "a number that a site finds enough",
         "host.locked_memory",
         PASS,
-        ("login: locked memory 64 GiB (hard limit 64 GiB), expected at least 64 GiB (the site's own)"),
+        "login: locked memory 64 GiB; hard limit 64 GiB",
         change=login_limits(memlock=[64 << 30, 64 << 30]),
         limits={"host.locked_memory_min_gib": 64},
     ),
@@ -258,8 +262,8 @@ CASES = (
         "host.locked_memory",
         FAIL,
         (
-            "login: locked memory 8 GiB (hard limit 8 GiB), expected at least 64 GiB (the site's "
-            "own) - raise it in /etc/security/limits.d"
+            "login: locked memory 8 GiB, expected at least 64 GiB (the site's own); hard limit 8 GiB "
+            "- raise it in /etc/security/limits.d"
         ),
         change=login_limits(memlock=[8 << 30, 8 << 30]),
         limits={"host.locked_memory_min_gib": 64},
@@ -269,7 +273,7 @@ CASES = (
         "host.locked_memory",
         ERROR,
         (
-            "slurmd: limit of locked memory is unknown (denied: /proc/812/limits) - see the "
+            "slurmd: could not read limit on locked memory: denied: /proc/812/limits - see the "
             "evidence file for what the node answered"
         ),
         change=lambda machine: machine.set("limits", "slurmd", {"why": "denied", "detail": "/proc/812/limits"}),
@@ -281,8 +285,8 @@ CASES = (
         "host.blocked_processes",
         FAIL,
         (
-            "process 77 (nvidia-smi): in uninterruptible sleep in os_acquire_rwlock_write - "
-            "reboot the node: the GPU driver hangs"
+            "process 77 (nvidia-smi): in uninterruptible sleep in os_acquire_rwlock_write - reboot "
+            "the node: the GPU driver is hung"
         ),
         change=blocked("nvidia-smi", "os_acquire_rwlock_write"),
     ),
@@ -297,20 +301,17 @@ CASES = (
         "not read",
         "host.blocked_processes",
         ERROR,
-        (
-            "processes: uninterruptible sleep is unknown (timeout: 2 s) - see the evidence file "
-            "for what the node answered"
-        ),
+        ("processes: could not read process states: timeout: 2 s - see the evidence file for what the node answered"),
         change=lambda machine: machine.set("system", "dstate", {"why": "timeout", "detail": "2 s"}),
     ),
-    Case("as installed, less what the kernel keeps", "host.memory_size", PASS, "memory: size 2015.6 GiB", limits=SIZE),
+    Case("as installed, less what the kernel keeps", "host.memory_size", PASS, "memory: size 2016 GiB", limits=SIZE),
     Case(
         "a module is missing",
         "host.memory_size",
         FAIL,
         (
-            "memory: size 1812 GiB, expected at least 1945.6 GiB (2048 GiB less 5 %: the site's "
-            "own) - look for a failed memory module in the BMC's event log"
+            "memory: size 1812 GiB, expected at least 1946 GiB (2048 GiB minus 5 %; the site's own) "
+            "- look for a failed memory module in the BMC's event log"
         ),
         change=memory(1_900_000_000, 1_500_000_000),
         limits=SIZE,
@@ -318,8 +319,8 @@ CASES = (
     Case(
         "without a limit",
         "host.memory_size",
-        SKIP,
-        "not judged: no limit host.memory_gib for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: not judged: no limit host.memory_gib for platform hgx-h100-8",
         limits={"host.memory_gib": None},
     ),
     Case(
@@ -327,19 +328,19 @@ CASES = (
         "host.memory_size",
         ERROR,
         (
-            "memory: size is unknown (missing: /proc/meminfo has no MemTotal) - see the evidence "
+            "memory: could not read size: missing: /proc/meminfo has no MemTotal - see the evidence "
             "file for what the node answered"
         ),
         change=lambda machine: machine.set("system", "meminfo", "nonsense"),
         limits=SIZE,
     ),
-    Case("free", "host.memory_available", PASS, "memory: available 98.1 %", limits=AVAILABLE),
+    Case("free", "host.memory_available", PASS, "memory: available share 98.1 %", limits=AVAILABLE),
     Case(
         "taken by something",
         "host.memory_available",
         WARN,
         (
-            "memory: available 25 %, expected at least 50 % (the site's own) - look for "
+            "memory: available share 25 %, expected at least 50 % (the site's own) - look for "
             "left-over processes and for files in /dev/shm"
         ),
         change=memory(2_000_000_000, 500_000_000),
@@ -350,20 +351,20 @@ CASES = (
         "host.memory_available",
         ERROR,
         (
-            "memory: available is unknown (missing: /proc/meminfo has no MemAvailable) - see the "
-            "evidence file for what the node answered"
+            "memory: could not read available share: missing: /proc/meminfo has no MemAvailable - "
+            "see the evidence file for what the node answered"
         ),
         change=memory(2_000_000_000, 10**16),
         limits=AVAILABLE,
     ),
-    Case("steered and near", "host.clock_synchronised", PASS, "clock: synchronised yes (and 1 more)", limits=OFFSET),
+    Case("steered and near", "host.clock_synchronised", PASS, "clock: synchronised", limits=OFFSET),
     Case(
         "not synchronised",
         "host.clock_synchronised",
         WARN,
         (
-            "clock: synchronised no, expected yes - start chrony or systemd-timesyncd, and see "
-            "whether it reaches its servers"
+            "clock: not synchronised with a time source - start chrony or systemd-timesyncd, and "
+            "check that it reaches its servers"
         ),
         change=chrony("Normal", "Not synchronised"),
         limits=OFFSET,
@@ -373,7 +374,7 @@ CASES = (
         "host.clock_synchronised",
         WARN,
         (
-            "clock: offset 1.5 s, expected at most 0.1 s (the site's own) - see whether chrony "
+            "clock: offset 1.5 s, expected at most 0.1 s (the site's own) - check that chrony "
             "reaches its servers (chronyc sources)"
         ),
         change=chrony("0.000018421", "1.5"),
@@ -384,7 +385,7 @@ CASES = (
         "host.clock_synchronised",
         ERROR,
         (
-            "clock: synchronised is unknown (missing: no such program) - see the evidence file "
+            "clock: could not read synchronisation: missing: no such program - see the evidence file "
             "for what the node answered (and 1 more)"
         ),
         change=no_clock_daemon,
@@ -394,28 +395,28 @@ CASES = (
         "asked for and there",
         "host.mounts",
         PASS,
-        "/mnt/data: mounted from 10.20.0.5:/data (nfs4) (and 1 more)",
+        "/mnt/data: mounted from 10.20.0.5:/data (nfs4)",
         expected={"mounts": ["/mnt/data", "/scratch"]},
     ),
     Case(
         "asked for and not there",
         "host.mounts",
         FAIL,
-        "/mnt/checkpoints: is not mounted - mount it; look at the file server and /etc/fstab",
+        "/mnt/checkpoints: not mounted - mount it; look at the file server and /etc/fstab",
         expected={"mounts": "/mnt/data,/mnt/checkpoints"},
     ),
     Case(
         "only a folder of that name",
         "host.mounts",
         FAIL,
-        "/tmp: is not mounted - mount it; look at the file server and /etc/fstab",
+        "/tmp: not mounted - mount it; look at the file server and /etc/fstab",
         expected={"mounts": ["/tmp"]},
     ),
     Case(
         "read-only",
         "host.mounts",
         FAIL,
-        ("/mnt/data: is mounted read-only - look at the kernel log for disk errors, then mount it again"),
+        "/mnt/data: read-only - look at the kernel log for disk errors, then mount it again",
         change=data_read_only,
         expected={"mounts": ["/mnt/data"]},
     ),
@@ -431,7 +432,7 @@ CASES = (
         "it hangs",
         "host.mounts",
         FAIL,
-        ("/mnt/data: does not answer (hung: statvfs, 2 s) - look at the file server and the way to it"),
+        "/mnt/data: hung; statvfs, 2 s - look at the file server and the network path to it",
         change=usage_fails("/mnt/data", "hung"),
         expected={"mounts": ["/mnt/data"]},
     ),
@@ -439,19 +440,19 @@ CASES = (
         "its usage was not read",
         "host.mounts",
         ERROR,
-        ("/mnt/data: usage is unknown (denied: statvfs, 2 s) - see the evidence file for what the node answered"),
+        ("/mnt/data: could not read usage: denied: statvfs, 2 s - see the evidence file for what the node answered"),
         change=usage_fails("/mnt/data", "denied"),
         expected={"mounts": ["/mnt/data"]},
     ),
-    Case("not asked for", "host.mounts", SKIP, "no mounts asked for: nodegate_mounts names them"),
-    Case("none hangs", "host.hung_mounts", PASS, "mounts: 6 file systems, none hangs"),
+    Case("not asked for", "host.mounts", SKIP, "node: no mounts asked for: nodegate_mounts names them"),
+    Case("none hangs", "host.hung_mounts", PASS, "mounts: 6 file systems, none is hung"),
     Case(
         "one hangs",
         "host.hung_mounts",
         FAIL,
         (
-            "/mnt/data: (nfs4 from 10.20.0.5:/data) does not answer (hung: statvfs, 2 s) - look "
-            "at the file server and the way to it"
+            "/mnt/data: hung; statvfs, 2 s; nfs4 from 10.20.0.5:/data - look at the file server and "
+            "the network path to it"
         ),
         change=usage_fails("/mnt/data", "hung"),
     ),
@@ -459,10 +460,10 @@ CASES = (
         "the mount table was not read",
         "host.hung_mounts",
         ERROR,
-        ("gpu01: mounts could not be read: failed: EIO - see the node's facts.json for what it sent"),
+        "node: mounts could not be read: failed: EIO - see the node's facts.json for what it sent",
         change=lambda machine: machine.section_fails("mounts", "failed", "EIO"),
     ),
-    Case("enough", "host.free_space", PASS, "/: free space 90 % (and 2 more)", limits=FREE),
+    Case("enough", "host.free_space", PASS, "3 alike: /, /tmp, /var/log: free space 90 %", limits=FREE),
     Case(
         "a full /tmp",
         "host.free_space",
@@ -484,7 +485,7 @@ CASES = (
         "healthy: a full mount that nobody asked for",
         "host.free_space",
         PASS,
-        "/: free space 90 % (and 2 more)",
+        "3 alike: /, /tmp, /var/log: free space 90 %",
         change=usage("/mnt/data", free_bytes=1 << 30),
         limits=FREE,
     ),
@@ -492,7 +493,7 @@ CASES = (
         "not read",
         "host.free_space",
         ERROR,
-        ("/: free space is unknown (denied: statvfs, 2 s) - see the evidence file for what the node answered"),
+        ("/: could not read free space: denied: statvfs, 2 s - see the evidence file for what the node answered"),
         change=usage_fails("/", "denied"),
         limits=FREE,
     ),

@@ -19,7 +19,7 @@ BOOTCHECK = Profile.BOOTCHECK
 HARDWARE, LOCKUPS, HUNG, NVME, FILES = (
     f"host_log.{name}" for name in ("hardware_errors", "lockups", "hung_tasks", "nvme", "file_systems")
 )
-NOTHING = "kernel log: no such line since 2026-10-12 08:15:00Z"
+NOTHING = "kernel log: no matching message since 2026-10-12 08:15:00Z"
 AT = "once at 2026-11-21 08:05:00Z"
 DAY_S = 86400.0
 BMC = "read the error with rasdaemon or in the BMC; replace the part that it names"
@@ -34,7 +34,7 @@ STUCK = "watchdog: BUG: soft lockup - CPU#18 stuck for 27s! [python3:2254956]"
 SMART = "look at the disk's SMART log; replace it"
 REPAIR = "look at the disk below it; repair the file system"
 NO_LOG = (
-    "gpu01: kernel_log could not be read: denied: /dev/kmsg: Operation not permitted - run as root, or set "
+    "node: kernel_log could not be read: denied: /dev/kmsg: Operation not permitted - run as root, or set "
     "ansible_become for this node, or let the login read the journal (group systemd-journal)"
 )
 
@@ -75,13 +75,13 @@ CASES = (
         HARDWARE,
         WARN,
         (
-            f"memory module {MODULE}: a memory module corrected an error, 13 errors, told 2 times at 2026-11-21 "
+            f"memory module {MODULE}: a memory module corrected an error, 13 errors, reported 2 times at 2026-11-21 "
             f'08:05:00Z: "{CE}" - plan to replace the memory module when this returns'
         ),
         says(CE, CE.replace("1 CE", "12 CE")),
     ),
     Case(
-        "corrected errors before a job are told",
+        "corrected errors before a job are reported",
         HARDWARE,
         PASS,
         f'memory module {MODULE}: a memory module corrected an error, {AT}: "{CE}"',
@@ -124,7 +124,7 @@ CASES = (
         HARDWARE,
         FAIL,
         (
-            f"platform (memory module P1_NODE0_CHANNEL3_DIMM0): the firmware reported a hardware error, {AT}: "
+            f"memory module P1_NODE0_CHANNEL3_DIMM0: the firmware reported a hardware error, {AT}: "
             '"{{1}}[Hardware Error]: event severity: recoverable" - read the error in the BMC; replace the part that '
             "it names"
         ),
@@ -198,7 +198,7 @@ CASES = (
         PASS,
         (
             "CPU 41: a CPU core stopped taking interrupts, once at 2026-11-01 08:15:00Z: "
-            '"NMI watchdog: Watchdog detected hard LOCKUP on cpu 41" (settled by the reboot at 2026-11-08 20:14:47Z)'
+            '"NMI watchdog: Watchdog detected hard LOCKUP on cpu 41"; settled by the reboot at 2026-11-08 20:14:47Z'
         ),
         says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41", ago_s=20 * DAY_S),
         profile=BOOTCHECK,
@@ -239,7 +239,7 @@ CASES = (
         "nobody knows where it waited",
         HUNG,
         WARN,
-        (f'{HANGS}, where it waited is not in the log: "{JFS}" - {LOOK}'),
+        (f'{HANGS}, the log does not say where: "{JFS}" - {LOOK}'),
         says(JFS),
     ),
     Case(
@@ -255,7 +255,7 @@ CASES = (
         NVME,
         WARN,
         (
-            f"NVMe disk nvme2: an NVMe disk stopped answering, {AT}: "
+            f"disk nvme2: an NVMe disk stopped answering, {AT}: "
             f'"nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10" - {SMART}'
         ),
         says("nvme nvme2: controller is down; will reset: CSTS=0xffffffff, PCI_STATUS=0x10"),
@@ -266,7 +266,7 @@ CASES = (
         NVME,
         WARN,
         (
-            f"NVMe disk nvme4: an NVMe disk did not answer in time, {AT}: "
+            f"disk nvme4: an NVMe disk did not answer in time, {AT}: "
             f'"nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller" - {SMART}'
         ),
         says("nvme nvme4: I/O tag 22 (2016) opcode 0x2 (Admin Cmd) QID 0 timeout, reset controller"),
@@ -276,7 +276,7 @@ CASES = (
         NVME,
         WARN,
         (
-            f"NVMe disk nvme0n1: an NVMe disk did not read or write a block, {AT}: "
+            f"disk nvme0: an NVMe disk did not read or write a block, {AT}: "
             f'"I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2" - {SMART}'
         ),
         says("I/O error, dev nvme0n1, sector 123456 op 0x0:(READ) flags 0x0 phys_seg 1 prio class 2"),
@@ -332,7 +332,7 @@ def test_errors_of_two_modules_are_two_findings() -> None:
     machine = Machine.hgx_h100()
     says(CE, CE, CE.replace("Chan#1", "Chan#3"))(machine)
     record = judge_one(HARDWARE, machine)
-    assert [(finding.subject, finding.value, finding.unit) for finding in record.findings] == [
+    assert [(finding.part.label, finding.observed, finding.quantity) for finding in record.findings] == [
         (f"memory module {MODULE}", 2, "errors"),
         ("memory module CPU_SrcID#0_MC#0_Chan#3_DIMM#0", 1, "errors"),
     ]
@@ -342,6 +342,6 @@ def test_a_stack_belongs_to_the_task_before_it() -> None:
     machine = Machine.hgx_h100()
     other = JFS.replace("jfsmount:136986", "python3:4242")
     says(JFS, other, " schedule+0x5a/0xc0", " os_acquire_mutex+0x3d/0x50 [nvidia]")(machine)
-    by_task = {finding.subject: finding.message for finding in judge_one(HUNG, machine).findings}
-    assert "where it waited is not in the log" in by_task["process jfsmount:136986"]
+    by_task = {finding.part.label: finding.message for finding in judge_one(HUNG, machine).findings}
+    assert "the log does not say where" in by_task["process jfsmount:136986"]
     assert "waited in os_acquire_mutex (the GPU driver)" in by_task["process python3:4242"]

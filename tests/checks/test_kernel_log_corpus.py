@@ -48,9 +48,9 @@ def judged(check: str, file: str, profile: Profile = Profile.DELIVERY) -> Record
 
 
 def said(record: Record) -> list[tuple[str, str, str]]:
-    """Verdict, subject and metric of each finding that is no pass."""
+    """Verdict, part and code of each finding that is no pass."""
     return [
-        (finding.verdict.value, finding.subject, finding.metric)
+        (finding.verdict.value, finding.part.label, finding.code)
         for finding in record.findings
         if finding.verdict is not PASS
     ]
@@ -73,91 +73,92 @@ def test_healthy_logs_pass(check: str, file: str) -> None:
 
 def test_sixteen_xid_13_and_a_43_are_one_warning() -> None:
     record = judged("kernel_log.xid", "kernel/gpud_dmesg_iso_xid13_43_oom.txt")
-    assert said(record) == [("warn", "GPU 0000:38:00.0", "Xid 13")]
+    assert said(record) == [("warn", "GPU 0000:38:00.0", "13")]
     assert "16 times" in record.message
     assert "followed by Xid 43" in record.message
 
 
 def test_kills_for_want_of_memory_are_found_in_each_form() -> None:
     record = judged("kernel_log.memory", "kernel/gpud_dmesg_iso_xid13_43_oom.txt")
-    assert [(finding.verdict, finding.value) for finding in record.findings] == [(WARN, 3)]
+    assert [(finding.verdict, finding.observed) for finding in record.findings] == [(WARN, 3)]
 
 
 def test_three_gpus_are_lost_in_three_ways() -> None:
     record = judged("kernel_log.xid", "kernel/gpud_fallen_off_bus_variants.txt", Profile.BOOTCHECK)
     assert said(record) == [
-        ("fail", "GPU 0000:18:00.0", "Xid 79"),
-        ("fail", "GPU 0000:29:00.0", "Xid 79"),
-        ("fail", "GPU 0000:05:00.0", "Xid 79"),
+        ("fail", "GPU 0000:18:00.0", "79"),
+        ("fail", "GPU 0000:29:00.0", "79"),
+        ("fail", "GPU 0000:05:00.0", "79"),
     ]
 
 
-def test_a_gsp_timeout_told_many_times_is_one_fault_of_one_board() -> None:
+def test_a_gsp_timeout_reported_many_times_is_one_fault_of_one_board() -> None:
     record = judged("kernel_log.xid", "kernel/gpud_xid119_gsp_rpc_history.txt", Profile.BOOTCHECK)
-    assert said(record) == [("fail", "GPU 0000:9b:00.0 (serial 1650124014249)", "Xid 119")]
+    assert said(record) == [("fail", "GPU 4 (0000:9b:00.0, S/N 1650001000004)", "119")]
 
 
 def test_the_switches_follow_the_lost_gpu() -> None:
     file = "kernel/gpud_sxid_readme_xid79_sxid20034.txt"
-    assert said(judged("kernel_log.xid", file)) == [("fail", "GPU 0000:91:00.0 (serial 1653723052734)", "Xid 79")]
+    assert said(judged("kernel_log.xid", file)) == [("fail", "GPU 0000:91:00.0 (S/N 1653723052734)", "79")]
     switches = judged("kernel_log.sxid", file)
-    assert {subject.split()[0] for _, subject, _ in said(switches)} == {f"nvidia-nvswitch{n}" for n in (0, 1, 2)}
+    assert {whose.split()[0] for _, whose, _ in said(switches)} == {f"nvidia-nvswitch{n}" for n in (0, 1, 2)}
     assert {verdict for verdict, _, _ in said(switches)} == {"warn"}
     assert all("follows the loss of GPU 0000:91:00.0" in finding.message for finding in switches.findings)
 
 
 def test_sxids_are_judged_by_their_own_word() -> None:
     record = judged("kernel_log.sxid", "kernel/gpud_sxid_lines.txt")
-    found = {(verdict, metric) for verdict, _, metric in said(record)}
+    found = {(verdict, code) for verdict, _, code in said(record)}
     assert found == {
-        ("warn", "SXid 12028"),
-        ("fail", "SXid 20034"),
-        ("warn", "SXid 11111"),
-        ("warn", ""),
+        ("warn", "12028"),
+        ("fail", "20034"),
+        ("warn", "11111"),
+        ("warn", "unknown form"),
     }
 
 
 def test_nvlink_5_links_are_judged_by_their_own_word() -> None:
     record = judged("kernel_log.xid", "kernel/gpud_xid145_149_realnvl5.txt")
-    assert {verdict for verdict, _, metric in said(record) if metric == "Xid 145"} == {"warn"}
-    fatal = {subject for verdict, subject, metric in said(record) if (verdict, metric) == ("fail", "Xid 149")}
+    assert {verdict for verdict, _, code in said(record) if code == "145"} == {"warn"}
+    fatal = {whose for verdict, whose, code in said(record) if (verdict, code) == ("fail", "149")}
     assert fatal == {f"GPU {domain}:01:00.0" for domain in ("0008", "0018", "0019")}
 
 
-def test_154_is_told_beside_the_fault_and_alone_only_where_there_is_none() -> None:
+def test_154_is_reported_beside_the_fault_and_alone_only_where_there_is_none() -> None:
     record = judged("kernel_log.xid", "kernel/gpud_xid149_154_gb200.txt")
     assert sorted(said(record)) == [
-        ("fail", "GPU 0008:01:00.0", "Xid 149"),
-        ("fail", "GPU 0009:01:00.0", "Xid 149"),
-        ("fail", "GPU 0018:01:00.0", "Xid 154"),
-        ("fail", "GPU 0019:01:00.0", "Xid 154"),
+        ("fail", "GPU 0008:01:00.0", "149"),
+        ("fail", "GPU 0009:01:00.0", "149"),
+        ("fail", "GPU 0018:01:00.0", "154"),
+        ("fail", "GPU 0019:01:00.0", "154"),
     ]
-    by_gpu = {finding.subject: finding.action for finding in record.findings}
+    by_gpu = {finding.part.label: finding.action for finding in record.findings}
     assert by_gpu["GPU 0009:01:00.0"].startswith("the driver asks for: Drain and Reset;")
     assert by_gpu["GPU 0008:01:00.0"].startswith("the driver asks for: GPU Reset Required;")
 
 
 def test_every_xid_of_a_mixed_log_is_there() -> None:
     record = judged("kernel_log.xid", "kernel/nvsentinel_xid_sxid_lines.txt")
-    metrics = {metric for _, _, metric in said(record)}
-    assert metrics >= {"Xid 13", "Xid 31", "Xid 79", "Xid 94", "Xid 145"}
+    codes = {code for _, _, code in said(record)}
+    assert codes >= {"13", "31", "79", "94", "145"}
 
 
 def test_a_row_remap_warns_before_a_job() -> None:
     record = judged("kernel_log.xid", "kernel/stas_xid63_row_remapper.txt", Profile.BOOTCHECK)
-    assert said(record) == [("warn", "GPU 0000:10:1c.0", "Xid 63")]
+    assert said(record) == [("warn", "GPU 0000:10:1c.0", "63")]
 
 
 def test_two_devices_are_limited_by_their_uplink() -> None:
     record = judged("kernel_log.pcie_bandwidth", "kernel/stas_limited_by_pcie.txt")
     assert [verdict for verdict, _, _ in said(record)] == ["fail", "fail"]
-    assert "at 0000:01:00.0 252.048 Gb/s, expected at least 504.112 Gb/s" in record.findings[0].message
-    assert record.findings[1].subject == "0000:8b:00.0"
+    assert "PCIe bandwidth 252 Gb/s, expected at least 504 Gb/s" in record.findings[0].message
+    assert [finding.part.address for finding in record.findings] == ["0000:04:00.0", "0000:8b:00.0"]
+    assert "link at 0000:01:00.0" in record.findings[0].note
 
 
 def test_nic_faults_are_found_and_refused_registers_are_not() -> None:
     record = judged("kernel_log.nic_errors", "kernel/gpud_mlx5_lines.txt")
-    assert {metric for _, _, metric in said(record)} == {"nic_slot_power", "nic_module_hot"}
+    assert {code for _, _, code in said(record)} == {"nic_slot_power", "nic_module_hot"}
     assert not any("ACCESS_REG" in finding.message for finding in record.findings)
 
 
@@ -165,7 +166,7 @@ def test_nic_faults_of_a_design_document() -> None:
     record = judged("kernel_log.nic_errors", "kernel/nvsentinel_docs_nic.txt")
     assert set(said(record)) == {
         ("fail", "NIC 0000:3b:00.0", "nic_command_timeout"),
-        ("fail", "NIC 0000:03:00.0", "nic_command_timeout"),
+        ("fail", "NIC 0000:03:00.0 (eno1)", "nic_command_timeout"),
         ("warn", "NIC 0000:12:00.0", "nic_slot_power"),
         ("fail", "NIC 0000:5c:00.0", "nic_module_hot"),
         ("fail", "NIC 0000:d2:00.0", "nic_health_lost"),
@@ -175,11 +176,11 @@ def test_nic_faults_of_a_design_document() -> None:
 
 def test_nic_faults_and_a_stuck_cpu_of_one_journal() -> None:
     nics = judged("kernel_log.nic_errors", "kernel/nvsentinel_mlx5_lines.txt")
-    found = {(subject, metric) for _, subject, metric in said(nics)}
+    found = {(whose, code) for _, whose, code in said(nics)}
     assert found >= {
-        ("NIC 0000:03:00.0", "nic_command_timeout"),
+        ("NIC 0000:03:00.0 (eno1)", "nic_command_timeout"),
         ("NIC 0000:41:00.0", "nic_health_lost"),
-        ("NIC eth0", "nic_queue_timeout"),
+        ("eth0", "nic_queue_timeout"),
     }
     assert not any("unplugged" in finding.message for finding in nics.findings)
     assert said(judged("host_log.lockups", "kernel/nvsentinel_mlx5_lines.txt")) == [("fail", "CPU 94", "soft_lockup")]
@@ -206,4 +207,4 @@ def test_exhausted_open_files_and_a_crash_inside_nccl() -> None:
 
 def test_two_lost_carriers_are_two_flaps() -> None:
     record = judged("kernel_log.nic_flaps", "rdma/gcm_link_flaps_syslog.txt")
-    assert said(record) == [("warn", "NIC eth0", "link-downs"), ("warn", "NIC ib1", "link-downs")]
+    assert said(record) == [("warn", "eth0", "link down"), ("warn", "ib1", "link down")]

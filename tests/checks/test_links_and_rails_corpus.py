@@ -79,7 +79,9 @@ def test_a_real_gpu_is_among_the_judged() -> None:
     gpu = device_of(corpus("lspci/gpud_dellxe9680_gpu_h100_gen5.txt"))
     machine.sections["pci"] = [gpu]
     record = judge_one("pcie.link_width", machine)
-    assert [finding.message for finding in record.findings] == ["GPU 0000:19:00.0: link width 16 lanes"]
+    assert [finding.message for finding in record.findings] == [
+        "GPU 0 (0000:19:00.0, S/N 1650001000000): link width 16 lanes"
+    ]
 
 
 def adapter_of(text: str) -> dict[str, Any]:
@@ -114,7 +116,7 @@ def test_a_real_node_passes_and_its_bond_is_no_rail(check: str, rate: int | None
     limits = {"rdma.rails": Limit(3, "ports", "three of eight recorded"), "rdma.rate_gbps": rate}
     record = judge_one(check, real_node(), baseline=limits)
     assert record.verdict is Verdict.PASS, record.message
-    assert not any("bond" in finding.subject for finding in record.findings)
+    assert not any("bond" in finding.part.label for finding in record.findings)
 
 
 def test_the_management_function_of_a_cloud_is_no_slow_rail() -> None:
@@ -131,4 +133,4 @@ def test_the_management_function_of_a_cloud_is_no_slow_rail() -> None:
     for check in ("rdma.rails", "rdma.port_state", "rdma.port_rate"):
         record = judge_one(check, machine, baseline=limits)
         assert record.verdict is Verdict.PASS, record.message
-        assert not any("mlx5_an0" in finding.subject for finding in record.findings)
+        assert not any("mlx5_an0" in finding.part.label for finding in record.findings)

@@ -12,6 +12,7 @@ from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import FACTS
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.profile import Profile
 from nodegate.verdict import Verdict
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 SUBJECTS = ("pcie", "rdma", "kernel_log", "host", "software", "platform", "drift")
 CHECKS = [check for check in suite.checks() if check.id.partition(".")[0] in SUBJECTS]
 FACTS_USED = sorted({name for check in CHECKS for name in check.asks_for if name in FACTS})
-FINE = (Verdict.PASS, Verdict.SKIP)
+FINE = (Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED)
 COUNTERS = ("counters", "hw_counters", "gids", "gid_types")  # no check of a single reading looks at these
 JUNK = ({"why": "failed", "detail": "EIO"}, None, "\ud800 junk", -1, [], {})
 
@@ -41,7 +42,8 @@ def judge_all(
             raise NotJudged("alone")
         return context[name] if name in context else facts.get(name)
 
-    return {check.id: judge(check, resolve, node.name) for check in checks}
+    parts = node_parts(facts)
+    return {check.id: judge(check, resolve, node.name, parts) for check in checks}
 
 
 def sections_of(fact: str) -> tuple[str, ...]:

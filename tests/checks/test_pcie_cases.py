@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 BCM5720 = "0000:01:00.0"
 
@@ -111,13 +112,23 @@ def iommu_off(machine: Machine) -> None:
 
 
 CASES = (
-    Case("every device answers", "pcie.devices_answer", PASS, "GPU 0000:19:00.0: answers on PCIe (and 21 more)"),
+    Case(
+        "every device answers",
+        "pcie.devices_answer",
+        PASS,
+        (
+            "22 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, mlx5_0, mlx5_1, "
+            "mlx5_bond_0, NIC 0000:2a:00.1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7, NVSwitch "
+            "0000:6c:00.0, NVSwitch 0000:6d:00.0, NVSwitch 0000:6e:00.0, NVSwitch 0000:6f:00.0: "
+            "responds on PCIe"
+        ),
+    ),
     Case(
         "a GPU is lost",
         "pcie.devices_answer",
         FAIL,
         (
-            "GPU 0000:3d:00.0: does not answer on PCIe: its configuration space reads all ff - "
+            "GPU 3 (0000:3d:00.0): does not respond on PCIe: its configuration space reads all ff - "
             "power-cycle the node; if it stays, reseat or replace the device"
         ),
         change=lambda machine: machine.lose_gpu(3),
@@ -127,8 +138,8 @@ CASES = (
         "pcie.devices_answer",
         FAIL,
         (
-            "NIC 0000:3a:00.0: does not answer on PCIe: its configuration space reads all ff - "
-            "power-cycle the node; if it stays, reseat or replace the device"
+            "mlx5_2 (0000:3a:00.0, ibs2): does not respond on PCIe: its configuration space reads "
+            "all ff - power-cycle the node; if it stays, reseat or replace the device"
         ),
         change=lambda machine: machine.set_pci(machine.nic_address(2), "config", "ff" * 64),
     ),
@@ -137,7 +148,7 @@ CASES = (
         "pcie.devices_answer",
         ERROR,
         (
-            "GPU 0000:19:00.0: answers on PCIe is unknown (denied: config) - see the evidence file "
+            "{gpu0}: could not read PCIe configuration space: denied: config - see the evidence file "
             "for what the node answered"
         ),
         change=lambda machine: machine.set_pci(machine.gpu_address(0), "config", {"why": "denied", "detail": "config"}),
@@ -146,16 +157,21 @@ CASES = (
         "there is nothing to judge",
         "pcie.devices_answer",
         SKIP,
-        "no GPU and no RDMA NIC is visible on PCIe",
+        "node: no GPU and no RDMA NIC is visible on PCIe",
         change=lambda machine: machine.sections.update(pci=[]),
     ),
-    Case("every link is full", "pcie.link_width", PASS, "GPU 0000:19:00.0: link width 16 lanes (and 17 more)"),
+    Case(
+        "every link is full",
+        "pcie.link_width",
+        PASS,
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: link width 16 lanes",
+    ),
     Case(
         "one GPU at x8",
         "pcie.link_width",
         FAIL,
         (
-            "GPU 0000:3d:00.0: link width 8 lanes, expected at least 16 lanes (its own maximum) - "
+            "{gpu3}: link width 8 lanes, expected at least 16 lanes (the device's maximum) - "
             "power-cycle the node; if it stays, reseat the board or riser"
         ),
         change=lambda machine: machine.set_link(machine.gpu_address(3), width=8),
@@ -165,8 +181,8 @@ CASES = (
         "pcie.link_width",
         FAIL,
         (
-            "NIC 0000:3a:00.0: link width 8 lanes, expected at least 16 lanes (its own maximum) - "
-            "power-cycle the node; if it stays, reseat the board or riser"
+            "mlx5_2 (0000:3a:00.0, ibs2): link width 8 lanes, expected at least 16 lanes (the "
+            "device's maximum) - power-cycle the node; if it stays, reseat the board or riser"
         ),
         change=lambda machine: machine.set_link(machine.nic_address(2), width=8),
     ),
@@ -175,8 +191,8 @@ CASES = (
         "pcie.link_width",
         FAIL,
         (
-            "NIC 0000:18:00.0: link width 0 lanes, expected at least 16 lanes (its own maximum) - "
-            "power-cycle the node; if it stays, reseat the board or riser"
+            "mlx5_0 (0000:18:00.0, ibs0): link width 0 lanes, expected at least 16 lanes (the "
+            "device's maximum) - power-cycle the node; if it stays, reseat the board or riser"
         ),
         change=lambda machine: machine.set_pci(machine.nic_address(0), "current_link_width", "0"),
     ),
@@ -185,8 +201,9 @@ CASES = (
         "pcie.link_width",
         FAIL,
         (
-            "GPU 0000:18:00.0: link width 8 lanes, expected at least 16 lanes (its own maximum) - "
-            "all 8 are alike: set pcie.gpu_width where that is by design (and 7 more)"
+            "{gpu0}: link width 8 lanes, expected at least 16 lanes (the device's maximum); all 8 "
+            "GPUs are alike - set pcie.gpu_width if this is by design, else power-cycle the node; if "
+            "it stays, reseat the board or riser (and 7 more)"
         ),
         change=all_narrow_on_metal,
         machine=L40S,
@@ -196,8 +213,9 @@ CASES = (
         "pcie.link_width",
         WARN,
         (
-            "GPU 0000:18:00.0: link width 8 lanes, expected at least 16 lanes (its own maximum) - "
-            "all 8 are alike: set pcie.gpu_width where that is by design (and 7 more)"
+            "{gpu0}: link width 8 lanes, expected at least 16 lanes (the device's maximum); all 8 "
+            "GPUs are alike - set pcie.gpu_width if this is by design, else power-cycle the node; if "
+            "it stays, reseat the board or riser (and 7 more)"
         ),
         change=all_narrow_in_a_virtual_machine,
         machine=L40S,
@@ -207,7 +225,7 @@ CASES = (
         "pcie.link_width",
         FAIL,
         (
-            "GPU 0000:19:00.0: link width 8 lanes, expected at least 16 lanes (its own maximum) - "
+            "{gpu1}: link width 8 lanes, expected at least 16 lanes (the device's maximum) - "
             "power-cycle the node; if it stays, reseat the board or riser"
         ),
         change=some_narrow_in_a_virtual_machine,
@@ -217,7 +235,7 @@ CASES = (
         "all GPUs at x8 as the baseline says",
         "pcie.link_width",
         PASS,
-        "GPU 0000:18:00.0: link width 8 lanes (and 13 more)",
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: link width 8 lanes",
         change=lambda machine: every_gpu_at(machine, 8),
         machine=L40S,
         limits={"pcie.gpu_width": Limit(8, "lanes", "AWS g6e")},
@@ -227,8 +245,8 @@ CASES = (
         "pcie.link_width",
         FAIL,
         (
-            "GPU 0000:19:00.0: link width 4 lanes, expected at least 8 lanes (AWS g6e) - power-cycle "
-            "the node; if it stays, reseat the board or riser"
+            "{gpu1}: link width 4 lanes, expected at least 8 lanes (AWS g6e) - power-cycle the node; "
+            "if it stays, reseat the board or riser"
         ),
         change=lambda machine: machine.set_link(machine.gpu_address(1), width=4),
         machine=L40S,
@@ -238,21 +256,21 @@ CASES = (
         "healthy: a management NIC at x1 of x2",
         "pcie.link_width",
         PASS,
-        "GPU 0000:19:00.0: link width 16 lanes (and 17 more)",
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: link width 16 lanes",
         change=management_nic_at_x1,
     ),
     Case(
         "healthy: a virtual function has no link of its own",
         "pcie.link_width",
         PASS,
-        "GPU 0000:19:00.0: link width 16 lanes (and 16 more)",
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: link width 16 lanes",
         change=virtual_function,
     ),
     Case(
         "the width was not read",
         "pcie.link_width",
         ERROR,
-        ("GPU 0000:19:00.0: link width is unknown (denied: EACCES) - see the evidence file for what the node answered"),
+        ("{gpu0}: could not read link width: denied: EACCES - see the evidence file for what the node answered"),
         change=lambda machine: machine.set_pci(
             machine.gpu_address(0), "current_link_width", {"why": "denied", "detail": "EACCES"}
         ),
@@ -262,7 +280,7 @@ CASES = (
         "pcie.link_width",
         ERROR,
         (
-            "gpu01: pci could not be read: timeout: 10 s - the node answers slowly: look at its load "
+            "node: pci could not be read: timeout: 10 s - the node answers slowly: look at its load "
             "and kernel log, then run again"
         ),
         change=lambda machine: machine.section_fails("pci", "timeout", "10 s"),
@@ -271,16 +289,24 @@ CASES = (
         "every bridge is wide enough",
         "pcie.bridge_width",
         PASS,
-        "bridge 0000:17:01.0: link width on the way to GPU 0000:19:00.0 16 lanes (and 24 more)",
+        (
+            "25 alike: bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge "
+            "0000:17:03.0, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge "
+            "0000:39:03.0, bridge 0000:99:01.0, bridge 0000:98:00.0, bridge 0000:97:01.0, bridge "
+            "0000:99:03.0, bridge 0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, bridge "
+            "0000:b9:03.0, bridge 0000:17:00.0, bridge 0000:17:02.0, bridge 0000:29:01.0, bridge "
+            "0000:39:00.0, bridge 0000:39:02.0, bridge 0000:99:00.0, bridge 0000:99:02.0, bridge "
+            "0000:b9:00.0, bridge 0000:b9:02.0: link width 16 lanes"
+        ),
     ),
     Case(
         "the uplink of a switch at x4",
         "pcie.bridge_width",
         FAIL,
         (
-            "bridge 0000:16:00.0: link width on the way to GPU 0000:19:00.0 4 lanes, expected at "
-            "least 16 lanes (what the bridge and the device have) - power-cycle the node; if it "
-            "stays, reseat the board or riser"
+            "bridge 0000:16:00.0: link width 4 lanes, expected at least 16 lanes (what the bridge "
+            "and the device below it support); on the path to GPU 0000:19:00.0 - power-cycle the "
+            "node; if it stays, reseat the board or riser"
         ),
         change=uplink_at_x4,
     ),
@@ -288,14 +314,30 @@ CASES = (
         "healthy: root port wider than its management NIC",
         "pcie.bridge_width",
         PASS,
-        "bridge 0000:17:01.0: link width on the way to GPU 0000:19:00.0 16 lanes (and 24 more)",
+        (
+            "25 alike: bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge "
+            "0000:17:03.0, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge "
+            "0000:39:03.0, bridge 0000:99:01.0, bridge 0000:98:00.0, bridge 0000:97:01.0, bridge "
+            "0000:99:03.0, bridge 0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, bridge "
+            "0000:b9:03.0, bridge 0000:17:00.0, bridge 0000:17:02.0, bridge 0000:29:01.0, bridge "
+            "0000:39:00.0, bridge 0000:39:02.0, bridge 0000:99:00.0, bridge 0000:99:02.0, bridge "
+            "0000:b9:00.0, bridge 0000:b9:02.0: link width 16 lanes"
+        ),
         change=management_nic_at_x1,
     ),
     Case(
         "a narrow GPU is not the bridge's fault",
         "pcie.bridge_width",
         PASS,
-        "bridge 0000:17:01.0: link width on the way to GPU 0000:19:00.0 16 lanes (and 24 more)",
+        (
+            "24 alike: bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge "
+            "0000:17:03.0, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge "
+            "0000:99:01.0, bridge 0000:98:00.0, bridge 0000:97:01.0, bridge 0000:99:03.0, bridge "
+            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, bridge 0000:b9:03.0, bridge "
+            "0000:17:00.0, bridge 0000:17:02.0, bridge 0000:29:01.0, bridge 0000:39:00.0, bridge "
+            "0000:39:02.0, bridge 0000:99:00.0, bridge 0000:99:02.0, bridge 0000:b9:00.0, bridge "
+            "0000:b9:02.0: link width 16 lanes"
+        ),
         change=lambda machine: machine.set_link(machine.gpu_address(3), width=8),
     ),
     Case(
@@ -303,8 +345,8 @@ CASES = (
         "pcie.bridge_width",
         ERROR,
         (
-            "bridge 0000:17:01.0: link width on the way to GPU 0000:19:00.0 is unknown (denied: "
-            "EACCES) - see the evidence file for what the node answered"
+            "bridge 0000:17:01.0: could not read link width: denied: EACCES - see the evidence file "
+            "for what the node answered"
         ),
         change=lambda machine: machine.set_pci(
             "0000:17:01.0", "current_link_width", {"why": "denied", "detail": "EACCES"}
@@ -314,15 +356,23 @@ CASES = (
         "no bridge is visible",
         "pcie.bridge_width",
         SKIP,
-        "no bridge with a PCIe link is visible above a GPU or RDMA NIC",
+        "node: no bridge with a PCIe link is visible above a GPU or RDMA NIC",
         change=without_bridges,
     ),
-    Case("every link at full speed", "pcie.link_speed", PASS, "GPU 0000:19:00.0: link speed 32 GT/s (and 15 more)"),
+    Case(
+        "every link at full speed",
+        "pcie.link_speed",
+        PASS,
+        (
+            "16 alike: GPU 0, GPU 1, GPU 3, GPU 4, GPU 6, GPU 7, mlx5_0, mlx5_1, mlx5_bond_0, NIC "
+            "0000:2a:00.1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: link speed 32 GT/s"
+        ),
+    ),
     Case(
         "healthy: idle GPUs at 2.5 GT/s",
         "pcie.link_speed",
         PASS,
-        "NIC 0000:1a:00.0: link speed 32 GT/s (and 5 more)",
+        ("6 alike: mlx5_0, NIC 0000:2a:00.0, NIC 0000:2a:00.1, mlx5_1, mlx5_2, mlx5_3: link speed 32 GT/s"),
         change=every_gpu_idle,
         machine=L40S,
     ),
@@ -331,7 +381,7 @@ CASES = (
         "pcie.link_speed",
         FAIL,
         (
-            "GPU 0000:1b:00.0: link speed 2.5 GT/s, expected at least 32 GT/s (its own maximum) - "
+            "{gpu1}: link speed 2.5 GT/s, expected at least 32 GT/s (the device's maximum) - "
             "power-cycle the node; if it stays, reseat the board or riser"
         ),
         change=working_at_gen1,
@@ -341,7 +391,7 @@ CASES = (
         "pcie.link_speed",
         FAIL,
         (
-            "GPU 0000:1b:00.0: link speed 2.5 GT/s, expected at least 32 GT/s (its own maximum) - "
+            "{gpu1}: link speed 2.5 GT/s, expected at least 32 GT/s (the device's maximum) - "
             "power-cycle the node; if it stays, reseat the board or riser"
         ),
         change=at_full_clock_at_gen1,
@@ -351,8 +401,8 @@ CASES = (
         "pcie.link_speed",
         FAIL,
         (
-            "NIC 0000:1a:00.0: link speed 8 GT/s, expected at least 32 GT/s (its own maximum) - "
-            "power-cycle the node; if it stays, reseat the board or riser"
+            "mlx5_1 (0000:1a:00.0, ibs1): link speed 8 GT/s, expected at least 32 GT/s (the device's "
+            "maximum) - power-cycle the node; if it stays, reseat the board or riser"
         ),
         change=lambda machine: machine.set_link(machine.nic_address(1), speed_gts="8.0"),
     ),
@@ -361,8 +411,9 @@ CASES = (
         "pcie.link_speed",
         WARN,
         (
-            "NIC 0000:1a:00.0: link speed 16 GT/s, expected at least 32 GT/s (its own maximum) - the "
-            "slot has no more: move the device if the platform has faster slots"
+            "mlx5_1 (0000:1a:00.0, ibs1): link speed 16 GT/s, expected at least 32 GT/s (the "
+            "device's maximum); the slot supports no more - move the device if the platform has "
+            "faster slots"
         ),
         change=nic_in_a_gen4_slot,
     ),
@@ -370,19 +421,40 @@ CASES = (
         "the speed was not read",
         "pcie.link_speed",
         ERROR,
-        ("NIC 0000:18:00.0: link speed is unknown (failed: EIO) - see the evidence file for what the node answered"),
+        (
+            "mlx5_0 (0000:18:00.0, ibs0): could not read link speed: failed: EIO - see the evidence "
+            "file for what the node answered"
+        ),
         change=lambda machine: machine.set_pci(
             machine.nic_address(0), "current_link_speed", {"why": "failed", "detail": "EIO"}
         ),
     ),
-    Case("none", "pcie.uncorrectable_errors", PASS, "GPU 0000:19:00.0: fatal PCIe errors since boot 0 (and 105 more)"),
+    Case(
+        "none",
+        "pcie.uncorrectable_errors",
+        PASS,
+        (
+            "53 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
+            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
+            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
+            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
+            "mlx5_0, bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge "
+            "0000:29:01.0, NIC 0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge "
+            "0000:39:02.0, mlx5_4, bridge 0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge "
+            "0000:b9:00.0, mlx5_7, bridge 0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, "
+            "bridge 0000:6a:00.0, bridge 0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, "
+            "NVSwitch 0000:6e:00.0, bridge 0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: "
+            "fatal PCIe errors since boot 0"
+        ),
+    ),
     Case(
         "one fatal error",
         "pcie.uncorrectable_errors",
         FAIL,
         (
-            "GPU 0000:3b:00.0: fatal PCIe errors since boot 1, expected at most 0 (AER) - reseat the "
-            "board or riser; replace it when the count grows"
+            "{gpu2}: fatal PCIe errors since boot 1, expected at most 0 (AER) - reseat the board or "
+            "riser; replace it when the count grows"
         ),
         change=uncorrectable("fatal", 1),
     ),
@@ -391,8 +463,8 @@ CASES = (
         "pcie.uncorrectable_errors",
         WARN,
         (
-            "GPU 0000:3b:00.0: non-fatal PCIe errors since boot 2, expected at most 0 (AER) - reseat "
-            "the board or riser; replace it when the count grows"
+            "{gpu2}: non-fatal PCIe errors since boot 2, expected at most 0 (AER) - reseat the board "
+            "or riser; replace it when the count grows"
         ),
         change=uncorrectable("nonfatal", 2),
     ),
@@ -400,7 +472,7 @@ CASES = (
         "the firmware keeps the counters",
         "pcie.uncorrectable_errors",
         SKIP,
-        "the firmware keeps the PCIe error counters for itself",
+        "node: the firmware keeps the PCIe error counters for itself",
         change=counters_kept_by_firmware,
     ),
     Case(
@@ -408,8 +480,8 @@ CASES = (
         "pcie.uncorrectable_errors",
         ERROR,
         (
-            "GPU 0000:19:00.0: fatal PCIe errors since boot is unknown (denied: EACCES) - see the "
-            "evidence file for what the node answered"
+            "{gpu0}: could not read fatal PCIe errors since boot: denied: EACCES - see the evidence "
+            "file for what the node answered"
         ),
         change=lambda machine: machine.set_pci(
             machine.gpu_address(0), "aer_dev_fatal", {"why": "denied", "detail": "EACCES"}
@@ -420,9 +492,9 @@ CASES = (
         "pcie.correctable_errors",
         WARN,
         (
-            "NIC 0000:18:00.0: correctable PCIe errors since boot 481 events, expected at most 480 "
-            "events (the site's own) - read them before and after load; reseat the board or riser "
-            "when they grow"
+            "mlx5_0 (0000:18:00.0, ibs0): correctable PCIe errors since boot 481 events, expected at "
+            "most 480 events (the site's own) - read them before and after load; reseat the board or "
+            "riser when they grow"
         ),
         change=lambda machine: machine.count_correctable_errors(machine.nic_address(0), 481),
         limits={"pcie.aer_correctable_max": 480},
@@ -431,15 +503,28 @@ CASES = (
         "as many as the limit",
         "pcie.correctable_errors",
         PASS,
-        "GPU 0000:19:00.0: correctable PCIe errors since boot 0 events (and 52 more)",
+        (
+            "52 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
+            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
+            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
+            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
+            "bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge 0000:29:01.0, NIC "
+            "0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge 0000:39:02.0, mlx5_4, bridge "
+            "0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge 0000:b9:00.0, mlx5_7, bridge "
+            "0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, bridge 0000:6a:00.0, bridge "
+            "0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, NVSwitch 0000:6e:00.0, bridge "
+            "0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: correctable PCIe errors since "
+            "boot 0 events"
+        ),
         change=lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480),
         limits={"pcie.aer_correctable_max": 480},
     ),
     Case(
         "without a limit",
         "pcie.correctable_errors",
-        SKIP,
-        "not judged: no limit pcie.aer_correctable_max for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: not judged: no limit pcie.aer_correctable_max for platform hgx-h100-8",
         limits={"pcie.aer_correctable_max": None},
     ),
     Case(
@@ -447,8 +532,8 @@ CASES = (
         "pcie.correctable_errors",
         ERROR,
         (
-            "GPU 0000:19:00.0: correctable PCIe errors since boot is unknown (denied: EACCES) - see "
-            "the evidence file for what the node answered"
+            "{gpu0}: could not read correctable PCIe errors since boot: denied: EACCES - see the "
+            "evidence file for what the node answered"
         ),
         change=lambda machine: machine.set_pci(
             machine.gpu_address(0), "aer_dev_correctable", {"why": "denied", "detail": "EACCES"}
@@ -459,7 +544,7 @@ CASES = (
         "no replays",
         "pcie.replays",
         PASS,
-        ("GPU 0 (0000:19:00.0, serial 1650001000000): PCIe replays since boot 0 events (and 7 more)"),
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe replays since boot 0 events"),
         limits={"pcie.replays_max": 80},
     ),
     Case(
@@ -467,9 +552,8 @@ CASES = (
         "pcie.replays",
         WARN,
         (
-            "GPU 5 (0000:9d:00.0, serial 1650001000005): PCIe replays since boot 4000 events, "
-            "expected at most 80 events (the site's own) - read them before and after load; reseat "
-            "the board or riser when they grow"
+            "{gpu5}: PCIe replays since boot 4000 events, expected at most 80 events (the site's "
+            "own) - read them before and after load; reseat the board or riser when they grow"
         ),
         change=lambda machine: machine.set_gpu(5, "pcie_replays", 4000),
         limits={"pcie.replays_max": 80},
@@ -479,8 +563,8 @@ CASES = (
         "pcie.replays",
         ERROR,
         (
-            "GPU 5 (0000:9d:00.0, serial 1650001000005): PCIe replays since boot is unknown (failed: "
-            "NVML 999) - see the evidence file for what the node answered"
+            "{gpu5}: could not read PCIe replays since boot: failed: NVML 999 - see the evidence "
+            "file for what the node answered"
         ),
         change=lambda machine: machine.set_gpu(5, "pcie_replays", {"why": "failed", "detail": "NVML 999"}),
         limits={"pcie.replays_max": 80},
@@ -488,19 +572,19 @@ CASES = (
     Case(
         "without a limit",
         "pcie.replays",
-        SKIP,
-        "not judged: no limit pcie.replays_max for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: not judged: no limit pcie.replays_max for platform hgx-h100-8",
         limits={"pcie.replays_max": None},
     ),
-    Case("it passes through", "pcie.iommu", PASS, "IOMMU: passes through"),
+    Case("it passes through", "pcie.iommu", PASS, "IOMMU: pass-through"),
     Case("it is off", "pcie.iommu", PASS, "IOMMU: off", change=iommu_off),
     Case(
         "it translates",
         "pcie.iommu",
         WARN,
         (
-            "IOMMU: translates for 268 groups: the kernel command line has no iommu=pt - add "
-            "iommu=pt to the kernel command line, or turn the IOMMU off in the BIOS"
+            "IOMMU: translates addresses in 268 groups: the kernel command line has no iommu=pt - "
+            "add iommu=pt to the kernel command line, or turn the IOMMU off in the BIOS"
         ),
         change=lambda machine: machine.set("system", "cmdline", "ro quiet intel_iommu=on"),
     ),
@@ -508,14 +592,14 @@ CASES = (
         "in a virtual machine",
         "pcie.iommu",
         SKIP,
-        "a virtual machine: the host's IOMMU is not visible here",
+        "node: a virtual machine: the host's IOMMU is not visible here",
         change=in_a_virtual_machine,
     ),
     Case(
         "it was not read",
         "pcie.iommu",
         ERROR,
-        ("IOMMU: its state is unknown (denied: EACCES) - see the evidence file for what the node answered"),
+        ("IOMMU: could not read mode: denied: EACCES - see the evidence file for what the node answered"),
         change=lambda machine: machine.set("system", "iommu_groups", {"why": "denied", "detail": "EACCES"}),
     ),
 )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 EIGHT = {"rdma.rails": Limit(8, "ports", "the site's own")}
 MOST = {"rdma.rails": Limit(7, "ports", "the site's own")}
@@ -127,7 +128,7 @@ CASES = (
         "NICs without an RDMA driver",
         "rdma.rails",
         ERROR,
-        "gpu01: 10 RDMA NICs on PCIe and no RDMA device - load the RDMA driver (mlx5_ib)",
+        "node: 10 RDMA NICs on PCIe, but no RDMA device - load the RDMA driver (mlx5_ib)",
         change=no_rdma_driver,
         limits=EIGHT,
     ),
@@ -142,25 +143,39 @@ CASES = (
         change=no_nic_at_all,
         limits=EIGHT,
     ),
-    Case("without a limit", "rdma.rails", SKIP, "not judged: no limit rdma.rails for platform l40s", machine=L40S),
+    Case(
+        "without a limit",
+        "rdma.rails",
+        NOT_JUDGED,
+        "node: not judged: no limit rdma.rails for platform l40s",
+        machine=L40S,
+    ),
     Case(
         "adapters were not read",
         "rdma.rails",
         ERROR,
         (
-            "gpu01: infiniband could not be read: timeout: 5 s - the node answers slowly: look at "
-            "its load and kernel log, then run again"
+            "node: infiniband could not be read: timeout: 5 s - the node answers slowly: look at its "
+            "load and kernel log, then run again"
         ),
         change=lambda machine: machine.section_fails("infiniband", "timeout", "5 s"),
     ),
-    Case("all active", "rdma.port_state", PASS, "mlx5_0 port 1: physical state LinkUp (and 7 more)"),
+    Case(
+        "all active",
+        "rdma.port_state",
+        PASS,
+        (
+            "8 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+            "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1: physical state LinkUp"
+        ),
+    ),
     Case(
         "one port is down",
         "rdma.port_state",
         FAIL,
         (
-            "mlx5_4 port 1: DOWN, link Polling, expected ACTIVE - reseat or replace the cable or "
-            "transceiver; look at the switch port"
+            "mlx5_4 port 1 (0000:9a:00.0, ibs4): state DOWN, expected ACTIVE; physical state Polling "
+            "- reseat or replace the cable or transceiver; look at the switch port"
         ),
         change=down,
     ),
@@ -169,8 +184,9 @@ CASES = (
         "rdma.port_state",
         FAIL,
         (
-            "mlx5_4 port 1: INIT: the link is up, but no subnet manager has configured it - start "
-            "the subnet manager, or look why it does not reach this port"
+            "mlx5_4 port 1 (0000:9a:00.0, ibs4): state INIT, expected ACTIVE; the link is up, but no "
+            "subnet manager has configured it - start the subnet manager, or find out why it does "
+            "not reach this port"
         ),
         change=lambda machine: machine.set_port("mlx5_4", 1, "state", "2: INIT"),
     ),
@@ -179,8 +195,8 @@ CASES = (
         "rdma.port_state",
         FAIL,
         (
-            "mlx5_4 port 1: physical state LinkErrorRecovery, expected LinkUp - reseat or replace "
-            "the cable or transceiver; look at the switch port"
+            "mlx5_4 port 1 (0000:9a:00.0, ibs4): physical state LinkErrorRecovery, expected LinkUp - "
+            "reseat or replace the cable or transceiver; look at the switch port"
         ),
         change=lambda machine: machine.set_port("mlx5_4", 1, "phys_state", "6: LinkErrorRecovery"),
     ),
@@ -188,14 +204,20 @@ CASES = (
         "healthy: the management bond is down",
         "rdma.port_state",
         PASS,
-        "mlx5_0 port 1: physical state LinkUp (and 7 more)",
+        (
+            "8 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+            "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1: physical state LinkUp"
+        ),
         change=lambda machine: machine.set_port("mlx5_bond_0", 1, "state", "1: DOWN"),
     ),
     Case(
         "healthy: a port beyond the platform's number is not plugged in",
         "rdma.port_state",
         PASS,
-        "mlx5_0 port 1: physical state LinkUp (and 6 more)",
+        (
+            "7 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_5 port 1, "
+            "mlx5_6 port 1, mlx5_7 port 1: physical state LinkUp"
+        ),
         change=down,
         limits=MOST,
     ),
@@ -203,22 +225,31 @@ CASES = (
         "healthy: second ports without a cable",
         "rdma.port_state",
         PASS,
-        "mlx5_0 port 1: physical state LinkUp (and 7 more)",
+        (
+            "8 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+            "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1: physical state LinkUp"
+        ),
         change=second_ports_unplugged,
     ),
     Case(
         "the state was not read",
         "rdma.port_state",
         ERROR,
-        ("mlx5_4 port 1: state is unknown (failed: EIO) - see the evidence file for what the node answered"),
+        (
+            "mlx5_4 port 1 (0000:9a:00.0, ibs4): could not read state: failed: EIO - see the "
+            "evidence file for what the node answered"
+        ),
         change=lambda machine: machine.set_port("mlx5_4", 1, "state", {"why": "failed", "detail": "EIO"}),
     ),
-    Case("no adapter", "rdma.port_state", SKIP, "no RDMA adapter", change=no_nic_at_all),
+    Case("no adapter", "rdma.port_state", SKIP, "node: no RDMA adapter", change=no_nic_at_all),
     Case(
         "all at the rate",
         "rdma.port_rate",
         PASS,
-        "mlx5_0 port 1: rate 400 Gb/s (and 7 more)",
+        (
+            "8 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+            "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1: rate 400 Gb/s"
+        ),
         limits={"rdma.rate_gbps": 400},
     ),
     Case(
@@ -226,8 +257,8 @@ CASES = (
         "rdma.port_rate",
         FAIL,
         (
-            "mlx5_4 port 1: rate 200 Gb/s, expected at least 400 Gb/s (the site's own) - reseat or "
-            "replace the cable or transceiver; look at the switch port"
+            "mlx5_4 port 1 (0000:9a:00.0, ibs4): rate 200 Gb/s, expected at least 400 Gb/s (the "
+            "site's own) - reseat or replace the cable or transceiver; look at the switch port"
         ),
         change=rate("mlx5_4", "200 Gb/sec (4X HDR)"),
         limits={"rdma.rate_gbps": 400},
@@ -237,8 +268,9 @@ CASES = (
         "rdma.port_rate",
         FAIL,
         (
-            "mlx5_2 port 1: rate 50 Gb/s, expected at least 200 Gb/s (3 of 4 rails of this node) - "
-            "reseat or replace the cable or transceiver; look at the switch port"
+            "mlx5_2 port 1 (0000:9c:00.0, ens3np0): rate 50 Gb/s, expected at least 200 Gb/s (3 of 4 "
+            "rails of this node) - reseat or replace the cable or transceiver; look at the switch "
+            "port"
         ),
         change=rate("mlx5_2", "50 Gb/sec (1X HDR)"),
         machine=L40S,
@@ -248,7 +280,10 @@ CASES = (
         "healthy: the bond of two lanes has another rate",
         "rdma.port_rate",
         PASS,
-        "mlx5_0 port 1: rate 400 Gb/s (and 7 more)",
+        (
+            "8 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+            "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1: rate 400 Gb/s"
+        ),
         change=rate("mlx5_bond_0", "100 Gb/sec (2X HDR)"),
         limits={"rdma.rate_gbps": 400},
     ),
@@ -257,8 +292,8 @@ CASES = (
         "rdma.port_rate",
         ERROR,
         (
-            "mlx5_2 port 1: rate is unknown (failed: expected a rate in Gb/sec, the node sent fast) "
-            "- see the evidence file for what the node answered"
+            "mlx5_2 port 1 (0000:3a:00.0, ibs2): could not read rate: failed: expected a rate in "
+            "Gb/sec, the node sent fast - see the evidence file for what the node answered"
         ),
         change=rate("mlx5_2", "fast"),
         limits={"rdma.rate_gbps": 400},
@@ -267,18 +302,27 @@ CASES = (
         "nothing to compare with",
         "rdma.port_rate",
         SKIP,
-        "not judged: no limit rdma.rate_gbps, and no rate that most rails of this node have",
+        "node: no rail is in service: see rdma.rails and rdma.port_state",
         change=no_nic_at_all,
         limits={"rdma.rate_gbps": None},
     ),
-    Case("all alike", "rdma.port_lanes", PASS, "mlx5_0 port 1: width 4 lanes (and 7 more)"),
+    Case(
+        "all alike",
+        "rdma.port_lanes",
+        PASS,
+        (
+            "8 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1, mlx5_4 port 1, "
+            "mlx5_5 port 1, mlx5_6 port 1, mlx5_7 port 1: link width 4 lanes"
+        ),
+    ),
     Case(
         "one lane of four",
         "rdma.port_lanes",
         FAIL,
         (
-            "mlx5_4 port 1: width 1 lanes, expected at least 4 lanes (7 of 8 rails of this node) - "
-            "reseat or replace the cable or transceiver; look at the switch port"
+            "mlx5_4 port 1 (0000:9a:00.0, ibs4): link width 1 lanes, expected at least 4 lanes (7 of "
+            "8 rails of this node) - reseat or replace the cable or transceiver; look at the switch "
+            "port"
         ),
         change=rate("mlx5_4", "100 Gb/sec (1X NDR)"),
     ),
@@ -287,8 +331,9 @@ CASES = (
         "rdma.port_lanes",
         ERROR,
         (
-            "mlx5_4 port 1: width is unknown (failed: expected a rate with its lanes, the node sent "
-            "100 Gb/sec) - see the evidence file for what the node answered"
+            "mlx5_4 port 1 (0000:9a:00.0, ibs4): could not read link width: failed: expected a rate "
+            "with its lanes, the node sent 100 Gb/sec - see the evidence file for what the node "
+            "answered"
         ),
         change=rate("mlx5_4", "100 Gb/sec"),
     ),
@@ -296,39 +341,56 @@ CASES = (
         "nothing to compare with",
         "rdma.port_lanes",
         SKIP,
-        "not judged: no number of lanes that most rails of this node have",
+        "node: no rail is in service: see rdma.rails and rdma.port_state",
         change=no_nic_at_all,
     ),
-    Case("all alike", "rdma.firmware", PASS, "mlx5_0: firmware 28.41.1000 (and 7 more)"),
+    Case(
+        "all alike",
+        "rdma.firmware",
+        PASS,
+        ("8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: firmware 28.41.1000"),
+    ),
     Case(
         "one is old",
         "rdma.firmware",
         WARN,
-        ("mlx5_2: firmware 28.39.1002, expected 28.41.1000 (7 of 8 rails of this node) - update the NIC's firmware"),
+        (
+            "mlx5_2 (0000:3a:00.0, ibs2): firmware 28.39.1002, expected 28.41.1000 (7 of 8 rails of "
+            "this node) - update the NIC's firmware"
+        ),
         change=lambda machine: machine.set_adapter("mlx5_2", "fw_ver", "28.39.1002"),
     ),
     Case(
         "one was not read",
         "rdma.firmware",
         ERROR,
-        ("mlx5_2: firmware is unknown (failed: EIO) - see the evidence file for what the node answered"),
+        (
+            "mlx5_2 (0000:3a:00.0, ibs2): could not read firmware: failed: EIO - see the evidence "
+            "file for what the node answered"
+        ),
         change=lambda machine: machine.set_adapter("mlx5_2", "fw_ver", {"why": "failed", "detail": "EIO"}),
     ),
     Case(
         "nothing to compare with",
         "rdma.firmware",
         SKIP,
-        "not judged: no firmware that most rails of this node have",
+        "node: no RDMA adapter",
         change=no_nic_at_all,
     ),
-    Case("all alike", "rdma.mtu", PASS, "mlx5_0 port 1 (ens1np0): MTU 9000 bytes (and 3 more)", machine=L40S),
+    Case(
+        "all alike",
+        "rdma.mtu",
+        PASS,
+        "4 alike: mlx5_0 port 1, mlx5_1 port 1, mlx5_2 port 1, mlx5_3 port 1: MTU 9000 bytes",
+        machine=L40S,
+    ),
     Case(
         "one is small",
         "rdma.mtu",
         WARN,
         (
-            "mlx5_1 port 1 (ens2np0): MTU 1500 bytes, expected 9000 bytes (3 of 4 rails of this "
-            "node) - set the MTU of all rails alike, here and on the switch"
+            "mlx5_1 port 1 (0000:3c:00.0, ens2np0): MTU 1500 bytes, expected 9000 bytes (3 of 4 "
+            "rails of this node) - set the MTU of all rails alike, here and on the switch"
         ),
         change=lambda machine: machine.set_netdev("ens2np0", "mtu", "1500"),
         machine=L40S,
@@ -337,11 +399,14 @@ CASES = (
         "one was not read",
         "rdma.mtu",
         ERROR,
-        ("mlx5_1 port 1 (ens2np0): MTU is unknown (failed: EIO) - see the evidence file for what the node answered"),
+        (
+            "mlx5_1 port 1 (0000:3c:00.0, ens2np0): could not read MTU: failed: EIO - see the "
+            "evidence file for what the node answered"
+        ),
         change=lambda machine: machine.set_netdev("ens2np0", "mtu", {"why": "failed", "detail": "EIO"}),
         machine=L40S,
     ),
-    Case("InfiniBand has none to judge", "rdma.mtu", SKIP, "no RoCE rails, or no MTU that most of them have"),
+    Case("InfiniBand has none to judge", "rdma.mtu", SKIP, "node: no RoCE rail"),
 )
 
 

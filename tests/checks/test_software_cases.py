@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 NCCL = {"software.nccl_version_min": "2.21.5"}
 
@@ -61,7 +62,7 @@ CASES = (
         "not loaded",
         "software.driver_loaded",
         FAIL,
-        ("driver: the nvidia kernel module is not loaded - install the driver, or load it: modprobe nvidia"),
+        ("driver: NVIDIA kernel module not loaded - install the driver, or load it: modprobe nvidia"),
         change=unload,
     ),
     Case(
@@ -76,7 +77,7 @@ CASES = (
         "software.driver_loaded",
         ERROR,
         (
-            "driver: version is unknown (denied: /proc/driver/nvidia/version) - see the evidence "
+            "driver: could not read version: denied: /proc/driver/nvidia/version - see the evidence "
             "file for what the node answered"
         ),
         change=driver_file_unread,
@@ -85,17 +86,17 @@ CASES = (
         "no GPU and no driver",
         "software.driver_loaded",
         SKIP,
-        "no NVIDIA GPU on PCIe and no driver loaded",
+        "node: no NVIDIA GPU on PCIe and no driver loaded",
         change=no_gpu_and_no_driver,
     ),
-    Case("the same", "software.driver_and_library", PASS, "driver: version that the library states 550.163.01"),
+    Case("the same", "software.driver_and_library", PASS, "driver: library version 550.163.01"),
     Case(
         "another library",
         "software.driver_and_library",
         FAIL,
         (
-            "driver: version that the library states 550.54.15, expected 550.163.01 (the loaded "
-            "kernel module) - reboot, or stop all GPU programs and reload the driver"
+            "driver: library version 550.54.15, expected 550.163.01 (the loaded kernel module) - "
+            "reboot, or stop all GPU programs and reload the driver"
         ),
         change=lambda machine: machine.set("nvml", "driver_version", "550.54.15"),
     ),
@@ -104,7 +105,7 @@ CASES = (
         "software.driver_and_library",
         FAIL,
         (
-            "driver: Driver/library version mismatch: the library is not of the version of the loaded driver, "
+            "driver: Driver/library version mismatch (NVML error 18); the loaded kernel module is "
             "550.163.01 - reboot, or stop all GPU programs and reload the driver"
         ),
         change=lambda machine: machine.section_fails("nvml", "failed", "NVML 18: Driver/library version mismatch"),
@@ -113,17 +114,14 @@ CASES = (
         "NVML hangs",
         "software.driver_and_library",
         ERROR,
-        (
-            "driver: version that the library states is unknown (timeout: 10 s) - see the evidence "
-            "file for what the node answered"
-        ),
+        ("driver: could not read library version: timeout: 10 s - see the evidence file for what the node answered"),
         change=lambda machine: machine.section_fails("nvml", "timeout", "10 s"),
     ),
     Case(
         "no driver",
         "software.driver_and_library",
         SKIP,
-        "the driver is not loaded: see software.driver_loaded",
+        "node: the driver is not loaded: see software.driver_loaded",
         change=unload,
     ),
     Case(
@@ -154,8 +152,8 @@ CASES = (
         "software.nccl_version",
         ERROR,
         (
-            "NCCL /usr/lib/libnccl.so.2: version is unknown (missing: no version in the file name "
-            "libnccl.so.2) - see the evidence file for what the node answered"
+            "NCCL /usr/lib/libnccl.so.2: could not read version: missing: no version in the file "
+            "name libnccl.so.2 - see the evidence file for what the node answered"
         ),
         change=nccl_library("libnccl.so.2"),
         limits=NCCL,
@@ -164,23 +162,23 @@ CASES = (
         "no NCCL on the node",
         "software.nccl_version",
         SKIP,
-        "no NCCL on the node: jobs bring their own",
+        "node: no NCCL on the node: jobs bring their own",
         change=lambda machine: machine.set("software", "nccl", []),
         limits=NCCL,
     ),
-    Case("not asked for", "software.required", SKIP, "nothing asked for: nodegate_require names programs"),
+    Case("not asked for", "software.required", SKIP, "node: nothing asked for: nodegate_require names programs"),
     Case(
         "asked for and there",
         "software.required",
         PASS,
-        "cuda: version 12.4.1 (and 3 more)",
+        "cuda: version 12.4.1",
         expected={"require": ["cuda", "nvcc", "srun", "nccl"]},
     ),
     Case(
         "asked for and not there",
         "software.required",
         FAIL,
-        "docker: is not on the node - install it in the node's image",
+        "docker: not installed - install it in the node's image",
         expected={"require": ["cuda", "docker"]},
     ),
     Case(
@@ -195,7 +193,7 @@ CASES = (
         "the toolkit's folder was not read",
         "software.required",
         ERROR,
-        ("cuda: presence is unknown (timeout: 5 s) - see the evidence file for what the node answered"),
+        ("cuda: could not read location: timeout: 5 s - see the evidence file for what the node answered"),
         change=lambda machine: machine.set("software", "cuda", {"why": "timeout", "detail": "5 s"}),
         expected={"require": "cuda"},
     ),
@@ -204,7 +202,7 @@ CASES = (
         "healthy: the open kernel module has dma-buf",
         "software.gpudirect",
         PASS,
-        "GPUDirect RDMA: the open kernel module lends GPU memory by dma-buf",
+        "GPUDirect RDMA: the open kernel module exports GPU memory by dma-buf",
         change=without_peermem,
     ),
     Case(
@@ -212,7 +210,7 @@ CASES = (
         "software.gpudirect",
         FAIL,
         (
-            "GPUDirect RDMA: nvidia_peermem is not loaded, and the proprietary kernel module has no "
+            "GPUDirect RDMA: nvidia_peermem not loaded, and the proprietary kernel module has no "
             "dma-buf - modprobe nvidia_peermem, and load it at boot"
         ),
         change=proprietary_without_peermem,
@@ -222,12 +220,12 @@ CASES = (
         "software.gpudirect",
         ERROR,
         (
-            "GPUDirect RDMA: flavour of the kernel driver is unknown (denied: "
-            "/proc/driver/nvidia/version) - see the evidence file for what the node answered"
+            "GPUDirect RDMA: could not read type of kernel module (open or proprietary): denied: "
+            "/proc/driver/nvidia/version - see the evidence file for what the node answered"
         ),
         change=driver_file_unread,
     ),
-    Case("no GPU", "software.gpudirect", SKIP, "no GPU, or no RDMA NIC", change=no_gpu_and_no_driver),
+    Case("no GPU", "software.gpudirect", SKIP, "node: no GPU, or no RDMA NIC", change=no_gpu_and_no_driver),
     Case("none that harms", "software.nccl_settings", PASS, "NCCL settings: none that slows or breaks jobs"),
     Case(
         "InfiniBand switched off",
@@ -235,7 +233,7 @@ CASES = (
         FAIL,
         (
             "/etc/nccl.conf: NCCL_IB_DISABLE=1: InfiniBand and RoCE are not used: traffic between "
-            "nodes goes over TCP - take NCCL_IB_DISABLE out of /etc/nccl.conf"
+            "nodes goes over TCP - remove NCCL_IB_DISABLE from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_IB_DISABLE=1"),
     ),
@@ -258,8 +256,8 @@ CASES = (
         "software.nccl_settings",
         FAIL,
         (
-            "/etc/nccl.conf: NCCL_P2P_DISABLE=1: GPUs of one node do not talk over NVLink - take "
-            "NCCL_P2P_DISABLE out of /etc/nccl.conf"
+            "/etc/nccl.conf: NCCL_P2P_DISABLE=1: GPUs of one node do not talk over NVLink - remove "
+            "NCCL_P2P_DISABLE from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_P2P_DISABLE=1"),
     ),
@@ -268,8 +266,8 @@ CASES = (
         "software.nccl_settings",
         WARN,
         (
-            "/etc/nccl.conf: NCCL_P2P_DISABLE=1: GPUs of one node do not talk directly - take "
-            "NCCL_P2P_DISABLE out of /etc/nccl.conf"
+            "/etc/nccl.conf: NCCL_P2P_DISABLE=1: GPUs of one node do not talk directly - remove "
+            "NCCL_P2P_DISABLE from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_P2P_DISABLE=1"),
         machine=L40S,
@@ -280,7 +278,7 @@ CASES = (
         WARN,
         (
             "/etc/nccl.conf: NCCL_NVLS_ENABLE=0: NVLink SHARP is not used: all-reduce inside a node "
-            "loses about a quarter of its speed - take NCCL_NVLS_ENABLE out of /etc/nccl.conf"
+            "loses about a quarter of its speed - remove NCCL_NVLS_ENABLE from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_NVLS_ENABLE=0"),
     ),
@@ -298,7 +296,7 @@ CASES = (
         WARN,
         (
             "/etc/nccl.conf: NCCL_ALGO=Ring: the algorithm is pinned: NCCL no longer chooses by size "
-            "and topology - take NCCL_ALGO out of /etc/nccl.conf"
+            "and topology - remove NCCL_ALGO from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_ALGO=Ring"),
     ),
@@ -308,7 +306,7 @@ CASES = (
         WARN,
         (
             "/etc/nccl.conf: NCCL_DEBUG=TRACE: tracing slows every job and fills the disk with logs "
-            "- take NCCL_DEBUG out of /etc/nccl.conf"
+            "- remove NCCL_DEBUG from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_DEBUG=TRACE"),
     ),
@@ -324,8 +322,8 @@ CASES = (
         "software.nccl_settings",
         FAIL,
         (
-            "/etc/nccl.conf: NCCL_SOCKET_IFNAME=eth7: no interface of this node fits - take "
-            "NCCL_SOCKET_IFNAME out of /etc/nccl.conf"
+            "/etc/nccl.conf: NCCL_SOCKET_IFNAME=eth7: no interface of this node matches - remove "
+            "NCCL_SOCKET_IFNAME from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_SOCKET_IFNAME=eth7"),
     ),
@@ -355,8 +353,8 @@ CASES = (
         "software.nccl_settings",
         FAIL,
         (
-            "/etc/nccl.conf: NCCL_IB_HCA=mlx4: no RDMA adapter of this node fits - take NCCL_IB_HCA "
-            "out of /etc/nccl.conf"
+            "/etc/nccl.conf: NCCL_IB_HCA=mlx4: no RDMA adapter of this node matches - remove "
+            "NCCL_IB_HCA from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_IB_HCA=mlx4"),
     ),
@@ -380,8 +378,8 @@ CASES = (
         WARN,
         (
             "/etc/nccl.conf: NCCL_NET_PLUGIN=/opt/old/libnccl-net.so: a network plugin is pinned for "
-            "every job: NCCL stops or falls back to TCP where it cannot load it - take "
-            "NCCL_NET_PLUGIN out of /etc/nccl.conf"
+            "every job: NCCL stops or falls back to TCP where it cannot load it - remove "
+            "NCCL_NET_PLUGIN from /etc/nccl.conf"
         ),
         change=nccl_conf("NCCL_NET_PLUGIN=/opt/old/libnccl-net.so"),
     ),
@@ -398,7 +396,7 @@ CASES = (
         FAIL,
         (
             "login environment: CUDA_LAUNCH_BLOCKING=1: every kernel is waited for: a debugging aid "
-            "that slows all jobs - take CUDA_LAUNCH_BLOCKING out of login environment"
+            "that slows all jobs - remove CUDA_LAUNCH_BLOCKING from login environment"
         ),
         change=lambda machine: machine.sections["environment"]["variables"].update(CUDA_LAUNCH_BLOCKING="1"),
     ),
@@ -407,17 +405,17 @@ CASES = (
         "software.nccl_settings",
         ERROR,
         (
-            "/etc/nccl.conf: NCCL settings is unknown (denied: /etc/nccl.conf) - see the evidence "
+            "/etc/nccl.conf: could not read NCCL settings: denied: /etc/nccl.conf - see the evidence "
             "file for what the node answered"
         ),
         change=lambda machine: machine.set("environment", "nccl_conf", {"why": "denied", "detail": "/etc/nccl.conf"}),
     ),
-    Case("it runs", "software.persistence_daemon", PASS, "nvidia-persistenced: state active"),
+    Case("it runs", "software.persistence_daemon", PASS, "nvidia-persistenced: service state active"),
     Case(
         "it stopped",
         "software.persistence_daemon",
         WARN,
-        ("nvidia-persistenced: state failed, expected active - systemctl enable --now nvidia-persistenced"),
+        ("nvidia-persistenced: service state failed, expected active - systemctl enable --now nvidia-persistenced"),
         change=lambda machine: machine.stop_service("nvidia-persistenced"),
     ),
     Case(
@@ -425,12 +423,12 @@ CASES = (
         "software.persistence_daemon",
         ERROR,
         (
-            "gpu01: services could not be read: timeout: 5 s - the node answers slowly: look at its "
+            "node: services could not be read: timeout: 5 s - the node answers slowly: look at its "
             "load and kernel log, then run again"
         ),
         change=lambda machine: machine.section_fails("services", "timeout", "5 s"),
     ),
-    Case("no GPU", "software.persistence_daemon", SKIP, "no NVIDIA GPU on PCIe", change=no_gpu_and_no_driver),
+    Case("no GPU", "software.persistence_daemon", SKIP, "node: no NVIDIA GPU on PCIe", change=no_gpu_and_no_driver),
     Case("recognised", "platform.known", PASS, "platform: hgx-h100-8, recognised from the hardware"),
     Case(
         "named, and so it is",
@@ -454,7 +452,7 @@ CASES = (
         "platform.known",
         ERROR,
         (
-            "gpu01: platform unknown (GPU PCI ids seen: 8 x 10de:9999, no baseline has this model) - "
+            "node: platform unknown (GPU PCI ids seen: 8 x 10de:9999, no baseline has this model) - "
             "name it in the inventory (nodegate_platform), or bring a file for it (--baseline; "
             "docs/baselines.md)"
         ),
@@ -482,17 +480,20 @@ CASES = (
         "platform.serial",
         ERROR,
         (
-            "machine: serial number is unknown (denied: product_serial) - see the evidence file for "
-            "what the node answered"
+            "machine: could not read serial number: denied: product_serial - see the evidence file "
+            "for what the node answered"
         ),
         change=lambda machine: machine.set(
             "system", "dmi.product_serial", {"why": "denied", "detail": "product_serial"}
         ),
         expected={"serial": "7XK0001"},
     ),
-    Case("none given", "platform.serial", SKIP, "no serial number given: nodegate_serial names it"),
+    Case("none given", "platform.serial", SKIP, "node: no serial number given: nodegate_serial names it"),
     Case(
-        "too few nodes", "drift.same_as_fleet", SKIP, "not judged: 1 of platform hgx-h100-8 in this run, 3 are needed"
+        "too few nodes",
+        "drift.same_as_fleet",
+        NOT_JUDGED,
+        "node: not judged: 1 of platform hgx-h100-8 in this run, 3 are needed",
     ),
 )
 

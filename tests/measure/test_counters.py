@@ -34,12 +34,12 @@ def test_a_counter_that_went_back_is_unknown():
 def test_a_reading_that_is_missing_once_is_unknown(before, after):
     grown = growth("GPU 0", "replays", before, after)
     assert isinstance(grown.by, Unknown)
-    assert grown.is_told
+    assert grown.is_reported
 
 
 def test_a_counter_that_is_absent_both_times_is_not_there_at_all():
-    assert not growth("GPU 0", "replays", MISSING, Unknown(Why.NOT_SUPPORTED)).is_told
-    assert growth("GPU 0", "replays", MISSING, DENIED).is_told
+    assert not growth("GPU 0", "replays", MISSING, Unknown(Why.NOT_SUPPORTED)).is_reported
+    assert growth("GPU 0", "replays", MISSING, DENIED).is_reported
 
 
 def set_port(counter: str, value: int):
@@ -66,7 +66,7 @@ def test_text_instead_of_a_number_is_unknown():
         machine.set_port("mlx5_0", 1, "counters.symbol_error", "N/A (no PMA)")
 
     (pair, *_) = counters(before=no_agent).ports
-    assert not port_growth(pair, "symbol_error").is_told
+    assert not port_growth(pair, "symbol_error").is_reported
 
 
 def test_gpus_are_paired_by_uuid_and_a_lost_one_is_not_paired():
@@ -78,7 +78,7 @@ def test_gpus_are_paired_by_uuid_and_a_lost_one_is_not_paired():
 def test_a_gpu_that_is_gone_renumbers_the_others_and_they_are_paired_all_the_same():
     found = counters(lambda machine: machine.remove_gpu(3))
     assert [(pair.before.index, pair.after.index) for pair in found.gpus][3:] == [(4, 3), (5, 4), (6, 5), (7, 6)]
-    assert "GPU 0000:3d:00.0" in found.devices["vanished"]
+    assert "0000:3d:00.0" in [part.address for part in found.devices["vanished"]]
 
 
 def test_nvlinks_and_pcie_devices_are_paired():
@@ -105,7 +105,6 @@ def test_a_limit_per_hour_is_scaled_and_rounded_up():
     per_hour = Limit(120, "per hour", "IBTA")
     assert [allowed(per_hour, seconds).value for seconds in (15.0, 600.0, 3600.0, 7200.0)] == [1, 20, 120, 240]
     assert allowed(Limit(0, "per hour", "none"), 86_400.0).value == 0
-    assert allowed(Limit("many", "per hour", "a slip"), 60.0) is None
 
 
 def test_replays_are_allowed_by_generation_and_lanes():

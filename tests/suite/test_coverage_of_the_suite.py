@@ -209,5 +209,5 @@ def test_each_finding_that_is_no_pass_says_what_to_do(check: suite.Check) -> Non
             elif finding.verdict is PASS:
                 assert finding.action == ""
             assert "\n" not in finding.message
-            assert finding.subject
+            assert finding.part.label
         assert "itself failed" not in record.message

@@ -12,6 +12,7 @@ from support.judging import baseline_of
 from nodegate import suite
 from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.subjects.counters import Counters
 
@@ -66,4 +67,4 @@ def judged(case: CounterCase) -> Record:
     """What the check says."""
     counters = counted(case)
     known = {"counters": counters, "baseline": baseline_of(counters.before, Node(NODE), case.limits)}
-    return judge(checks()[case.check], known.__getitem__, NODE)
+    return judge(checks()[case.check], known.__getitem__, NODE, node_parts(counters.before))

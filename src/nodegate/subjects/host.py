@@ -111,6 +111,11 @@ def hangs(mount: Mount) -> bool:
     return isinstance(mount.size_bytes, Unknown) and mount.size_bytes.why in (Why.HUNG, Why.TIMEOUT)
 
 
+def how_it_hangs(mount: Mount) -> str:
+    """What of a hung mount did not return, and in which time."""
+    return mount.size_bytes.detail if isinstance(mount.size_bytes, Unknown) else ""
+
+
 def _enough(value: float, limit: AnyLimit) -> bool:
     if value == UNLIMITED:
         return True
@@ -121,5 +126,5 @@ def _shown(value: float, unit: str) -> str:
     if value == UNLIMITED:
         return "unlimited"
     if unit == "GiB" and value < 1:
-        return f"{value * 1024:.4g} MiB"
+        return f"{value * 1024:.4g} MiB" if value * 1024 >= 1 else f"{value * 1024 * 1024:.4g} KiB"
     return f"{value:.10g} {unit}".rstrip()
