@@ -20,7 +20,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
-    from nodegate.measure.burn.burn import Burn
+    from nodegate.measure.burn.run import Burn
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpus
 

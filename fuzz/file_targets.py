@@ -19,7 +19,7 @@ from nodegate.history import History
 from nodegate.inventory import hostlist, inventory, listing, names, patterns
 from nodegate.inventory.tree import Tree
 from nodegate.judge.waivers import Waivers
-from nodegate.report import jsonl, load
+from nodegate.report import jsonl, reader
 from nodegate.run.conditions import read_earlier
 
 
@@ -93,7 +93,7 @@ def _history(data: bytes) -> None:
 
 
 def _report(data: bytes) -> None:
-    load.load(_file("report.json", data))
+    reader.load(_file("report.json", data))
 
 
 def _results(data: bytes) -> None:

@@ -12,13 +12,13 @@ from nodegate.facts import FACTS, read
 from nodegate.knowledge import kernel_signatures, nvlink5, xid_lines
 from nodegate.knowledge.signatures import find
 from nodegate.knowledge.words import Side
-from nodegate.measure.burn import burn
 from nodegate.measure.burn import document as burn_document
+from nodegate.measure.burn import run
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.groups import result as group_result
 from nodegate.measure.measurement import Measurement, document
-from nodegate.measure.ran import Ran, from_json
+from nodegate.measure.program_run import ProgramRun, from_json
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.measure.registry import measurement
 from nodegate.measure.toolbox import found
@@ -103,10 +103,10 @@ def _rans(data: bytes) -> None:
         json.dumps(document("nccl", [[ran]]))
 
 
-def _printed(what: str, labels: dict[str, str], data: bytes) -> list[list[Ran]]:
+def _printed(what: str, labels: dict[str, str], data: bytes) -> list[list[ProgramRun]]:
     """One attempt with one program, which printed this."""
     stdout, _, stderr = text_of(data).partition("\n=stderr=\n")
-    return [[Ran(what, ("x",), stdout, stderr, 0, labels=labels)]]
+    return [[ProgramRun(what, ("x",), stdout, stderr, 0, labels=labels)]]
 
 
 def _nccl_output(data: bytes) -> None:
@@ -123,7 +123,7 @@ def _nccl_output(data: bytes) -> None:
 def _rdma_output(data: bytes) -> None:
     labels = {"device": "mlx5_0", "peer": "gpu02", "peer_device": "mlx5_0", "role": "client", "program": "client"}
     labels |= {"round": "1", "memory": "host", "path": "between", "version": "6.24", "peer_best": "390.0"}
-    plan = Ran(rdma_result.PLAN, labels={"rails": "mlx5_0", "partners": "1"})
+    plan = ProgramRun(rdma_result.PLAN, labels={"rails": "mlx5_0", "partners": "1"})
     for what in ("ib_write_bw", "ib_read_bw", "ib_write_lat"):
         ((ran,),) = _printed(what, labels, data)
         server = replace(ran, labels={**labels, "program": "server", "role": "server"})
@@ -136,7 +136,7 @@ def _rdma_output(data: bytes) -> None:
 def _burn_output(data: bytes) -> None:
     with refusals_allowed():
         burn_document.decode(text_of(data))
-    for what in (burn.OWN, burn.OTHER):
+    for what in (run.OWN, run.OTHER):
         with refusals_allowed():
             print_metrics(_BURN.parse(_printed(what, {"mode": "fp32"}, data)).metrics)
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lab import healthy, told
+from lab import fault_table, healthy
 from lab.guests import guests as of_guests
 from lab.guests import qemu
 from lab.guests.guests import Guests
@@ -38,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     asked = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the machines' end is not skipped
     if asked.command == "table":
-        print(told.page(told.read(asked.rows)), end="")
+        print(fault_table.page(fault_table.read(asked.rows)), end="")
         return 0
     reason = (asked.guests and of_guests.why_not()) or (asked.nodes and of_nodes.why_not())
     if reason:

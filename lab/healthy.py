@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from lab.guests import gpu_node
 from lab.guests.campaign import NIGHTLY, campaign
+from lab.guests.full_guest import whole
 from lab.guests.guests import Guests
-from lab.guests.whole import whole
 from lab.nodes import gpus
 from lab.nodes import runs as node_runs
 from lab.nodes.image import image

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from lab.guests.patience import AGAIN, ANSWER, LINK, NO_LATENCY, ON_THE_WAY, QUEUE_PAIRS, SECTIONS, SETUP, SIZE_BYTES
+from lab.guests.timeouts import AGAIN, ANSWER, LINK, NO_LATENCY, ON_THE_WAY, QUEUE_PAIRS, SECTIONS, SETUP, SIZE_BYTES
 from lab.run import ROOT, Run
 from nodegate.errors import CannotMeasure
 from nodegate.tools import perftest
@@ -26,7 +26,7 @@ LINKS = (*NIGHTLY, SECTIONS, OF_LINKS)
 ONCE = (AGAIN, "0")  # for a fault that a second look finds as the first one did
 BRIEF = (*ONCE, NO_LATENCY)
 BANDWIDTH_BYTES, LATENCY_BYTES = 500_000, 1_500
-_PATIENCE = ("-p", "lab.guests.patience", "-p", "lab.slow_probe")
+_PATIENCE = ("-p", "lab.guests.timeouts", "-p", "lab.slow_probe")
 _LEAST_S, MOST_S = 14.0, 40.0
 _TRIES = 3
 _STRUCK_LINK_S = "2"  # long enough to be struck while it carries

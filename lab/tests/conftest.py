@@ -8,7 +8,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from lab.told import told  # noqa: F401
+from lab.fault_table import told  # noqa: F401
 
 SHARED = ("lab/tests/guests/pair/", "lab/tests/guests/trio/")  # folders whose tests share machines
 

@@ -93,7 +93,7 @@ def bootcheck(
         checks = [check for check in suite.checks() if Profile.BOOTCHECK.includes(check.tier)]
         checks = [check for check in checks if not check.id.startswith(without)]
         if active:
-            from nodegate.run.here import judge_here  # noqa: PLC0415 - with the statistics, which take their time
+            from nodegate.run.local_run import judge_here  # noqa: PLC0415 - with the statistics, which take their time
 
             records = judge_here(node, checks, rules, Profile.BOOTCHECK)
         else:

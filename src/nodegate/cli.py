@@ -289,9 +289,9 @@ def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 
 
 def _report(asked: argparse.Namespace) -> int:
-    from nodegate.report.again import again  # noqa: PLC0415
+    from nodegate.report.rerender import rerender  # noqa: PLC0415
 
-    print(again(asked.run, redacted=asked.redact, to=asked.to) / "report.html")
+    print(rerender(asked.run, redacted=asked.redact, to=asked.to) / "report.html")
     return 0
 
 

@@ -54,7 +54,7 @@ def run(settings: Settings, *, stdin: TextIO | None = None) -> int:
     from nodegate.run.prepare import prepare  # noqa: PLC0415
 
     prepared = prepare(settings, stdin=stdin)
-    nodes = list(prepared.acceptance.nodes.values())
+    nodes = list(prepared.judging.nodes.values())
     complaints = examine(nodes, prepared.options, carried=prepared.carried)
     for line in (*(f"note: {note}" for note in prepared.notes), *lines(nodes, complaints)):
         print(line, flush=True)  # noqa: T201

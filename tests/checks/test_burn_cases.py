@@ -8,7 +8,7 @@ import pytest
 from support.burning import BurnCase, checks, every_window, judged, ran_by_others, refused
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.ran import not_run
+from nodegate.measure.program_run import not_run
 from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 

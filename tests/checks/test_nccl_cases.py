@@ -11,7 +11,7 @@ from support.nccl_node import WHATS, NcclCase, said
 
 from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
-from nodegate.measure.ran import Ran, not_run
+from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -25,23 +25,23 @@ def fault(name: str, *whats: str) -> Mapping[str, object]:
     return {"faults": dict.fromkeys(whats or ("*",), name)}
 
 
-def no_tool(rans: list[Ran]) -> list[Ran]:
+def no_tool(rans: list[ProgramRun]) -> list[ProgramRun]:
     why = CannotMeasure("all_reduce_perf is not on the node", next_step="build nccl-tests")
     return [not_run(ran.what, why) for ran in rans]
 
 
-def stops_after_hang(rans: list[Ran]) -> list[Ran]:
+def stops_after_hang(rans: list[ProgramRun]) -> list[ProgramRun]:
     why = CannotMeasure(
         "not run: all_reduce did not end within 60 s before", next_step="see what is said of all_reduce"
     )
     return [*rans[:2], *(not_run(ran.what, why) for ran in rans[2:])]
 
 
-def stuck(rans: list[Ran]) -> list[Ran]:
+def stuck(rans: list[ProgramRun]) -> list[ProgramRun]:
     return [replace(rans[0], stuck=("4711 all_reduce_perf D",)), *rans[1:]]
 
 
-def slow_and_unfinished(rans: list[Ran]) -> list[Ran]:
+def slow_and_unfinished(rans: list[ProgramRun]) -> list[ProgramRun]:
     """Each ended by us after its first row, on a node where that row took half a minute."""
     return [
         replace(ran, stdout=ran.stdout[: ran.stdout.index("  1073741824")], exit_code=None, timed_out=True)

@@ -11,7 +11,7 @@ from support.nccl_fleet import SIZE, table
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.result import ALONE
-from nodegate.measure.ran import Ran, not_run
+from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def ran(
     busbw: float = 380.0,
     wrong: int = 0,
     **labels: str,
-) -> Ran:
+) -> ProgramRun:
     """A launch that ended, as gpu01 keeps it."""
     name = group or (f"pair {'+'.join(nodes)}" if kind == "pair" else kind)
     told = {
@@ -58,34 +58,36 @@ def ran(
         **labels,
     }
     code = 1 if wrong else 0
-    return Ran(what, stdout=table(what, 8 * len(nodes), busbw, wrong), exit_code=code, duration_s=9.0, labels=told)
+    return ProgramRun(
+        what, stdout=table(what, 8 * len(nodes), busbw, wrong), exit_code=code, duration_s=9.0, labels=told
+    )
 
 
-def hung(found: Ran, **labels: str) -> Ran:
+def hung(found: ProgramRun, **labels: str) -> ProgramRun:
     """The same launch, which finished no size."""
     text = found.stdout[: found.stdout.index("NCCL version")]
     return replace(found, stdout=text, exit_code=None, timed_out=True, labels={**found.labels, **labels})
 
 
-def pairs(**changes: float) -> list[Ran]:
+def pairs(**changes: float) -> list[ProgramRun]:
     return [ran(what, **changes) for what in WHATS]  # type: ignore[arg-type]
 
 
-def fleet(what: str = "all_reduce", **more: object) -> Ran:
+def fleet(what: str = "all_reduce", **more: object) -> ProgramRun:
     return ran(what, nodes=("gpu01", "gpu02", "gpu03", "gpu04"), kind="fleet", **more)  # type: ignore[arg-type]
 
 
-def part(*nodes: str, good: str = "", **more: object) -> Ran:
+def part(*nodes: str, good: str = "", **more: object) -> ProgramRun:
     name = f"part {'+'.join(nodes)}"
     return ran("all_reduce", nodes=nodes, kind="part", group=name, good=good, **more)  # type: ignore[arg-type]
 
 
-def refused(reason: str = "gpu01: no mpirun was found") -> list[Ran]:
+def refused(reason: str = "gpu01: no mpirun was found") -> list[ProgramRun]:
     why = CannotMeasure(reason, next_step="install openmpi-bin")
     return [not_run(found.what, why, found.labels) for found in pairs()]
 
 
-ALONE_RUN = [Ran(ALONE, labels={"why": "no other node takes part", "node": "gpu01"})]
+ALONE_RUN = [ProgramRun(ALONE, labels={"why": "no other node takes part", "node": "gpu01"})]
 BROKEN = [replace(each, stdout="", stderr="", exit_code=139) for each in pairs()]
 PAIR_HANGS_HERE = [
     hung(ran("all_reduce"), blamed="gpu01"),
@@ -276,7 +278,7 @@ BANDWIDTH = [
 APART_FAST = {"nccl.apart_all_reduce_gb_per_s": 300.0}
 
 
-def kept_apart(**labels: str) -> Ran:
+def kept_apart(**labels: str) -> ProgramRun:
     found = fleet(group="fleet, each node by itself", **labels)
     return replace(found, labels={**found.labels, "kind": "apart"})
 

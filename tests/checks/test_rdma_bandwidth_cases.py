@@ -9,7 +9,7 @@ import pytest
 from support.rdma_links import PARTNERS, RAILS, TESTS, LinkCase, attempt, checks, healthy, judged, link
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.ran import not_run
+from nodegate.measure.program_run import not_run
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

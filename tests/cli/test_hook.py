@@ -11,7 +11,7 @@ import pytest
 
 from nodegate import cli
 from nodegate.exit_codes import Exit
-from nodegate.hook import hooks, look
+from nodegate.hook import current_verdict, hooks
 from nodegate.hook.answer import Answer
 
 
@@ -30,7 +30,7 @@ def says(monkeypatch: pytest.MonkeyPatch, answer: Answer | Exception) -> None:
             raise answer
         return answer
 
-    monkeypatch.setattr(look, "answer", ask)
+    monkeypatch.setattr(current_verdict, "answer", ask)
 
 
 @pytest.mark.parametrize("hook", HOOKS)
@@ -62,17 +62,17 @@ def test_the_line_is_one_clean_line(monkeypatch: pytest.MonkeyPatch, capsys: pyt
 
 
 def test_the_options_reach_the_hook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    heard: list[hooks.Asked] = []
+    heard: list[hooks.HookOptions] = []
 
-    def hook(asked: hooks.Asked) -> hooks.Said:
+    def hook(asked: hooks.HookOptions) -> hooks.HookResult:
         heard.append(asked)
-        return hooks.Said(0, "fit: x", is_news=False)
+        return hooks.HookResult(0, "fit: x", is_news=False)
 
     monkeypatch.setitem(hooks.HOOKS, "slurm-healthcheck", hook)
     words = ["--strict", "--resume", "--fresh", "60", "--kept", "/run/x", "--baseline", "a.yaml", "--platform", "p"]
     assert cli.main(["hook", "slurm-healthcheck", *words, "--exclusive"]) == 0
-    question = look.Question(Path("/run/x"), (Path("a.yaml"),), "p", exclusive=True)
-    assert heard == [hooks.Asked(question, strict=True, fresh_s=60.0, resume=True)]
+    question = current_verdict.Question(Path("/run/x"), (Path("a.yaml"),), "p", exclusive=True)
+    assert heard == [hooks.HookOptions(question, strict=True, fresh_s=60.0, resume=True)]
 
 
 def test_a_reader_that_has_gone_changes_no_exit_code(tmp_path: Path) -> None:

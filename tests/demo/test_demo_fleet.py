@@ -33,9 +33,9 @@ from nodegate.measure.copies import document as copies_document
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
 from nodegate.metric_names import METRICS
 from nodegate.profile import Profile
-from nodegate.run import visit
-from nodegate.run.acceptance import Acceptance
-from nodegate.run.umpire import Umpire
+from nodegate.run import node_facts
+from nodegate.run.gate import Gate
+from nodegate.run.judging import Judging
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ def files() -> Mapping[str, str]:
 
 
 @cache
-def acceptance() -> Acceptance:
+def acceptance() -> Judging:
     """The judging of the whole fleet, as a run does it, from the committed recordings."""
     nodes = {node.name: node for node in inventory.read((str(FOLDER / INVENTORY_FILE),)).nodes}
     folder = RunFolder.create(Path(_kept().name) / "run", profile="delivery", started_epoch_s=0.0)
     for node in nodes.values():
         for name in (FACTS, FACTS_AFTER, *(each.name for each in wanted(MEASURED))):
-            folder.write_evidence(visit.recorded(node, name))
-    found = Acceptance(nodes, Profile.DELIVERY, Baselines.read(), Waivers(()), folder)
+            folder.write_evidence(node_facts.recorded(node, name))
+    found = Judging(nodes, Profile.DELIVERY, Baselines.read(), Waivers(()), folder)
     for node in nodes:
         for check in CHECKS:
             found.ask(check, node)
@@ -135,11 +135,11 @@ def test_the_partners_of_the_slow_nic_are_not_blamed():
 
 def test_what_was_not_measured_is_what_a_run_would_not_have_measured():
     """A node that the gate of a measurement lets through has one; a node that it stops says so."""
-    umpire = Umpire(acceptance())
+    gate = Gate(acceptance())
     for machine in fleet().machines:
         for measurement in wanted(MEASURED):
             refused = machine.load.refused.get(measurement.name)
-            said = umpire.gate(machine.name, measurement)
+            said = gate.refusal(machine.name, measurement)
             assert (refused is None) == (said is None), (machine.name, measurement.name, said)
             assert refused is None or (said is not None and said.reason.startswith(refused.reason))
 

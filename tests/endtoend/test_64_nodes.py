@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab import needs
+from lab.fault_table import Told
 from lab.nodes import faults, gpus
 from lab.nodes.image import image
 from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults
-from lab.told import Told
 from nodegate.verdict import NodeVerdict, node_verdict
 
 COUNT, FAULTY = 64, "gpu-37"

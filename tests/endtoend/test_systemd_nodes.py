@@ -13,6 +13,7 @@ import pytest
 from endtoend.node_cases import BUSY, RUNS, Busy, Case
 
 from lab import needs
+from lab.fault_table import Told
 from lab.nodes import faults, gpu_faults, gpus
 from lab.nodes.image import image
 from lab.nodes.node import LabNode
@@ -20,7 +21,6 @@ from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults, start
 from lab.processes import wait_until
 from lab.run import Outcome, Run, words_of
-from lab.told import Told
 from nodegate.verdict import NodeVerdict, node_verdict
 
 PROBE = "/usr/bin/python3 -I -S -"

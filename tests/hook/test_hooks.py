@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from nodegate.exit_codes import Exit
-from nodegate.hook import hooks, look, slurm
+from nodegate.hook import current_verdict, hooks, slurm
 from nodegate.hook.answer import Answer
-from nodegate.hook.hooks import Asked, Said, epilog, healthcheck, prolog
+from nodegate.hook.hooks import HookOptions, HookResult, epilog, healthcheck, prolog
 
 WORDS = {
     Exit.FIT: "fit: 77 checks passed",
@@ -31,7 +31,7 @@ class Site:
         self.node = IDLE
         self.word = Exit.FIT
         self.silent = False
-        monkeypatch.setattr(look, "answer", lambda *_, **__: Answer(self.word, WORDS[self.word]))
+        monkeypatch.setattr(current_verdict, "answer", lambda *_, **__: Answer(self.word, WORDS[self.word]))
         monkeypatch.setattr(slurm, "node", self._node)
         monkeypatch.setattr(slurm, "drain", lambda name, reason: self.told.append(f"drain {name} {reason}"))
         monkeypatch.setattr(slurm, "undrain", lambda name: self.told.append(f"undrain {name}"))
@@ -48,22 +48,22 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Site:
     return Site(monkeypatch)
 
 
-def asked(**settings: bool) -> Asked:
-    return Asked(look.Question(Path("/nowhere")), **settings)
+def asked(**settings: bool) -> HookOptions:
+    return HookOptions(current_verdict.Question(Path("/nowhere")), **settings)
 
 
 @pytest.mark.parametrize("hook", [prolog, epilog, healthcheck])
 @pytest.mark.parametrize("word", [Exit.FIT, Exit.UNKNOWN, Exit.BUSY])
 def test_what_is_no_verdict_on_the_hardware_lets_work_go_on(site: Site, hook: hooks.Hook, word: Exit) -> None:
     site.word = word
-    assert hook(asked()) == Said(0, WORDS[word], is_news=word is not Exit.FIT)
+    assert hook(asked()) == HookResult(0, WORDS[word], is_news=word is not Exit.FIT)
     assert site.told == []
 
 
 @pytest.mark.parametrize(("hook", "code"), [(prolog, 1), (epilog, 0), (healthcheck, 0)])
 def test_an_unfit_node_is_drained_and_its_job_held(site: Site, hook: hooks.Hook, code: int) -> None:
     site.word = Exit.UNFIT
-    assert hook(asked()) == Said(code, "unfit: GPU 3: lost; drained")
+    assert hook(asked()) == HookResult(code, "unfit: GPU 3: lost; drained")
     assert site.told == ["drain gpu-2 nodegate: GPU 3: lost"]
 
 
@@ -90,14 +90,14 @@ def test_a_node_that_others_have_in_hand_is_left_as_it_is(
 ) -> None:
     site.word, site.node = Exit.UNFIT, node
     said = hook(asked(resume=True))
-    assert said == Said(1 if hook is prolog else 0, f"unfit: GPU 3: lost; {words}")
+    assert said == HookResult(1 if hook is prolog else 0, f"unfit: GPU 3: lost; {words}")
     assert site.told == []
 
 
 @pytest.mark.parametrize("hook", [prolog, epilog, healthcheck])
 def test_where_slurm_does_not_answer_the_exit_code_tells_it(site: Site, hook: hooks.Hook) -> None:
     site.word, site.silent = Exit.UNFIT, True
-    assert hook(asked()) == Said(1, "unfit: GPU 3: lost; not drained: scontrol did not answer within 5 s")
+    assert hook(asked()) == HookResult(1, "unfit: GPU 3: lost; not drained: scontrol did not answer within 5 s")
 
 
 def test_a_fit_node_is_resumed_where_the_drain_is_ours_and_the_site_asks_for_it(site: Site) -> None:
@@ -111,7 +111,7 @@ def test_a_fit_node_is_resumed_where_the_drain_is_ours_and_the_site_asks_for_it(
 @pytest.mark.parametrize("node", [IDLE, OPS, DOWN, slurm.Node(OURS.states | {"DOWN"}, OURS.reason)])
 def test_no_other_node_is_ever_resumed(site: Site, node: slurm.Node) -> None:
     site.node = node
-    assert healthcheck(asked(resume=True)) == Said(0, WORDS[Exit.FIT], is_news=False)
+    assert healthcheck(asked(resume=True)) == HookResult(0, WORDS[Exit.FIT], is_news=False)
     assert site.told == []
 
 

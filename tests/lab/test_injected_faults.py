@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.told import LONGEST, Row, page
+from lab.fault_table import LONGEST, Row, page
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "injected-faults.md"

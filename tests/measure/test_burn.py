@@ -14,11 +14,11 @@ from support.burning import burnt, document, every_window, ran, ran_by_others, w
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.burn import burn
 from nodegate.measure.burn import document as burn_document
-from nodegate.measure.length import Length
-from nodegate.measure.measurement import Site, no_gpus
-from nodegate.measure.ran import Ran, not_run
+from nodegate.measure.burn import run as burn
+from nodegate.measure.durations import Durations
+from nodegate.measure.measurement import Target, no_gpus
+from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
 from nodegate.transport.local import LocalSession
@@ -137,15 +137,18 @@ def test_a_burn_that_was_refused_says_why():
 @pytest.mark.parametrize(
     ("left", "reason"),
     [
-        (Ran("burn", exit_code=1, stderr="Traceback\nImportError: no pynvml\n"), "exit code 1: ImportError: no pynvml"),
-        (Ran("burn", timed_out=True, duration_s=390.0), "did not end within 390 s"),
-        (Ran("burn", timed_out=True, duration_s=390.0, stuck=("711 python3 D",)), "still there: 711 python3 D"),
-        (Ran("burn", exit_code=0), "the burn sent nothing"),
-        (Ran("burn", exit_code=0, stdout="bash: warning"), "no JSON document: bash: warning"),
-        (Ran("burn", exit_code=0, stdout='{"schema": "nodegate.burn/9"}'), "is nodegate.burn/9, expected"),
-        (Ran("burn", exit_code=0, stdout=burn_document.WIRE + "AAAA\n"), "damaged"),
-        (Ran("burn", exit_code=0, stdout=wire(document(H100))[:4000]), "damaged|cut off"),
-        (Ran("burn", exit_code=0, stdout="[" * 200_000), "no JSON document"),
+        (
+            ProgramRun("burn", exit_code=1, stderr="Traceback\nImportError: no pynvml\n"),
+            "exit code 1: ImportError: no pynvml",
+        ),
+        (ProgramRun("burn", timed_out=True, duration_s=390.0), "did not end within 390 s"),
+        (ProgramRun("burn", timed_out=True, duration_s=390.0, stuck=("711 python3 D",)), "still there: 711 python3 D"),
+        (ProgramRun("burn", exit_code=0), "the burn sent nothing"),
+        (ProgramRun("burn", exit_code=0, stdout="bash: warning"), "no JSON document: bash: warning"),
+        (ProgramRun("burn", exit_code=0, stdout='{"schema": "nodegate.burn/9"}'), "is nodegate.burn/9, expected"),
+        (ProgramRun("burn", exit_code=0, stdout=burn_document.WIRE + "AAAA\n"), "damaged"),
+        (ProgramRun("burn", exit_code=0, stdout=wire(document(H100))[:4000]), "damaged|cut off"),
+        (ProgramRun("burn", exit_code=0, stdout="[" * 200_000), "no JSON document"),
     ],
 )
 def test_evidence_without_a_document_says_why(left, reason):
@@ -192,10 +195,10 @@ class Tools:
         return Tool("gpu_burn", (str(self.folder / "gpu_burn"),), "a folder of the test")
 
 
-def site(folder: Path | None, seconds: float, session=None) -> Site:
+def target(folder: Path | None, seconds: float, session=None) -> Target:
     node = Node("gpu01", Connection(transport="local"))
-    length = Length(burn_s=seconds, copies_s=1.0, link_s=1.0, collective_s=1.0, group_s=1.0)
-    return Site(node, session or LocalSession(node), facts_of(H100), Tools(folder), length)
+    durations = Durations(burn_s=seconds, copies_s=1.0, link_s=1.0, collective_s=1.0, group_s=1.0)
+    return Target(node, session or LocalSession(node), facts_of(H100), Tools(folder), durations)
 
 
 @pytest.fixture
@@ -216,7 +219,7 @@ def tool(tmp_path):
 
 def test_a_long_burn_is_followed_by_gpu_burn_in_both_precisions_in_its_own_folder(own_program, tool):
     (tool / "gpu_burn.json").write_text(json.dumps({"wrong": {"3": 5}}))
-    where = site(tool, 600.0)
+    where = target(tool, 600.0)
     rans = burn.burn_of(where)
     where.session.close()
     assert [(each.what, each.labels.get("mode")) for each in rans] == [
@@ -237,7 +240,7 @@ def test_a_long_burn_is_followed_by_gpu_burn_in_both_precisions_in_its_own_folde
 def test_a_link_to_gpu_burn_is_followed_to_the_folder_of_its_kernel(own_program, tool, tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "gpu_burn").symlink_to(tool / "gpu_burn")
-    where = site(tmp_path / "bin", 600.0)
+    where = target(tmp_path / "bin", 600.0)
     found = burn.parse([burn.burn_of(where)])
     where.session.close()
     assert [len(other.found.gpus) for other in found.others] == [8, 8]
@@ -245,7 +248,7 @@ def test_a_link_to_gpu_burn_is_followed_to_the_folder_of_its_kernel(own_program,
 
 @pytest.mark.parametrize(("seconds", "installed"), [(60.0, True), (600.0, False)])
 def test_a_short_burn_and_a_node_without_gpu_burn_are_burnt_by_us_alone(own_program, tool, seconds, installed):
-    where = site(tool if installed else None, seconds)
+    where = target(tool if installed else None, seconds)
     rans = burn.burn_of(where)
     where.session.close()
     assert [each.what for each in rans] == ["burn"]
@@ -264,7 +267,7 @@ def test_a_node_that_breaks_away_within_gpu_burn_keeps_the_burn_before_it(own_pr
             raise Unreachable("dropped", "gpu01: the connection broke", next_step="look at the node")
         return real.run(argv, **limits)
 
-    rans = burn.burn_of(site(tool, 600.0, SimpleNamespace(run=run)))
+    rans = burn.burn_of(target(tool, 600.0, SimpleNamespace(run=run)))
     real.close()
     found = burn.parse([rans])
     assert len(found.runs) == 1
@@ -280,7 +283,7 @@ def test_the_program_that_is_sent_says_what_it_does_and_carries_its_options():
 
 def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none(monkeypatch, tmp_path):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(bare.libraries(tmp_path / "libraries")))
-    where = site(None, 1.0)
+    where = target(None, 1.0)
     rans = burn.burn_of(where)
     where.session.close()
     assert rans[0].exit_code == 0, rans[0].stderr

@@ -27,14 +27,14 @@ from support.copies import (
 from lab.nvml.scenario import healthy_h100
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.copies import copies
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result
+from nodegate.measure.copies import run as copies
 from nodegate.measure.copies.document import ALONE
 from nodegate.measure.copies.result import TO_DEVICE, TO_HOST
-from nodegate.measure.length import OF_PROFILE, Length
-from nodegate.measure.measurement import Site, no_gpus
-from nodegate.measure.ran import MAX_KEPT, Ran, not_run
+from nodegate.measure.durations import OF_PROFILE, Durations
+from nodegate.measure.measurement import Target, no_gpus
+from nodegate.measure.program_run import MAX_KEPT, ProgramRun, not_run
 from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
@@ -168,7 +168,7 @@ def test_a_case_of_nvbandwidth_that_failed_gives_no_rate():
 
 
 def test_nvbandwidth_that_does_not_end_or_start_says_so():
-    left = Ran("nvbandwidth", timed_out=True, duration_s=300.0)
+    left = ProgramRun("nvbandwidth", timed_out=True, duration_s=300.0)
     found = copied(lambda _: None, left, ran_by_others("no-cuda.json"))
     reasons = [other.reason for other in found.others if isinstance(other, CannotMeasure)]
     assert reasons[0] == "nvbandwidth did not end within 300 s"
@@ -187,17 +187,23 @@ def test_copies_that_were_refused_say_why():
 @pytest.mark.parametrize(
     ("left", "reason"),
     [
-        (Ran("copies", exit_code=1, stderr="Traceback\nImportError: no pynvml\n"), "code 1: ImportError: no pynvml"),
-        (Ran("copies", timed_out=True, duration_s=390.0), "did not end within 390 s"),
-        (Ran("copies", timed_out=True, duration_s=390.0, stuck=("711 python3 D",)), "still there: 711 python3 D"),
-        (Ran("copies", exit_code=0), "sent nothing"),
-        (Ran("copies", exit_code=0, stdout="bash: warning"), "no JSON document: bash: warning"),
-        (Ran("copies", exit_code=0, stdout='{"schema": "nodegate.copies/9"}'), "is nodegate.copies/9, expected"),
-        (Ran("copies", exit_code=0, stdout='{"schema": "nodegate.copies/1", "gpus": []}'), "no GPU in it"),
-        (Ran("copies", exit_code=0, stdout=copies_document.WIRE), "cut off"),
-        (Ran("copies", exit_code=0, stdout=copies_document.WIRE + "AAAA\n"), "damaged"),
-        (Ran("copies", exit_code=0, stdout=wire(document(H100))[:1200]), "damaged|cut off"),
-        (Ran("copies", exit_code=0, stdout="[" * 200_000), "no JSON document"),
+        (
+            ProgramRun("copies", exit_code=1, stderr="Traceback\nImportError: no pynvml\n"),
+            "code 1: ImportError: no pynvml",
+        ),
+        (ProgramRun("copies", timed_out=True, duration_s=390.0), "did not end within 390 s"),
+        (
+            ProgramRun("copies", timed_out=True, duration_s=390.0, stuck=("711 python3 D",)),
+            "still there: 711 python3 D",
+        ),
+        (ProgramRun("copies", exit_code=0), "sent nothing"),
+        (ProgramRun("copies", exit_code=0, stdout="bash: warning"), "no JSON document: bash: warning"),
+        (ProgramRun("copies", exit_code=0, stdout='{"schema": "nodegate.copies/9"}'), "is nodegate.copies/9, expected"),
+        (ProgramRun("copies", exit_code=0, stdout='{"schema": "nodegate.copies/1", "gpus": []}'), "no GPU in it"),
+        (ProgramRun("copies", exit_code=0, stdout=copies_document.WIRE), "cut off"),
+        (ProgramRun("copies", exit_code=0, stdout=copies_document.WIRE + "AAAA\n"), "damaged"),
+        (ProgramRun("copies", exit_code=0, stdout=wire(document(H100))[:1200]), "damaged|cut off"),
+        (ProgramRun("copies", exit_code=0, stdout="[" * 200_000), "no JSON document"),
     ],
 )
 def test_evidence_without_a_document_says_why(left, reason):
@@ -252,9 +258,9 @@ class Tools:
         return Tool("nvbandwidth", (str(self.folder / "nvbandwidth"),), "a folder of the test")
 
 
-def site(folder: Path | None, length: Length, session=None) -> Site:
+def target(folder: Path | None, durations: Durations, session=None) -> Target:
     node = Node("gpu01", Connection(transport="local"))
-    return Site(node, session or LocalSession(node), facts_of(H100), Tools(folder), length)
+    return Target(node, session or LocalSession(node), facts_of(H100), Tools(folder), durations)
 
 
 @pytest.fixture
@@ -273,8 +279,8 @@ def tool(tmp_path):
 def test_the_real_program_over_a_session_gives_metrics_of_every_gpu(monkeypatch, tmp_path):
     for name, value in copies_node.environment(healthy_h100(2).write(tmp_path / "scenario.conf")).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(copies, "options_for", lambda length: Options(seconds=1.0, size=1 << 18, peers="ring"))
-    where = site(None, BOOTCHECK)
+    monkeypatch.setattr(copies, "options_for", lambda durations: Options(seconds=1.0, size=1 << 18, peers="ring"))
+    where = target(None, BOOTCHECK)
     rans = copies.copies_of(where)
     where.session.close()
     found = copies_result.parse([rans])
@@ -286,7 +292,7 @@ def test_the_real_program_over_a_session_gives_metrics_of_every_gpu(monkeypatch,
 
 def test_on_a_node_without_driver_the_next_step_names_the_driver(monkeypatch, tmp_path):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(bare.libraries(tmp_path / "libraries")))
-    where = site(None, BOOTCHECK)
+    where = target(None, BOOTCHECK)
     rans = copies.copies_of(where)
     where.session.close()
     assert rans[0].exit_code == 0, rans[0].stderr
@@ -297,7 +303,7 @@ def test_on_a_node_without_driver_the_next_step_names_the_driver(monkeypatch, tm
 
 def test_at_a_delivery_nvbandwidth_runs_after_our_own_program(own_program, tool):
     (tool / "nvbandwidth.json").write_text(json.dumps({"slow": {"3": 0.5}}))
-    where = site(tool, DELIVERY)
+    where = target(tool, DELIVERY)
     rans = copies.copies_of(where)
     where.session.close()
     assert [each.what for each in rans] == ["copies", "nvbandwidth"]
@@ -308,9 +314,9 @@ def test_at_a_delivery_nvbandwidth_runs_after_our_own_program(own_program, tool)
     assert metric(found, copies_result.PEER, "GPU 0", "nvbandwidth").best == pytest.approx(198.05)
 
 
-@pytest.mark.parametrize(("length", "installed"), [(BOOTCHECK, True), (DELIVERY, False)])
-def test_a_short_run_and_a_node_without_nvbandwidth_are_measured_by_us_alone(own_program, tool, length, installed):
-    where = site(tool if installed else None, length)
+@pytest.mark.parametrize(("durations", "installed"), [(BOOTCHECK, True), (DELIVERY, False)])
+def test_a_short_run_and_a_node_without_nvbandwidth_are_measured_by_us_alone(own_program, tool, durations, installed):
+    where = target(tool if installed else None, durations)
     rans = copies.copies_of(where)
     where.session.close()
     assert [each.what for each in rans] == ["copies"]
@@ -325,7 +331,7 @@ def test_a_node_that_breaks_away_within_nvbandwidth_keeps_the_copies_before_it(o
             raise Unreachable("dropped", "gpu01: the connection broke", next_step="look at the node")
         return real.run(argv, **limits)
 
-    rans = copies.copies_of(site(tool, DELIVERY, SimpleNamespace(run=run)))
+    rans = copies.copies_of(target(tool, DELIVERY, SimpleNamespace(run=run)))
     real.close()
     found = copies_result.parse([rans])
     assert len(found.runs) == 1

@@ -14,12 +14,12 @@ from support.sshd import NODE_PYTHON, Fleet
 from lab.processes import naming
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.length import OF_PROFILE, Length
-from nodegate.measure.measurement import Site, document
-from nodegate.measure.nccl import nccl
+from nodegate.measure.durations import OF_PROFILE, Durations
+from nodegate.measure.measurement import Target, document
+from nodegate.measure.nccl import run as nccl
 from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
-from nodegate.measure.ran import Ran, not_run
+from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.transport import Options, connect
@@ -27,8 +27,8 @@ from nodegate.unknown import Unknown
 
 GIB = 1 << 30
 WHATS = [launch.what for launch in LAUNCHES]
-SHORT = Length(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=20.0, group_s=1.0)
-HANGING = Length(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=12.0, group_s=1.0)
+SHORT = Durations(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=20.0, group_s=1.0)
+HANGING = Durations(burn_s=1.0, copies_s=1.0, link_s=1.0, collective_s=12.0, group_s=1.0)
 
 
 class OneThread:
@@ -48,11 +48,13 @@ class OneThread:
             return said
 
 
-def run_here(folder: Path, length: Length = SHORT, machine: Machine | None = None, **crew: bool) -> tuple[Ran, ...]:
+def run_here(
+    folder: Path, durations: Durations = SHORT, machine: Machine | None = None, **crew: bool
+) -> tuple[ProgramRun, ...]:
     node = Node("here", Connection(transport="local", python=NODE_PYTHON))
     with contextlib.closing(connect(node, Options())) as session:
-        site = Site(node, session, facts_of(machine or Machine.hgx_h100()), fake.Folder(folder), length)
-        return nccl.NCCL.measure([site], OneThread(**crew))["here"]
+        target = Target(node, session, facts_of(machine or Machine.hgx_h100()), fake.Folder(folder), durations)
+        return nccl.NCCL.measure([target], OneThread(**crew))["here"]
 
 
 def replayed(rans):
@@ -113,8 +115,8 @@ def test_over_ssh_it_is_the_same(tmp_path):
     with Fleet(tmp_path / "fleet", count=1) as fleet:
         node = fleet.nodes[0]
         with contextlib.closing(connect(node, Options())) as session:
-            site = Site(node, session, facts_of(Machine.hgx_h100()), fake.Folder(tools), SHORT)
-            rans = nccl.NCCL.measure([site], OneThread())[node.name]
+            target = Target(node, session, facts_of(Machine.hgx_h100()), fake.Folder(tools), SHORT)
+            rans = nccl.NCCL.measure([target], OneThread())[node.name]
     assert len(replayed(rans).metrics) == len(LAUNCHES)
 
 
@@ -127,8 +129,8 @@ def test_a_container_gets_the_settings_behind_its_start(tmp_path):
     node = Node("here", Connection(transport="local", python=NODE_PYTHON))
     with contextlib.closing(connect(node, Options())) as session:
         tools = InContainer(fake.install(tmp_path / "tools"))
-        site = Site(node, session, facts_of(Machine.hgx_h100()), tools, SHORT)
-        rans = nccl.NCCL.measure([site], OneThread())["here"]
+        target = Target(node, session, facts_of(Machine.hgx_h100()), tools, SHORT)
+        rans = nccl.NCCL.measure([target], OneThread())["here"]
     assert rans[0].argv[:4] == ("nice", "-n", "1", "env")
     assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
 
@@ -187,8 +189,8 @@ def test_a_broken_connection_keeps_what_ran_before(tmp_path):
     node = Node("here", Connection(transport="local", python=NODE_PYTHON))
     with contextlib.closing(connect(node, Options())) as session:
         tools = fake.Folder(fake.install(tmp_path / "tools"))
-        site = Site(node, Breaks(session), facts_of(Machine.hgx_h100()), tools, SHORT)
-        rans = nccl.NCCL.measure([site], OneThread())["here"]
+        target = Target(node, Breaks(session), facts_of(Machine.hgx_h100()), tools, SHORT)
+        rans = nccl.NCCL.measure([target], OneThread())["here"]
     assert [bool(ran.cannot) for ran in rans] == [False, False, True, True, True, True]
     assert rans[2].cannot == rans[5].cannot == "the connection broke"
 
@@ -345,5 +347,5 @@ def test_every_version_of_the_tool_and_number_of_gpus_is_measured(layout, gpus):
 @pytest.mark.parametrize("labels", [{}, {"gpus": "x", "size_bytes": "-1", "limit_s": "9" * 40}])
 def test_evidence_without_its_labels_is_incomplete(labels):
     good = fake.ran("all_reduce")
-    found = parse([[Ran("all_reduce", argv=good.argv, stdout=good.stdout, exit_code=0, labels=labels)]])
+    found = parse([[ProgramRun("all_reduce", argv=good.argv, stdout=good.stdout, exit_code=0, labels=labels)]])
     assert found.final("all_reduce").ending == "incomplete"

@@ -28,13 +28,13 @@ from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.groups import plan
 from nodegate.measure.groups.bisect import bisect, rounds_for
-from nodegate.measure.groups.groups import NCCL_GROUPS, disjoint
+from nodegate.measure.groups.group_node import GroupNode, Launcher
 from nodegate.measure.groups.launch import Launch, for_node, labels_of, sweep, words
 from nodegate.measure.groups.result import parse, read
+from nodegate.measure.groups.run import NCCL_GROUPS, disjoint
 from nodegate.measure.groups.settings import launch_settings
-from nodegate.measure.groups.station import Launcher, Station
-from nodegate.measure.measurement import Site
-from nodegate.measure.ran import Ran, not_run
+from nodegate.measure.measurement import Target
+from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.node import Connection, Node
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -74,7 +74,7 @@ def test_at_night_each_node_is_measured_with_its_neighbour(tmp_path):
 
 
 def test_each_node_by_itself_is_measured_by_its_own_time_and_the_report_is_taken_away(tmp_path):
-    fleet = NcclFleet(tmp_path, 3, gpus=2, length=DELIVERY, nodes={"gpu2": "slow"})
+    fleet = NcclFleet(tmp_path, 3, gpus=2, durations=DELIVERY, nodes={"gpu2": "slow"})
     runs = fleet.runs()
     found = {name: replayed([rans]) for name, rans in runs.items()}
     assert kinds(found, "gpu1") == {
@@ -90,7 +90,7 @@ def test_each_node_by_itself_is_measured_by_its_own_time_and_the_report_is_taken
 
 
 def test_a_version_without_times_by_process_is_not_asked_for_them(tmp_path):
-    found = NcclFleet(tmp_path, 3, length=DELIVERY, layout="2.17.5").measure()
+    found = NcclFleet(tmp_path, 3, durations=DELIVERY, layout="2.17.5").measure()
     assert kinds(found, "gpu1") == {("pair", "pair gpu1+gpu2"), ("fleet", "fleet")}
 
 
@@ -116,25 +116,25 @@ def test_srun_launches_where_the_inventory_says_so_with_its_settings(tmp_path):
 class Simulated:
     """Launches that are not made: what nccl-tests would print over these nodes, without a process."""
 
-    def __init__(self, tmp_path, monkeypatch, count, *, length=NIGHTLY, racks=None, hang_from=10**6, **faults):
-        self.fleet = NcclFleet(tmp_path, count, length=length, racks=racks)
+    def __init__(self, tmp_path, monkeypatch, count, *, durations=NIGHTLY, racks=None, hang_from=10**6, **faults):
+        self.fleet = NcclFleet(tmp_path, count, durations=durations, racks=racks)
         self.fleet.here = True
         self.faults, self.hang_from, self.launched = faults, hang_from, []
-        monkeypatch.setattr("nodegate.measure.groups.field.run_group", self.run_group)
+        monkeypatch.setattr("nodegate.measure.groups.launch_session.run_group", self.run_group)
 
-    def run_group(self, launch, group, stations, mark):
+    def run_group(self, launch, group, members, mark):
         self.launched.append(group.name)
-        faults = [self.faults.get(station.name, "") for station in stations]
+        faults = [self.faults.get(member.name, "") for member in members]
         own = [fault.rpartition(" ")[2] for fault in faults if fault.rpartition(" ")[0] in ("", launch.collective)]
-        text = table(launch.collective, len(stations), 200.0 if "slow" in own else 380.0, 3 if "wrong" in own else 0)
+        text = table(launch.collective, len(members), 200.0 if "slow" in own else 380.0, 3 if "wrong" in own else 0)
         changes = {"stdout": text, "exit_code": int("wrong" in own)}
-        if "hang" in own or (len(stations) >= self.hang_from and not launch.apart):
+        if "hang" in own or (len(members) >= self.hang_from and not launch.apart):
             changes = {"stdout": text[: text.index("NCCL version")], "exit_code": None, "timed_out": True}
         if "cuda" in own:
             said = "gpu9: Test CUDA failure common.cu:303 'uncorrectable ECC error encountered'\n"
             changes = {"stdout": said, "exit_code": 2}
-        labels = labels_of(launch, group, stations)
-        return Ran(launch.collective, labels={**labels, "size_bytes": str(1 << 30)}, duration_s=9.0, **changes)
+        labels = labels_of(launch, group, members)
+        return ProgramRun(launch.collective, labels={**labels, "size_bytes": str(1 << 30)}, duration_s=9.0, **changes)
 
     def measure(self):
         return self.fleet.measure()
@@ -175,7 +175,7 @@ def test_two_bad_nodes_in_two_pairs_are_both_found(tmp_path, monkeypatch):
 
 def test_racks_and_the_fleet_come_after_the_pairs_and_leave_bad_nodes_out(tmp_path, monkeypatch):
     racks = dict.fromkeys(("gpu1", "gpu2", "gpu3", "gpu4"), "a1") | {"gpu5": "b1", "gpu6": "b1"}
-    simulated = Simulated(tmp_path, monkeypatch, 6, length=DELIVERY, racks=racks, gpu4="hang")
+    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, racks=racks, gpu4="hang")
     found = simulated.measure()
     assert named(found) == {"gpu4"}
     rack = next(run for run in found["gpu1"].runs if run.kind == "rack")
@@ -186,7 +186,7 @@ def test_racks_and_the_fleet_come_after_the_pairs_and_leave_bad_nodes_out(tmp_pa
 
 
 def test_a_node_that_is_bad_in_a_pair_takes_no_time_from_the_others_by_themselves(tmp_path, monkeypatch):
-    simulated = Simulated(tmp_path, monkeypatch, 6, length=DELIVERY, gpu4="hang")
+    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, gpu4="hang")
     found = simulated.measure()
     apart = {name: [run for run in each.runs if run.kind == "apart"] for name, each in found.items()}
     assert apart.pop("gpu4") == []
@@ -195,7 +195,7 @@ def test_a_node_that_is_bad_in_a_pair_takes_no_time_from_the_others_by_themselve
 
 
 def test_a_fleet_that_hangs_only_as_a_whole_names_nobody(tmp_path, monkeypatch):
-    found = Simulated(tmp_path, monkeypatch, 4, length=DELIVERY, hang_from=4).measure()
+    found = Simulated(tmp_path, monkeypatch, 4, durations=DELIVERY, hang_from=4).measure()
     assert named(found) == set()
     run = next(run for run in found["gpu1"].runs if run.kind == "fleet")
     assert run.searched == "gpu1, gpu2, gpu3, gpu4 are bad together only, and well in halves"
@@ -203,19 +203,19 @@ def test_a_fleet_that_hangs_only_as_a_whole_names_nobody(tmp_path, monkeypatch):
 
 def test_suspects_are_measured_again_with_nodes_that_passed(tmp_path, monkeypatch):
     fleet = Simulated(tmp_path, monkeypatch, 4, gpu2="slow").fleet
-    with fleet.sites() as sites:
-        first = NCCL_GROUPS.measure(sites, fleet.crew)
-        second = NCCL_GROUPS.again(sites, fleet.crew, frozenset({"gpu1", "gpu2"}))
+    with fleet.targets() as targets:
+        first = NCCL_GROUPS.measure(targets, fleet.pool)
+        second = NCCL_GROUPS.again(targets, fleet.pool, frozenset({"gpu1", "gpu2"}))
     assert set(second) == {"gpu1", "gpu2"}
     values = {name: replayed([first[name], second[name]]).metrics[0].values for name in second}
     assert values == {"gpu1": (380.0,), "gpu2": (200.0,)}
 
 
 def test_a_slow_node_is_found_in_a_fleet_all_of_which_is_suspect(tmp_path, monkeypatch):
-    fleet = Simulated(tmp_path, monkeypatch, 6, length=DELIVERY, gpu5="slow").fleet
-    with fleet.sites() as sites:
-        names = frozenset(site.node.name for site in sites)
-        found = {name: replayed([rans]) for name, rans in NCCL_GROUPS.again(sites, fleet.crew, names).items()}
+    fleet = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, gpu5="slow").fleet
+    with fleet.targets() as targets:
+        names = frozenset(target.node.name for target in targets)
+        found = {name: replayed([rans]) for name, rans in NCCL_GROUPS.again(targets, fleet.pool, names).items()}
     assert named(found) == {"gpu5"}
     assert [metric.best for metric in found["gpu1"].metrics if metric.conditions["group"] == "fleet"] == [380.0] * 3
 
@@ -265,7 +265,7 @@ def test_no_launcher_on_any_node_is_a_reason_with_a_way_out(tmp_path):
 
 @pytest.mark.parametrize("fault", ["hang", "absent"])
 def test_daemons_that_do_not_notice_the_end_of_mpirun_are_ended_with_their_ranks(tmp_path, fault):
-    fleet = NcclFleet(tmp_path, 2, nodes={"gpu2": fault}, launch={"deaf": True}, length=HANGING)
+    fleet = NcclFleet(tmp_path, 2, nodes={"gpu2": fault}, launch={"deaf": True}, durations=HANGING)
     assert {run.ending for run in fleet.measure()["gpu1"].runs} == {"hung"}
     assert wait_until(lambda: not naming(fleet.folder)), naming(fleet.folder)
 
@@ -276,12 +276,12 @@ import pickle
 from pathlib import Path
 from support.nccl_fleet import NIGHTLY, Folder, facts
 from support.rdma_fleet import Crew
-from nodegate.measure.measurement import Site
-from nodegate.measure.groups.groups import NCCL_GROUPS
+from nodegate.measure.measurement import Target
+from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.transport import Options, connect
 nodes = pickle.loads(Path({nodes!r}).read_bytes())
-sites = [Site(node, connect(node, Options()), facts(1), Folder(Path({tools!r})), NIGHTLY) for node in nodes]
-NCCL_GROUPS.measure(sites, Crew())
+targets = [Target(node, connect(node, Options()), facts(1), Folder(Path({tools!r})), NIGHTLY) for node in nodes]
+NCCL_GROUPS.measure(targets, Crew())
 """
 
 
@@ -323,12 +323,12 @@ class Ended(Crew):
 def test_the_end_of_the_run_leaves_no_process_on_any_node(tmp_path):
     def left():
         folder = Path(tempfile.mkdtemp(dir=tmp_path))
-        fleet, crew = NcclFleet(folder, 2, nodes={"gpu1": "hang"}, launch={"deaf": True}), Ended()
-        with fleet.sites() as sites:
-            measuring = threading.Thread(target=NCCL_GROUPS.measure, args=(sites, crew))
+        fleet, pool = NcclFleet(folder, 2, nodes={"gpu1": "hang"}, launch={"deaf": True}), Ended()
+        with fleet.targets() as targets:
+            measuring = threading.Thread(target=NCCL_GROUPS.measure, args=(targets, pool))
             measuring.start()
             assert wait_until(lambda: all_ranks_run(fleet), 60)
-            crew.cancelled = True
+            pool.cancelled = True
             measuring.join(30)
         assert not measuring.is_alive()
         wait_until(lambda: not naming(fleet.folder))
@@ -450,20 +450,20 @@ def test_an_ini_inventory_gives_settings_as_text():
 # Words and texts
 
 
-def stations(count, gpus=8):
+def members(count, gpus=8):
     found = []
     for number in range(count):
         node = Node(f"gpu{number:04}", Connection(address=f"10.0.{number // 250}.{number % 250}"))
-        site = Site(node, None, facts(1), None, DELIVERY)
+        target = Target(node, None, facts(1), None, DELIVERY)
         programs = {name: f"/opt/{name}_perf_mpi" for name in COLLECTIVES}
         launcher = Launcher("mpirun", "/usr/bin/mpirun")
-        found.append(Station(site, gpus, "H100", programs, {}, "x", launcher, launch_settings(node)))
+        found.append(GroupNode(target, gpus, "H100", programs, {}, "x", launcher, launch_settings(node)))
     return found
 
 
 def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
     launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0, apart=True, report="/tmp/x/report-1.json")
-    argv = words(launch, stations(2), Launcher("mpirun", "/usr/bin/mpirun"), "m")
+    argv = words(launch, members(2), Launcher("mpirun", "/usr/bin/mpirun"), "m")
     assert "NCCL_TESTS_SPLIT=DIV 8" in argv
     assert argv[-4:] == ("-I", "1", "-J", "/tmp/x/report-1.json")
     assert argv[argv.index("-H") + 1] == "10.0.0.0:8,10.0.0.1:8"
@@ -472,7 +472,7 @@ def test_each_node_by_itself_is_asked_for_by_the_number_of_its_gpus():
 
 def test_the_words_for_a_thousand_nodes_fit_a_command_line():
     launch = Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0)
-    argv = words(launch, stations(1250), Launcher("mpirun", "/usr/bin/mpirun"), "m")
+    argv = words(launch, members(1250), Launcher("mpirun", "/usr/bin/mpirun"), "m")
     assert max(map(len, argv)) < 128 << 10
 
 
@@ -497,7 +497,7 @@ def a_run(**changes):
     }
     labels |= changes.pop("labels", {})
     fields = {"stdout": whole_output(2), "exit_code": 0, "duration_s": 5.0, **changes}
-    return Ran("all_reduce", labels=labels, **fields)
+    return ProgramRun("all_reduce", labels=labels, **fields)
 
 
 def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():

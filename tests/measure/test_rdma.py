@@ -17,13 +17,13 @@ from lab.processes import running, wait_until
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import document
-from nodegate.measure.ran import Ran
-from nodegate.measure.rdma import life as rdma_life
-from nodegate.measure.rdma import meeting as rdma_meeting
+from nodegate.measure.program_run import ProgramRun
+from nodegate.measure.rdma import node_pair as rdma_pair
+from nodegate.measure.rdma import perftest_runner
 from nodegate.measure.rdma import rails as rdma_rails
-from nodegate.measure.rdma import rdma
-from nodegate.measure.rdma.rdma import RDMA_BANDWIDTH
+from nodegate.measure.rdma import run as rdma
 from nodegate.measure.rdma.result import PLAN, doubtful, parse
+from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
 
 if TYPE_CHECKING:
@@ -35,19 +35,19 @@ WRITE, READ = "rdma.write_gbps", "rdma.read_gbps"
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What hangs is ended sooner than on a real fabric; a loaded machine needs a few seconds to start Python."""
-    monkeypatch.setattr(rdma_meeting, "SETUP_S", 20.0)
-    monkeypatch.setattr(rdma_life, "SERVER_END_S", 1.0)
+    monkeypatch.setattr(rdma_pair, "SETUP_S", 20.0)
+    monkeypatch.setattr(perftest_runner, "SERVER_END_S", 1.0)
 
 
-def measured(fleet: RdmaFleet, crew: Crew | None = None) -> dict[str, RdmaBandwidth]:
+def measured(fleet: RdmaFleet, pool: Crew | None = None) -> dict[str, RdmaBandwidth]:
     """All nodes, measured; nothing of them runs any more."""
-    sites = fleet.sites()
+    targets = fleet.targets()
     try:
-        runs = rdma.measure(sites, crew or Crew())
+        runs = rdma.measure(targets, pool or Crew())
         assert left_behind(fleet) == []
     finally:
-        for site in sites:
-            site.session.close()
+        for target in targets:
+            target.session.close()
     return {name: parse([each]) for name, each in runs.items()}
 
 
@@ -87,9 +87,9 @@ def test_what_a_number_was_measured_with_is_kept(tmp_path):
 
 
 def test_all_pairs_and_all_rails_of_a_round_are_measured_at_once(tmp_path):
-    crew = Crew()
-    measured(RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03", "gpu04"), length=another_length(rounds=1)), crew)
-    assert [sorted(asked) for asked in crew.asked[1:]] == [["gpu01 - gpu04", "gpu02 - gpu03"]] * 2  # latency, then load
+    pool = Crew()
+    measured(RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03", "gpu04"), durations=another_length(rounds=1)), pool)
+    assert [sorted(asked) for asked in pool.asked[1:]] == [["gpu01 - gpu04", "gpu02 - gpu03"]] * 2  # latency, then load
 
 
 def test_a_slow_nic_is_slow_with_everybody_and_its_partners_are_not(tmp_path):
@@ -101,7 +101,7 @@ def test_a_slow_nic_is_slow_with_everybody_and_its_partners_are_not(tmp_path):
 
 
 def test_an_odd_fleet_leaves_no_node_untested(tmp_path):
-    found = measured(RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, length=another_length(rounds=1)))
+    found = measured(RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, durations=another_length(rounds=1)))
     assert all(node.named(WRITE) for node in found.values())
 
 
@@ -118,12 +118,14 @@ def test_an_odd_fleet_leaves_no_node_untested(tmp_path):
 )
 @pytest.mark.usefixtures("impatient")
 def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault, kind, said):
-    fleet = RdmaFleet(tmp_path, length=another_length(rounds=1))
-    sites = fleet.device("gpu01", "mlx5_1", fault=fault).sites()
-    meeting = rdma.Meeting(*(rdma.prepare(site) for site in sites), "1")
-    runs = rdma_meeting.runs_of(meeting, [rdma.WRITE])
+    fleet = RdmaFleet(tmp_path, durations=another_length(rounds=1))
+    targets = fleet.device("gpu01", "mlx5_1", fault=fault).targets()
+    node_pair = rdma.NodePair(*(rdma.prepare(target) for target in targets), "1")
+    runs = rdma_pair.runs_of(node_pair, [rdma.WRITE])
     assert left_behind(fleet) == []
-    plan = {name: rdma.Ran(what="plan", labels={"rails": "mlx5_0 mlx5_1", "partners": "1"}) for name in fleet.names}
+    plan = {
+        name: rdma.ProgramRun(what="plan", labels={"rails": "mlx5_0 mlx5_1", "partners": "1"}) for name in fleet.names
+    }
     for name in fleet.names:
         node = parse([[plan[name], *(ran for both in runs for owner, ran in both if owner == name)]])
         (run,) = node.of(WRITE, "mlx5_1")
@@ -131,12 +133,12 @@ def test_a_fault_is_told_on_both_ends_and_leaves_nothing_behind(tmp_path, fault,
         assert run.trouble.kind == kind
         assert re.search(said, run.trouble.said)
         assert value(node, WRITE) == 195.5, "the other rail is not touched"
-    for site in sites:
-        site.session.close()
+    for target in targets:
+        target.session.close()
 
 
 def test_a_rail_that_does_not_reach_another_one_is_unknown_and_does_not_fail(tmp_path):
-    fleet = RdmaFleet(tmp_path, length=another_length(rounds=1)).device("gpu01", "mlx5_1", fault="gid")
+    fleet = RdmaFleet(tmp_path, durations=another_length(rounds=1)).device("gpu01", "mlx5_1", fault="gid")
     del fleet.machines["gpu02"].sections["infiniband"]["mlx5_1"]  # down, say: its counterpart meets mlx5_0
     for node, found in measured(fleet).items():
         kinds = {(run.device, run.peer_device): run.trouble and run.trouble.kind for run in found.of(WRITE)}
@@ -147,32 +149,32 @@ def test_a_rail_that_does_not_reach_another_one_is_unknown_and_does_not_fail(tmp
 def test_a_node_without_perftest_is_not_paired_and_says_so(tmp_path):
     fleet = RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03"), rails=1)
     fleet.tools["gpu02"] = ()
-    sites = fleet.sites()
-    runs = rdma.measure(sites, Crew())
+    targets = fleet.targets()
+    runs = rdma.measure(targets, Crew())
     with pytest.raises(CannotMeasure, match="no ib_write_bw on the node"):
         parse([runs["gpu02"]])
     assert value(parse([runs["gpu01"]]), WRITE) == 195.5
-    for site in sites:
-        site.session.close()
+    for target in targets:
+        target.session.close()
 
 
 def test_a_node_that_is_lost_in_mid_run_takes_no_other_with_it(tmp_path):
     fleet = RdmaFleet(tmp_path, names=("gpu01", "gpu02", "gpu03"), rails=1)
-    sites = fleet.sites()
+    targets = fleet.targets()
 
     class Losing(Crew):
         def at_once(self, jobs):
             if len(self.asked) == 2:
-                sites[1].session.close()
+                targets[1].session.close()
             return super().at_once(jobs)
 
-    found = {name: parse([runs]) for name, runs in rdma.measure(sites, Losing()).items()}
+    found = {name: parse([runs]) for name, runs in rdma.measure(targets, Losing()).items()}
     assert value(found["gpu01"], WRITE) == value(found["gpu03"], WRITE) == 195.5
     assert found["gpu02"].named(WRITE) == ()
     assert {run.trouble.kind for run in found["gpu02"].of(WRITE)} == {"setup"}
     assert "the session is closed" in found["gpu02"].of(WRITE)[0].trouble.said
-    for site in sites:
-        site.session.close()
+    for target in targets:
+        target.session.close()
 
 
 def test_one_node_alone_is_measured_nic_to_nic(tmp_path):
@@ -184,13 +186,13 @@ def test_one_node_alone_is_measured_nic_to_nic(tmp_path):
 
 
 def test_at_delivery_every_node_is_measured_inside_too(tmp_path):
-    length = another_length(rounds=1, link_s=rdma.INSIDE_FROM_S)
-    found = measured(RdmaFleet(tmp_path, length=length))
+    durations = another_length(rounds=1, link_s=rdma.INSIDE_FROM_S)
+    found = measured(RdmaFleet(tmp_path, durations=durations))
     assert {name: len(node.named("rdma.inside_gbps")) for name, node in found.items()} == {"gpu01": 2, "gpu02": 2}
 
 
 def test_gpu_memory_is_measured_where_the_build_can(tmp_path):
-    fleet = RdmaFleet(tmp_path, cuda=True, rails=1, length=another_length(rounds=1))
+    fleet = RdmaFleet(tmp_path, cuda=True, rails=1, durations=another_length(rounds=1))
     found = measured(fleet.device("gpu01", "mlx5_0", gpu_gbps=180.0).device("gpu02", "mlx5_0", gpu_gbps=182.0))
     assert value(found["gpu02"], "rdma.gpu_write_gbps") == 180.0
     assert value(found["gpu02"], WRITE) == 195.5
@@ -198,84 +200,84 @@ def test_gpu_memory_is_measured_where_the_build_can(tmp_path):
 
 def test_suspects_meet_only_nodes_that_passed(tmp_path):
     fleet = RdmaFleet(tmp_path, names=("a", "b", "c", "d"), rails=1).device("a", "mlx5_0", gbps=100.0)
-    sites, crew = fleet.sites(), Crew()
-    runs = rdma.again(sites, crew, frozenset({"a", "b"}))
+    targets, pool = fleet.targets(), Crew()
+    runs = rdma.again(targets, pool, frozenset({"a", "b"}))
     assert set(runs) == {"a", "b"}
-    pairs = {pair for asked in crew.asked[1:] for pair in asked}
+    pairs = {pair for asked in pool.asked[1:] for pair in asked}
     assert pairs == {"a - c", "b - d", "a - d", "b - c"}
     found = {name: parse([each]) for name, each in runs.items()}
     assert (value(found["a"], WRITE), value(found["b"], WRITE)) == (100.0, 195.5)
     assert all(run.peer_passed for run in found["a"].runs)
-    for site in sites:
-        site.session.close()
+    for target in targets:
+        target.session.close()
 
 
 def test_where_nobody_passed_suspects_are_measured_as_at_first(tmp_path):
     fleet = RdmaFleet(tmp_path, rails=1)
-    sites = fleet.sites()
-    runs = rdma.again(sites, Crew(), frozenset(fleet.names))
+    targets = fleet.targets()
+    runs = rdma.again(targets, Crew(), frozenset(fleet.names))
     assert value(parse([runs["gpu01"]]), WRITE) == 195.5
     assert not any(run.peer_passed for run in parse([runs["gpu01"]]).runs)
-    for site in sites:
-        site.session.close()
+    for target in targets:
+        target.session.close()
 
 
 def test_evidence_says_the_same_as_the_run(tmp_path):
-    fleet = RdmaFleet(tmp_path, rails=1, length=another_length(rounds=1))
-    sites = fleet.sites()
-    runs = rdma.measure(sites, Crew())["gpu01"]
+    fleet = RdmaFleet(tmp_path, rails=1, durations=another_length(rounds=1))
+    targets = fleet.targets()
+    runs = rdma.measure(targets, Crew())["gpu01"]
     kept = RDMA_BANDWIDTH.of_document(document("rdma_bandwidth", [runs, runs]))
     assert [metric.values for metric in kept.metrics if metric.name == WRITE] == [(195.5, 195.5)]
-    for site in sites:
-        site.session.close()
+    for target in targets:
+        target.session.close()
 
 
 def test_a_cancelled_run_starts_nothing_new(tmp_path):
-    fleet, crew = RdmaFleet(tmp_path, rails=1), Crew()
-    sites = fleet.sites()
-    crew.cancelled = True
-    rdma.measure(sites, crew)
-    assert crew.asked == [["gpu01", "gpu02"]]
-    for site in sites:
-        site.session.close()
+    fleet, pool = RdmaFleet(tmp_path, rails=1), Crew()
+    targets = fleet.targets()
+    pool.cancelled = True
+    rdma.measure(targets, pool)
+    assert pool.asked == [["gpu01", "gpu02"]]
+    for target in targets:
+        target.session.close()
 
 
 # Where the numbers of a node come from
 
 
 def test_version_4_5_prints_the_same_rows(tmp_path):
-    found = measured(RdmaFleet(tmp_path, rails=1, version="4.5", length=another_length(rounds=1)))
+    found = measured(RdmaFleet(tmp_path, rails=1, version="4.5", durations=another_length(rounds=1)))
     (metric,) = found["gpu01"].named(WRITE)
     assert (metric.best, metric.conditions["tool_version"]) == (195.5, "6.06")
 
 
 def test_roce_takes_the_gid_that_is_v2_with_an_ipv4_address(tmp_path):
-    sites = RdmaFleet(tmp_path, rails=1).sites()
-    station = rdma.prepare(sites[0])
-    assert station.rails[0].gid_index == 3
-    words = rdma_meeting._words(rdma.Meeting(station, station, "1"), rdma.WRITE, ("mlx5_0", "mlx5_0"))
+    targets = RdmaFleet(tmp_path, rails=1).targets()
+    rdma_node = rdma.prepare(targets[0])
+    assert rdma_node.rails[0].gid_index == 3
+    words = rdma_pair._words(rdma.NodePair(rdma_node, rdma_node, "1"), rdma.WRITE, ("mlx5_0", "mlx5_0"))
     assert words.server[words.server.index("-x") + 1] == "3"
-    for site in sites:
-        site.session.close()
+    for target in targets:
+        target.session.close()
 
 
 def test_infiniband_has_no_gid_index(tmp_path):
-    (site,) = RdmaFleet(tmp_path, names=("gpu01",), machine=Machine.hgx_h100).sites()
-    station = rdma.prepare(site)
-    words = rdma_meeting._words(rdma.Meeting(station, station, "1"), rdma.WRITE, ("mlx5_0", "mlx5_1"))
+    (target,) = RdmaFleet(tmp_path, names=("gpu01",), machine=Machine.hgx_h100).targets()
+    rdma_node = rdma.prepare(target)
+    words = rdma_pair._words(rdma.NodePair(rdma_node, rdma_node, "1"), rdma.WRITE, ("mlx5_0", "mlx5_1"))
     assert "-x" not in words.server
     assert words.client[-1] == "127.0.0.1"
-    site.session.close()
+    target.session.close()
 
 
 def test_a_roce_rail_without_a_gid_is_left_out_and_named(tmp_path):
     fleet = RdmaFleet(tmp_path, rails=2)
     fleet.machines["gpu01"].set_port("mlx5_1", 1, "gid_types.3", "IB/RoCE v1")
-    (site, other) = fleet.sites()
-    station = rdma.prepare(site)
-    assert [rail.name for rail in station.rails] == ["mlx5_0"]
-    assert station.missing["mlx5_1"].reason == "mlx5_1: no RoCE v2 GID with an IPv4 address"
-    for each in (site, other):
+    (target, other) = fleet.targets()
+    rdma_node = rdma.prepare(target)
+    assert [rail.name for rail in rdma_node.rails] == ["mlx5_0"]
+    assert rdma_node.missing["mlx5_1"].reason == "mlx5_1: no RoCE v2 GID with an IPv4 address"
+    for each in (target, other):
         each.session.close()
 
 
@@ -316,20 +318,20 @@ def test_each_rail_has_the_gpu_that_is_nearest_on_pcie():
 
 
 def test_nodes_of_different_fabrics_are_not_paired(tmp_path):
-    fleet = RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, length=another_length(rounds=1))
+    fleet = RdmaFleet(tmp_path, names=("a", "b", "c"), rails=1, durations=another_length(rounds=1))
     fleet.machines["c"] = Machine.hgx_h100("c")
-    crew = Crew()
-    found = measured(fleet, crew)
-    assert crew.asked[1:3] == [["a - b"], ["a - b"]]
+    pool = Crew()
+    found = measured(fleet, pool)
+    assert pool.asked[1:3] == [["a - b"], ["a - b"]]
     assert found["c"].partners == 0
 
 
 def test_the_inventory_may_name_the_rails(tmp_path):
-    (site, other) = RdmaFleet(tmp_path, rails=4).sites()
-    named = dict(site.node.expected, nics=["mlx5_2"])
-    station = rdma.prepare(replace(site, node=replace(site.node, expected=named)))
-    assert [rail.name for rail in station.rails] == ["mlx5_2"]
-    for each in (site, other):
+    (target, other) = RdmaFleet(tmp_path, rails=4).targets()
+    named = dict(target.node.expected, nics=["mlx5_2"])
+    rdma_node = rdma.prepare(replace(target, node=replace(target.node, expected=named)))
+    assert [rail.name for rail in rdma_node.rails] == ["mlx5_2"]
+    for each in (target, other):
         each.session.close()
 
 
@@ -337,15 +339,15 @@ def test_the_inventory_may_name_the_rails(tmp_path):
 
 
 def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(tmp_path):
-    (site,) = RdmaFleet(tmp_path, names=("gpu01",)).sites()
+    (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
     word = f"9{os.getpid()}77"
     programs = [["sh", "-c", f"echo on; trap '' TERM; sleep {word}; sleep {word}"], ["echo", "hello"], ["nothing-here"]]
-    stubborn, quick, missing = rdma_life.run_at_once(site, "test", programs, timeout_s=5)
+    stubborn, quick, missing = perftest_runner.run_at_once(target, "test", programs, timeout_s=5)
     assert (stubborn.stdout, stubborn.timed_out, stubborn.exit_code) == ("on\n", True, None)
     assert (quick.stdout, quick.exit_code, quick.timed_out) == ("hello\n", 0, False)
     assert (missing.exit_code, missing.stderr) == (127, "nothing-here: not found\n")
     assert wait_until(lambda: not running(word))
-    site.session.close()
+    target.session.close()
 
 
 OLDEST = Path.home() / ".pyenv/versions/3.6.15/bin/python3"
@@ -353,45 +355,47 @@ OLDEST = Path.home() / ".pyenv/versions/3.6.15/bin/python3"
 
 @pytest.mark.skipif(not OLDEST.exists(), reason="no Python 3.6 here")
 def test_python_3_6_runs_several_programs_at_once(tmp_path):
-    (site,) = RdmaFleet(tmp_path, names=("gpu01",)).sites()
-    connection = replace(site.node.connection, python=str(OLDEST))
-    site = replace(site, node=replace(site.node, connection=connection))
-    found = rdma_life.run_at_once(site, "test", [["echo", "one"], ["sh", "-c", "echo two >&2; exit 3"]], timeout_s=20)
+    (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
+    connection = replace(target.node.connection, python=str(OLDEST))
+    target = replace(target, node=replace(target.node, connection=connection))
+    found = perftest_runner.run_at_once(
+        target, "test", [["echo", "one"], ["sh", "-c", "echo two >&2; exit 3"]], timeout_s=20
+    )
     assert [(ran.stdout, ran.stderr, ran.exit_code) for ran in found] == [("one\n", "", 0), ("", "two\n", 3)]
-    site.session.close()
+    target.session.close()
 
 
 def test_output_without_an_end_is_cut(tmp_path):
-    (site,) = RdmaFleet(tmp_path, names=("gpu01",)).sites()
-    (endless,) = rdma_life.run_at_once(site, "test", [["yes"]], timeout_s=5)
+    (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
+    (endless,) = perftest_runner.run_at_once(target, "test", [["yes"]], timeout_s=5)
     assert endless.truncated
     assert endless.timed_out
-    assert len(endless.stdout) <= rdma_life.MAX_KEPT // 2
-    site.session.close()
+    assert len(endless.stdout) <= perftest_runner.MAX_KEPT // 2
+    target.session.close()
 
 
 def test_a_port_that_somebody_else_listens_on_is_not_taken_for_ours(tmp_path):
     import socket
 
-    (site, other) = RdmaFleet(tmp_path, rails=1).sites()
-    with contextlib.closing(socket.create_server(("0.0.0.0", site.node.expected["rdma_port"]))):  # noqa: S104
-        meeting = rdma.Meeting(rdma.prepare(site), rdma.prepare(other), "1")
-        (both,) = rdma_meeting.runs_of(meeting, [rdma.WRITE])
+    (target, other) = RdmaFleet(tmp_path, rails=1).targets()
+    with contextlib.closing(socket.create_server(("0.0.0.0", target.node.expected["rdma_port"]))):  # noqa: S104
+        node_pair = rdma.NodePair(rdma.prepare(target), rdma.prepare(other), "1")
+        (both,) = rdma_pair.runs_of(node_pair, [rdma.WRITE])
     client = next(ran for _, ran in both if ran.labels["program"] == "client")
     assert "the server on gpu01 does not listen on port" in client.cannot
     assert "Couldn't listen to port" in client.cannot
-    for each in (site, other):
+    for each in (target, other):
         each.session.close()
 
 
 def test_a_row_of_zeros_names_perftests_failed_clock_and_is_looked_at_again() -> None:
     zeros = " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n"
     zeros += " 65536      1409           0.000000            0.000000            0.000000\n"
-    plan = Ran(PLAN, labels={"rails": "mlx5_0", "partners": "1"})
+    plan = ProgramRun(PLAN, labels={"rails": "mlx5_0", "partners": "1"})
     about = {"program": "client", "role": "client", "device": "mlx5_0", "peer": "b", "peer_device": "mlx5_0"}
     labels = {**about, "round": "1", "memory": "host", "path": "between"}
     said = "Correlation coefficient r^2: 0.89274 < 0.9\n"
-    ran = Ran("ib_write_bw", ("ib_write_bw",), stdout=zeros, stderr=said, exit_code=0, labels=labels)
+    ran = ProgramRun("ib_write_bw", ("ib_write_bw",), stdout=zeros, stderr=said, exit_code=0, labels=labels)
     (run,) = parse([[plan, ran]]).runs
     assert run.trouble is not None
     assert "its measure of the CPU clock failed (Correlation coefficient r^2: 0.89274 < 0.9)" in run.trouble.said

@@ -475,8 +475,8 @@ def test_resume_asks_for_the_same_pairs_burn_and_tools_unless_they_are_given_aga
     outcome = run_pytest(fleet.parent, ["--resume", "first", *WIDTH, *again])
     assert outcome.exit_code == 0, outcome.stdout
     resumed = prepare(Settings(resume=fleet.parent / "first"))
-    length = resumed.plan((), judged_here=True).length
-    assert (length.rounds is None, length.burn_s) == (pairs == "all", burn_s)
+    durations = resumed.plan((), judged_here=True).durations
+    assert (durations.rounds is None, durations.burn_s) == (pairs == "all", burn_s)
     assert resumed.settings.tools == fleet.parent / tools
 
 

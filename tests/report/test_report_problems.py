@@ -8,7 +8,7 @@ from support import sample_report
 from support.sample_report import errored, fleet, passed, skipped
 
 from nodegate.finding import Finding, Record
-from nodegate.report import words
+from nodegate.report import wording
 from nodegate.report.model import CheckInfo, NodeReport, Report
 from nodegate.report.problems import NO_RESULT, not_judged, problems, remark, sentence, waived
 from nodegate.report.stats import measurements
@@ -153,17 +153,17 @@ def test_true_and_nan_are_no_measurements() -> None:
 
 
 def test_headlines() -> None:
-    assert words.headline(fleet(16)) == "10 of 16 nodes accepted"
-    assert words.headline(Report(sample_report.run())) == "No node was judged"
+    assert wording.headline(fleet(16)) == "10 of 16 nodes accepted"
+    assert wording.headline(Report(sample_report.run())) == "No node was judged"
     one = Report(sample_report.run(), (NodeReport("a", NodeVerdict.ACCEPTED),))
-    assert words.headline(one) == "The node is accepted"
-    assert words.sentences(fleet(16))[0] == (
+    assert wording.headline(one) == "The node is accepted"
+    assert wording.sentences(fleet(16))[0] == (
         "Not accepted: 3 rejected; 2 incomplete, because something could not be measured; 1 out of reach."
     )
 
 
 def test_no_share_is_rounded_up_to_all_or_down_to_none() -> None:
-    assert [words.percent(*pair) for pair in ((1249, 1250), (1250, 1250), (1, 5000), (0, 5), (0, 0))] == [
+    assert [wording.percent(*pair) for pair in ((1249, 1250), (1250, 1250), (1, 5000), (0, 5), (0, 0))] == [
         "99.9 %",
         "100.0 %",
         "0.1 %",

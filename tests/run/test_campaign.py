@@ -13,13 +13,13 @@ from lab.processes import running, wait_until
 from nodegate.baseline.baseline import Baselines
 from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
-from nodegate.measure.length import length
+from nodegate.measure.durations import durations_of
 from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.profile import Profile
-from nodegate.run.acceptance import Acceptance
-from nodegate.run.campaign import Campaign, Plan, Ways
+from nodegate.run.campaign import Campaign, Connections, Plan
+from nodegate.run.gate import Gate
+from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
-from nodegate.run.umpire import Umpire
 from nodegate.transport import Options, connect
 
 
@@ -33,9 +33,11 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Campaign]:
     with Fleet(tmp_path) as fleet:
         node = changed(fleet.nodes[0], python=str(deaf))
         folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
-        acceptance = Acceptance({node.name: node}, Profile.DELIVERY, Baselines.read(), Waivers(()), folder)
-        ways = Ways(lambda node: connect(node, Options()), lambda session: NodeToolbox(session, node))
-        campaign = Campaign(Plan([node], length(Profile.DELIVERY)), folder, ways, Umpire(acceptance), Progress(None))
+        judging = Judging({node.name: node}, Profile.DELIVERY, Baselines.read(), Waivers(()), folder)
+        connections = Connections(lambda node: connect(node, Options()), lambda session: NodeToolbox(session, node))
+        campaign = Campaign(
+            Plan([node], durations_of(Profile.DELIVERY)), folder, connections, Gate(judging), Progress(None)
+        )
         campaign.start()
         assert wait_until(lambda: running(str(deaf)) and any(session._open for session in campaign._sessions))
         yield campaign

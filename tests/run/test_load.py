@@ -10,18 +10,18 @@ from pathlib import Path
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.evidence import Evidence, RunFolder
 from nodegate.facts import NodeFacts
-from nodegate.measure.length import Length
-from nodegate.measure.measurement import Crew, Measurement, Runs, Site, on_each_node, suspects_alone
-from nodegate.measure.ran import Ran, run
+from nodegate.measure.durations import Durations
+from nodegate.measure.measurement import Measurement, Pool, Runs, Target, on_each_node, suspects_alone
+from nodegate.measure.program_run import ProgramRun, run
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.probe.document import document_of
-from nodegate.run.crew import Threads
 from nodegate.run.load import Load
+from nodegate.run.pool import ThreadPool
 from nodegate.run.progress import Progress
 from nodegate.transport.local import LocalSession
 
-LENGTH = Length(burn_s=600.0, copies_s=1.0, link_s=1.0, collective_s=2.0, group_s=2.0)
+LENGTH = Durations(burn_s=600.0, copies_s=1.0, link_s=1.0, collective_s=2.0, group_s=2.0)
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Speed:
     metrics: tuple[Metric, ...]
 
 
-def parse_speed(attempts: Sequence[Sequence[Ran]]) -> Speed:
+def parse_speed(attempts: Sequence[Sequence[ProgramRun]]) -> Speed:
     found = [float(ran.stdout) for attempt in attempts for ran in attempt if ran.stdout.strip()]
     if not found:
         raise CannotMeasure("no speed", next_step="measure again")
@@ -43,12 +43,12 @@ class NoTools:
 
 @dataclass
 class Judge:
-    """An umpire of few words. `gates`: who must not take part. A value below `least` is suspect."""
+    """A gate with fixed answers. `gates`: who must not take part. A value below `least` is suspect."""
 
     least: float = 0.0
     gates: Mapping[str, CannotMeasure] = field(default_factory=dict)
 
-    def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
+    def refusal(self, node: str, measurement: Measurement) -> CannotMeasure | None:
         return self.gates.get(node)
 
     def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
@@ -57,10 +57,10 @@ class Judge:
         )
 
 
-def site(name: str) -> Site:
+def target(name: str) -> Target:
     node = Node(name, Connection(transport="local"))
     facts = NodeFacts(document_of({"schema": "nodegate.probe/1", "sections": {}, "uid": 0}))
-    return Site(node, LocalSession(node), facts, NoTools(), LENGTH)  # type: ignore[arg-type]
+    return Target(node, LocalSession(node), facts, NoTools(), LENGTH)  # type: ignore[arg-type]
 
 
 def measurement(
@@ -72,9 +72,9 @@ def measurement(
     """Each node's speeds, one a time that it is asked; printed by a real program."""
     left = {name: list(values) for name, values in speeds.items()}
 
-    def ask(at: Site) -> list[Ran]:
+    def ask(at: Target) -> list[ProgramRun]:
         if seen is not None:
-            seen.append((at.node.name, at.length.burn_s))
+            seen.append((at.node.name, at.durations.burn_s))
         return [run(at.session, "speed", ["echo", left[at.node.name].pop(0)], timeout_s=10)]
 
     measure = on_each_node(ask)
@@ -85,7 +85,9 @@ def put_under_load(
     tmp_path: Path, what: Measurement, judge: Judge, nodes: Sequence[str], *, keep: bool = False
 ) -> Load:
     (tmp_path / "evidence").mkdir(exist_ok=True)
-    load = Load(RunFolder(tmp_path), [site(name) for name in nodes], Threads(Progress(None), threading.Event()), judge)
+    load = Load(
+        RunFolder(tmp_path), [target(name) for name in nodes], ThreadPool(Progress(None), threading.Event()), judge
+    )
     load.run([what], keep=keep)
     return load
 
@@ -131,7 +133,7 @@ def test_a_suspect_that_was_only_disturbed_is_not_measured_a_third_time(tmp_path
 def test_what_a_node_gave_is_read_once_an_attempt(tmp_path: Path) -> None:
     read: list[int] = []
 
-    def parse(attempts: Sequence[Sequence[Ran]]) -> Speed:
+    def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Speed:
         read.append(len(attempts))
         return parse_speed(attempts)
 
@@ -180,25 +182,25 @@ def test_a_run_that_was_ended_keeps_no_half_measurement(tmp_path: Path) -> None:
     ended = threading.Event()
     (tmp_path / "evidence").mkdir()
 
-    def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+    def measure(targets: Sequence[Target], pool: Pool) -> Runs:
         ended.set()
-        return {each.node.name: (Ran("speed", stdout="1"),) for each in sites}
+        return {each.node.name: (ProgramRun("speed", stdout="1"),) for each in targets}
 
     what = Measurement("speed", "gpu", lambda _facts: "", (), measure, suspects_alone(measure), parse_speed)
-    Load(RunFolder(tmp_path), [site("a")], Threads(Progress(None), ended), Judge()).run([what], keep=False)
+    Load(RunFolder(tmp_path), [target("a")], ThreadPool(Progress(None), ended), Judge()).run([what], keep=False)
     assert RunFolder(tmp_path).read_evidence("a", "speed") is None
 
 
 def test_jobs_end_with_the_run_and_say_so() -> None:
     ended = threading.Event()
-    crew = Threads(Progress(None), ended)
+    pool = ThreadPool(Progress(None), ended)
     never = threading.Event()
 
     def end() -> str:
         ended.set()
         return "ended it"
 
-    results = crew.at_once({"waits": never.wait, "ends": end})
+    results = pool.at_once({"waits": never.wait, "ends": end})
     assert isinstance(results["waits"], CannotMeasure)
     assert "the run was ended" in results["waits"].reason
     never.set()

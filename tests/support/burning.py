@@ -18,9 +18,9 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.judge.judge import judge
-from nodegate.measure.burn import burn
+from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
-from nodegate.measure.ran import Ran
+from nodegate.measure.program_run import ProgramRun
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 
@@ -130,21 +130,21 @@ def wire(found: Document) -> str:
     return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
 
 
-def ran(found: Document) -> Ran:
-    return Ran(burn.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=75.0)
+def ran(found: Document) -> ProgramRun:
+    return ProgramRun(run.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=75.0)
 
 
-def ran_by_others(name: str, mode: str = "fp32", stderr: str = "") -> Ran:
+def ran_by_others(name: str, mode: str = "fp32", stderr: str = "") -> ProgramRun:
     """A run of the program gpu_burn, from a recording."""
     text = (CHECK_FILE.parents[1] / "tests/tools/recordings/gpu_burn" / name).read_bytes().decode()
-    return Ran(burn.OTHER, ("gpu_burn", "120"), stdout=text, stderr=stderr, exit_code=0, labels={"mode": mode})
+    return ProgramRun(run.OTHER, ("gpu_burn", "120"), stdout=text, stderr=stderr, exit_code=0, labels={"mode": mode})
 
 
-def burnt(machine: Machine, change: Callable[[Document], object] = lambda found: None) -> burn.Burn:
+def burnt(machine: Machine, change: Callable[[Document], object] = lambda found: None) -> run.Burn:
     """The burn of a machine's GPUs, with something changed."""
     found = document(machine)
     change(found)
-    return burn.parse([[ran(found)]])
+    return run.parse([[ran(found)]])
 
 
 def every_window(found: Document, gpu: int, **values: object) -> None:
@@ -180,7 +180,7 @@ class BurnCase:
     message: str
     change: Callable[[Document], object] = lambda found: None
     again: Sequence[Callable[[Document], object]] = ()  # what the burns of a suspect that is measured again are like
-    others: tuple[Ran, ...] = ()
+    others: tuple[ProgramRun, ...] = ()
     machine: Callable[[Machine], object] = lambda machine: None
     profile: Profile = Profile.DELIVERY
     nodes: int = 1
@@ -210,7 +210,7 @@ def judged(case: BurnCase) -> Record:
 
     def resolve(name: str) -> object:
         if name == "gpu_burn":
-            return burn.parse(attempts)
+            return run.parse(attempts)
         return known[name] if name in known else facts_of(machine).get(name)
 
     return judge(checks()[case.check], resolve, NODE)
@@ -221,10 +221,10 @@ def refused(found: Document) -> None:
     found["refused"] = "GPU 2 is in use by pid 4711 (python)"
 
 
-def why_not(attempts: Sequence[Sequence[Ran]]) -> CannotMeasure:
+def why_not(attempts: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
     """Why attempts cannot be read."""
     try:
-        burn.parse(attempts)
+        run.parse(attempts)
     except CannotMeasure as why:
         return why
     raise AssertionError("it was read")

@@ -20,7 +20,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.judge.judge import judge
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
-from nodegate.measure.ran import Ran
+from nodegate.measure.program_run import ProgramRun
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 
@@ -160,17 +160,17 @@ def wire(found: Document) -> str:
     return f"Welcome to {NODE}\n\n{WIRE}{packed}\n"
 
 
-def ran(found: Document) -> Ran:
-    return Ran(copies_result.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=95.0)
+def ran(found: Document) -> ProgramRun:
+    return ProgramRun(copies_result.OWN, ("python3", "-"), stdout=wire(found), exit_code=0, duration_s=95.0)
 
 
-def ran_by_others(name: str, stderr: str = "") -> Ran:
+def ran_by_others(name: str, stderr: str = "") -> ProgramRun:
     """A run of nvbandwidth, from a recording."""
     text = (CHECK_FILE.parents[1] / "tests/tools/recordings/nvbandwidth" / name).read_text("utf-8")
-    return Ran(copies_result.OTHER, ("nvbandwidth", "-j"), stdout=text, stderr=stderr, exit_code=0)
+    return ProgramRun(copies_result.OTHER, ("nvbandwidth", "-j"), stdout=text, stderr=stderr, exit_code=0)
 
 
-def copied(change: Callable[[Document], object] = lambda found: None, *more: Ran) -> copies_result.Copies:
+def copied(change: Callable[[Document], object] = lambda found: None, *more: ProgramRun) -> copies_result.Copies:
     """The copies of a healthy HGX H100, with something changed."""
     found = document(Machine.hgx_h100(NODE))
     change(found)
@@ -195,7 +195,7 @@ class CopiesCase:
     message: str
     change: Callable[[Document], object] = lambda found: None
     again: Sequence[Callable[[Document], object]] = ()  # the attempts of a suspect that is measured again
-    others: tuple[Ran, ...] = ()
+    others: tuple[ProgramRun, ...] = ()
     machine: Callable[[Machine], object] = lambda machine: None
     profile: Profile = Profile.DELIVERY
     nodes: int = 1
@@ -238,7 +238,7 @@ def _fleet(case: CopiesCase) -> Peers:
     return Peers.of({NODE: ("hgx-h100-8", own), **measured})
 
 
-def why_not(attempts: Sequence[Sequence[Ran]]) -> CannotMeasure:
+def why_not(attempts: Sequence[Sequence[ProgramRun]]) -> CannotMeasure:
     """Why attempts cannot be read."""
     try:
         copies_result.parse(attempts)

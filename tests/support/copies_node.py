@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
-from nodegate.measure.copies import copies
+from nodegate.measure.copies import run as copies
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.node_side.load.copies import WIRE
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.finding import Record
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.verdict import Verdict
 
 
@@ -30,8 +30,8 @@ class GroupCase:
     check: str
     verdict: Verdict
     message: str
-    rans: Sequence[Ran]
-    again: Sequence[Ran] = ()
+    rans: Sequence[ProgramRun]
+    again: Sequence[ProgramRun] = ()
     limits: Mapping[str, object] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine.hgx_h100)
 

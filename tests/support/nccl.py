@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.ran import Ran
+from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.toolbox.toolbox import Tool
 
 SCRIPT = Path(__file__).with_name("fake_tools") / "nccl_perf"
@@ -65,11 +65,11 @@ def output(what: str, told: dict[str, object], options: str) -> tuple[str, str, 
     return "".join(written["out"]), "".join(written["err"]), code
 
 
-def ran(what: str, *, gpus: int = 8, size_bytes: int = 1 << 30, limit_s: float = 60.0, **told: object) -> Ran:
+def ran(what: str, *, gpus: int = 8, size_bytes: int = 1 << 30, limit_s: float = 60.0, **told: object) -> ProgramRun:
     """A launch as evidence holds it."""
     options = f"-b 512M -e {size_bytes} -f 2 -g {gpus} -n 20 -w 5 -c 1"
     stdout, stderr, code = output(what, {"gpus": gpus, **told}, options)
-    return Ran(
+    return ProgramRun(
         what=what,
         argv=("env", f"/opt/nccl-tests/{what.partition(' ')[0]}_perf", *options.split()),
         stdout=stdout,

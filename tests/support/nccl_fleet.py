@@ -16,20 +16,20 @@ from support.sshd import Fleet
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.groups import NCCL_GROUPS
-from nodegate.measure.length import Length
-from nodegate.measure.measurement import Site, document
+from nodegate.measure.durations import Durations
+from nodegate.measure.groups.run import NCCL_GROUPS
+from nodegate.measure.measurement import Target, document
 from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
     from nodegate.measure.groups.result import NcclGroups
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
 
 FAKES = Path(__file__).with_name("fake_tools")
 COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
-NIGHTLY = Length(burn_s=1, copies_s=1, link_s=1, collective_s=1, group_s=60.0)
+NIGHTLY = Durations(burn_s=1, copies_s=1, link_s=1, collective_s=1, group_s=60.0)
 DELIVERY = replace(NIGHTLY, group_s=300.0)
 SIZE = 1 << 30
 
@@ -62,14 +62,14 @@ class NcclFleet:
         nodes: Mapping[str, str] | None = None,
         launcher: str = "mpirun",
         launch: Mapping[str, object] | None = None,
-        length: Length = NIGHTLY,
+        durations: Durations = NIGHTLY,
         racks: Mapping[str, str] | None = None,
         expected: Mapping[str, object] | None = None,
         **more: object,
     ) -> None:
         self.fleet = Fleet(folder, count, name="gpu")
         self.here = False  # reached without sshd: where no rank is started
-        self.folder, self.length, self.gpus = folder / "tools", length, gpus
+        self.folder, self.durations, self.gpus = folder / "tools", durations, gpus
         self.racks, self.expected, self.launcher = racks or {}, expected or {}, launcher
         self.folder.mkdir()
         self.without: dict[str, tuple[str, ...]] = {}
@@ -84,10 +84,10 @@ class NcclFleet:
         names = {node.address: node.name for node in self.fleet.nodes}
         told = {"ssh": ssh, "names": names, **(launch or {})}
         (self.folder / "launch.json").write_text(json.dumps(told))
-        self.crew = Crew()
+        self.pool = Crew()
 
     @contextlib.contextmanager
-    def sites(self) -> Iterator[list[Site]]:
+    def targets(self) -> Iterator[list[Target]]:
         with contextlib.nullcontext() if self.here else self.fleet, contextlib.ExitStack() as stack:
             found = []
             for node in self.fleet.nodes:
@@ -97,15 +97,15 @@ class NcclFleet:
                 known = replace(node, connection=connection, expected={**rack, **self.expected})
                 session = stack.enter_context(contextlib.closing(connect(known, Options())))
                 tools = Folder(self.folder, self.without.get(node.name, ()))
-                found.append(Site(known, session, facts(self.gpus), tools, self.length))
+                found.append(Target(known, session, facts(self.gpus), tools, self.durations))
             yield found
 
     def measure(self) -> dict[str, NcclGroups]:
         return {name: replayed([rans]) for name, rans in self.runs().items()}
 
-    def runs(self) -> dict[str, tuple[Ran, ...]]:
-        with self.sites() as sites:
-            return NCCL_GROUPS.measure(sites, self.crew)
+    def runs(self) -> dict[str, tuple[ProgramRun, ...]]:
+        with self.targets() as targets:
+            return NCCL_GROUPS.measure(targets, self.pool)
 
 
 @cache
@@ -116,7 +116,7 @@ def facts(gpus: int) -> NodeFacts:
     return facts_of(machine)
 
 
-def replayed(attempts: list[tuple[Ran, ...]]) -> NcclGroups:
+def replayed(attempts: list[tuple[ProgramRun, ...]]) -> NcclGroups:
     """Through the evidence file and back, as a run does it."""
     written = json.dumps(document("nccl_groups", attempts))
     return NCCL_GROUPS.of_document(json.loads(written))  # type: ignore[return-value]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from nodegate.finding import Record
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.verdict import Verdict
 
 WHATS = tuple(launch.what for launch in LAUNCHES)
@@ -35,7 +35,7 @@ class NcclCase:
     verdict: Verdict
     message: str
     told: Mapping[str, object] = field(default_factory=dict)
-    change: Callable[[list[Ran]], list[Ran]] = list
+    change: Callable[[list[ProgramRun]], list[ProgramRun]] = list
     machine: Callable[[], Machine] = Machine.hgx_h100
     limits: Mapping[str, object] = field(default_factory=dict)
     gpus: int = 8
@@ -46,11 +46,13 @@ class NcclCase:
     def record(self) -> Record:
         return said(self.check, self.attempts(), self.machine(), self.limits)
 
-    def attempts(self) -> list[list[Ran]]:
+    def attempts(self) -> list[list[ProgramRun]]:
         return [self.change([fake.ran(what, gpus=self.gpus, **self.told) for what in WHATS])]
 
 
-def said(check: str, attempts: list[list[Ran]], machine: Machine, limits: Mapping[str, object] | None = None) -> Record:
+def said(
+    check: str, attempts: list[list[ProgramRun]], machine: Machine, limits: Mapping[str, object] | None = None
+) -> Record:
     node, facts = Node("gpu01", origin="hosts.yaml:3"), facts_of(machine)
     baseline = baseline_of(facts, node, limits or {})
 

@@ -14,8 +14,8 @@ from support.sshd import NODE_PYTHON
 
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.measure.length import Length
-from nodegate.measure.measurement import Site
+from nodegate.measure.durations import Durations
+from nodegate.measure.measurement import Target
 from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STAND_IN = Path(__file__).with_name("fake_tools") / "perftest"
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
-LENGTH = Length(burn_s=1, copies_s=1, link_s=1, collective_s=1, group_s=1, rounds=3)
+LENGTH = Durations(burn_s=1, copies_s=1, link_s=1, collective_s=1, group_s=1, rounds=3)
 PORTS_OF_A_NODE = 100
 
 
@@ -69,13 +69,13 @@ class Folder:
 
 @dataclass
 class RdmaFleet:
-    """A few nodes with the same rails; faults are planted by `device` before `sites`."""
+    """A few nodes with the same rails; faults are planted by `device` before `targets`."""
 
     folder: Path
     names: tuple[str, ...] = ("gpu01", "gpu02")
     rails: int = 2
     machine: Callable[[str], Machine] = Machine.pcie_l40s
-    length: Length = LENGTH
+    durations: Durations = LENGTH
     version: str = "25.01"
     cuda: bool = False
     first_port: int = field(default_factory=lambda: random.SystemRandom().randrange(26_000, 32_000, PORTS_OF_A_NODE))
@@ -94,10 +94,10 @@ class RdmaFleet:
         self.faults.setdefault((node, device), {}).update(settings)
         return self
 
-    def sites(self) -> list[Site]:
+    def targets(self) -> list[Target]:
         return [self._site(place, name) for place, name in enumerate(self.names)]
 
-    def _site(self, place: int, name: str) -> Site:
+    def _site(self, place: int, name: str) -> Target:
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         devices = {}
@@ -111,8 +111,8 @@ class RdmaFleet:
         expected = {"rdma_port": self.first_port + place * PORTS_OF_A_NODE}
         node = Node(name, Connection(transport="local", address="127.0.0.1", python=NODE_PYTHON), expected=expected)
         tools = Folder(folder, self.tools.get(name, TOOLS))
-        return Site(node, connect(node, Options()), facts_of(copy.copy(self.machines[name])), tools, self.length)
+        return Target(node, connect(node, Options()), facts_of(copy.copy(self.machines[name])), tools, self.durations)
 
 
-def another_length(**changes: object) -> Length:
+def another_length(**changes: object) -> Durations:
     return replace(LENGTH, **changes)

@@ -13,7 +13,7 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
-from nodegate.measure.ran import Ran
+from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.numbers.peers import Peers
 
@@ -59,7 +59,7 @@ def link(
     timed_out: bool = False,
     cannot: str = "",
     **labels: str,
-) -> Ran:
+) -> ProgramRun:
     """One run as the node of `device` keeps it. Without a value, what stands in `text`, or in that recording."""
     if value is not None:
         text = printed(tool, value)
@@ -67,7 +67,7 @@ def link(
         text = (RECORDINGS / text).read_text()
     about = {"program": "client", "role": "client", "device": device, "peer": peer, "peer_device": device}
     about |= {"round": peer[-1], "memory": "host", "path": "between", "version": "6.24"}
-    return Ran(
+    return ProgramRun(
         tool,
         (tool, "-d", device),
         stdout=text,
@@ -81,7 +81,7 @@ def link(
     )
 
 
-Links = dict[tuple[str, str, str], Ran]  # tool, device, peer
+Links = dict[tuple[str, str, str], ProgramRun]  # tool, device, peer
 
 
 def healthy(partners: Sequence[str] = PARTNERS) -> Links:
@@ -95,9 +95,11 @@ def healthy(partners: Sequence[str] = PARTNERS) -> Links:
     }
 
 
-def attempt(links: Links, *, partners: int = 3, rails: Sequence[str] = RAILS, more: Sequence[Ran] = ()) -> list[Ran]:
+def attempt(
+    links: Links, *, partners: int = 3, rails: Sequence[str] = RAILS, more: Sequence[ProgramRun] = ()
+) -> list[ProgramRun]:
     """What one attempt leaves on the node."""
-    plan = Ran(rdma_result.PLAN, labels={"rails": " ".join(rails), "partners": str(partners)})
+    plan = ProgramRun(rdma_result.PLAN, labels={"rails": " ".join(rails), "partners": str(partners)})
     return [plan, *links.values(), *more]
 
 
@@ -118,7 +120,7 @@ class LinkCase:
     verdict: Verdict
     message: str
     change: Callable[[Links], object] = lambda links: None
-    attempts: Callable[[Links], Sequence[Sequence[Ran]]] = lambda links: [attempt(links)]
+    attempts: Callable[[Links], Sequence[Sequence[ProgramRun]]] = lambda links: [attempt(links)]
     machine: Callable[[Machine], object] = lambda machine: None
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
 

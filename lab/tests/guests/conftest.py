@@ -6,7 +6,7 @@ import pytest
 
 from lab import needs
 from lab.guests.guests import why_not
-from lab.guests.lent import Lent
+from lab.guests.leases import Lease
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -16,14 +16,14 @@ def possible() -> None:
 
 
 @pytest.fixture(scope="session")
-def pair() -> Iterator[Lent]:
+def pair() -> Iterator[Lease]:
     """A guest with perftest 25.01 on Linux 6.12 and one with perftest 4.5 on Linux 6.1, for all tests of pair/."""
-    with Lent(("trixie", "bookworm")) as lent:
+    with Lease(("trixie", "bookworm")) as lent:
         yield lent
 
 
 @pytest.fixture(scope="session")
-def trio() -> Iterator[Lent]:
+def trio() -> Iterator[Lease]:
     """Three guests of one kind, for all tests of trio/."""
-    with Lent(("trixie", "trixie", "trixie")) as lent:
+    with Lease(("trixie", "trixie", "trixie")) as lent:
         yield lent

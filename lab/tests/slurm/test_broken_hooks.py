@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.fault_table import Told
 from lab.nodes import fault, faults
 from lab.nodes.node import LabNode
 from lab.slurm.bench import Bench
 from lab.slurm.cluster import Cluster
 from lab.taken_back import taken_back
-from lab.told import Told
 
 ALL = ("prolog", "epilog", "healthcheck")
 PACKAGE = "/opt/nodegate/lib/python3.*/site-packages/nodegate"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
+from lab.fault_table import Told
 from lab.nodes import fault, faults
 from lab.slurm.bench import Bench
 from lab.slurm.cluster import Cluster
-from lab.told import Told
 
 WAITS = "touch /tmp/runs; until [ -e /tmp/go ]; do sleep 0.05; done; rm /tmp/go /tmp/runs"
 

@@ -6,11 +6,11 @@ import time
 
 import pytest
 
+from lab.fault_table import Told
 from lab.nodes import faults
 from lab.slurm import config
 from lab.slurm.bench import Bench
 from lab.slurm.cluster import Cluster
-from lab.told import Told
 
 OPS = "maintenance by ops"
 

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.fault_table import Told
 from lab.nodes import fault, faults, gpu_faults
 from lab.slurm.bench import Bench
 from lab.slurm.cluster import Cluster
-from lab.told import Told
 
 
 class Case(NamedTuple):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from nodegate.exit_codes import Exit
-from nodegate.hook import hooks, kept, look, slurm
-from nodegate.hook.hooks import Said
+from nodegate.hook import current_verdict, hooks, slurm, verdict_cache
+from nodegate.hook.hooks import HookResult
 from nodegate.text import visible
 
 _OF_ONE = {
@@ -52,23 +52,27 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
         text="jobs have whole nodes: what still holds a GPU was left there by a job, and counts",
     )
     option(
-        "--kept", type=Path, default=kept.FILE, metavar="FILE", text="where the verdict is kept (default %(default)s)"
+        "--kept",
+        type=Path,
+        default=verdict_cache.FILE,
+        metavar="FILE",
+        text="file of the verdict (default %(default)s)",
     )
     option("--baseline", action="append", default=[], type=Path, metavar="FILE", text="more baselines; repeatable")
     option("--platform", default="", metavar="NAME", text="the platform, instead of finding it")
 
 
-def run(asked: argparse.Namespace) -> Said:
+def run(asked: argparse.Namespace) -> HookResult:
     """Run a hook; what is news goes to the system's log too. Never raises."""
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{slurm.PATH}".lstrip(":")
     try:
-        question = look.Question(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive)
-        wanted = hooks.Asked(question, asked.strict, asked.fresh, asked.resume)
+        question = current_verdict.Question(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive)
+        wanted = hooks.HookOptions(question, asked.strict, asked.fresh, asked.resume)
         said = hooks.HOOKS[asked.hook](wanted)
     except Exception as fault:  # noqa: BLE001 - a fault of ours must never drain a node
         code = int(Exit.UNKNOWN) if asked.strict else 0
-        said = Said(code, f"could not tell: nodegate failed ({type(fault).__name__}: {fault})")
-    said = Said(said.exit, visible(" ".join(said.line.split())), said.is_news)
+        said = HookResult(code, f"could not tell: nodegate failed ({type(fault).__name__}: {fault})")
+    said = HookResult(said.exit, visible(" ".join(said.line.split())), said.is_news)
     if said.is_news:
         syslog.openlog("nodegate", syslog.LOG_PID, syslog.LOG_DAEMON)
         syslog.syslog(syslog.LOG_WARNING, f"{asked.hook}: {said.line}")

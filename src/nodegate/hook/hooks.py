@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.exit_codes import Exit
-from nodegate.hook import look, slurm
+from nodegate.hook import current_verdict, slurm
 from nodegate.hook.reason import reason
 
 if TYPE_CHECKING:
@@ -24,17 +24,17 @@ FRESH_S = 300.0
 
 
 @dataclass(frozen=True)
-class Asked:
+class HookOptions:
     """What the site wants of its hooks."""
 
-    question: look.Question
+    question: current_verdict.Question
     strict: bool = False
     fresh_s: float = FRESH_S
     resume: bool = False
 
 
 @dataclass(frozen=True)
-class Said:
+class HookResult:
     """The hook's exit code, its one line, and whether that is news."""
 
     exit: int
@@ -42,43 +42,43 @@ class Said:
     is_news: bool = True
 
 
-Hook = Callable[[Asked], Said]
+Hook = Callable[[HookOptions], HookResult]
 
 
-def prolog(asked: Asked) -> Said:
+def prolog(asked: HookOptions) -> HookResult:
     """Before a job. An exit code other than 0 lets Slurm drain the node and take the job back.
 
     The node is drained here first, since Slurm's own reason would be "Prolog error"; where that fails, Slurm's will do.
     """
-    answer = look.answer(asked.question, fresh_s=asked.fresh_s)
+    answer = current_verdict.answer(asked.question, fresh_s=asked.fresh_s)
     if _lets_work(answer, asked):
-        return Said(0, answer.shown(), answer.exit is not Exit.FIT)
+        return HookResult(0, answer.shown(), answer.exit is not Exit.FIT)
     _, done = _drain(answer)
-    return Said(int(answer.exit), f"{answer.shown()}; {done}")
+    return HookResult(int(answer.exit), f"{answer.shown()}; {done}")
 
 
-def epilog(asked: Asked) -> Said:
+def epilog(asked: HookOptions) -> HookResult:
     """After a job. Where the node is unfit and could not be drained, the exit code lets Slurm do it."""
-    return _between_jobs(look.answer(asked.question, fresh_s=0.0), asked)
+    return _between_jobs(current_verdict.answer(asked.question, fresh_s=0.0), asked)
 
 
-def healthcheck(asked: Asked) -> Said:
+def healthcheck(asked: HookOptions) -> HookResult:
     """At every HealthCheckInterval, beside jobs too."""
-    answer = look.answer(replace(asked.question, exclusive=False), fresh_s=0.0)
+    answer = current_verdict.answer(replace(asked.question, exclusive=False), fresh_s=0.0)
     if answer.exit is Exit.FIT and asked.resume:
         return _resume(answer)
     return _between_jobs(answer, asked)
 
 
-def _lets_work(answer: Answer, asked: Asked) -> bool:
+def _lets_work(answer: Answer, asked: HookOptions) -> bool:
     return answer.exit is Exit.FIT or (answer.exit is not Exit.UNFIT and not asked.strict)
 
 
-def _between_jobs(answer: Answer, asked: Asked) -> Said:
+def _between_jobs(answer: Answer, asked: HookOptions) -> HookResult:
     if _lets_work(answer, asked):
-        return Said(0, answer.shown(), answer.exit is not Exit.FIT)
+        return HookResult(0, answer.shown(), answer.exit is not Exit.FIT)
     settled, done = _drain(answer)
-    return Said(0 if settled else int(answer.exit), f"{answer.shown()}; {done}")
+    return HookResult(0 if settled else int(answer.exit), f"{answer.shown()}; {done}")
 
 
 def _drain(answer: Answer) -> tuple[bool, str]:
@@ -95,16 +95,16 @@ def _drain(answer: Answer) -> tuple[bool, str]:
     return True, "drained"
 
 
-def _resume(answer: Answer) -> Said:
+def _resume(answer: Answer) -> HookResult:
     """Take back a drain of ours, and no other."""
     try:
         node = slurm.node(_name())
         if not (node.is_drained and node.is_ours) or node.not_in_service:
-            return Said(0, answer.shown(), is_news=False)
+            return HookResult(0, answer.shown(), is_news=False)
         slurm.undrain(_name())
     except slurm.NoAnswer as said:
-        return Said(0, f"{answer.shown()}; not resumed: {said}")
-    return Said(0, f"{answer.shown()}; resumed, was {node.reason}")
+        return HookResult(0, f"{answer.shown()}; not resumed: {said}")
+    return HookResult(0, f"{answer.shown()}; resumed, was {node.reason}")
 
 
 def _name() -> str:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.ran import Ran, from_json, not_run
+from nodegate.measure.program_run import ProgramRun, from_json, not_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
-    from nodegate.measure.length import Length
+    from nodegate.measure.durations import Durations
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.metric import Metric
     from nodegate.node import Node
@@ -24,17 +24,17 @@ STAGES: tuple[Stage, ...] = ("gpu", "node", "links", "fabric")  # in this order,
 
 
 @dataclass(frozen=True)
-class Site:
+class Target:
     """A node as a measurement finds it: its open session, what the probe saw, and where its tools are."""
 
     node: Node
     session: Session
     facts: NodeFacts
     tools: Toolbox
-    length: Length
+    durations: Durations
 
 
-class Crew(Protocol):
+class Pool(Protocol):
     """The threads of a run, and its end."""
 
     def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
@@ -60,7 +60,7 @@ class Measured(Protocol):
         ...
 
 
-Runs = dict[str, tuple[Ran, ...]]  # by node; every node that took part has an entry
+Runs = dict[str, tuple[ProgramRun, ...]]  # by node; every node that took part has an entry
 
 
 @dataclass(frozen=True)
@@ -79,11 +79,11 @@ class Measurement:
     stage: Stage
     applies: Callable[[NodeFacts], str]
     rests_on: tuple[str, ...]
-    measure: Callable[[Sequence[Site], Crew], Runs]
-    again: Callable[[Sequence[Site], Crew, frozenset[str]], Runs]
-    parse: Callable[[Sequence[Sequence[Ran]]], Measured]
-    takes_s: Callable[[Length], float] | None = None
-    doubtful: Callable[[Sequence[Sequence[Ran]]], bool] | None = None
+    measure: Callable[[Sequence[Target], Pool], Runs]
+    again: Callable[[Sequence[Target], Pool, frozenset[str]], Runs]
+    parse: Callable[[Sequence[Sequence[ProgramRun]]], Measured]
+    takes_s: Callable[[Durations], float] | None = None
+    doubtful: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
         """What a node's evidence says.
@@ -97,7 +97,7 @@ class Measurement:
         return self.parse([[from_json(ran) for ran in attempt] for attempt in attempts])
 
 
-def document(name: str, attempts: Sequence[Sequence[Ran]], metrics: Sequence[Metric] = ()) -> dict[str, object]:
+def document(name: str, attempts: Sequence[Sequence[ProgramRun]], metrics: Sequence[Metric] = ()) -> dict[str, object]:
     """The document of a measurement for its evidence file: each attempt's programs as they came.
 
     `metrics` are for people who read the file; a verdict rests on the programs' own words, read again.
@@ -118,11 +118,11 @@ def no_gpus(facts: NodeFacts) -> str:
         return ""
 
 
-def on_each_node(run: Callable[[Site], Sequence[Ran]]) -> Callable[[Sequence[Site], Crew], Runs]:
+def on_each_node(run: Callable[[Target], Sequence[ProgramRun]]) -> Callable[[Sequence[Target], Pool], Runs]:
     """`measure` of a measurement that needs no other node."""
 
-    def measure(sites: Sequence[Site], crew: Crew) -> Runs:
-        done = crew.at_once({site.node.name: _of(run, site) for site in sites})
+    def measure(targets: Sequence[Target], pool: Pool) -> Runs:
+        done = pool.at_once({target.node.name: _of(run, target) for target in targets})
         return {
             name: (not_run("", result),) if isinstance(result, CannotMeasure) else tuple(result)
             for name, result in done.items()
@@ -132,11 +132,11 @@ def on_each_node(run: Callable[[Site], Sequence[Ran]]) -> Callable[[Sequence[Sit
 
 
 def suspects_alone(
-    measure: Callable[[Sequence[Site], Crew], Runs],
-) -> Callable[[Sequence[Site], Crew, frozenset[str]], Runs]:
+    measure: Callable[[Sequence[Target], Pool], Runs],
+) -> Callable[[Sequence[Target], Pool, frozenset[str]], Runs]:
     """`again` of a measurement that needs no other node: the same, on the suspects."""
-    return lambda sites, crew, suspects: measure([site for site in sites if site.node.name in suspects], crew)
+    return lambda targets, pool, suspects: measure([target for target in targets if target.node.name in suspects], pool)
 
 
-def _of(run: Callable[[Site], Sequence[Ran]], site: Site) -> Callable[[], Sequence[Ran]]:
-    return lambda: run(site)
+def _of(run: Callable[[Target], Sequence[ProgramRun]], target: Target) -> Callable[[], Sequence[ProgramRun]]:
+    return lambda: run(target)

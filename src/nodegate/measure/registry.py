@@ -18,11 +18,11 @@ COUNTERS = "counters"  # the facts once more, after the load: not a measurement 
 FACTS_AFTER = "facts_after"  # the name of their evidence
 
 _WHERE = {
-    "gpu_burn": "nodegate.measure.burn.burn:BURN",
-    "gpu_copies": "nodegate.measure.copies.copies:COPIES",
-    "nccl": "nodegate.measure.nccl.nccl:NCCL",
-    "rdma_bandwidth": "nodegate.measure.rdma.rdma:RDMA_BANDWIDTH",
-    "nccl_groups": "nodegate.measure.groups.groups:NCCL_GROUPS",
+    "gpu_burn": "nodegate.measure.burn.run:BURN",
+    "gpu_copies": "nodegate.measure.copies.run:COPIES",
+    "nccl": "nodegate.measure.nccl.run:NCCL",
+    "rdma_bandwidth": "nodegate.measure.rdma.run:RDMA_BANDWIDTH",
+    "nccl_groups": "nodegate.measure.groups.run:NCCL_GROUPS",
 }
 MEASURED = frozenset((*_WHERE, COUNTERS))
 

@@ -18,14 +18,14 @@ from nodegate.plugin.items import CheckItem
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.run.acceptance import Acceptance
+    from nodegate.run.judging import Judging
 
 
 class CheckCollection:
     """The collecting hooks of a run, in its one process or in each worker of pytest-xdist."""
 
-    def __init__(self, config: pytest.Config, acceptance: Acceptance, *, passive: bool) -> None:
-        self._acceptance, self._passive = acceptance, passive
+    def __init__(self, config: pytest.Config, judging: Judging, *, passive: bool) -> None:
+        self._judging, self._passive = judging, passive
         self._places: dict[str, Path] = {}
         self._replaced: frozenset[Path] = frozenset()
         config.option.importmode = "importlib"
@@ -66,9 +66,9 @@ class CheckCollection:
             raise pytest.Collector.CollectError(f"{collector.path}: {said}") from None
         self._refuse_unknown_facts(check, collector.path)
         self._refuse_twins(check, collector.path)
-        if not self._acceptance.profile.includes(check.tier) or (self._passive and is_active(check.asks_for)):
+        if not self._judging.profile.includes(check.tier) or (self._passive and is_active(check.asks_for)):
             return []
-        return [CheckItem.of(collector, name, check, node) for node in self._acceptance.nodes]
+        return [CheckItem.of(collector, name, check, node) for node in self._judging.nodes]
 
     def _refuse_unknown_facts(self, check: suite.Check, file: Path) -> None:
         unknown = [name for name in check.asks_for if name not in argument_names()]
@@ -88,7 +88,7 @@ class CheckCollection:
         """Now it is known what each node must give."""
         for item in session.items:
             if isinstance(item, CheckItem):
-                self._acceptance.ask(item.check, item.node_name)
+                self._judging.ask(item.check, item.node_name)
 
 
 def _own_checks(folder: Path) -> list[Path]:

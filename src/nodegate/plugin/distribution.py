@@ -70,7 +70,7 @@ class XdistRun:
         del node
         if self._broken and not self._config.option.continue_on_collection_errors:
             raise pytest.Session.Interrupted("a check file cannot be collected")
-        asked = self._run.acceptance.asked
+        asked = self._run.judging.asked
         if ids and not asked:
             for item_id in ids:
                 asked.setdefault(node_of(item_id), []).append(check_of(item_id))

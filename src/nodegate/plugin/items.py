@@ -13,10 +13,10 @@ from nodegate.report.jsonl import to_json
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.run.acceptance import Acceptance
+    from nodegate.run.judging import Judging
     from nodegate.suite import Check
 
-ACCEPTANCE: pytest.StashKey[Acceptance] = pytest.StashKey()
+ACCEPTANCE: pytest.StashKey[Judging] = pytest.StashKey()
 
 
 class CheckItem(pytest.Item):

@@ -21,10 +21,10 @@ from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Report, Run
 from nodegate.run import answer, conditions
 from nodegate.run.campaign import Campaign
+from nodegate.run.gate import Gate
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
-from nodegate.run.umpire import Umpire
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
@@ -49,20 +49,20 @@ class PytestRun:
             self.prepared = attach(settings, Path(worker_input[WORKER_FOLDER]))
         else:
             self.prepared = prepare(settings, stdin=_stdin(config) if "-" in settings.inventory else None)
-        self.acceptance = self.prepared.acceptance
-        config.stash[ACCEPTANCE] = self.acceptance
+        self.judging = self.prepared.judging
+        config.stash[ACCEPTANCE] = self.judging
         self._started = time.time()
         self._campaign: Campaign | None = None
         self.results: Results | None = None
         self.checks_of_workers: dict[str, CheckInfo] = {}
         self._trouble = ""
         self._later = LaterInterrupts()
-        self._measuring = self._judging = Progress(None)
-        self._collection = CheckCollection(config, self.acceptance, passive=self.prepared.settings.passive)
+        self._measuring = self._judging_progress = Progress(None)
+        self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
-        waivers = self.acceptance.waivers
+        waivers = self.judging.waivers
         known = frozenset(self._collection.known())
-        odd = waivers.check(checks=known, nodes=self.acceptance.nodes) if waivers.waivers else ()
+        odd = waivers.check(checks=known, nodes=self.judging.nodes) if waivers.waivers else ()
         self._notes = (*self.prepared.notes, *odd)
 
     def pytest_report_header(self) -> list[str]:
@@ -70,7 +70,7 @@ class PytestRun:
         settings = self.prepared.settings
         sources = ", ".join(source.path for source in self.prepared.inventory)
         earlier = settings.replay or settings.resume
-        count, profile = len(self.acceptance.nodes), self.acceptance.profile.value
+        count, profile = len(self.judging.nodes), self.judging.profile.value
         head = f"nodegate {conditions.suite_version()}: {count} nodes from {sources or earlier}, profile {profile}"
         more = len(self._notes) - MOST_NOTES
         notes = [f"note: {note}" for note in self._notes[:MOST_NOTES]]
@@ -83,20 +83,20 @@ class PytestRun:
         """Measure the fleet first, then let the items say their verdicts."""
         option = session.config.option
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
-        if self.acceptance.asked and not option.collectonly and not broken and not self._is_worker:
+        if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
             campaign = self.begin()
             try:
                 for node in campaign.arrivals():
-                    self.acceptance.judge_node(node)
+                    self.judging.judge_node(node)
                     self._measuring.node_judged()
             except UsageError as said:
                 self._stop(str(said))
-            self._judging = Progress(_own_stderr(), live=not self._is_distributed)
-            self._judging.stage("judging", len(session.items), of="checks")
+            self._judging_progress = Progress(_own_stderr(), live=not self._is_distributed)
+            self._judging_progress.stage("judging", len(session.items), of="checks")
         try:
             return (yield)
         finally:
-            self._judging.done()
+            self._judging_progress.done()
 
     def open_folder(self) -> RunFolder:
         """The run folder, made when it is first needed.
@@ -112,15 +112,15 @@ class PytestRun:
         return self.results.folder
 
     def _results(self) -> Results:
-        folder = self.acceptance.folder or RunFolder.create(
-            self.prepared.settings.run_dir, profile=self.acceptance.profile.value, started_epoch_s=self._started
+        folder = self.judging.folder or RunFolder.create(
+            self.prepared.settings.run_dir, profile=self.judging.profile.value, started_epoch_s=self._started
         )
         folder.hold()
-        self.acceptance.folder = folder
+        self.judging.folder = folder
         run = self._conditions(folder)
-        kept = conditions.run_to_json(run, self.acceptance.nodes.values(), self.prepared.settings)
+        kept = conditions.run_to_json(run, self.judging.nodes.values(), self.prepared.settings)
         folder.write_json(conditions.RUN_FILE, kept)
-        return Results(folder, run, self._conclusion if self.acceptance.profile is Profile.TROUBLESHOOT else None)
+        return Results(folder, run, self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None)
 
     def _conclusion(self, report: Report) -> str:
         """The answer after a failed job; its logs are read beside the kernel logs of this run."""
@@ -138,13 +138,13 @@ class PytestRun:
         asked = (("-k", option.keyword), ("-m", option.markexpr), ("--nodes", self.prepared.settings.nodes))
         return Run(
             id=folder.path.resolve().name,
-            profile=self.acceptance.profile.value,
+            profile=self.judging.profile.value,
             started_epoch_s=self._started,
             finished_epoch_s=0.0,
             suite_version=conditions.suite_version(),
             command=conditions.command_line(self._config.invocation_params.args),
             inventory=self.prepared.inventory,
-            baselines=self.acceptance.baselines.sources,
+            baselines=self.judging.baselines.sources,
             selection=", ".join(f"{name} {value}" for name, value in asked if value),
             versions=conditions.versions(),
             host=socket.gethostname(),
@@ -161,7 +161,7 @@ class PytestRun:
             folder, settings = self.open_folder(), self.prepared.settings
             self._measuring = Progress(_own_stderr(), live=not self._is_distributed)
             plan = self.prepared.plan(self._asked_for(), judged_here=not self._is_distributed)
-            self._campaign = Campaign(plan, folder, self.prepared.ways, Umpire(self.acceptance), self._measuring)
+            self._campaign = Campaign(plan, folder, self.prepared.connections, Gate(self.judging), self._measuring)
             try:
                 self._campaign.start()
             except UsageError as said:
@@ -173,7 +173,7 @@ class PytestRun:
     def _asked_for(self) -> set[str]:
         """The names of all facts that the checks of this run ask for. Under pytest-xdist only the workers have them."""
         known = self._collection.known()
-        checks = {check for asked in self.acceptance.asked.values() for check in asked}
+        checks = {check for asked in self.judging.asked.values() for check in asked}
         return {fact for check in checks for fact in known.get(check, ())}
 
     def _stop(self, trouble: str) -> None:
@@ -198,7 +198,7 @@ class PytestRun:
         if record is None or self.results is None or self._trouble:
             return
         del report.nodegate  # pytest keeps its reports to the end
-        self._judging.node_done(failed=False)
+        self._judging_progress.node_done(failed=False)
         try:
             self.results.keep(from_json(record))
         except OSError as broken:
@@ -217,7 +217,7 @@ class PytestRun:
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """End what runs on the nodes, and write the reports."""
         if self._is_worker:
-            checks = self.acceptance.checks.values()
+            checks = self.judging.checks.values()
             self._config.workeroutput[WORKER_CHECKS] = [  # type: ignore[attr-defined]
                 [check.id, check.title, list(check.failure_modes)] for check in checks
             ]
@@ -228,12 +228,12 @@ class PytestRun:
             self._trouble = self._trouble or self._campaign.trouble
         if self.results is None:
             return
-        if not self.acceptance.asked:
+        if not self.judging.asked:
             self.results.discard()
             return
         interrupted = exitstatus in (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
         try:
-            self.results.finish(self.acceptance, self.checks_of_workers, interrupted=interrupted)
+            self.results.finish(self.judging, self.checks_of_workers, interrupted=interrupted)
         except OSError as broken:
             path = self.results.folder.path
             self._trouble = self._trouble or f"{path}: the reports cannot be written: {broken.strerror}"
@@ -258,7 +258,7 @@ class PytestRun:
     @property
     def has_answer(self) -> bool:
         """Whether anything was asked of a node in this session."""
-        return not self._is_worker and self.results is not None and bool(self.acceptance.asked)
+        return not self._is_worker and self.results is not None and bool(self.judging.asked)
 
     def say_answer(self, reporter: pytest.TerminalReporter) -> None:
         """The verdicts of the nodes, the causes, and where the report is."""

@@ -12,11 +12,11 @@ from markupsafe import Markup
 
 from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
-from nodegate.report import words
+from nodegate.report import wording
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
 from nodegate.report.model import CheckInfo, check_ids, node_counts
-from nodegate.report.page import letter, page_data
+from nodegate.report.page_data import letter, page_data
 from nodegate.report.problems import not_judged, problems, waived
 from nodegate.report.stats import measurements
 from nodegate.text import number, visible
@@ -44,9 +44,9 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
         .render(
             report=report,
             run=report.run,
-            title=words.title(report.run.profile),
-            headline=words.headline(report),
-            sentences=words.sentences(report),
+            title=wording.title(report.run.profile),
+            headline=wording.headline(report),
+            sentences=wording.sentences(report),
             verdicts=_by_verdict(report),
             problems=problems(report),
             racks=_racks(report),
@@ -56,7 +56,7 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
             gaps=not_judged(report),
             checks=_checks(report),
             hashes=hashes,
-            words=words,
+            words=wording,
             data=page_data(report),
             most=MOST_ROWS,
             style=style,
@@ -77,7 +77,7 @@ def environment(folder: Path) -> Environment:
         finalize=_shown,
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
-    filters = {"fold": fold, "clock": _clock, "value": number, "count": words.count, "duration": words.duration}
+    filters = {"fold": fold, "clock": _clock, "value": number, "count": wording.count, "duration": wording.duration}
     environment.filters.update(filters)
     return environment
 
@@ -113,7 +113,7 @@ def _by_verdict(report: Report) -> list[tuple[NodeVerdict, int, tuple[str, ...]]
     counts = node_counts(report)
     return [
         (verdict, counts[verdict], tuple(node.node for node in report.nodes if node.verdict is verdict))
-        for verdict in map(NodeVerdict, words.NODE_LETTER)
+        for verdict in map(NodeVerdict, wording.NODE_LETTER)
         if counts[verdict] or verdict not in (NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED)
     ]
 

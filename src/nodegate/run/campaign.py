@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.evidence import FACTS, Evidence
 from nodegate.judge.context import facts_of
-from nodegate.measure.measurement import Site
+from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
-from nodegate.run import visit
-from nodegate.run.crew import WAIT_SLICE_S, Threads
+from nodegate.run import node_facts
 from nodegate.run.load import Load
+from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from nodegate.evidence import RunFolder
-    from nodegate.measure.length import Length
+    from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Measurement
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
-    from nodegate.run.load import Gatekeeper
+    from nodegate.run.gate import Gate
     from nodegate.run.progress import Progress
     from nodegate.transport.session import Session
 
@@ -39,11 +39,11 @@ class Plan:
 
     `take_lock`: hold the node's lock while it is measured, so that two runs never meet on a node.
     `keep`: evidence that the run folder already holds is good enough (a resumed run).
-    `judged_here`: whoever takes `arrivals` judges, and the load waits for that; else the umpire judges alone.
+    `judged_here`: whoever takes `arrivals` judges, and the load waits for that; else the gate judges alone.
     """
 
     nodes: Sequence[Node]
-    length: Length
+    durations: Durations
     measurements: tuple[Measurement, ...] = ()
     facts_after: bool = False
     take_lock: bool = False
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Ways:
+class Connections:
     """How the campaign reaches nodes and finds their tools."""
 
     connect: Callable[[Node], Session]
@@ -73,12 +73,18 @@ class Ways:
 class Campaign:
     """The measuring part of a run: threads in the controller, one connection per node, evidence as it comes."""
 
-    def __init__(self, plan: Plan, folder: RunFolder, ways: Ways, umpire: Gatekeeper, progress: Progress) -> None:
-        self._plan, self._folder, self._ways, self._umpire, self._progress = plan, folder, ways, umpire, progress
+    def __init__(self, plan: Plan, folder: RunFolder, connections: Connections, gate: Gate, progress: Progress) -> None:
+        self._plan, self._folder, self._connections, self._gate, self._progress = (
+            plan,
+            folder,
+            connections,
+            gate,
+            progress,
+        )
         self._arrived: queue.SimpleQueue[str | UsageError] = queue.SimpleQueue()
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
         self._sessions: set[Session] = set()
-        self._sites: dict[str, Site] = {}
+        self._targets: dict[str, Target] = {}
         self._guard = threading.Lock()
         self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
         self._left = len(plan.nodes)
@@ -130,7 +136,7 @@ class Campaign:
         self._cancelled.set()
         with self._guard:
             left_open = list(self._sessions)
-            tools = {id(site.session): site.tools for site in self._sites.values()}
+            tools = {id(target.session): target.tools for target in self._targets.values()}
         # All at once, for a node that does not answer takes seconds to give up. What is not waited for ends with us.
         closing = [
             threading.Thread(target=_leave, args=(session, tools.get(id(session))), name="close", daemon=True)
@@ -217,7 +223,7 @@ class Campaign:
     def _measured(self, node: Node, kept: Evidence | None) -> Evidence:
         started, clock = time.time(), time.monotonic()
         try:
-            return visit.recorded(node, FACTS) if _is_recorded(node) else self._visited(node, kept)
+            return node_facts.recorded(node, FACTS) if _is_recorded(node) else self._visited(node, kept)
         except CannotMeasure as said:
             error = said
         except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
@@ -229,7 +235,7 @@ class Campaign:
 
     def _visited(self, node: Node, kept: Evidence | None) -> Evidence:
         """The facts of a node over a connection, which stays open where more is to be measured."""
-        session = self._ways.connect(node)
+        session = self._connections.connect(node)
         stays = False
         try:
             with self._guard:
@@ -237,10 +243,10 @@ class Campaign:
             if self._cancelled.is_set():  # after it is listed: from here on, cancel() closes it
                 raise CannotMeasure("the run was ended", next_step="go on with --resume")
             if self._plan.take_lock:
-                visit.lock(session, f"nodegate run {self._folder.path.name}")
-            evidence = kept or visit.facts(session)
+                node_facts.lock(session, f"nodegate run {self._folder.path.name}")
+            evidence = kept or node_facts.facts(session)
             if self._plan.under_load:
-                self._sites[node.name] = self._site(session, evidence)
+                self._targets[node.name] = self._site(session, evidence)
                 stays = True
             return evidence
         finally:
@@ -252,13 +258,13 @@ class Campaign:
             self._sessions.discard(session)
         session.close()
 
-    def _site(self, session: Session, evidence: Evidence) -> Site:
+    def _site(self, session: Session, evidence: Evidence) -> Target:
         document = dict(evidence.document or {})
         sections = document.get("sections")
         if isinstance(sections, dict):  # the largest part by far, which no measurement asks for
             document["sections"] = {name: each for name, each in sections.items() if name != "kernel_log"}
         facts = facts_of(replace(evidence, document=document))
-        return Site(session.node, session, facts, self._ways.toolbox(session), self._plan.length)
+        return Target(session.node, session, facts, self._connections.toolbox(session), self._plan.durations)
 
     # Load -----------------------------------------------------------------------------------------------------------
 
@@ -268,14 +274,14 @@ class Campaign:
                 return
         try:
             self._copy_recordings()
-            sites = [self._sites[node.name] for node in self._plan.nodes if node.name in self._sites]
-            crew = Threads(self._progress, self._cancelled)
-            load = Load(self._folder, sites, crew, self._umpire)
+            targets = [self._targets[node.name] for node in self._plan.nodes if node.name in self._targets]
+            pool = ThreadPool(self._progress, self._cancelled)
+            load = Load(self._folder, targets, pool, self._gate)
             load.run(self._plan.measurements, keep=self._plan.keep)
             if self._plan.facts_after:
-                self._facts_again([site for site in sites if self._wants_facts_again(site)], crew)
-            crew.begin("leaving the nodes")
-            crew.at_once({site.node.name: self._leaving(site) for site in sites})
+                self._facts_again([target for target in targets if self._wants_facts_again(target)], pool)
+            pool.begin("leaving the nodes")
+            pool.at_once({target.node.name: self._leaving(target) for target in targets})
         except UsageError as said:
             self._give_up(said)
             return
@@ -286,21 +292,21 @@ class Campaign:
             self._loaded.set()
             self._finish()
 
-    def _leaving(self, site: Site) -> Callable[[], None]:
+    def _leaving(self, target: Target) -> Callable[[], None]:
         def leave() -> None:
-            _leave(site.session, site.tools)
+            _leave(target.session, target.tools)
             with self._guard:
-                self._sessions.discard(site.session)
+                self._sessions.discard(target.session)
 
         return leave
 
-    def _wants_facts_again(self, site: Site) -> bool:
-        return not (self._plan.keep and self._folder.read_evidence(site.node.name, FACTS_AFTER))
+    def _wants_facts_again(self, target: Target) -> bool:
+        return not (self._plan.keep and self._folder.read_evidence(target.node.name, FACTS_AFTER))
 
-    def _facts_again(self, sites: Sequence[Site], crew: Threads) -> None:
+    def _facts_again(self, targets: Sequence[Target], pool: ThreadPool) -> None:
         """The counters after the load, where there was load or not: a run of nothing but counters is one too."""
-        crew.begin("facts again")
-        found = crew.at_once({site.node.name: _reading_again(site) for site in sites})
+        pool.begin("facts again")
+        found = pool.at_once({target.node.name: _reading_again(target) for target in targets})
         for name, evidence in found.items():
             if self._cancelled.is_set():
                 return
@@ -311,7 +317,7 @@ class Campaign:
     def _copy_recordings(self) -> None:
         for node in self._plan.nodes:
             for name in self._plan.names if _is_recorded(node) else ():
-                self._write(visit.recorded(node, name))
+                self._write(node_facts.recorded(node, name))
 
 
 def _leave(session: Session, tools: Toolbox | None) -> None:
@@ -323,8 +329,8 @@ def _leave(session: Session, tools: Toolbox | None) -> None:
         session.close()
 
 
-def _reading_again(site: Site) -> Callable[[], Evidence]:
-    return lambda: visit.facts(site.session, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS)
+def _reading_again(target: Target) -> Callable[[], Evidence]:
+    return lambda: node_facts.facts(target.session, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS)
 
 
 def _is_recorded(node: Node) -> bool:

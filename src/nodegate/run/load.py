@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.evidence import Evidence
 from nodegate.measure.measurement import document
-from nodegate.measure.ran import not_run
+from nodegate.measure.program_run import not_run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.evidence import RunFolder
-    from nodegate.measure.measurement import Measurement, Runs, Site
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.measurement import Measurement, Runs, Target
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
-    from nodegate.run.crew import Threads
+    from nodegate.run.gate import Gate
+    from nodegate.run.pool import ThreadPool
 
 MEASURED_AGAIN = 2  # a suspect is measured twice more, and its best attempt is judged
 AGAIN_BURN_S = 120.0  # enough to tell a slow GPU from a disturbed run
 
 
-class Gatekeeper(Protocol):
-    """What the judging side says while the fleet is measured (run/umpire.py)."""
-
-    def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
-        """Why a node must not take part: what the measurement rests on has failed, or the node works for somebody."""
-        ...
-
-    def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
-        """The nodes whose numbers would not pass, to be measured again."""
-        ...
-
-
 class Load:
     """One measurement after the other, each over every node that may take part; evidence as it comes."""
 
-    def __init__(self, folder: RunFolder, sites: Sequence[Site], crew: Threads, umpire: Gatekeeper) -> None:
-        self._folder, self._sites, self._crew, self._umpire = folder, sites, crew, umpire
+    def __init__(self, folder: RunFolder, targets: Sequence[Target], pool: ThreadPool, gate: Gate) -> None:
+        self._folder, self._targets, self._pool, self._gate = folder, targets, pool, gate
         self.loaded: set[str] = set()  # the nodes on which something was run
 
     def run(self, measurements: Sequence[Measurement], *, keep: bool) -> None:
@@ -50,57 +39,57 @@ class Load:
             UsageError: the evidence cannot be kept.
         """
         for measurement in measurements:
-            if self._crew.cancelled:
+            if self._pool.cancelled:
                 return
-            going = [site for site in self._sites if self._takes_part(site, measurement, keep=keep)]
+            going = [target for target in self._targets if self._takes_part(target, measurement, keep=keep)]
             if going:
-                self.loaded.update(site.node.name for site in going)
+                self.loaded.update(target.node.name for target in going)
                 self._measure(measurement, going)
 
-    def _takes_part(self, site: Site, measurement: Measurement, *, keep: bool) -> bool:
-        name = site.node.name
+    def _takes_part(self, target: Target, measurement: Measurement, *, keep: bool) -> bool:
+        name = target.node.name
         if keep:
             earlier = self._folder.read_evidence(name, measurement.name)
             if earlier is not None and earlier.error is None:
                 return False
-        if _does_not_apply(measurement, site):
+        if _does_not_apply(measurement, target):
             return False
-        blocked = self._umpire.gate(name, measurement)
+        blocked = self._gate.refusal(name, measurement)
         if blocked is not None:
             self._folder.write_evidence(Evidence(name, measurement.name, time.time(), 0.0, error=blocked))
         return blocked is None
 
-    def _measure(self, measurement: Measurement, going: list[Site]) -> None:
-        attempts: dict[str, list[tuple[Ran, ...]]] = {site.node.name: [] for site in going}
+    def _measure(self, measurement: Measurement, going: list[Target]) -> None:
+        attempts: dict[str, list[tuple[ProgramRun, ...]]] = {target.node.name: [] for target in going}
         metrics: dict[str, tuple[Metric, ...]] = dict.fromkeys(attempts, ())
         started = time.time()
         self._say(measurement, going, "")
-        runs = measurement.measure(going, self._crew)
+        runs = measurement.measure(going, self._pool)
         metrics |= self._keep(measurement, attempts, runs, started)
-        shorter = [_for_another_look(site) for site in going]
+        shorter = [_for_another_look(target) for target in going]
         for _ in range(MEASURED_AGAIN):
-            suspects = self._umpire.suspects(metrics) | _doubtful(measurement, attempts)
+            suspects = self._gate.suspects(metrics) | _doubtful(measurement, attempts)
             suspects &= {name for name, each in attempts.items() if _something_ran(each)}
-            if not suspects or self._crew.cancelled:
+            if not suspects or self._pool.cancelled:
                 return
             self._say(measurement, shorter, f", {len(suspects)} suspects once more")
-            runs = measurement.again(shorter, self._crew, suspects)
+            runs = measurement.again(shorter, self._pool, suspects)
             again = {name: runs[name] for name in suspects if name in runs}
             metrics |= self._keep(measurement, attempts, again, started)
 
-    def _say(self, measurement: Measurement, going: list[Site], more: str) -> None:
-        expected_s = measurement.takes_s(going[0].length) if measurement.takes_s else 0.0
-        self._crew.begin(f"{measurement.stage}: {measurement.name}{more}", expected_s)
+    def _say(self, measurement: Measurement, going: list[Target], more: str) -> None:
+        expected_s = measurement.takes_s(going[0].durations) if measurement.takes_s else 0.0
+        self._pool.begin(f"{measurement.stage}: {measurement.name}{more}", expected_s)
 
     def _keep(
-        self, measurement: Measurement, attempts: dict[str, list[tuple[Ran, ...]]], runs: Runs, started: float
+        self, measurement: Measurement, attempts: dict[str, list[tuple[ProgramRun, ...]]], runs: Runs, started: float
     ) -> dict[str, tuple[Metric, ...]]:
         """Write what came, so far as the run still goes: what Ctrl-C cut short is measured again by --resume.
 
         Returns the numbers in it, those of earlier attempts included: reading them takes a while.
         """
         found: dict[str, tuple[Metric, ...]] = {}
-        if self._crew.cancelled:
+        if self._pool.cancelled:
             return found
         missing = not_run("", CannotMeasure("nothing came back", next_step="run again with --resume"))
         for name, earlier in attempts.items():
@@ -119,31 +108,31 @@ class Load:
         return found
 
 
-def _does_not_apply(measurement: Measurement, site: Site) -> bool:
+def _does_not_apply(measurement: Measurement, target: Target) -> bool:
     try:
-        return bool(measurement.applies(site.facts))
+        return bool(measurement.applies(target.facts))
     except CannotMeasure:  # the gate's checks and the measurement itself say what is wrong
         return False
 
 
-def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[Ran]]) -> tuple[Metric, ...]:
+def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[ProgramRun]]) -> tuple[Metric, ...]:
     try:
         return measurement.parse(attempts).metrics
     except CannotMeasure:  # nothing to compare: the check says so
         return ()
 
 
-def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[Ran]]]) -> frozenset[str]:
+def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:
     """The nodes that gave no number for a reason that may be gone the next time."""
     if measurement.doubtful is None:
         return frozenset()
     return frozenset(name for name, each in attempts.items() if measurement.doubtful(each))
 
 
-def _something_ran(attempts: Sequence[Sequence[Ran]]) -> bool:
+def _something_ran(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
     """Whether a program ran at all: a tool that is missing will be missing the next time too."""
     return any(not ran.cannot for attempt in attempts for ran in attempt)
 
 
-def _for_another_look(site: Site) -> Site:
-    return replace(site, length=replace(site.length, burn_s=min(site.length.burn_s, AGAIN_BURN_S)))
+def _for_another_look(target: Target) -> Target:
+    return replace(target, durations=replace(target.durations, burn_s=min(target.durations.burn_s, AGAIN_BURN_S)))

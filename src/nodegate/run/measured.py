@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline import Baselines
 from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
-from nodegate.report.load import load
-from nodegate.run.acceptance import Acceptance
+from nodegate.report.reader import load
 from nodegate.run.conditions import read_earlier
+from nodegate.run.judging import Judging
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
     report = load(folder / "report.json")
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     nodes = {node.name: node for node in earlier.nodes}
-    acceptance = Acceptance(nodes, earlier.profile, Baselines.read(baselines), Waivers((), today), RunFolder(folder))
+    judging = Judging(nodes, earlier.profile, Baselines.read(baselines), Waivers((), today), RunFolder(folder))
     return MeasuredRun(
         report.run,
         {
             node.node: MeasuredNode(
-                acceptance.platform(node.node),
+                judging.platform(node.node),
                 node.verdict is NodeVerdict.ACCEPTED,
-                acceptance.metrics(node.node),
+                judging.metrics(node.node),
                 node.identity,
             )
             for node in report.nodes

@@ -14,12 +14,12 @@ from nodegate.evidence import RunFolder
 from nodegate.history import History
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.waivers import Waivers
-from nodegate.measure.length import length
+from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.profile import Profile
 from nodegate.run import conditions
-from nodegate.run.acceptance import Acceptance
-from nodegate.run.campaign import Plan, Ways
+from nodegate.run.campaign import Connections, Plan
+from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
     from nodegate.files.source import Source
-    from nodegate.measure.length import Length
+    from nodegate.measure.durations import Durations
     from nodegate.measure.toolbox.carried import Carried
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
@@ -45,7 +45,7 @@ class Prepared:
     should know before it starts, a line each.
     """
 
-    acceptance: Acceptance
+    judging: Judging
     inventory: tuple[Source, ...]
     settings: Settings
     notes: tuple[str, ...] = ()
@@ -71,10 +71,10 @@ class Prepared:
     def plan(self, asked_for: Iterable[str], *, judged_here: bool) -> Plan:
         """What is to be measured for checks that ask for these facts. `judged_here`: see `Plan`."""
         names = set(asked_for)
-        profile = self.acceptance.profile
+        profile = self.judging.profile
         return Plan(
-            nodes=[self.acceptance.nodes[name] for name in self.acceptance.asked],
-            length=_length(profile, self.settings),
+            nodes=[self.judging.nodes[name] for name in self.judging.asked],
+            durations=_durations_of(profile, self.settings),
             measurements=wanted(names),
             facts_after=COUNTERS in names,
             take_lock=profile in (Profile.DELIVERY, Profile.NIGHTLY) or not MEASURED.isdisjoint(names),
@@ -84,9 +84,9 @@ class Prepared:
         )
 
     @property
-    def ways(self) -> Ways:
+    def connections(self) -> Connections:
         """How nodes are reached, and tools found on them."""
-        return Ways(self.connect, self._toolbox)
+        return Connections(self.connect, self._toolbox)
 
     def _toolbox(self, session: Session) -> Toolbox:
         from nodegate.measure.toolbox.toolbox import NodeToolbox  # noqa: PLC0415
@@ -108,7 +108,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         UsageError: any of them is not as it should be.
     """
     settings.check()
-    _length(settings.profile or Profile.DELIVERY, settings)  # a slip is told before anything is contacted
+    _durations_of(settings.profile or Profile.DELIVERY, settings)  # a slip is told before anything is contacted
     if settings.job_logs:
         from nodegate.triage.sources import find  # noqa: PLC0415 - with the tables of every log message
 
@@ -124,7 +124,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     _check_tools(settings, nodes)
     history = History(settings.history, keeps=not settings.replay)
     history.check()
-    acceptance = Acceptance(
+    judging = Judging(
         {node.name: node for node in nodes},
         settings.profile or Profile.DELIVERY,
         baselines,
@@ -133,11 +133,11 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         history=history,
         before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
     )
-    return Prepared(acceptance, sources, settings, notes)
+    return Prepared(judging, sources, settings, notes)
 
 
-def _length(profile: Profile, asked: Settings) -> Length:
-    return length(profile, burn=asked.burn, hang_after=asked.hang_after, all_pairs=asked.pairs == "all")
+def _durations_of(profile: Profile, asked: Settings) -> Durations:
+    return durations_of(profile, burn=asked.burn, hang_after=asked.hang_after, all_pairs=asked.pairs == "all")
 
 
 def attach(settings: Settings, run_dir: Path) -> Prepared:
@@ -147,8 +147,8 @@ def attach(settings: Settings, run_dir: Path) -> Prepared:
         UsageError: the folder holds no run.
     """
     prepared = prepare(replace(settings, inventory=(), nodes="", profile=None, replay=run_dir, resume=None))
-    prepared.acceptance.folder = RunFolder(run_dir)
-    prepared.acceptance.attached = True
+    prepared.judging.folder = RunFolder(run_dir)
+    prepared.judging.attached = True
     return prepared
 
 

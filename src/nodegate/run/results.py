@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from nodegate.evidence import RunFolder
-    from nodegate.run.acceptance import Acceptance
+    from nodegate.run.judging import Judging
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
 ACCEPTING = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED))
@@ -56,7 +56,7 @@ class Results:
         """Whether anything was judged at all: a run of skips alone is no success."""
         return any(record.verdict in JUDGED for record in self.records)
 
-    def finish(self, acceptance: Acceptance, checks: Mapping[str, CheckInfo], *, interrupted: bool) -> None:
+    def finish(self, judging: Judging, checks: Mapping[str, CheckInfo], *, interrupted: bool) -> None:
         """Close the records and write the reports. `checks` are those that only other processes have read.
 
         Raises:
@@ -65,12 +65,12 @@ class Results:
         self._file.close()
         if not self._path.exists():
             raise FileNotFoundError(errno.ENOENT, "the run folder has gone", str(self.folder.path))
-        missing = sum(map(len, acceptance.asked.values())) - len(self.records)
+        missing = sum(map(len, judging.asked.values())) - len(self.records)
         self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted or missing > 0)
-        self.report = self._concluded(build(self.run, acceptance, self.records, checks))
+        self.report = self._concluded(build(self.run, judging, self.records, checks))
         render(self.report, self.folder.path)
         try:
-            _remember(self.report, acceptance)
+            _remember(self.report, judging)
         except UsageError as said:  # the verdicts stand all the same
             self.notes.append(str(said))
 
@@ -90,41 +90,41 @@ class Results:
         self.folder.discard()
 
 
-def _remember(report: Report, acceptance: Acceptance) -> None:
+def _remember(report: Report, judging: Judging) -> None:
     """Keep what accepted nodes measured, for their next runs. A bad node's numbers are no measure."""
     good = [node.node for node in report.nodes if node.verdict in (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)]
-    if acceptance.history and good:
-        measured = {name: acceptance.metrics(name) for name in good}
-        acceptance.history.keep(report.run.id, report.run.started_epoch_s, measured)
+    if judging.history and good:
+        measured = {name: judging.metrics(name) for name in good}
+        judging.history.keep(report.run.id, report.run.started_epoch_s, measured)
 
 
-def build(run: Run, acceptance: Acceptance, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
-    """The report of a run from its records and the nodes' own traits."""
-    by_node: dict[str, list[Record]] = {name: [] for name in acceptance.asked}
+def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
+    """The report of a run from its records and the nodes' own summary."""
+    by_node: dict[str, list[Record]] = {name: [] for name in judging.asked}
     for record in records:
         by_node.setdefault(record.node, []).append(record)
     return Report(
         run=run,
-        nodes=tuple(_node_report(acceptance, name, found) for name, found in by_node.items()),
-        drift=_drift(acceptance),
-        checks={**_check_infos(acceptance), **checks},
+        nodes=tuple(_node_report(judging, name, found) for name, found in by_node.items()),
+        drift=_drift(judging),
+        checks={**_check_infos(judging), **checks},
     )
 
 
-def _node_report(acceptance: Acceptance, name: str, records: list[Record]) -> NodeReport:
-    unreachable = acceptance.unreachable(name)
-    traits = acceptance.traits(name)
-    known = traits.characteristics if traits else {}
+def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeReport:
+    unreachable = judging.unreachable(name)
+    summary = judging.summary(name)
+    known = summary.characteristics if summary else {}
     return NodeReport(
         node=name,
-        verdict=_verdict(acceptance.asked.get(name, ()), records, reachable=not unreachable),
-        platform=traits.platform if traits else acceptance.nodes[name].platform,
-        rack=acceptance.nodes[name].rack,
-        serials=traits.serials if traits else {},
+        verdict=_verdict(judging.asked.get(name, ()), records, reachable=not unreachable),
+        platform=summary.platform if summary else judging.nodes[name].platform,
+        rack=judging.nodes[name].rack,
+        serials=summary.serials if summary else {},
         identity=tuple((label, value) for label, value in known.items() if not isinstance(value, Unknown)),
         records=tuple(records),
         unreachable=unreachable,
-        gpus=traits.gpus if traits else 0,
+        gpus=summary.gpus if summary else 0,
     )
 
 
@@ -135,15 +135,15 @@ def _verdict(asked: Iterable[str], records: list[Record], *, reachable: bool) ->
     return NodeVerdict.INCOMPLETE if silent and said in ACCEPTING else said
 
 
-def _drift(acceptance: Acceptance) -> tuple[Drift, ...]:
+def _drift(judging: Judging) -> tuple[Drift, ...]:
     return tuple(
         Drift(row.platform, row.characteristic, row.majority, row.count, row.total, row.others)
-        for row in acceptance.fleet().drift()
+        for row in judging.fleet().drift()
     )
 
 
-def _check_infos(acceptance: Acceptance) -> dict[str, CheckInfo]:
+def _check_infos(judging: Judging) -> dict[str, CheckInfo]:
     """What the checks that were asked for say of themselves, in their order."""
-    known = acceptance.checks or {check.id: check for check in suite.checks()}
-    asked = dict.fromkeys(check for checks in acceptance.asked.values() for check in checks)
+    known = judging.checks or {check.id: check for check in suite.checks()}
+    asked = dict.fromkeys(check for checks in judging.asked.values() for check in checks)
     return {check: CheckInfo(known[check].title, known[check].failure_modes) for check in asked if check in known}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from lab.guests.guest import Guest
-from lab.guests.lent import Lent
+from lab.guests.leases import Lease
 
 
 @pytest.fixture
-def guest(pair: Lent) -> Guest:
+def guest(pair: Lease) -> Guest:
     return pair.sound().guests[0]
 
 

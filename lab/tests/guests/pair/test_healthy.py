@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.fault_table import Told
 from lab.guests.campaign import LATENCY_BYTES, LINKS, MOST_S, NIGHTLY, UNTIL_THERE_S, at_work, campaign
 from lab.guests.guests import Guests
-from lab.guests.lent import Lent
-from lab.guests.patience import SETUP
+from lab.guests.leases import Lease
+from lab.guests.timeouts import SETUP
 from lab.run import Outcome
-from lab.told import Told
 from nodegate.facts import NodeFacts
 from nodegate.tools import lspci
 
@@ -41,7 +41,7 @@ class Healthy(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def healthy(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Healthy:
+def healthy(pair: Lease, tmp_path_factory: pytest.TempPathFactory) -> Healthy:
     """A run without a fault, and another one over the same guests meanwhile."""
     folder = tmp_path_factory.mktemp("healthy")
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.fault_table import Told
 from lab.guests.campaign import BRIEF, LINKS, ONCE, Struck, campaign, struck
 from lab.guests.guests import Guests
-from lab.guests.lent import Lent
-from lab.guests.patience import SETUP
+from lab.guests.leases import Lease
+from lab.guests.timeouts import SETUP
 from lab.run import Outcome
-from lab.told import Told
 
 ERRORS, COMPLETE = "rdma_bandwidth.errors", "rdma_bandwidth.complete"
 LATENCY = "rdma_bandwidth.latency"
@@ -20,7 +20,7 @@ KILL = "systemctl --no-block stop ssh; pkill -KILL sshd || true"
 
 
 @pytest.fixture(scope="module")
-def gone(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Struck:
+def gone(pair: Lease, tmp_path_factory: pytest.TempPathFactory) -> Struck:
     """gpu-2's rail0 is late from the start; its sshd dies when the bandwidths are measured, after the latencies."""
     folder = tmp_path_factory.mktemp("gone")
 
@@ -32,7 +32,7 @@ def gone(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Struck:
 
 
 def test_a_partner_that_cannot_be_reached_by_tcp_is_no_verdict_on_the_rails(
-    pair: Lent, tmp_path: Path, told: Told
+    pair: Lease, tmp_path: Path, told: Told
 ) -> None:
     def measured(lab: Guests) -> Outcome:
         lab.port("lan", 2).cut()
@@ -65,7 +65,7 @@ def test_a_late_rail_is_named_by_what_was_measured_before_the_node_went_away(gon
     told.run("late rail", how, outcome=found, node="gpu-2", check=LATENCY, words="rxe0: read_latency")
 
 
-def test_a_frozen_guest_ends_the_run_without_a_fail(pair: Lent, tmp_path: Path, told: Told) -> None:
+def test_a_frozen_guest_ends_the_run_without_a_fail(pair: Lease, tmp_path: Path, told: Told) -> None:
     found, since_s = pair.act(lambda lab: struck(lab, tmp_path, lab.guests[1].freeze))
     assert found.exit_code == 1
     assert found.verdict("gpu-2", COMPLETE) == "error", found.words("gpu-2", COMPLETE)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from lab.fault_table import Told
 from lab.guests.cables import flap, pull
 from lab.guests.campaign import BRIEF, OF_LINKS, Struck, struck
 from lab.guests.guests import Guests
-from lab.guests.lent import Lent
-from lab.guests.patience import SECTIONS
+from lab.guests.leases import Lease
+from lab.guests.timeouts import SECTIONS
 from lab.run import ROOT, Outcome
-from lab.told import Told
 
 MEASUREMENT = "rdma_bandwidth"
 ERRORS, COMPLETE = "rdma_bandwidth.errors", "rdma_bandwidth.complete"
@@ -26,14 +26,14 @@ THEN_KILL = f"timeout 50 sh -c 'while kill -0 {{pid}}; do sleep 0.1; done' 2>/de
 
 
 @pytest.fixture(scope="module")
-def cut(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Struck:
+def cut(pair: Lease, tmp_path_factory: pytest.TempPathFactory) -> Struck:
     """gpu-2's rail1 is cut while it carries."""
     folder = tmp_path_factory.mktemp("cut")
     return pair.act(lambda lab: struck(lab, folder, lab.port("rail1", 2).cut))
 
 
 @pytest.fixture(scope="module")
-def loose(pair: Lent, tmp_path_factory: pytest.TempPathFactory) -> Struck:
+def loose(pair: Lease, tmp_path_factory: pytest.TempPathFactory) -> Struck:
     """gpu-1's rail0 is down from the start; its rail1 flaps while it carries, then its programs of perftest die."""
     folder = tmp_path_factory.mktemp("loose")
 

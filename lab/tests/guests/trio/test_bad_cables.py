@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.fault_table import Told
 from lab.guests.campaign import LINKS, MOST_S, ONCE, campaign, carried_gbps
 from lab.guests.guests import Guests
-from lab.guests.lent import Lent
-from lab.guests.patience import AGAIN, LINK, NO_LATENCY, SETUP
+from lab.guests.leases import Lease
+from lab.guests.timeouts import AGAIN, LINK, NO_LATENCY, SETUP
 from lab.run import Outcome
-from lab.told import Told
 from nodegate.run.load import MEASURED_AGAIN
 
 NAMES = ("gpu-1", "gpu-2", "gpu-3")
@@ -54,7 +54,7 @@ CABLES = (SLOW, ONE_WAY)
 
 
 @pytest.fixture(scope="module")
-def cables(trio: Lent, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def cables(trio: Lease, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
     """gpu-2's rail1 is slow, and gpu-1's rail0 loses frames that come to it."""
     folder = tmp_path_factory.mktemp("cables")
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.fault_table import Told
 from lab.guests import faults, gpu_node
+from lab.guests.full_guest import whole
 from lab.guests.guest import Guest
 from lab.guests.guests import Guests
-from lab.guests.lent import Lent
-from lab.guests.whole import whole
+from lab.guests.leases import Lease
 from lab.run import Outcome, Run, words_of
-from lab.told import Told
 from nodegate.verdict import NodeVerdict, node_verdict
 
 
@@ -189,7 +189,7 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site(trio: Lent, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(trio: Lease, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     trio.give_up()  # what a bad cable has left in their kernel logs is none of these faults
     lab = trio.sound()
     for guest in lab.guests:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
-from nodegate.measure.burn.burn import MODES, OTHER, OWN, PHASES, other_seconds
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
-from nodegate.measure.ran import Ran
+from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
+from nodegate.measure.program_run import ProgramRun
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -110,7 +110,7 @@ def _attempts(machine: Machine) -> Attempts:
         document = _document(machine, attempt)
         machine.load.apply(NAME, attempt, document)
         seconds = BURN_S if attempt == 0 else 120.0
-        own = Ran(
+        own = ProgramRun(
             OWN,
             ("python3", "-I", "-S", "-"),
             stdout=wire(document),
@@ -263,14 +263,14 @@ def wire(document: Mapping[str, Any]) -> str:
     return f"\n{WIRE}{packed}\n"
 
 
-def _others(machine: Machine, document: Document) -> list[Ran]:
+def _others(machine: Machine, document: Document) -> list[ProgramRun]:
     """gpu_burn in each of its modes, after our own burn."""
     seconds = other_seconds(BURN_S)
     done = []
     for number, (mode, options) in enumerate(MODES.items()):
         rates = [_other_rate(machine.name, gpu, mode) for gpu in document["gpus"]]
         done.append(
-            Ran(
+            ProgramRun(
                 OTHER,
                 ("sh", "-c", "...", "sh", "/opt/gpu-burn/gpu_burn", *options, f"{seconds:.0f}"),
                 stdout=_printed(document["gpus"], rates, seconds, tensor="tensor" in mode),

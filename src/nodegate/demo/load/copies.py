@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
-from nodegate.measure.copies.copies import CASES, options_for
 from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT, SCHEMA, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
-from nodegate.measure.length import OF_PROFILE
-from nodegate.measure.ran import Ran
+from nodegate.measure.copies.run import CASES, options_for
+from nodegate.measure.durations import OF_PROFILE
+from nodegate.measure.program_run import ProgramRun
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def _attempts(machine: Machine) -> Attempts:
     return done
 
 
-def _ran(machine: Machine, document: Document) -> Ran:
-    return Ran(
+def _ran(machine: Machine, document: Document) -> ProgramRun:
+    return ProgramRun(
         OWN,
         ("python3", "-I", "-S", "-"),
         stdout=wire(document),
@@ -193,7 +193,7 @@ def _pair(node: str, source: int, target: int, board: _Board, attempt: int) -> D
     }
 
 
-def _by_others(machine: Machine, document: Document, attempt: int) -> Ran:
+def _by_others(machine: Machine, document: Document, attempt: int) -> ProgramRun:
     """nvbandwidth, which comes to the rates of our own copies."""
     told: Document = {"git_version": "v0.8", "version": "v0.8"}
     if document["peers"]["copies"]:
@@ -209,7 +209,7 @@ def _by_others(machine: Machine, document: Document, attempt: int) -> Ran:
     else:
         where = "in expression cuInit(0) in int main(int, char**)() : nvbandwidth.cpp:240"
         told["error"] = f"[{_NOT_READY}] system not yet initialized {where}\n"
-    return Ran(
+    return ProgramRun(
         OTHER,
         ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID", "/opt/nvbandwidth/nvbandwidth", "-j", "-t", *CASES),
         stdout=json.dumps({"nvbandwidth": told}, indent="\t", sort_keys=True) + "\n",

@@ -14,12 +14,12 @@ from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
 from nodegate.demo.machine import facts_of
 from nodegate.demo.racks import racks
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.groups import NCCL_GROUPS
 from nodegate.measure.groups.launch import RANK
 from nodegate.measure.groups.plan import PAIR
 from nodegate.measure.groups.result import parse
-from nodegate.measure.measurement import Site
-from nodegate.measure.nccl.nccl import Sweep
+from nodegate.measure.groups.run import NCCL_GROUPS
+from nodegate.measure.measurement import Target
+from nodegate.measure.nccl.run import Sweep
 from nodegate.measure.toolbox.tool_list import how_to_get
 from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Node
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from nodegate.demo.load.plan import Attempts, Change
     from nodegate.demo.machine import Machine
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.transport.session import NodeLock
 
 T = TypeVar("T")
@@ -59,17 +59,17 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     """What the launches left on each node: the first time, and twice more on suspects with nodes that passed."""
     taking_part = [machine for machine in machines if NAME not in machine.load.refused]
     where = racks(machine.name for machine in machines)
-    found: dict[str, list[Sequence[Ran]]] = {machine.name: [] for machine in taking_part}
+    found: dict[str, list[Sequence[ProgramRun]]] = {machine.name: [] for machine in taking_part}
     suspects = frozenset(found)
     for attempt in range(1 + AGAIN):
         made = {machine.name: _made(machine, attempt) for machine in taking_part}
         nodes = [Node(machine.name, expected={"rack": where[machine.name]}) for machine in taking_part]
         facts = [facts_of(machine) for machine in taking_part]
-        sites = [
-            Site(node, _Session(node, made), each, _Tools(made[node.name]), nccl.LENGTH)
+        targets = [
+            Target(node, _Session(node, made), each, _Tools(made[node.name]), nccl.LENGTH)
             for node, each in zip(nodes, facts, strict=True)
         ]
-        runs = NCCL_GROUPS.again(sites, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(sites, _Crew())
+        runs = NCCL_GROUPS.again(targets, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(targets, _Crew())
         for name in suspects & runs.keys():
             found[name].append([_tidy(ran, made[name].machine) for ran in runs[name]])
         suspects = _suspects(found)
@@ -111,7 +111,7 @@ def _made(machine: Machine, attempt: int) -> _Made:
     return _Made(machine, shape, good, attempt)
 
 
-def _suspects(found: Mapping[str, Sequence[Sequence[Ran]]]) -> frozenset[str]:
+def _suspects(found: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:
     """The nodes whose best pair is slower than that of others like them, and those that gave no number."""
     best = {name: _of_pairs(name.rstrip("0123456789"), attempts) for name, attempts in found.items()}
     top: dict[object, float] = {}
@@ -125,7 +125,7 @@ def _suspects(found: Mapping[str, Sequence[Sequence[Ran]]]) -> frozenset[str]:
     )
 
 
-def _of_pairs(kind: str, attempts: Sequence[Sequence[Ran]]) -> dict[object, float]:
+def _of_pairs(kind: str, attempts: Sequence[Sequence[ProgramRun]]) -> dict[object, float]:
     """The best of each collective over two nodes, by what makes it comparable: the kind of the node, the conditions."""
     try:
         metrics = parse(attempts).metrics
@@ -134,7 +134,7 @@ def _of_pairs(kind: str, attempts: Sequence[Sequence[Ran]]) -> dict[object, floa
     return {(kind, *each.key): each.best for each in metrics if each.conditions["group"] == PAIR}
 
 
-def _tidy(ran: Ran, machine: Machine) -> Ran:
+def _tidy(ran: ProgramRun, machine: Machine) -> ProgramRun:
     """As if it had been launched at the time of the demo, and without what is new in every run."""
     words = (_LEFT_OUT if word == RANK or word.startswith("nodegate-launch-") else word for word in ran.argv)
     started_s = 0.0 if ran.cannot or not ran.labels.get("group") else machine.epoch_s + BEGIN_S + BURN_S + 120

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
 from nodegate.demo.machine import facts_of
 from nodegate.errors import CannotMeasure
-from nodegate.measure.length import OF_PROFILE
+from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
-from nodegate.measure.nccl.nccl import gpu_count, has_nvlink, sweep
-from nodegate.measure.ran import Ran, not_run
+from nodegate.measure.nccl.run import gpu_count, has_nvlink, sweep
+from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.toolbox.tool_list import how_to_get
 from nodegate.profile import Profile
 from nodegate.tools.nccl_rows import FACTORS
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from nodegate.demo.load.plan import Attempts, Change
     from nodegate.demo.machine import Machine
     from nodegate.measure.nccl.launches import Launch
-    from nodegate.measure.nccl.nccl import Sweep
+    from nodegate.measure.nccl.run import Sweep
 
 NAME = "nccl"
 LENGTH = OF_PROFILE[Profile.DELIVERY]
@@ -109,13 +109,13 @@ def _attempts(machine: Machine) -> Attempts:
     return done
 
 
-def _ran(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> Ran:
+def _ran(machine: Machine, launch: Launch, launched: Launched, chosen: Sweep, gpus: int) -> ProgramRun:
     labels = {"gpus": str(gpus), "size_bytes": str(chosen.judged_bytes), "limit_s": f"{LENGTH.collective_s:g}"}
     if launched.cannot:
         return not_run(launch.what, launched.cannot, labels)
     settings = [f"{name}={value}" for name, value in launch.settings.items()]
     program = f"/opt/nccl-tests/build/{launch.collective}_perf"
-    return Ran(
+    return ProgramRun(
         launch.what,
         ("env", *settings, program, *chosen.options, "-g", str(gpus)),
         stdout="\n".join(_printed(machine, launch, launched, chosen, gpus)) + "\n",

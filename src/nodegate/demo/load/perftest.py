@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodegate.measure.rdma.meeting import LATENCY_BYTES, LATENCY_ROUNDS, QUEUE_PAIRS, SIZE_BYTES
+from nodegate.measure.rdma.node_pair import LATENCY_BYTES, LATENCY_ROUNDS, QUEUE_PAIRS, SIZE_BYTES
 
 VERSION = "24.10"
 _TITLES = {

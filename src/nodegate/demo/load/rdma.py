@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from nodegate.demo.load import perftest
 from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
 from nodegate.demo.machine import facts_of
-from nodegate.measure.length import OF_PROFILE
-from nodegate.measure.ran import Ran
-from nodegate.measure.rdma.meeting import LATENCIES, READ, SETUP_S, WRITE
+from nodegate.measure.durations import OF_PROFILE
+from nodegate.measure.program_run import ProgramRun
+from nodegate.measure.rdma.node_pair import LATENCIES, READ, SETUP_S, WRITE
 from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones
 from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
 from nodegate.measure.rdma.result import CLIENT, PLAN, number
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from nodegate.demo.load.plan import Attempts, Change
     from nodegate.demo.machine import Machine
-    from nodegate.measure.rdma.meeting import Test
+    from nodegate.measure.rdma.node_pair import Test
     from nodegate.measure.rdma.pairing import Pair
 
 NAME = "rdma_bandwidth"
@@ -61,14 +61,14 @@ class _Station:
         return perftest.End(rail.device, self.lids[device], rail.gid_index)
 
 
-Found = dict[str, list[Ran]]  # by node
+Found = dict[str, list[ProgramRun]]  # by node
 _End = tuple[_Station, str]  # a node and one of its rails
 
 
 def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     """What the links left on each node: those of the first attempt, then of suspects with partners that passed."""
     taking_part = [machine for machine in machines if NAME not in machine.load.refused]
-    attempts: dict[str, list[Sequence[Ran]]] = {}
+    attempts: dict[str, list[Sequence[ProgramRun]]] = {}
     for attempt in range(max((machine.load.attempts(NAME) for machine in taking_part), default=0)):
         stations = {machine.name: _station(machine, attempt) for machine in taking_part}
         suspects = frozenset(machine.name for machine in taking_part if machine.load.attempts(NAME) > attempt)
@@ -147,7 +147,7 @@ def _planned(stations: Iterable[_Station]) -> Found:
     partners = {name: len(group) - 1 for group in _fabrics(everyone) for name in group}
     return {
         each.name: [
-            Ran(
+            ProgramRun(
                 PLAN,
                 labels={"rails": " ".join(rail.name for rail in each.rails), "partners": str(partners[each.name])},
             )
@@ -189,7 +189,7 @@ def _link(tool: str, server: _End, client: _End, labels: Mapping[str, str], foun
         about = {"role": role, "device": device, "peer": peer.name, "peer_device": peer_device}
         about |= {"memory": "host", "version": perftest.VERSION, "program": CLIENT}
         found[station.name].append(
-            Ran(
+            ProgramRun(
                 tool,
                 (f"/usr/bin/{tool}", "-d", ours.device),
                 stdout=text,
@@ -212,7 +212,7 @@ def _with_peers_best(found: Found) -> Found:
     return {name: [_told(ran, name, reached) for ran in done] for name, done in found.items()}
 
 
-def _told(ran: Ran, name: str, reached: Mapping[tuple[str, str, str, str], Mapping[str, float]]) -> Ran:
+def _told(ran: ProgramRun, name: str, reached: Mapping[tuple[str, str, str, str], Mapping[str, float]]) -> ProgramRun:
     if "peer" not in ran.labels:
         return ran
     tries = reached.get((ran.labels["peer"], ran.labels["peer_device"], ran.what, ran.labels["path"]), {})

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.sent import sent
+from nodegate.measure.document_head import checked_document
 from nodegate.part import Part, named
 from nodegate.probe import readings as read
 from nodegate.probe.gpu import event_reason_names
@@ -192,7 +192,7 @@ def decode(written: str) -> BurnDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = sent(_WIRE, written, named=_NAMED, undone="nothing was burnt", refused_step=_REFUSED_STEP)
+    data = checked_document(_WIRE, written, named=_NAMED, undone="nothing was burnt", refused_step=_REFUSED_STEP)
     gpus, phases = read.records(data, "gpus"), read.records(data, "phases")
     if isinstance(gpus, Unknown) or isinstance(phases, Unknown) or not gpus or not phases:
         raise CannotMeasure(f"{_NAMED} has no GPU or no phase in it", next_step=_STEP)

@@ -16,8 +16,8 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.measure.burn.burn import Burn
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
+    from nodegate.measure.burn.run import Burn
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import NodePeers

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.sent import sent
+from nodegate.measure.document_head import checked_document
 from nodegate.part import Part, named
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -137,7 +137,7 @@ def decode(written: str) -> CopiesDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = sent(_WIRE, written, named=_NAMED, undone="nothing was copied", refused_step=_REFUSED_STEP)
+    data = checked_document(_WIRE, written, named=_NAMED, undone="nothing was copied", refused_step=_REFUSED_STEP)
     gpus = read.records(data, "gpus")
     if isinstance(gpus, Unknown) or not gpus:
         raise CannotMeasure(f"{_NAMED} has no GPU in it", next_step=_STEP)

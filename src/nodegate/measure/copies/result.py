@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT
-from nodegate.measure.ran import check_end
+from nodegate.measure.program_run import check_end
 from nodegate.metric import Metric, joined
 from nodegate.tools import nvbandwidth
 from nodegate.unknown import Unknown
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.measure.copies.document import CopiesDocument, GpuCopies, Pair
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.nvbandwidth import NvBandwidth
 
 OWN, OTHER = "copies", "nvbandwidth"
@@ -95,7 +95,7 @@ class Copies:
         return max((rate for rate in rates if not isinstance(rate, Unknown)), default=None)
 
 
-def parse(attempts: Sequence[Sequence[Ran]]) -> Copies:
+def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Copies:
     """What the attempts left on one node.
 
     Raises:
@@ -117,12 +117,12 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> Copies:
     return Copies(tuple(runs), tuple(failed), tuple(others))
 
 
-def _document(ran: Ran) -> CopiesDocument:
+def _document(ran: ProgramRun) -> CopiesDocument:
     check_end(ran, "the copies", document=copies_document.WIRE in ran.stdout)
     return copies_document.decode(ran.stdout)
 
 
-def _other(ran: Ran) -> NvBandwidth | CannotMeasure:
+def _other(ran: ProgramRun) -> NvBandwidth | CannotMeasure:
     if ran.cannot:
         return CannotMeasure(ran.cannot, next_step=ran.next_step)
     if ran.timed_out or ran.stuck:

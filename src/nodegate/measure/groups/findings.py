@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate import part
 from nodegate.finding import Limit, NumberLimit
-from nodegate.measure.groups.station import COLLECTIVES
+from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.numbers import metric_findings
 from nodegate.subjects.rdma import rails
 from nodegate.unknown import Unknown

@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.station import Launcher
+from nodegate.measure.groups.group_node import Launcher
 from nodegate.measure.nccl.launches import RING_SETTINGS
-from nodegate.measure.nccl.nccl import MIB, UNSET, Sweep
-from nodegate.measure.ran import run
+from nodegate.measure.nccl.run import MIB, UNSET, Sweep
+from nodegate.measure.program_run import run
 from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.measure.durations import Durations
+    from nodegate.measure.groups.group_node import GroupNode
     from nodegate.measure.groups.plan import Group
-    from nodegate.measure.groups.station import Station
-    from nodegate.measure.length import Length
-    from nodegate.measure.measurement import Site
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.measurement import Target
+    from nodegate.measure.program_run import ProgramRun
 
 SWEEP_LIMIT_S = 15.0
 RANK_EXTRA_S = 20  # after the launch's own limit a rank ends by itself
@@ -73,29 +73,29 @@ class Launch:
     report: str = ""  # -J: the file of the JSON report, on the head
 
 
-def sweep(length: Length, *, rdma: bool, short: bool = False) -> Sweep:
+def sweep(durations: Durations, *, rdma: bool, short: bool = False) -> Sweep:
     """Which sizes are run: a wire of 25 Gb/s brings 4 GiB in 1.4 s, and 64 MiB fill one as well.
 
     `short`: one size a few times, which tells whether a part of a group ends well.
     """
-    judged = (64 if not rdma else 4096 if length.group_s >= 300.0 else 1024) * MIB
+    judged = (64 if not rdma else 4096 if durations.group_s >= 300.0 else 1024) * MIB
     if short:
         return Sweep(judged, judged, iterations=3, warmup=1)
     return Sweep(judged // 4, judged, iterations=10, warmup=3)
 
 
-def words(launch: Launch, stations: Sequence[Station], launcher: Launcher, mark: str) -> tuple[str, ...]:
+def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark: str) -> tuple[str, ...]:
     """The whole command line. The settings of ranks are given by `env` behind their shell, alike for all launchers.
 
     Args:
         launch: what is run.
-        stations: the nodes; the first one is the head, where rank 0 runs and the launch is started.
+        members: the nodes; the first one is the head, where rank 0 runs and the launch is started.
         launcher: the head's.
         mark: what all its processes are found by.
     """
-    head = stations[0]
+    head = members[0]
     gpus = head.gpus
-    total = gpus * len(stations)
+    total = gpus * len(members)
     unset = [word for name in (*UNSET, *RING_SETTINGS) for word in ("-u", name)]
     settings = {"NCCL_DEBUG": "WARN", **head.settings.environment}
     if launch.apart:
@@ -104,7 +104,7 @@ def words(launch: Launch, stations: Sequence[Station], launcher: Launcher, mark:
     program = ("env", *unset, *(f"{name}={value}" for name, value in settings.items()))
     program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
     report = ("-I", "1", "-J", launch.report) if launch.report else ()
-    hosts = [station.host for station in stations]
+    hosts = [member.host for member in members]
     return (*_start(launcher, hosts, gpus, total, launch.limit_s), *rank, *program, *report)
 
 
@@ -123,39 +123,39 @@ def _start(launcher: Launcher, hosts: Sequence[str], gpus: int, total: int, limi
     )
 
 
-def run_group(launch: Launch, group: Group, stations: Sequence[Station], mark: str) -> Ran:
+def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: str) -> ProgramRun:
     """Launch, wait, and clear up on every node where it did not end by itself.
 
     Raises:
         Unreachable: the connection to the head broke.
         CannotMeasure: it cannot be launched.
     """
-    for station in stations:
-        if launch.collective in station.missing:
-            raise station.missing[launch.collective]
-    head, launcher = head_of(stations)
-    ordered = [head, *(station for station in stations if station is not head)]
+    for member in members:
+        if launch.collective in member.missing:
+            raise member.missing[launch.collective]
+    head, launcher = head_of(members)
+    ordered = [head, *(member for member in members if member is not head)]
     argv = words(launch, ordered, launcher, mark)
     labels = labels_of(launch, group, ordered)
-    return run(head.site.session, launch.collective, argv, timeout_s=launch.limit_s, labels=labels)
+    return run(head.target.session, launch.collective, argv, timeout_s=launch.limit_s, labels=labels)
 
 
-def head_of(stations: Sequence[Station]) -> tuple[Station, Launcher]:
+def head_of(members: Sequence[GroupNode]) -> tuple[GroupNode, Launcher]:
     """The first node that can launch, and with what.
 
     Raises:
         CannotMeasure: none can.
     """
-    for station in stations:
-        if isinstance(station.launcher, Launcher):
-            return station, station.launcher
-    why = [station.launcher for station in stations if isinstance(station.launcher, CannotMeasure)]
+    for member in members:
+        if isinstance(member.launcher, Launcher):
+            return member, member.launcher
+    why = [member.launcher for member in members if isinstance(member.launcher, CannotMeasure)]
     raise why[0] if why else CannotMeasure("no node to launch from", next_step="install openmpi-bin")
 
 
-def labels_of(launch: Launch, group: Group, stations: Sequence[Station]) -> dict[str, str]:
+def labels_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> dict[str, str]:
     """Over whom and how it was launched: what parsing needs to know beside the text."""
-    names = [station.name for station in stations]
+    names = [member.name for member in members]
     return {
         "group": group.name,
         "kind": group.kind,
@@ -163,12 +163,12 @@ def labels_of(launch: Launch, group: Group, stations: Sequence[Station]) -> dict
         "nodes": listed(names),
         "count": str(len(names)),
         "good": " ".join(sorted(group.good)[:SHOWN_NODES]),
-        "gpus": str(sum(station.gpus for station in stations)),
-        "gpus_of_node": str(stations[0].gpus),
+        "gpus": str(sum(member.gpus for member in members)),
+        "gpus_of_node": str(members[0].gpus),
         "size_bytes": str(launch.sweep.judged_bytes),
         "turns": str(launch.sweep.iterations + launch.sweep.warmup),
         "limit_s": f"{launch.limit_s:.1f}".removesuffix(".0"),
-        "builds": str(len({station.build for station in stations})),
+        "builds": str(len({member.build for member in members})),
     }
 
 
@@ -178,9 +178,9 @@ def listed(names: Sequence[str]) -> str:
     return " ".join(names[:SHOWN_NODES]) + more
 
 
-def keep_argv(site: Site) -> list[str]:
+def keep_argv(target: Target) -> list[str]:
     """What runs group_keep.py on a node."""
-    return [site.node.connection.python, "-I", "-S", "-c", node_source("tools.end_ranks")]
+    return [target.node.connection.python, "-I", "-S", "-c", node_source("tools.end_ranks")]
 
 
 def keep_request(mark: str, *, stay: bool) -> bytes:
@@ -188,13 +188,13 @@ def keep_request(mark: str, *, stay: bool) -> bytes:
     return json.dumps({"mark": mark, "stay": stay}).encode()
 
 
-def sweep_node(site: Site, mark: str) -> tuple[str, ...]:
+def sweep_node(target: Target, mark: str) -> tuple[str, ...]:
     """End what a launch left on a node; what cannot be ended is named.
 
     Raises:
         Unreachable: the connection broke; the node's own keeper does it then.
     """
-    output = site.session.run(keep_argv(site), timeout_s=SWEEP_LIMIT_S, stdin=keep_request(mark, stay=False))
+    output = target.session.run(keep_argv(target), timeout_s=SWEEP_LIMIT_S, stdin=keep_request(mark, stay=False))
     try:
         stuck = json.loads(output.stdout)["stuck"]
         return tuple(printable(str(each).encode(), 100) for each in stuck[:20])
@@ -202,7 +202,7 @@ def sweep_node(site: Site, mark: str) -> tuple[str, ...]:
         return ()
 
 
-def for_node(ran: Ran, node: str, stuck: tuple[str, ...] = ()) -> Ran:
+def for_node(ran: ProgramRun, node: str, stuck: tuple[str, ...] = ()) -> ProgramRun:
     """The run as one node keeps it: of a big group only the head keeps every line and the whole command."""
     ran = replace(ran, stuck=(*ran.stuck, *stuck))
     if ran.labels["head"] == node or int(ran.labels["count"]) <= WHOLE_UP_TO:

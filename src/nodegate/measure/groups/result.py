@@ -17,7 +17,7 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.nccl_rows import Row
     from nodegate.tools.nccl_tests import NcclTest
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # near it. slow: it moved, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
 Ending = Literal["whole", "hung", "slow", "faulty", "refused", "incomplete"]
 
-ALONE = "alone"  # the Ran of a node for which there is no other node
+ALONE = "alone"  # the ProgramRun of a node for which there is no other node
 NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group_alltoall_gb_per_s"}
 NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
 APART_NAME = "nccl.apart_all_reduce_gb_per_s"
@@ -182,7 +182,7 @@ def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, 
     return tuple(value for _, value in sorted(best.items()))
 
 
-def parse(attempts: Sequence[Sequence[Ran]]) -> NcclGroups:
+def parse(attempts: Sequence[Sequence[ProgramRun]]) -> NcclGroups:
     """What the attempts left on one node.
 
     Raises:
@@ -201,7 +201,7 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> NcclGroups:
     return NcclGroups(node, runs, alone, failed)
 
 
-def read(ran: Ran, *, attempt: int = 0) -> GroupRun:
+def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
     """One launch, whatever became of it."""
     label = ran.labels.get
     good, nodes = label("good", "").split(), tuple(label("nodes", "").split(" and ")[0].split())
@@ -235,7 +235,7 @@ def read(ran: Ran, *, attempt: int = 0) -> GroupRun:
     return replace(base, ending=ending, why=why, next_step=step, test=test, own_gb_per_s=_own(ran, test))
 
 
-def _ended(ran: Ran, base: GroupRun, test: NcclTest | None, unread: str) -> tuple[Ending, str, str]:
+def _ended(ran: ProgramRun, base: GroupRun, test: NcclTest | None, unread: str) -> tuple[Ending, str, str]:
     if ran.timed_out:
         return _timed_out(ran, base, test)
     if test is None:
@@ -267,7 +267,7 @@ def _row(test: NcclTest, size_bytes: int) -> Row | None:
     return next((row for row in reversed(test.rows) if least <= row.size_bytes <= size_bytes), None)
 
 
-def _timed_out(ran: Ran, base: GroupRun, test: NcclTest | None) -> tuple[Ending, str, str]:
+def _timed_out(ran: ProgramRun, base: GroupRun, test: NcclTest | None) -> tuple[Ending, str, str]:
     limit = f"did not end within {ran.labels.get('limit_s', '?')} s"
     if test and test.faults:
         limit += f", after: {test.faults[0].text}"
@@ -291,14 +291,14 @@ def _refusal(text: str) -> tuple[str, str] | None:
     return None
 
 
-def _all_ranks(ran: Ran, test: NcclTest) -> NcclTest:
+def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:
     """With the number of ranks where lines of ranks were left out of the evidence: the last one is there."""
     if _LEFT_OUT not in ran.stdout or not test.devices:
         return test
     return replace(test, ranks=max(device.rank for device in test.devices) + 1)
 
 
-def _own(ran: Ran, test: NcclTest | None) -> float | None:
+def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
     """This node's own bandwidth where each was with itself: by its slowest rank's time, in a label of ours."""
     gpus, size = _number(ran.labels.get("gpus_of_node")), _number(ran.labels.get("size_bytes"))
     time_us = _number(ran.labels.get("time_us"))
@@ -307,7 +307,7 @@ def _own(ran: Ran, test: NcclTest | None) -> float | None:
     return round(size / 1000.0 / time_us * 2.0 * (gpus - 1) / gpus, 3)
 
 
-def _why(ran: Ran) -> CannotMeasure:
+def _why(ran: ProgramRun) -> CannotMeasure:
     return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
 
 

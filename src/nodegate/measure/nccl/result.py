@@ -17,7 +17,7 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.nccl_tests import NcclTest
 
 # whole: a complete table that can be believed; its data may be wrong all the same. faulty: CUDA or NCCL failed.
@@ -141,7 +141,7 @@ class Nccl:
         return told[0] if told else Unknown(Why.MISSING, self.all[0].why)
 
 
-def parse(attempts: Sequence[Sequence[Ran]]) -> Nccl:
+def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Nccl:
     """What the attempts left on one node.
 
     Raises:
@@ -157,14 +157,14 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> Nccl:
     return Nccl(tuple(read))
 
 
-def _attempt(rans: Sequence[Ran]) -> tuple[Outcome, ...]:
+def _attempt(rans: Sequence[ProgramRun]) -> tuple[Outcome, ...]:
     """One outcome for each of our launches, in their order: one that left nothing is not forgotten."""
     ran_of = {ran.what: ran for ran in rans}
     whole = ran_of.get("")  # the attempt as a whole could not be made
     return tuple(_outcome(launch.what, ran_of.get(launch.what) or whole) for launch in LAUNCHES)
 
 
-def _outcome(what: str, ran: Ran | None) -> Outcome:
+def _outcome(what: str, ran: ProgramRun | None) -> Outcome:
     if ran is None:
         return Outcome(what, "incomplete", 0, 0, 0.0, 0.0, "not run", _AGAIN)
     base = _Launched(ran)
@@ -188,7 +188,7 @@ def _outcome(what: str, ran: Ran | None) -> Outcome:
 class _Launched:
     """A program that was started, and how it was asked to run."""
 
-    def __init__(self, ran: Ran) -> None:
+    def __init__(self, ran: ProgramRun) -> None:
         self.ran = ran
         self.gpus = min(_number(ran.labels.get("gpus")), MAX_RANKS)
         self.size_bytes = _number(ran.labels.get("size_bytes"))
@@ -247,13 +247,13 @@ class _Launched:
         return self.outcome(what, "faulty", f"{fault.text}{rank}", _OURS, test)
 
 
-def _how_it_ended(ran: Ran) -> str:
+def _how_it_ended(ran: ProgramRun) -> str:
     if ran.exit_code in (126, 127):
         return f" ({ran.stderr.strip()[:120] or 'the program could not be started'})"
     return "" if ran.exit_code in (0, None) else f" (exit code {ran.exit_code})"
 
 
-def _believed(ran: Ran, test: NcclTest) -> list[str]:
+def _believed(ran: ProgramRun, test: NcclTest) -> list[str]:
     """Why a whole table is not believed. Wrong data has exit code 7, or 1 before version 2.17.5."""
     doubts = list(test.inconsistent[:1])
     if ran.exit_code and not (test.corrupt and ran.exit_code in (1, 7)):

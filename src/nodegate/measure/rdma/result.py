@@ -16,14 +16,12 @@ from nodegate.tools.perftest import Trouble
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.perftest import Report
 
-PLAN = "plan"  # the Ran that says which rails were to be measured and how many partners there are
-CLIENT = (
-    "client"  # label `program` of the Ran whose number counts; the server's is kept only where something went wrong
-)
-OF_ANOTHER_RAIL = "of_another_rail"  # label of a Ran whose NIC met one of another rail, its own being down or absent
+PLAN = "plan"  # the ProgramRun that says which rails were to be measured and how many partners there are
+CLIENT = "client"  # label `program` of the run whose number counts; the server's is kept only where something failed
+OF_ANOTHER_RAIL = "of_another_rail"  # label of a run whose NIC met one of another rail, its own being down or absent
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
 _MAY_PASS = ("link", "number")  # troubles that may not come again
 UNEVEN = 0.8  # of the other direction's: to write and to read differ by less on sound links
@@ -123,7 +121,7 @@ def is_latency(name: str) -> bool:
     return name.endswith("_us")
 
 
-def parse(attempts: Sequence[Sequence[Ran]]) -> RdmaBandwidth:
+def parse(attempts: Sequence[Sequence[ProgramRun]]) -> RdmaBandwidth:
     """What the attempts left on one node.
 
     Raises:
@@ -143,7 +141,7 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> RdmaBandwidth:
     )
 
 
-def doubtful(attempts: Sequence[Sequence[Ran]]) -> bool:
+def doubtful(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
     """Whether a rail only hung or failed when it was last tried, or was slow in one direction.
 
     A second look tells a bad rail from a bad moment.
@@ -166,7 +164,7 @@ def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
     return 0.0 < min(best.values()) < UNEVEN * max(best.values())
 
 
-def number(ran: Ran) -> float | None:
+def number(ran: ProgramRun) -> float | None:
     """What a client measured, Gb/s or µs; None where it gave no number that can be read."""
     try:
         return _value(perftest.parse(ran.stdout))
@@ -174,7 +172,7 @@ def number(ran: Ran) -> float | None:
         return None
 
 
-def _runs(attempts: Sequence[Sequence[Ran]]) -> Iterable[LinkRun]:
+def _runs(attempts: Sequence[Sequence[ProgramRun]]) -> Iterable[LinkRun]:
     for place, attempt in enumerate(attempts):
         servers = {_link(ran): ran for ran in attempt if ran.labels.get("program") == "server"}
         for ran in attempt:
@@ -183,12 +181,12 @@ def _runs(attempts: Sequence[Sequence[Ran]]) -> Iterable[LinkRun]:
                 yield _run(name, place, ran, servers.get(_link(ran)))
 
 
-def _link(ran: Ran) -> tuple[str, ...]:
+def _link(ran: ProgramRun) -> tuple[str, ...]:
     names = ("device", "role", "peer", "peer_device", "round", "memory", "path")
     return (ran.what, *(ran.labels.get(name, "") for name in names))
 
 
-def _run(name: str, attempt: int, ran: Ran, server: Ran | None) -> LinkRun:
+def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) -> LinkRun:
     report, label = _report(ran), ran.labels.get
     trouble = _trouble(ran, server, report)
     if trouble and label(OF_ANOTHER_RAIL):
@@ -214,14 +212,14 @@ def _run(name: str, attempt: int, ran: Ran, server: Ran | None) -> LinkRun:
     )
 
 
-def _no_number(ran: Ran) -> str:
+def _no_number(ran: ProgramRun) -> str:
     """Why a row is all zeros; perftest divides by a CPU clock that it has measured, and may have failed to."""
     clock = next((line.strip() for line in ran.stderr.splitlines() if "Correlation coefficient" in line), "")
     why = f": its measure of the CPU clock failed ({clock[:80]})" if clock else ""
     return f"a result without a number{why}"
 
 
-def _trouble(ran: Ran, server: Ran | None, report: Report | CannotMeasure) -> Trouble | None:
+def _trouble(ran: ProgramRun, server: ProgramRun | None, report: Report | CannotMeasure) -> Trouble | None:
     """What went wrong with a run; None where it gave a number."""
     if ran.cannot:
         return Trouble("setup", ran.cannot, ran.next_step)
@@ -233,7 +231,7 @@ def _trouble(ran: Ran, server: Ran | None, report: Report | CannotMeasure) -> Tr
     return said if said and said.kind == "link" else None
 
 
-def _silence(ran: Ran, server: Ran | None, why: CannotMeasure) -> Trouble:
+def _silence(ran: ProgramRun, server: ProgramRun | None, why: CannotMeasure) -> Trouble:
     """What is made of a program without a result that does not say why."""
     if not ran.timed_out:
         return Trouble("setup", why.reason, why.next_step)
@@ -249,7 +247,7 @@ def _worst(troubles: Iterable[Trouble | None]) -> Trouble | None:
     return next((each for each in said if each.kind == "link"), said[0] if said else None)
 
 
-def _report(ran: Ran) -> Report | CannotMeasure:
+def _report(ran: ProgramRun) -> Report | CannotMeasure:
     try:
         return perftest.parse(ran.stdout)
     except CannotMeasure as why:
@@ -270,7 +268,7 @@ def _value(report: Report) -> float | None:
     return found if math.isfinite(found) and found > 0 else None
 
 
-def _conditions(ran: Ran, report: Report) -> tuple[tuple[str, str], ...]:
+def _conditions(ran: ProgramRun, report: Report) -> tuple[tuple[str, str], ...]:
     sizes = [row.size_bytes for row in report.bandwidth] + [row.size_bytes for row in report.latency]
     found = {
         "tool": ran.what,
@@ -295,11 +293,11 @@ def _metric(name: str, device: str, rounds: Mapping[int, LinkRun]) -> Metric:
     )
 
 
-def _is_left_out(ran: Ran) -> bool:
+def _is_left_out(ran: ProgramRun) -> bool:
     return bool(ran.cannot) and "device" in ran.labels and "peer" not in ran.labels
 
 
-def _why(ran: Ran) -> CannotMeasure:
+def _why(ran: ProgramRun) -> CannotMeasure:
     return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
 
 

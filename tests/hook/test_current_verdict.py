@@ -12,7 +12,7 @@ import pytest
 from nodegate import bootcheck
 from nodegate.bootcheck import Outcome
 from nodegate.exit_codes import Exit
-from nodegate.hook import look
+from nodegate.hook import current_verdict
 from nodegate.hook.answer import Answer
 
 WORDS = {Exit.FIT: "fit: all", Exit.UNFIT: "unfit: GPU 3", Exit.UNKNOWN: "could not tell: x", Exit.BUSY: "busy: y"}
@@ -37,89 +37,91 @@ def node(monkeypatch: pytest.MonkeyPatch) -> Bootchecks:
 
 
 @pytest.fixture
-def question(tmp_path: Path) -> look.Question:
-    return look.Question(tmp_path / "run/verdict.json")
+def question(tmp_path: Path) -> current_verdict.Question:
+    return current_verdict.Question(tmp_path / "run/verdict.json")
 
 
-def test_a_fit_word_is_kept_and_used(node: Bootchecks, question: look.Question) -> None:
-    assert look.answer(question, fresh_s=60) == Answer(Exit.FIT, "fit: all")
-    again = look.answer(question, fresh_s=60)
+def test_a_fit_word_is_kept_and_used(node: Bootchecks, question: current_verdict.Question) -> None:
+    assert current_verdict.answer(question, fresh_s=60) == Answer(Exit.FIT, "fit: all")
+    again = current_verdict.answer(question, fresh_s=60)
     assert (again.exit, again.age_s is not None, node.asked) == (Exit.FIT, True, 1)
 
 
-def test_the_node_is_measured_where_only_now_is_fresh(node: Bootchecks, question: look.Question) -> None:
-    look.answer(question, fresh_s=0)
-    look.answer(question, fresh_s=0)
+def test_the_node_is_measured_where_only_now_is_fresh(node: Bootchecks, question: current_verdict.Question) -> None:
+    current_verdict.answer(question, fresh_s=0)
+    current_verdict.answer(question, fresh_s=0)
     assert node.asked == 2
 
 
-def test_an_unfit_word_is_looked_at_again(node: Bootchecks, question: look.Question) -> None:
+def test_an_unfit_word_is_looked_at_again(node: Bootchecks, question: current_verdict.Question) -> None:
     node.word = Exit.UNFIT
-    look.answer(question, fresh_s=60)
+    current_verdict.answer(question, fresh_s=60)
     node.word = Exit.FIT
-    assert look.answer(question, fresh_s=60).exit is Exit.FIT
+    assert current_verdict.answer(question, fresh_s=60).exit is Exit.FIT
 
 
 @pytest.mark.parametrize("word", [Exit.UNKNOWN, Exit.BUSY])
 def test_an_unfit_word_stands_while_nothing_better_is_known(
-    node: Bootchecks, question: look.Question, word: Exit
+    node: Bootchecks, question: current_verdict.Question, word: Exit
 ) -> None:
     node.word = Exit.UNFIT
-    look.answer(question, fresh_s=60)
+    current_verdict.answer(question, fresh_s=60)
     node.word = word
-    assert look.answer(question, fresh_s=60).exit is Exit.UNFIT
-    assert look.answer(question, fresh_s=0).exit is word
+    assert current_verdict.answer(question, fresh_s=60).exit is Exit.UNFIT
+    assert current_verdict.answer(question, fresh_s=0).exit is word
 
 
 @pytest.mark.parametrize("word", [Exit.UNKNOWN, Exit.BUSY])
-def test_what_is_no_verdict_is_not_kept(node: Bootchecks, question: look.Question, word: Exit) -> None:
+def test_what_is_no_verdict_is_not_kept(node: Bootchecks, question: current_verdict.Question, word: Exit) -> None:
     node.word = word
-    assert look.answer(question, fresh_s=60).exit is word
+    assert current_verdict.answer(question, fresh_s=60).exit is word
     assert not question.file.exists()
 
 
 def test_another_bootcheck_is_waited_for_and_another_run_is_not(
-    node: Bootchecks, question: look.Question, monkeypatch: pytest.MonkeyPatch
+    node: Bootchecks, question: current_verdict.Question, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node.word = Exit.BUSY
-    assert look.answer(question, fresh_s=60).exit is Exit.BUSY
+    assert current_verdict.answer(question, fresh_s=60).exit is Exit.BUSY
     assert node.asked == 1
     monkeypatch.setitem(WORDS, Exit.BUSY, "busy: another run holds this node (nodegate bootcheck)")
     monkeypatch.setattr(time, "sleep", lambda _: setattr(node, "word", Exit.FIT))
-    assert look.answer(question, fresh_s=60).exit is Exit.FIT
+    assert current_verdict.answer(question, fresh_s=60).exit is Exit.FIT
     assert node.asked == 3
 
 
-def test_hooks_at_the_same_time_measure_once(node: Bootchecks, question: look.Question) -> None:
+def test_hooks_at_the_same_time_measure_once(node: Bootchecks, question: current_verdict.Question) -> None:
     with ThreadPoolExecutor(4) as hooks:
-        said = list(hooks.map(lambda _: look.answer(question, fresh_s=60).exit, range(4)))
+        said = list(hooks.map(lambda _: current_verdict.answer(question, fresh_s=60).exit, range(4)))
     assert (said, node.asked) == ([Exit.FIT] * 4, 1)
 
 
-def test_other_limits_are_another_question(node: Bootchecks, question: look.Question, tmp_path: Path) -> None:
+def test_other_limits_are_another_question(
+    node: Bootchecks, question: current_verdict.Question, tmp_path: Path
+) -> None:
     limits = tmp_path / "site.yaml"
     limits.write_text("platform: a\n")
     with_limits = replace(question, baselines=(limits,))
-    look.answer(with_limits, fresh_s=60)
-    look.answer(with_limits, fresh_s=60)
+    current_verdict.answer(with_limits, fresh_s=60)
+    current_verdict.answer(with_limits, fresh_s=60)
     assert node.asked == 1
     limits.write_text("platform: changed\n")
-    look.answer(with_limits, fresh_s=60)
-    look.answer(question, fresh_s=60)
+    current_verdict.answer(with_limits, fresh_s=60)
+    current_verdict.answer(question, fresh_s=60)
     assert node.asked == 3
 
 
 def test_without_a_place_to_keep_it_the_node_is_measured(node: Bootchecks, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    nowhere = look.Question(tmp_path / "file/verdict.json")
-    assert [look.answer(nowhere, fresh_s=60).exit for _ in range(2)] == [Exit.FIT] * 2
+    nowhere = current_verdict.Question(tmp_path / "file/verdict.json")
+    assert [current_verdict.answer(nowhere, fresh_s=60).exit for _ in range(2)] == [Exit.FIT] * 2
     assert node.asked == 2
 
 
 def test_what_holds_a_gpu_counts_only_where_no_other_job_can_be_there(
-    node: Bootchecks, question: look.Question
+    node: Bootchecks, question: current_verdict.Question
 ) -> None:
-    look.answer(question, fresh_s=60)
+    current_verdict.answer(question, fresh_s=60)
     assert node.without == ("idle.",)
-    look.answer(replace(question, exclusive=True), fresh_s=60)
+    current_verdict.answer(replace(question, exclusive=True), fresh_s=60)
     assert (node.without, node.asked) == ((), 2), "a word that was kept beside jobs says nothing of an empty node"

@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.rdma.life import run_at_once
+from nodegate.measure.rdma.perftest_runner import run_at_once
 from nodegate.measure.rdma.rails import READ_GIDS, ROCE, Rail, gid_index, nearest_gpus, parse_gids, rails_in_service
 from nodegate.tools import perftest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.measurement import Site
+    from nodegate.measure.measurement import Target
 
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
 ASK_S = 20.0
@@ -21,14 +21,14 @@ FIRST_PORT, LAST_PORT = 18515, 65000
 
 
 @dataclass(frozen=True)
-class Station:
+class RdmaNode:
     """A node that can be paired.
 
     `tools` start each program; `cuda` are the options of its build for GPU memory. `missing` are rails in service that
     cannot be measured, with the reason.
     """
 
-    site: Site
+    target: Target
     rails: tuple[Rail, ...]
     tools: Mapping[str, tuple[str, ...]]
     version: str
@@ -38,17 +38,17 @@ class Station:
     @property
     def name(self) -> str:
         """The node's name."""
-        return self.site.node.name
+        return self.target.node.name
 
     @property
     def address(self) -> str:
         """Where its servers are reached by TCP: nodegate_fabric_address, else the address that we reach it by."""
-        return str(self.site.node.expected.get("fabric_address") or self.site.node.address)
+        return str(self.target.node.expected.get("fabric_address") or self.target.node.address)
 
     @property
     def first_port(self) -> int:
         """The first TCP port of its servers: nodegate_rdma_port, else perftest's own default."""
-        port = self.site.node.expected.get("rdma_port")
+        port = self.target.node.expected.get("rdma_port")
         return port if isinstance(port, int) and 0 < port < LAST_PORT else FIRST_PORT
 
     def rail(self, name: str) -> Rail:
@@ -56,24 +56,24 @@ class Station:
         return next(rail for rail in self.rails if rail.name == name)
 
 
-def prepare(site: Site) -> Station:
+def prepare(target: Target) -> RdmaNode:
     """Look for everything that a node must have.
 
     Raises:
         CannotMeasure: it has no rail in service, none with a GID on RoCE, or no perftest.
     """
-    found = _with_gids(site, rails_in_service(site.node, site.facts))
+    found = _with_gids(target, rails_in_service(target.node, target.facts))
     rails = tuple(rail for rail in found if rail.layer != ROCE or rail.gid_index is not None)
     if not rails:
         raise _without_gid(found)
-    tools = {name: site.tools.find(name).argv for name in TOOLS}
+    tools = {name: target.tools.find(name).argv for name in TOOLS}
     first = tools[TOOLS[0]]
     asked = [(*first, "--version"), (*first, "--help"), ("grep", "-w", "nvidia_peermem", "/proc/modules")]
-    version, help_text, peer_memory = run_at_once(site, "perftest", asked, timeout_s=ASK_S)
+    version, help_text, peer_memory = run_at_once(target, "perftest", asked, timeout_s=ASK_S)
     options = perftest.options_in(help_text.stdout + help_text.stderr)
-    return Station(
-        site=site,
-        rails=_with_gpus(site, rails),
+    return RdmaNode(
+        target=target,
+        rails=_with_gpus(target, rails),
         missing={rail.name: _without_gid([rail]) for rail in found if rail not in rails},
         tools=tools,
         version=perftest.parse_version(version.stdout + version.stderr),
@@ -81,13 +81,13 @@ def prepare(site: Site) -> Station:
     )
 
 
-def cuda_words(station: Station, rail: Rail) -> tuple[str, ...]:
+def cuda_words(rdma_node: RdmaNode, rail: Rail) -> tuple[str, ...]:
     """The words by which a program uses the memory of the nearest GPU; none where it cannot."""
-    if rail.gpu is None or not station.cuda:
+    if rail.gpu is None or not rdma_node.cuda:
         return ()
     place, address = rail.gpu
-    which = f"--use_cuda_bus_id={address}" if "use_cuda_bus_id" in station.cuda else f"--use_cuda={place}"
-    return (which, "--use_cuda_dmabuf") if "use_cuda_dmabuf" in station.cuda else (which,)
+    which = f"--use_cuda_bus_id={address}" if "use_cuda_bus_id" in rdma_node.cuda else f"--use_cuda={place}"
+    return (which, "--use_cuda_dmabuf") if "use_cuda_dmabuf" in rdma_node.cuda else (which,)
 
 
 def _cuda(options: frozenset[str], *, peer_memory: bool) -> frozenset[str]:
@@ -98,12 +98,12 @@ def _cuda(options: frozenset[str], *, peer_memory: bool) -> frozenset[str]:
     return found if "use_cuda_dmabuf" in found else frozenset()
 
 
-def _with_gids(site: Site, rails: Sequence[Rail]) -> tuple[Rail, ...]:
+def _with_gids(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
     """The rails with their GID index; where the probe's table does not have it, the node is asked for its whole one."""
     lacking = [rail for rail in rails if rail.layer == ROCE and rail.gid_index is None]
     if not lacking:
         return tuple(rails)
-    (answer,) = run_at_once(site, "gids", [("sh", "-c", READ_GIDS)], timeout_s=ASK_S)
+    (answer,) = run_at_once(target, "gids", [("sh", "-c", READ_GIDS)], timeout_s=ASK_S)
     tables = parse_gids(answer.stdout)
     return tuple(
         replace(rail, gid_index=gid_index(tables.get((rail.device, rail.port), {}))) if rail in lacking else rail
@@ -116,6 +116,6 @@ def _without_gid(rails: Sequence[Rail]) -> CannotMeasure:
     return CannotMeasure(reason, next_step="give the port's network device an IPv4 address; see show_gids")
 
 
-def _with_gpus(site: Site, rails: Sequence[Rail]) -> tuple[Rail, ...]:
-    nearest = nearest_gpus(site.facts, rails)
+def _with_gpus(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
+    nearest = nearest_gpus(target.facts, rails)
     return tuple(replace(rail, gpu=nearest.get(rail.name)) for rail in rails)

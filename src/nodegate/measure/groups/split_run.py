@@ -17,27 +17,27 @@ from nodegate.unknown import Unknown
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.measure.groups.field import Field
     from nodegate.measure.groups.launch import Launch
+    from nodegate.measure.groups.launch_session import LaunchSession
 
 SINCE = (2, 19, 4)
 MAX_REPORT_BYTES = 48 << 20
 READ_S = 60.0
 
 
-def measure_apart(field: Field, names: Sequence[str], launch: Launch) -> None:
+def measure_split(launch_session: LaunchSession, names: Sequence[str], launch: Launch) -> None:
     """Launch it, and write each node's time beside its evidence; nothing where the version has no such times."""
-    if not _has_times(field.version):
+    if not _has_times(launch_session.version):
         return
     group = Group("apart", "fleet, each node by itself", tuple(names))
     try:
-        head, path = field.report_path(names)
-        run = field.launch([group], replace(launch, report=path))[group]
-        times = _times(field, head, path, names) if run.is_well else {}
+        head, path = launch_session.report_path(names)
+        run = launch_session.launch([group], replace(launch, report=path))[group]
+        times = _times(launch_session, head, path, names) if run.is_well else {}
     except CannotMeasure:  # the launch says why
         return
     for name, time_us in times.items():
-        field.label_node(name, group, launch.collective, time_us=str(round(time_us)))
+        launch_session.label_node(name, group, launch.collective, time_us=str(round(time_us)))
 
 
 def _has_times(version: str) -> bool:
@@ -47,9 +47,9 @@ def _has_times(version: str) -> bool:
     )
 
 
-def _times(field: Field, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
+def _times(launch_session: LaunchSession, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
     """The slowest rank's median time of each node, in µs; nothing where the report does not fit the launch."""
-    session = field.stations[head].site.session
+    session = launch_session.members[head].target.session
     try:
         output = session.run(["cat", path], timeout_s=READ_S, max_output_bytes=MAX_REPORT_BYTES)
         session.run(["rm", "-f", path], timeout_s=READ_S)
@@ -58,7 +58,7 @@ def _times(field: Field, head: str, path: str, names: Sequence[str]) -> dict[str
         raise
     except CannotMeasure:
         return {}
-    gpus = field.stations[head].gpus
+    gpus = launch_session.members[head].gpus
     order = [head, *(name for name in names if name != head)]
     row = next((row for row in reversed(report.rows) if row.process_times_us), None)
     hosts = [device.host for device in report.devices]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from nodegate.wire import Wire
 
 
-def sent(wire: Wire, written: str, *, named: str, undone: str, refused_step: str) -> Mapping[str, object]:
+def checked_document(wire: Wire, written: str, *, named: str, undone: str, refused_step: str) -> Mapping[str, object]:
     """The document in what a program printed, or in plain JSON.
 
     `named` is the document in a message, `undone` what did not happen where the program refused to start, with the

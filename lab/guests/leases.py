@@ -19,7 +19,7 @@ TRIES = 3
 CLEAR_S = 90.0  # a guard that has lost its connection ends its own within a minute
 
 
-class Lent:
+class Lease:
     """Guests of these suites, booted when they are first needed."""
 
     def __init__(self, suites: Sequence[str]) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.exit_codes import Exit
-from nodegate.hook import kept
+from nodegate.hook import verdict_cache
 from nodegate.hook.answer import Answer
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ def answer(question: Question, *, fresh_s: float) -> Answer:
     What is kept is used when it says fit. Where it says unfit the node is measured again, so that a mended one is not
     drained by old news; but if that cannot tell, the kept word stands.
     """
-    not_before_s = kept.now_s() - fresh_s
+    not_before_s = verdict_cache.now_s() - fresh_s
     with _turn(question.file.with_suffix(".lock")):
-        known = kept.kept(question.file, question.key(), not_before_s)
+        known = verdict_cache.kept(question.file, question.key(), not_before_s)
         if known and known.exit is Exit.FIT:
             return known
-        measured_s = kept.now_s()
+        measured_s = verdict_cache.now_s()
         found = _bootcheck(question)
         if found.exit in (Exit.FIT, Exit.UNFIT):
             with suppress(OSError):  # the next hook measures for itself
-                kept.keep(question.file, question.key(), found, measured_s)
+                verdict_cache.keep(question.file, question.key(), found, measured_s)
             return found
         return known or found
 

@@ -1,4 +1,4 @@
-"""A pytest plugin for runs over guests (`-p lab.guests.patience`): an emulated processor is a hundred times slower.
+"""A pytest plugin for runs over guests (`-p lab.guests.timeouts`): an emulated processor is a hundred times slower.
 
 Nothing else of a run is changed. Transfers and rounds are fewer and smaller, so that a measurement has many of them
 and does not end with half a gigabyte on its way; to start perftest takes a guest as long as a node's whole measurement.
@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nodegate.measure import length
-from nodegate.measure.rdma import life as rdma_life
-from nodegate.measure.rdma import meeting as rdma_meeting
-from nodegate.measure.rdma import rdma
+from nodegate.measure import durations
+from nodegate.measure.rdma import node_pair, perftest_runner, rdma_node
 from nodegate.measure.rdma import result as rdma_result
-from nodegate.measure.rdma import station as rdma_station
+from nodegate.measure.rdma import run as rdma
 from nodegate.probe import collect
 from nodegate.profile import Profile
 from nodegate.run import load
@@ -35,11 +33,11 @@ ANSWER = ("-u", "17")
 # Of 128 transfers that are on their way (perftest's own choice), a guest still carries half a second after the end; and
 # what is on its way over a slow rail must be through before the NIC sends it again.
 ON_THE_WAY = ("-t", "2")
-_words = rdma_meeting.Test.words
+_words = node_pair.Test.words
 
 
-def _patient(test: rdma_meeting.Test, seconds: float) -> tuple[str, ...]:
-    return (*_words(test, seconds), *ANSWER, *(() if test in rdma_meeting.LATENCIES else ON_THE_WAY))
+def _patient(test: node_pair.Test, seconds: float) -> tuple[str, ...]:
+    return (*_words(test, seconds), *ANSWER, *(() if test in node_pair.LATENCIES else ON_THE_WAY))
 
 
 def _read_only(chosen: list[str]) -> None:
@@ -63,16 +61,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before anything is measured."""
-    rdma_meeting.SIZE_BYTES, rdma_meeting.QUEUE_PAIRS = SIZE_BYTES, QUEUE_PAIRS
-    rdma_meeting.LATENCY_ROUNDS = 6
-    rdma_meeting.Test.words = _patient  # type: ignore[method-assign, assignment]
-    rdma_meeting.SETUP_S = rdma_life.LISTEN_S = config.getoption(SETUP)
+    node_pair.SIZE_BYTES, node_pair.QUEUE_PAIRS = SIZE_BYTES, QUEUE_PAIRS
+    node_pair.LATENCY_ROUNDS = 6
+    node_pair.Test.words = _patient  # type: ignore[method-assign, assignment]
+    node_pair.SETUP_S = perftest_runner.LISTEN_S = config.getoption(SETUP)
     rdma_result.UNEVEN = 0.2  # guests take turns on few processors
-    rdma_station.ASK_S = 60.0
+    rdma_node.ASK_S = 60.0
     load.MEASURED_AGAIN = config.getoption(AGAIN)
     if config.getoption(NO_LATENCY):
         rdma.LATENCIES = ()  # type: ignore[assignment, attr-defined]
     if chosen := config.getoption(SECTIONS):
         _read_only(chosen.split(","))
-    usual = length.OF_PROFILE[Profile.NIGHTLY]
-    length.OF_PROFILE[Profile.NIGHTLY] = replace(usual, link_s=config.getoption(LINK))
+    usual = durations.OF_PROFILE[Profile.NIGHTLY]
+    durations.OF_PROFILE[Profile.NIGHTLY] = replace(usual, link_s=config.getoption(LINK))

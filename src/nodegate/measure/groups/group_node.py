@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
 from nodegate.measure.groups.settings import launch_settings
-from nodegate.measure.nccl.nccl import gpu_count
+from nodegate.measure.nccl.run import gpu_count
 from nodegate.transport.call import printable
 from nodegate.unknown import Unknown
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from nodegate.measure.groups.settings import LaunchSettings
-    from nodegate.measure.measurement import Site
+    from nodegate.measure.measurement import Target
 
 COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
 LOOK_S = 60.0  # NCCL's library has 300 MB to be read
@@ -41,14 +41,14 @@ class Launcher:
 
 
 @dataclass(frozen=True)
-class Station:
+class GroupNode:
     """A node that may take part. `launcher` says why where it cannot be the head of a group.
 
     `programs` are the paths of nccl-tests built with MPI, by collective; `missing` why one is not there. `build` tells
     the programs and the NCCL of two nodes apart.
     """
 
-    site: Site
+    target: Target
     gpus: int
     model: str
     programs: Mapping[str, str]
@@ -60,12 +60,12 @@ class Station:
     @property
     def name(self) -> str:
         """The node's name."""
-        return self.site.node.name
+        return self.target.node.name
 
     @property
     def host(self) -> str:
         """What other nodes call it."""
-        return self.name if _launched_by(self) == "srun" else self.site.node.address
+        return self.name if _launched_by(self) == "srun" else self.target.node.address
 
     @property
     def pool(self) -> tuple[object, ...]:
@@ -77,11 +77,11 @@ class Station:
         return tuple(sorted(self.settings.environment.items()))
 
 
-def _launched_by(station: Station) -> str:
-    return station.launcher.name if isinstance(station.launcher, Launcher) else station.settings.launcher
+def _launched_by(member: GroupNode) -> str:
+    return member.launcher.name if isinstance(member.launcher, Launcher) else member.settings.launcher
 
 
-def prepare(site: Site) -> Station:
+def prepare(target: Target) -> GroupNode:
     """Look at a node.
 
     Raises:
@@ -89,26 +89,26 @@ def prepare(site: Site) -> Station:
         Unreachable: the connection broke.
     """
     try:
-        settings = launch_settings(site.node)
+        settings = launch_settings(target.node)
     except UsageError as wrong:
         raise CannotMeasure(str(wrong), next_step="correct the inventory") from None
-    gpus = gpu_count(site.facts)
-    programs, missing = _programs(site)
-    launcher = _launcher(site, settings)
-    said = _look(site, launcher, programs["all_reduce"])
+    gpus = gpu_count(target.facts)
+    programs, missing = _programs(target)
+    launcher = _launcher(target, settings)
+    said = _look(target, launcher, programs["all_reduce"])
     if isinstance(launcher, Launcher) and launcher.name == "mpirun" and not _OPEN_MPI.search(said.get("launcher", "")):
-        reason = f"{site.node.name}: {launcher.path} is not Open MPI's: {said.get('launcher', 'it says nothing')}"
+        reason = f"{target.node.name}: {launcher.path} is not Open MPI's: {said.get('launcher', 'it says nothing')}"
         launcher = CannotMeasure(reason, next_step="install openmpi-bin, or set nodegate_launcher: srun")
     build = f"nccl-tests {said.get('program', '')}" + (f", NCCL {said['nccl']}" if "nccl" in said else "")
-    return Station(site, gpus, _model(site), programs, missing, build, launcher, settings)
+    return GroupNode(target, gpus, _model(target), programs, missing, build, launcher, settings)
 
 
-def _programs(site: Site) -> tuple[dict[str, str], dict[str, CannotMeasure]]:
+def _programs(target: Target) -> tuple[dict[str, str], dict[str, CannotMeasure]]:
     found: dict[str, str] = {}
     missing: dict[str, CannotMeasure] = {}
     for collective in COLLECTIVES:
         try:
-            found[collective] = _path(site, f"{collective}_perf_mpi")
+            found[collective] = _path(target, f"{collective}_perf_mpi")
         except Unreachable:  # noqa: PERF203 - three of them
             raise
         except CannotMeasure as why:
@@ -118,40 +118,42 @@ def _programs(site: Site) -> tuple[dict[str, str], dict[str, CannotMeasure]]:
     return found, missing
 
 
-def _path(site: Site, *names: str) -> str:
+def _path(target: Target, *names: str) -> str:
     """Where a program is on the node itself.
 
     Raises:
         CannotMeasure: it is not there, or in a container or a folder of this node alone.
     """
-    tool = site.tools.find(*names)
+    tool = target.tools.find(*names)
     if len(tool.argv) > 1:
-        reason = f"{site.node.name}: {tool.name} ({tool.origin}) cannot be started from another node"
+        reason = f"{target.node.name}: {tool.name} ({tool.origin}) cannot be started from another node"
         raise CannotMeasure(reason, next_step="install it under one path on all nodes")
     return tool.argv[0]
 
 
-def _launcher(site: Site, settings: LaunchSettings) -> Launcher | CannotMeasure:
+def _launcher(target: Target, settings: LaunchSettings) -> Launcher | CannotMeasure:
     names = (settings.launcher,) if settings.launcher else ("mpirun", "srun")
     try:
-        tool = site.tools.find(*names)
+        tool = target.tools.find(*names)
     except Unreachable:
         raise
     except CannotMeasure as why:
         return why
     if len(tool.argv) > 1:
-        reason = f"{site.node.name}: {tool.name} ({tool.origin}) starts nothing on other nodes"
+        reason = f"{target.node.name}: {tool.name} ({tool.origin}) starts nothing on other nodes"
         return CannotMeasure(reason, next_step=f"install {tool.name} on the node itself")
     return Launcher(tool.name, tool.argv[0])
 
 
-def _look(site: Site, launcher: Launcher | CannotMeasure, program: str) -> dict[str, str]:
+def _look(target: Target, launcher: Launcher | CannotMeasure, program: str) -> dict[str, str]:
     path = launcher.path if isinstance(launcher, Launcher) else ""
-    output = site.session.run(["sh", "-c", _LOOK, "nodegate-look", path, program], timeout_s=LOOK_S)
+    output = target.session.run(["sh", "-c", _LOOK, "nodegate-look", path, program], timeout_s=LOOK_S)
     lines = (_LINE.match(printable(line, 220)) for line in output.stdout[:8192].splitlines())
     return {line[1]: line[2].strip() for line in lines if line}
 
 
-def _model(site: Site) -> str:
-    names = {str(gpu.name) for gpu in site.facts.gpus.devices if gpu.lost is None and not isinstance(gpu.name, Unknown)}
+def _model(target: Target) -> str:
+    names = {
+        str(gpu.name) for gpu in target.facts.gpus.devices if gpu.lost is None and not isinstance(gpu.name, Unknown)
+    }
     return " and ".join(sorted(names))

@@ -39,7 +39,7 @@ NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 
 
 @dataclass(frozen=True)
-class Traits:
+class NodeSummary:
     """What a node is, kept after its facts are gone: for the fleet's comparison and the report.
 
     `busy` says who works on it; empty when nobody is seen.
@@ -53,7 +53,7 @@ class Traits:
 
 
 @dataclass
-class Acceptance:
+class Judging:
     """The judging of one run. `folder` is opened when the first node is measured; until then nothing is written.
 
     `asked` says by their ids which checks each node must pass, `checks` holds them. The controller of pytest-xdist
@@ -73,7 +73,7 @@ class Acceptance:
     checks: dict[str, Check] = field(default_factory=dict)
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _contexts: OrderedDict[str, Context] = field(default_factory=OrderedDict)
-    _traits: dict[str, Traits] = field(default_factory=dict)
+    _summaries: dict[str, NodeSummary] = field(default_factory=dict)
     _unreachable: dict[str, str] = field(default_factory=dict)
     _judged: set[str] = field(default_factory=set)
     _fleet: Fleet | None = None
@@ -117,7 +117,7 @@ class Acceptance:
 
     def unreachable(self, name: str) -> str:
         """Why a node could not be reached; empty when it could."""
-        if name not in self._traits and name not in self._unreachable:
+        if name not in self._summaries and name not in self._unreachable:
             self._context(name)
         return self._unreachable.get(name, "")
 
@@ -127,19 +127,19 @@ class Acceptance:
         if isinstance(missing, Busy):
             raise missing
 
-    def traits(self, name: str) -> Traits | None:
+    def summary(self, name: str) -> NodeSummary | None:
         """What a node is; None when it gave no facts."""
-        if name not in self._traits:
+        if name not in self._summaries:
             self._context(name)
-        return self._traits.get(name)
+        return self._summaries.get(name)
 
     def fleet(self) -> Fleet:
         """The characteristics of every node that this run measures, for comparison."""
         if self._fleet is None:
             for name in self.asked:
-                if name not in self._traits:
+                if name not in self._summaries:
                     self._context(name)
-            known = {name: (traits.platform, traits.characteristics) for name, traits in self._traits.items()}
+            known = {name: (traits.platform, traits.characteristics) for name, traits in self._summaries.items()}
             self._fleet = Fleet(known)
         return self._fleet
 
@@ -158,7 +158,7 @@ class Acceptance:
             return ""
         if isinstance(context.missing, Busy):
             return f"busy: {context.missing.reason}"
-        traits = self._traits.get(context.node.name)
+        traits = self._summaries.get(context.node.name)
         return f"busy: {traits.busy}" if traits and traits.busy else ""
 
     def _context(self, name: str) -> Context:
@@ -173,9 +173,9 @@ class Acceptance:
                 peers=lambda: self.peers().of_node(name, self._earlier(name)),
                 measured=lambda measurement: self._evidence(name, measurement),
             )
-            if known.facts is not None and name not in self._traits:
+            if known.facts is not None and name not in self._summaries:
                 try:
-                    self._traits[name] = _traits(known, known.facts)
+                    self._summaries[name] = _summary_of(known, known.facts)
                 except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
                     known.give_up(fault)
             if isinstance(known.missing, Unreachable):
@@ -205,7 +205,7 @@ class Acceptance:
 
     def platform(self, name: str) -> str:
         """The platform of a node; empty when it is unknown."""
-        traits = self.traits(name)
+        traits = self.summary(name)
         return traits.platform if traits else ""
 
     def metrics(self, name: str) -> tuple[Metric, ...]:
@@ -228,9 +228,9 @@ class Acceptance:
         return wait_for_evidence(self.folder, name, measurement)
 
 
-def _traits(known: Context, facts: NodeFacts) -> Traits:
+def _summary_of(known: Context, facts: NodeFacts) -> NodeSummary:
     gpus = sum(part.kind is Kind.GPU for part in known.parts)
-    return Traits(known.baseline.platform, characteristics(facts), serials(facts), busy_reason(facts), gpus)
+    return NodeSummary(known.baseline.platform, characteristics(facts), serials(facts), busy_reason(facts), gpus)
 
 
 def _comes_last(check: Check) -> bool:

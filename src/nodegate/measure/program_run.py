@@ -18,7 +18,7 @@ _LEFT_OUT = "\n[... {count} characters left out by nodegate ...]\n"
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramRun:
     """What a program left behind, or why it did not run (`cannot`; then there is no output).
 
     `what` says which part of the measurement it is ("all_reduce", "all_reduce ring", "ib_write_bw"); `labels` whom it
@@ -68,7 +68,7 @@ def run(
     stdin: bytes = b"",
     as_root: bool = False,
     labels: Mapping[str, str] | None = None,
-) -> Ran:
+) -> ProgramRun:
     """Run a program on a node and keep what it left.
 
     Raises:
@@ -79,9 +79,11 @@ def run(
     return kept(what, argv, output, started_epoch_s=started, labels=labels or {})
 
 
-def kept(what: str, argv: Sequence[str], output: Output, *, started_epoch_s: float, labels: Mapping[str, str]) -> Ran:
+def kept(
+    what: str, argv: Sequence[str], output: Output, *, started_epoch_s: float, labels: Mapping[str, str]
+) -> ProgramRun:
     """What an output becomes in evidence: text, bounded."""
-    return Ran(
+    return ProgramRun(
         what=what,
         argv=tuple(argv),
         stdout=_bounded(output.stdout),
@@ -96,12 +98,12 @@ def kept(what: str, argv: Sequence[str], output: Output, *, started_epoch_s: flo
     )
 
 
-def not_run(what: str, why: CannotMeasure, labels: Mapping[str, str] | None = None) -> Ran:
+def not_run(what: str, why: CannotMeasure, labels: Mapping[str, str] | None = None) -> ProgramRun:
     """A part of a measurement that could not be had: kept too, so that its absence is never taken for a pass."""
-    return Ran(what=what, labels=labels or {}, cannot=why.reason, next_step=why.next_step)
+    return ProgramRun(what=what, labels=labels or {}, cannot=why.reason, next_step=why.next_step)
 
 
-def check_end(ran: Ran, what: str, *, document: bool) -> None:
+def check_end(ran: ProgramRun, what: str, *, document: bool) -> None:
     """Whether a program of ours ended as it should. Where it left a `document`, its exit code says nothing more.
 
     Raises:
@@ -118,7 +120,7 @@ def check_end(ran: Ran, what: str, *, document: bool) -> None:
         )
 
 
-def unended(ran: Ran, what: str) -> CannotMeasure:
+def unended(ran: ProgramRun, what: str) -> CannotMeasure:
     """What is said of a program that did not end within its time."""
     held = f"; still there: {', '.join(ran.stuck)}" if ran.stuck else ""
     return CannotMeasure(
@@ -127,8 +129,8 @@ def unended(ran: Ran, what: str) -> CannotMeasure:
     )
 
 
-def from_json(value: object) -> Ran:
-    """A Ran from evidence, whatever the file holds.
+def from_json(value: object) -> ProgramRun:
+    """A ProgramRun from evidence, whatever the file holds.
 
     Raises:
         CannotMeasure: it is not of this form.
@@ -149,7 +151,7 @@ def from_json(value: object) -> Ran:
         return float(found) if isinstance(found, (int, float)) and abs(found) < 1e12 else 0.0
 
     code, labels = value.get("exit_code"), value.get("labels")
-    return Ran(
+    return ProgramRun(
         what=text("what"),
         argv=texts("argv"),
         stdout=text("stdout"),

@@ -16,14 +16,14 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.ran import MAX_KEPT, Ran, not_run
+from nodegate.measure.program_run import MAX_KEPT, ProgramRun, not_run
 from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.measure.measurement import Site
+    from nodegate.measure.measurement import Target
     from nodegate.transport.session import Output
 
 LONGEST_S = 1e9  # more is no duration
@@ -33,7 +33,7 @@ END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, a
 
 
 @dataclass(frozen=True)
-class Words:
+class LinkCommands:
     """One link's two programs, the TCP port by which they find each other, and the name of the link for messages."""
 
     link: str
@@ -46,31 +46,33 @@ class Words:
 class Ended:
     """What the two programs of a link left. A client that was not started says why in `cannot`."""
 
-    server: Ran
-    client: Ran
+    server: ProgramRun
+    client: ProgramRun
 
 
 def run_at_once(
-    site: Site,
+    target: Target,
     what: str,
     programs: Sequence[Sequence[str]],
     *,
     timeout_s: float,
     labels: Mapping[str, str] | None = None,
-) -> tuple[Ran, ...]:
+) -> tuple[ProgramRun, ...]:
     """Run programs on one node at the same time, each within `timeout_s`.
 
     Raises:
         Unreachable: the connection broke.
     """
     stdin = _request(programs, timeout_s)
-    output = site.session.run(
-        _argv(site), timeout_s=timeout_s + END_S, stdin=stdin, as_root=site.node.connection.become
+    output = target.session.run(
+        _argv(target), timeout_s=timeout_s + END_S, stdin=stdin, as_root=target.node.connection.become
     )
     return _rans(output, what, programs, labels or {})
 
 
-def pair(server: Site, client: Site, what: str, links: Sequence[Words], *, timeout_s: float) -> tuple[Ended, ...]:
+def pair(
+    server: Target, client: Target, what: str, links: Sequence[LinkCommands], *, timeout_s: float
+) -> tuple[Ended, ...]:
     """Measure all links between two nodes, or within one, at the same time; each client within `timeout_s`.
 
     Raises:
@@ -85,7 +87,7 @@ def pair(server: Site, client: Site, what: str, links: Sequence[Words], *, timeo
         stdin=_request(programs, limit_s, ports=ports),
         as_root=server.node.connection.become,
     )
-    clients: dict[int, Ran] = {}
+    clients: dict[int, ProgramRun] = {}
     try:
         heard = _heard(running.line())
         ready = [place for place, link in enumerate(links) if link.port in heard]
@@ -104,10 +106,10 @@ def pair(server: Site, client: Site, what: str, links: Sequence[Words], *, timeo
     )
 
 
-def _silent(link: Words, site: Site, server: Ran) -> CannotMeasure:
+def _silent(link: LinkCommands, target: Target, server: ProgramRun) -> CannotMeasure:
     """Why a client was not started: its server did not listen."""
     said = printable((server.stderr or server.stdout or server.cannot).encode(), 160)
-    reason = f"{link.link}: the server on {site.node.name} does not listen on port {link.port}"
+    reason = f"{link.link}: the server on {target.node.name} does not listen on port {link.port}"
     step = "see what listens on this port of the node, and whether perftest starts there"
     return CannotMeasure(f"{reason}: {said}" if said else reason, next_step=server.next_step or step)
 
@@ -117,8 +119,8 @@ def _source() -> str:
     return node_source("run_many") + "\nmain()\n"
 
 
-def _argv(site: Site) -> list[str]:
-    return [site.node.connection.python, "-I", "-S", "-c", _source()]
+def _argv(target: Target) -> list[str]:
+    return [target.node.connection.python, "-I", "-S", "-c", _source()]
 
 
 def _request(programs: Sequence[Sequence[str]], timeout_s: float, ports: Sequence[int] = ()) -> bytes:
@@ -139,7 +141,9 @@ def _heard(line: str) -> frozenset[int]:
     return frozenset()
 
 
-def _rans(output: Output, what: str, programs: Sequence[Sequence[str]], labels: Mapping[str, str]) -> tuple[Ran, ...]:
+def _rans(
+    output: Output, what: str, programs: Sequence[Sequence[str]], labels: Mapping[str, str]
+) -> tuple[ProgramRun, ...]:
     """What each program left, in their order; one without its line could not be run, or was not ended in time."""
     found = dict(_line(line) for line in output.stdout.decode("utf-8", "replace").splitlines())
     said = printable(output.stderr, 160)
@@ -160,9 +164,11 @@ def _line(line: str) -> tuple[int, Mapping[str, object]]:
     return -1, {}
 
 
-def _ran(what: str, argv: Sequence[str], line: Mapping[str, object], output: Output, labels: Mapping[str, str]) -> Ran:
+def _ran(
+    what: str, argv: Sequence[str], line: Mapping[str, object], output: Output, labels: Mapping[str, str]
+) -> ProgramRun:
     code, stuck = line.get("exit"), line.get("stuck")
-    return Ran(
+    return ProgramRun(
         what=what,
         argv=tuple(argv),
         stdout=str(line.get("stdout", ""))[:MAX_KEPT],

@@ -21,8 +21,8 @@ MOST_THREADS = 2048
 WAIT_SLICE_S = 0.2  # a wait is cut into slices, so that the end of the run is heard
 
 
-class Threads:
-    """See `measure.measurement.Crew`. `ended` is set when the run ends."""
+class ThreadPool:
+    """See `measure.measurement.Pool`. `ended` is set when the run ends."""
 
     def __init__(self, progress: Progress, ended: threading.Event, *, at_once: int = MOST_THREADS) -> None:
         self._progress, self._ended, self._at_once = progress, ended, at_once

@@ -7,26 +7,26 @@ import json
 import pytest
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.ran import MAX_KEPT, Ran, from_json, kept, not_run
+from nodegate.measure.program_run import MAX_KEPT, ProgramRun, from_json, kept, not_run
 from nodegate.transport.session import Output
 
 
 @pytest.mark.parametrize(
     "ran",
     [
-        Ran("all_reduce", ("all_reduce_perf", "-g", "8"), "# nccl-tests\n", "", 0, labels={"gpus": "8"}),
-        Ran("all_reduce", ("all_reduce_perf",), "half", "why", None, timed_out=True, stuck=("77 nccl D",)),
-        Ran("ib_write_bw", exit_code=1, truncated=True, started_epoch_s=1.5, duration_s=2.25),
+        ProgramRun("all_reduce", ("all_reduce_perf", "-g", "8"), "# nccl-tests\n", "", 0, labels={"gpus": "8"}),
+        ProgramRun("all_reduce", ("all_reduce_perf",), "half", "why", None, timed_out=True, stuck=("77 nccl D",)),
+        ProgramRun("ib_write_bw", exit_code=1, truncated=True, started_epoch_s=1.5, duration_s=2.25),
         not_run("", CannotMeasure("the run was ended", next_step="go on with --resume")),
     ],
 )
-def test_what_was_kept_comes_back_as_it_was(ran: Ran) -> None:
+def test_what_was_kept_comes_back_as_it_was(ran: ProgramRun) -> None:
     assert from_json(json.loads(json.dumps(ran.to_json()))) == ran
 
 
 def test_an_exit_code_of_zero_is_not_the_same_as_none() -> None:
-    assert from_json(Ran("a", exit_code=0).to_json()).exit_code == 0
-    assert from_json(Ran("a", exit_code=None).to_json()).exit_code is None
+    assert from_json(ProgramRun("a", exit_code=0).to_json()).exit_code == 0
+    assert from_json(ProgramRun("a", exit_code=None).to_json()).exit_code is None
 
 
 def test_a_stream_keeps_its_beginning_and_its_end() -> None:
@@ -46,4 +46,4 @@ def test_evidence_in_another_form_is_refused(value: object) -> None:
 
 def test_values_of_the_wrong_kind_never_pass_for_good_ones() -> None:
     ran = from_json({"what": "a", "exit_code": True, "duration_s": float("inf"), "argv": "rm -rf", "timed_out": 1})
-    assert ran == Ran("a")
+    assert ran == ProgramRun("a")

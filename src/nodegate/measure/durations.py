@@ -16,7 +16,7 @@ LONGEST_BURN_S = 14 * 86400.0
 
 
 @dataclass(frozen=True)
-class Length:
+class Durations:
     """Seconds for the parts of a run under load.
 
     `burn_s` is the load itself, without start and end. `copies_s` is for all memory copies of a GPU together, `link_s`
@@ -33,15 +33,15 @@ class Length:
 
 
 OF_PROFILE = {
-    Profile.DELIVERY: Length(burn_s=600.0, copies_s=30.0, link_s=5.0, collective_s=180.0, group_s=300.0),
-    Profile.NIGHTLY: Length(burn_s=60.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=120.0),
-    Profile.BOOTCHECK: Length(burn_s=15.0, copies_s=5.0, link_s=2.0, collective_s=20.0, group_s=60.0, rounds=1),
-    Profile.TROUBLESHOOT: Length(burn_s=45.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=90.0),
+    Profile.DELIVERY: Durations(burn_s=600.0, copies_s=30.0, link_s=5.0, collective_s=180.0, group_s=300.0),
+    Profile.NIGHTLY: Durations(burn_s=60.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=120.0),
+    Profile.BOOTCHECK: Durations(burn_s=15.0, copies_s=5.0, link_s=2.0, collective_s=20.0, group_s=60.0, rounds=1),
+    Profile.TROUBLESHOOT: Durations(burn_s=45.0, copies_s=10.0, link_s=3.0, collective_s=60.0, group_s=90.0),
 }
 
 
-def length(profile: Profile, *, burn: str = "", hang_after: str = "", all_pairs: bool = False) -> Length:
-    """The length of a run.
+def durations_of(profile: Profile, *, burn: str = "", hang_after: str = "", all_pairs: bool = False) -> Durations:
+    """The durations of a run.
 
     Raises:
         UsageError: `burn` or `hang_after` is no time.

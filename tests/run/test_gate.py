@@ -17,8 +17,8 @@ from nodegate.judge.waivers import Waiver, Waivers
 from nodegate.measure.registry import MEASURED, wanted
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.run.acceptance import Acceptance
-from nodegate.run.umpire import HARMED, Umpire
+from nodegate.run.gate import HARMED, Gate
+from nodegate.run.judging import Judging
 
 TODAY = dt.date(2026, 11, 21)
 BY_NAME = {each.name: each for each in wanted(MEASURED)}
@@ -42,10 +42,10 @@ def gate(tmp_path: Path, fault: Callable[[Machine], None], measurement: str, wai
     fault(machine)
     folder = RunFolder.create(tmp_path / "run", profile="delivery", started_epoch_s=0.0)
     folder.write_evidence(Evidence("gpu01", FACTS, 0.0, 0.0, document=machine.document()))
-    acceptance = Acceptance({"gpu01": Node("gpu01")}, Profile.DELIVERY, Baselines.read(), waivers, folder)
+    judging = Judging({"gpu01": Node("gpu01")}, Profile.DELIVERY, Baselines.read(), waivers, folder)
     for check in BY_NAME[measurement].rests_on:
-        acceptance.ask(suite.check(check), "gpu01")
-    return Umpire(acceptance).gate("gpu01", BY_NAME[measurement])
+        judging.ask(suite.check(check), "gpu01")
+    return Gate(judging).refusal("gpu01", BY_NAME[measurement])
 
 
 @pytest.mark.parametrize("waivers", [Waivers(), waived("gpu.lost", TODAY - dt.timedelta(1)), waived("gpu.count")])

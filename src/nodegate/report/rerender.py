@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.report.load import load
+from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.render import render
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def again(run: Path, *, redacted: bool = False, to: Path | None = None) -> Path:
+def rerender(run: Path, *, redacted: bool = False, to: Path | None = None) -> Path:
     """Write the reports into `to`; by default the run's own folder, or one beside it for the redacted ones.
 
     Raises:

@@ -10,8 +10,8 @@ import pytest
 from support.sample_report import fleet
 
 from nodegate.errors import UsageError
-from nodegate.report.load import load
 from nodegate.report.model import worst_first
+from nodegate.report.reader import load
 from nodegate.report.render import render
 
 

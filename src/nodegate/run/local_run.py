@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
-from nodegate.measure.length import length
+from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.measure.toolbox.toolbox import NodeToolbox
-from nodegate.run.acceptance import Acceptance
-from nodegate.run.campaign import Campaign, Plan, Ways
+from nodegate.run.campaign import Campaign, Connections, Plan
+from nodegate.run.gate import Gate
+from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
-from nodegate.run.umpire import Umpire
 from nodegate.transport.local import LocalSession
 
 if TYPE_CHECKING:
@@ -39,23 +39,23 @@ def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profil
     asked_for = {name for check in checks for name in check.asks_for}
     with tempfile.TemporaryDirectory(prefix="nodegate-bootcheck-") as kept:
         folder = RunFolder.create(Path(kept) / "run", profile=profile.value, started_epoch_s=0.0)
-        acceptance = Acceptance({node.name: node}, profile, baselines, Waivers((), today), folder)
+        judging = Judging({node.name: node}, profile, baselines, Waivers((), today), folder)
         for check in checks:
-            acceptance.ask(check, node.name)
+            judging.ask(check, node.name)
         plan = Plan(
             nodes=[node],
-            length=length(profile),
+            durations=durations_of(profile),
             measurements=wanted(asked_for & MEASURED),
             facts_after=COUNTERS in asked_for,
             take_lock=True,
         )
-        ways = Ways(LocalSession, lambda session: NodeToolbox(session, session.node))
-        campaign = Campaign(plan, folder, ways, Umpire(acceptance), Progress(None))
+        connections = Connections(LocalSession, lambda session: NodeToolbox(session, session.node))
+        campaign = Campaign(plan, folder, connections, Gate(judging), Progress(None))
         campaign.start()
         try:
             for name in campaign.arrivals():
-                acceptance.judge_node(name)
+                judging.judge_node(name)
         finally:
             campaign.cancel()
-        acceptance.refuse_if_busy(node.name)
-        return tuple(acceptance.record(check, node.name) for check in checks)
+        judging.refuse_if_busy(node.name)
+        return tuple(judging.record(check, node.name) for check in checks)

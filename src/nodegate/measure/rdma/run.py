@@ -12,30 +12,30 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.length import OF_PROFILE
+from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.measurement import Measurement
-from nodegate.measure.ran import Ran, not_run
-from nodegate.measure.rdma.meeting import GPU_WRITE, LATENCIES, READ, WRITE, Meeting, not_met, runs_of
+from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.rdma.node_pair import GPU_WRITE, LATENCIES, READ, WRITE, NodePair, not_met, runs_of
 from nodegate.measure.rdma.pairing import rounds, with_good_ones
 from nodegate.measure.rdma.rails import fabric, rails_in_service
+from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.measure.rdma.result import CLIENT, NONE, PLAN, doubtful, number, parse
-from nodegate.measure.rdma.station import Station, prepare
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
-    from nodegate.measure.length import Length
-    from nodegate.measure.measurement import Crew, Runs, Site
-    from nodegate.measure.rdma.meeting import Both, Test
+    from nodegate.measure.durations import Durations
+    from nodegate.measure.measurement import Pool, Runs, Target
+    from nodegate.measure.rdma.node_pair import Both, Test
     from nodegate.measure.rdma.pairing import Pair, Round
 
 PARTNERS_AGAIN = 2  # a suspect meets so many nodes that passed
 INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s  # a run as thorough as this measures NIC to NIC in each node too
 
 
-Found = dict[str, list[Ran]]  # by node
+Found = dict[str, list[ProgramRun]]  # by node
 
 
 def applies(facts: NodeFacts) -> str:
@@ -43,78 +43,82 @@ def applies(facts: NodeFacts) -> str:
     return "" if any(device.address for device in facts.rdma.devices) else "no RDMA adapters"
 
 
-def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     """Rounds over the whole fleet; nodes of different link layers or rates are paired among themselves."""
-    stations, found = _stations(sites, crew)
-    fabrics = _fabrics(sites).values()
-    _plan(stations, fabrics, found)
-    groups = [[stations[name] for name in names if name in stations] for names in fabrics]
-    length = sites[0].length
-    paired = [rounds([station.name for station in group], length.rounds) for group in groups]
-    _run_rounds(crew, stations, paired, found)
-    alone = [station for group in groups for station in group if len(group) == 1 or length.link_s >= INSIDE_FROM_S]
-    _meet(crew, {f"inside {each.name}": Meeting(each, each, "inside") for each in alone}, (WRITE,), found)
+    rdma_nodes, found = _rdma_nodes(targets, pool)
+    fabrics = _fabrics(targets).values()
+    _plan(rdma_nodes, fabrics, found)
+    groups = [[rdma_nodes[name] for name in names if name in rdma_nodes] for names in fabrics]
+    durations = targets[0].durations
+    paired = [rounds([rdma_node.name for rdma_node in group], durations.rounds) for group in groups]
+    _run_rounds(pool, rdma_nodes, paired, found)
+    alone = [
+        rdma_node for group in groups for rdma_node in group if len(group) == 1 or durations.link_s >= INSIDE_FROM_S
+    ]
+    _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in alone}, (WRITE,), found)
     return _with_peers_best(found)
 
 
-def again(sites: Sequence[Site], crew: Crew, suspects: frozenset[str]) -> Runs:
+def again(targets: Sequence[Target], pool: Pool, suspects: frozenset[str]) -> Runs:
     """Suspects with nodes that passed, never with each other; where no node of their fabric passed, as at first."""
     paired: list[tuple[Round, ...]] = []
     needed: set[str] = set()
-    by_name = {site.node.name: site for site in sites}
-    fabrics = _fabrics(sites).values()
+    by_name = {target.node.name: target for target in targets}
+    fabrics = _fabrics(targets).values()
     for names in fabrics:
         bad, good = [name for name in names if name in suspects], [name for name in names if name not in suspects]
         paired.append(with_good_ones(bad, good, PARTNERS_AGAIN) if good else rounds(bad, PARTNERS_AGAIN))
         needed.update(bad, *(pair for pairs in paired[-1] for pair in pairs))
-    stations, found = _stations([by_name[name] for name in by_name if name in needed], crew)
-    _plan(stations, fabrics, found)
-    _run_rounds(crew, stations, paired, found, passed=frozenset(by_name) - suspects)
-    lone = [stations[name] for name in suspects & stations.keys() if not any(name in pair for pair in _pairs(paired))]
-    _meet(crew, {f"inside {each.name}": Meeting(each, each, "inside") for each in lone}, (WRITE,), found)
+    rdma_nodes, found = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool)
+    _plan(rdma_nodes, fabrics, found)
+    _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name) - suspects)
+    lone = [
+        rdma_nodes[name] for name in suspects & rdma_nodes.keys() if not any(name in pair for pair in _pairs(paired))
+    ]
+    _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in lone}, (WRITE,), found)
     return {name: tuple(runs) for name, runs in found.items() if name in suspects}
 
 
-def takes_s(length: Length) -> float:
+def takes_s(durations: Durations) -> float:
     """About how long the rounds take; every pair with every other is not foreseen."""
-    return (length.rounds or 1) * 2 * (length.link_s + 4.0) + 20.0
+    return (durations.rounds or 1) * 2 * (durations.link_s + 4.0) + 20.0
 
 
-def _stations(sites: Sequence[Site], crew: Crew) -> tuple[dict[str, Station], Found]:
+def _rdma_nodes(targets: Sequence[Target], pool: Pool) -> tuple[dict[str, RdmaNode], Found]:
     """The nodes that can be paired; the reasons of the others are their only runs."""
-    made = crew.at_once({site.node.name: _prepared(site) for site in sites})
-    stations: dict[str, Station] = {}
+    made = pool.at_once({target.node.name: _prepared(target) for target in targets})
+    rdma_nodes: dict[str, RdmaNode] = {}
     found: Found = {name: [] for name in made}
-    for name, station in made.items():
-        if isinstance(station, CannotMeasure):
-            found[name].append(not_run("", station))
+    for name, rdma_node in made.items():
+        if isinstance(rdma_node, CannotMeasure):
+            found[name].append(not_run("", rdma_node))
         else:
-            stations[name] = station
-            found[name] += [not_run("", why, {"device": rail}) for rail, why in station.missing.items()]
-    return stations, found
+            rdma_nodes[name] = rdma_node
+            found[name] += [not_run("", why, {"device": rail}) for rail, why in rdma_node.missing.items()]
+    return rdma_nodes, found
 
 
-def _fabrics(sites: Sequence[Site]) -> Mapping[str, list[str]]:
+def _fabrics(targets: Sequence[Target]) -> Mapping[str, list[str]]:
     """The nodes by what they must have in common to be paired."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for site in sites:
-        with suppress(CannotMeasure):  # said by its station
-            found[fabric(rails_in_service(site.node, site.facts))].append(site.node.name)
+    for target in targets:
+        with suppress(CannotMeasure):  # said by its rdma_node
+            found[fabric(rails_in_service(target.node, target.facts))].append(target.node.name)
     return found
 
 
-def _plan(stations: Mapping[str, Station], fabrics: Iterable[Sequence[str]], found: Found) -> None:
+def _plan(rdma_nodes: Mapping[str, RdmaNode], fabrics: Iterable[Sequence[str]], found: Found) -> None:
     """What is to be measured on each node, and how many nodes it could meet: those that were not ready included."""
     for names in fabrics:
         for name in names:
-            if name in stations:
-                rails = " ".join(rail.name for rail in stations[name].rails)
-                found[name].append(Ran(what=PLAN, labels={"rails": rails, "partners": str(len(names) - 1)}))
+            if name in rdma_nodes:
+                rails = " ".join(rail.name for rail in rdma_nodes[name].rails)
+                found[name].append(ProgramRun(what=PLAN, labels={"rails": rails, "partners": str(len(names) - 1)}))
 
 
 def _run_rounds(
-    crew: Crew,
-    stations: Mapping[str, Station],
+    pool: Pool,
+    rdma_nodes: Mapping[str, RdmaNode],
     paired: Sequence[Sequence[Round]],
     found: Found,
     *,
@@ -125,43 +129,48 @@ def _run_rounds(
     met: set[str] = set()  # nodes whose latency is known: of an odd number one sits out in the first round
     for place in range(max(map(len, paired), default=0)):
         pairs = [pair for group in paired for pair in group[place : place + 1]]
-        meetings = dict(
-            _meeting(pair, stations, place, served) for each in pairs for pair in each if stations.keys() >= {*pair}
+        node_pairs = dict(
+            _node_pair(pair, rdma_nodes, place, served)
+            for each in pairs
+            for pair in each
+            if rdma_nodes.keys() >= {*pair}
         )
-        first = {name: each for name, each in meetings.items() if not met >= {each.server.name, each.client.name}}
-        _meet(crew, first, LATENCIES, found, passed)
+        first = {name: each for name, each in node_pairs.items() if not met >= {each.server.name, each.client.name}}
+        _run_pairs(pool, first, LATENCIES, found, passed)
         met.update(end.name for each in first.values() for end in (each.server, each.client))
-        _meet(crew, meetings, (WRITE, READ, GPU_WRITE), found, passed)
+        _run_pairs(pool, node_pairs, (WRITE, READ, GPU_WRITE), found, passed)
 
 
-def _meeting(pair: Pair, stations: Mapping[str, Station], place: int, served: Counter[str]) -> tuple[str, Meeting]:
+def _node_pair(
+    pair: Pair, rdma_nodes: Mapping[str, RdmaNode], place: int, served: Counter[str]
+) -> tuple[str, NodePair]:
     """The servers are on the one that `served` less often: each node sends in some rounds and is sent to in others."""
     one, other = pair if served[pair[0]] <= served[pair[1]] else pair[::-1]
     served[one] += 1
-    return f"{pair[0]} - {pair[1]}", Meeting(stations[one], stations[other], str(place + 1))
+    return f"{pair[0]} - {pair[1]}", NodePair(rdma_nodes[one], rdma_nodes[other], str(place + 1))
 
 
-def _meet(
-    crew: Crew,
-    meetings: Mapping[str, Meeting],
+def _run_pairs(
+    pool: Pool,
+    node_pairs: Mapping[str, NodePair],
     tests: Sequence[Test],
     found: Found,
     passed: frozenset[str] = frozenset(),
 ) -> None:
-    """All meetings at once; what each left goes to both of its nodes."""
-    if not meetings or crew.cancelled:
+    """All node_pairs at once; what each left goes to both of its nodes."""
+    if not node_pairs or pool.cancelled:
         return
-    done = crew.at_once({name: _held(meeting, tests) for name, meeting in meetings.items()})
-    for name, meeting in meetings.items():
+    done = pool.at_once({name: _held(node_pair, tests) for name, node_pair in node_pairs.items()})
+    for name, node_pair in node_pairs.items():
         result = done[name]
         if isinstance(result, CannotMeasure):
-            result = not_met(meeting, tests, result)
+            result = not_met(node_pair, tests, result)
         for node, ran in (each for both in result for each in both):
             good = {"peer_passed": "yes"} if ran.labels.get("peer") in passed else {}
             found[node].append(replace(ran, labels={**ran.labels, **good}))
 
 
-def _with_peers_best(found: Found) -> dict[str, tuple[Ran, ...]]:
+def _with_peers_best(found: Found) -> dict[str, tuple[ProgramRun, ...]]:
     """Each node's runs, with what the other end reached with others: by that one end can be told from the other."""
     reached: defaultdict[tuple[str, ...], list[tuple[str, float | None]]] = defaultdict(list)
     for name, runs in found.items():
@@ -171,7 +180,9 @@ def _with_peers_best(found: Found) -> dict[str, tuple[Ran, ...]]:
     return {name: tuple(_told(ran, name, reached) for ran in runs) for name, runs in found.items()}
 
 
-def _told(ran: Ran, name: str, reached: Mapping[tuple[str, ...], Sequence[tuple[str, float | None]]]) -> Ran:
+def _told(
+    ran: ProgramRun, name: str, reached: Mapping[tuple[str, ...], Sequence[tuple[str, float | None]]]
+) -> ProgramRun:
     tries = reached.get(_key(ran, ran.labels.get("peer", ""), ran.labels.get("peer_device", "")), ())
     others = [value for peer, value in tries if peer != name]
     values = [value for value in others if value is not None]
@@ -181,7 +192,7 @@ def _told(ran: Ran, name: str, reached: Mapping[tuple[str, ...], Sequence[tuple[
     return replace(ran, labels={**ran.labels, "peer_best": NONE if best is None else f"{best:g}"})
 
 
-def _key(ran: Ran, node: str, device: str) -> tuple[str, ...]:
+def _key(ran: ProgramRun, node: str, device: str) -> tuple[str, ...]:
     return node, device, ran.what, ran.labels.get("memory", ""), ran.labels.get("path", "")
 
 
@@ -189,12 +200,12 @@ def _pairs(paired: Iterable[Iterable[Round]]) -> Iterable[Pair]:
     return (pair for group in paired for pairs in group for pair in pairs)
 
 
-def _prepared(site: Site) -> Callable[[], Station]:
-    return lambda: prepare(site)
+def _prepared(target: Target) -> Callable[[], RdmaNode]:
+    return lambda: prepare(target)
 
 
-def _held(meeting: Meeting, tests: Sequence[Test]) -> Callable[[], list[Both]]:
-    return lambda: runs_of(meeting, tests)
+def _held(node_pair: NodePair, tests: Sequence[Test]) -> Callable[[], list[Both]]:
+    return lambda: runs_of(node_pair, tests)
 
 
 RDMA_BANDWIDTH = Measurement(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from nodegate.measure.measurement import Measurement
     from nodegate.metric import Metric
-    from nodegate.run.acceptance import Acceptance
+    from nodegate.run.judging import Judging
 
 
 # There load would do harm, whoever answers for the failure: to somebody's work, to a node whose driver asks for a reset
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 HARMED = frozenset({"idle.processes", "gpu.recovery_action", "host.blocked_processes"})
 
 
-class Umpire:
+class Gate:
     """Judges by the checks themselves: the same that the report shows."""
 
-    def __init__(self, acceptance: Acceptance) -> None:
-        self._acceptance = acceptance
+    def __init__(self, judging: Judging) -> None:
+        self._judging = judging
 
-    def gate(self, node: str, measurement: Measurement) -> CannotMeasure | None:
+    def refusal(self, node: str, measurement: Measurement) -> CannotMeasure | None:
         """Why a node must not take part in a measurement; None when it may.
 
         A waived failure does not keep it out: somebody answers for it, and the node is to carry work all the same. What
@@ -35,15 +35,15 @@ class Umpire:
         kept out where load would do harm (HARMED). Its neighbours lose time: a node that spoils a launch over some is
         searched for and left out, so far as there is a third node to tell two apart by.
         """
-        traits = self._acceptance.traits(node)
-        if traits is None:
+        summary = self._judging.summary(node)
+        if summary is None:
             return CannotMeasure("the node gave no facts", next_step="see what its other checks say")
-        if traits.busy:
+        if summary.busy:
             return Busy(
-                f"the node is busy: {traits.busy}", next_step="drain it, wait until its job ends, then run again"
+                f"the node is busy: {summary.busy}", next_step="drain it, wait until its job ends, then run again"
             )
         for name in measurement.rests_on:
-            record = self._acceptance.record(suite.check(name), node)
+            record = self._judging.record(suite.check(name), node)
             if record.verdict is Verdict.FAIL and (name in HARMED or not record.waiver):
                 waived = " (waived, but load would do harm)" if record.waiver else ""
                 reason = f"blocked by {name}: {record.decisive[0].brief}{waived}"
@@ -54,6 +54,6 @@ class Umpire:
         """The nodes whose numbers would not pass as they are."""
         from nodegate.numbers.suspects import suspects  # noqa: PLC0415 - pandas only where something was measured
 
-        platforms = {name: self._acceptance.platform(name) for name in measured}
-        baselines = {name: self._acceptance.baseline(name) for name in measured}
+        platforms = {name: self._judging.platform(name) for name in measured}
+        baselines = {name: self._judging.baseline(name) for name in measured}
         return suspects({name: (platforms[name], metrics) for name, metrics in measured.items()}, baselines)

@@ -14,16 +14,16 @@ from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
-from nodegate.measure.ran import not_run, run
+from nodegate.measure.program_run import not_run, run
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.facts import NodeFacts
-    from nodegate.measure.length import Length
-    from nodegate.measure.measurement import Crew, Runs, Site
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.durations import Durations
+    from nodegate.measure.measurement import Pool, Runs, Target
+    from nodegate.measure.program_run import ProgramRun
 
 FEWEST_GPUS = 2
 LONG_S = 120.0  # from this time limit on, the sweep goes up to the largest size
@@ -49,13 +49,13 @@ class Sweep:
         return (*sizes, "-n", str(self.iterations), "-w", str(self.warmup), "-c", "1")
 
 
-def sweep(length: Length, *, nvlink: bool) -> Sweep:
+def sweep(durations: Durations, *, nvlink: bool) -> Sweep:
     """Which sizes are run.
 
     NVLink needs large messages: 512 MiB give 84 to 97 % of what 8 GiB give (ai-dynamo/aiconfigurator). Eight PCIe cards
     without peer access come down to 1 GB/s, where 8 GiB would take minutes and look like a hang.
     """
-    long = length.collective_s >= LONG_S
+    long = durations.collective_s >= LONG_S
     if nvlink:
         return Sweep(512 * MIB, (8192 if long else 1024) * MIB, iterations=20, warmup=5)
     return Sweep(64 * MIB, (512 if long else 128) * MIB, iterations=10, warmup=2)
@@ -85,29 +85,29 @@ def has_nvlink(facts: NodeFacts) -> bool:
     return any(not isinstance(each, Unknown) and len(each) > 0 for each in links)
 
 
-def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     """Every launch on every node; the nodes at the same time, the launches of a node one after the other."""
-    return on_each_node(lambda site: _launches(site, crew))(sites, crew)
+    return on_each_node(lambda target: _launches(target, pool))(targets, pool)
 
 
-def _launches(site: Site, crew: Crew) -> Sequence[Ran]:
+def _launches(target: Target, pool: Pool) -> Sequence[ProgramRun]:
     try:
-        gpus, chosen = gpu_count(site.facts), sweep(site.length, nvlink=has_nvlink(site.facts))
+        gpus, chosen = gpu_count(target.facts), sweep(target.durations, nvlink=has_nvlink(target.facts))
     except CannotMeasure as said:
         return [not_run(launch.what, said) for launch in LAUNCHES]
-    done: list[Ran] = []
+    done: list[ProgramRun] = []
     stop: CannotMeasure | None = None
     for launch in LAUNCHES:
         labels = {
             "gpus": str(gpus),
             "size_bytes": str(chosen.judged_bytes),
-            "limit_s": f"{site.length.collective_s:.1f}".removesuffix(".0"),
+            "limit_s": f"{target.durations.collective_s:.1f}".removesuffix(".0"),
         }
-        stop = stop or _reason_to_stop(done, crew)
+        stop = stop or _reason_to_stop(done, pool)
         try:
             if stop:
                 raise stop
-            done.append(_run(site, launch, chosen, gpus, labels))
+            done.append(_run(target, launch, chosen, gpus, labels))
         except Unreachable as said:
             stop = said
             done.append(not_run(launch.what, said, labels))
@@ -116,9 +116,9 @@ def _launches(site: Site, crew: Crew) -> Sequence[Ran]:
     return done
 
 
-def _reason_to_stop(done: Sequence[Ran], crew: Crew) -> CannotMeasure | None:
+def _reason_to_stop(done: Sequence[ProgramRun], pool: Pool) -> CannotMeasure | None:
     """A hang ends the node's launches, but for Ring after all_reduce: that tells NVLS from everything else."""
-    if crew.cancelled:
+    if pool.cancelled:
         return CannotMeasure("the run was ended", next_step="go on with --resume")
     hung = [ran for ran in done if ran.timed_out]
     stuck = any(ran.stuck for ran in hung)
@@ -128,16 +128,16 @@ def _reason_to_stop(done: Sequence[Ran], crew: Crew) -> CannotMeasure | None:
     return CannotMeasure(f"not run: {hung[0].what} {why} before", next_step=f"see what is said of {hung[0].what}")
 
 
-def _run(site: Site, launch: Launch, chosen: Sweep, gpus: int, labels: dict[str, str]) -> Ran:
+def _run(target: Target, launch: Launch, chosen: Sweep, gpus: int, labels: dict[str, str]) -> ProgramRun:
     program = f"{launch.collective}_perf"
-    tool = site.tools.find(program, f"{program}_mpi")
+    tool = target.tools.find(program, f"{program}_mpi")
     unset = [word for name in UNSET for word in ("-u", name)]
     if not launch.ring:
         unset += [word for name in RING_SETTINGS for word in ("-u", name)]
     settings = [f"{name}={value}" for name, value in launch.settings.items()]
     # The program is the last word: before it may stand what starts a container, which passes on no environment.
     argv = (*tool.argv[:-1], "env", *unset, *settings, tool.argv[-1], *chosen.options, "-g", str(gpus))
-    return run(site.session, launch.what, argv, timeout_s=site.length.collective_s, labels=labels)
+    return run(target.session, launch.what, argv, timeout_s=target.durations.collective_s, labels=labels)
 
 
 NCCL = Measurement(
@@ -148,7 +148,7 @@ NCCL = Measurement(
     measure=measure,
     again=suspects_alone(measure),
     parse=parse,
-    takes_s=lambda length: (
-        len(LAUNCHES) * min(_START_AND_END_S * (2 if length.collective_s >= LONG_S else 1), length.collective_s)
+    takes_s=lambda durations: (
+        len(LAUNCHES) * min(_START_AND_END_S * (2 if durations.collective_s >= LONG_S else 1), durations.collective_s)
     ),
 )

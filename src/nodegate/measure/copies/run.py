@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.copies.result import OTHER, OWN, parse
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.ran import Ran, not_run, run
+from nodegate.measure.program_run import ProgramRun, not_run, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.node_side.load.copies import DEVICE_SHARE, HOST_SHARE, PEER_SHARE, Options, limit_s
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.facts import NodeFacts
-    from nodegate.measure.length import Length
-    from nodegate.measure.measurement import Site
+    from nodegate.measure.durations import Durations
+    from nodegate.measure.measurement import Target
 
 MAIN = "nodegate.node_side.load.copies"
 PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
@@ -38,32 +38,32 @@ _START_S = 15.0
 _END_S = 30.0
 
 
-def copies_of(site: Site) -> tuple[Ran, ...]:
+def copies_of(target: Target) -> tuple[ProgramRun, ...]:
     """Copy on all GPUs of a node with our own program, then with nvbandwidth where it is there and the run is long."""
-    options = options_for(site.length)._asdict()
+    options = options_for(target.durations)._asdict()
     own = run(
-        site.session,
+        target.session,
         OWN,
-        [site.node.connection.python, *PYTHON_OPTIONS, "-"],
-        timeout_s=limit_s(options_for(site.length), _gpus(site.facts)) + _END_S,
+        [target.node.connection.python, *PYTHON_OPTIONS, "-"],
+        timeout_s=limit_s(options_for(target.durations), _gpus(target.facts)) + _END_S,
         stdin=_program(options),
     )
-    if site.length.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
+    if target.durations.copies_s < _ALL_PAIRS_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
-    return (own, *_by_others(site))
+    return (own, *_by_others(target))
 
 
-def options_for(length: Length) -> Options:
+def options_for(durations: Durations) -> Options:
     """What the program is asked for: all pairs of GPUs in a long run, a ring of them in a shorter one."""
-    seconds = length.copies_s
+    seconds = durations.copies_s
     pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
     return Options(seconds=seconds, peers=pairs)
 
 
-def takes_s(length: Length) -> float:
+def takes_s(durations: Durations) -> float:
     """About how long it takes on a node of eight GPUs, without nvbandwidth."""
     in_turn = 2 * HOST_SHARE * _USUAL_GPUS
-    return length.copies_s * (in_turn + DEVICE_SHARE + 2 * HOST_SHARE + PEER_SHARE) + _START_S
+    return durations.copies_s * (in_turn + DEVICE_SHARE + 2 * HOST_SHARE + PEER_SHARE) + _START_S
 
 
 def _gpus(facts: NodeFacts) -> int:
@@ -78,19 +78,19 @@ def _program(options: dict[str, object]) -> bytes:
     return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
 
 
-def _by_others(site: Site) -> Sequence[Ran]:
+def _by_others(target: Target) -> Sequence[ProgramRun]:
     """One run of nvbandwidth; CUDA's order of GPUs is made that of NVML."""
     try:
-        if OTHER not in site.tools.has([OTHER]):
+        if OTHER not in target.tools.has([OTHER]):
             return ()
-        tool = site.tools.find(OTHER)
+        tool = target.tools.find(OTHER)
     except CannotMeasure as why:
         return (not_run(OTHER, why),)
     first = ("env", "CUDA_DEVICE_ORDER=PCI_BUS_ID") if len(tool.argv) == 1 else ()
     labels = {"origin": tool.origin}
     try:
         argv = [*first, *tool.argv, "-j", "-t", *CASES]
-        return (run(site.session, OTHER, argv, timeout_s=OTHER_LIMIT_S, labels=labels),)
+        return (run(target.session, OTHER, argv, timeout_s=OTHER_LIMIT_S, labels=labels),)
     except Unreachable as why:
         return (not_run(OTHER, why, labels),)
 

@@ -11,18 +11,18 @@ import time
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.apart import measure_apart
+from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups.bisect import bisect
-from nodegate.measure.groups.field import Field
+from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch import Launch, sweep
+from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.plan import fleet, pair, pairs, racks, without
 from nodegate.measure.groups.result import ALONE, parse
-from nodegate.measure.groups.station import COLLECTIVES
-from nodegate.measure.length import OF_PROFILE
+from nodegate.measure.groups.split_run import measure_split
 from nodegate.measure.measurement import Measurement
 from nodegate.measure.nccl.launches import RESTS_ON
-from nodegate.measure.nccl.nccl import gpu_count
-from nodegate.measure.ran import Ran
+from nodegate.measure.nccl.run import gpu_count
+from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma.pairing import with_good_ones
 from nodegate.profile import Profile
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
+    from nodegate.measure.durations import Durations
     from nodegate.measure.groups.bisect import Found
+    from nodegate.measure.groups.group_node import GroupNode
     from nodegate.measure.groups.plan import Group
     from nodegate.measure.groups.result import GroupRun
-    from nodegate.measure.groups.station import Station
-    from nodegate.measure.length import Length
-    from nodegate.measure.measurement import Crew, Runs, Site
+    from nodegate.measure.measurement import Pool, Runs, Target
 
 ALL_KINDS_FROM_S = OF_PROFILE[Profile.DELIVERY].group_s  # a run as thorough as this launches racks and the fleet too
 PARTNERS_AGAIN = 2
@@ -52,51 +52,51 @@ def applies(facts: NodeFacts) -> str:
         return ""
 
 
-def measure(sites: Sequence[Site], crew: Crew) -> Runs:
+def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     """Pairs, then racks and the fleet where the profile asks for them; each with the search for the node at fault."""
-    with Field(sites, crew) as field:
-        for pool in field.pools():
-            if len(pool) < 2:
-                _alone(field, pool[0], len(sites))
+    with LaunchSession(targets, pool) as launch_session:
+        for ready in launch_session.pools():
+            if len(ready) < 2:
+                _alone(launch_session, ready[0], len(targets))
                 continue
-            tour = Tour(field, pool, crew)
+            tour = Tour(launch_session, ready, pool)
             well = tour.pairs()
-            if sites[0].length.group_s >= ALL_KINDS_FROM_S:
+            if targets[0].durations.group_s >= ALL_KINDS_FROM_S:
                 tour.apart(well)
                 tour.big(well)
-    return field.runs
+    return launch_session.runs
 
 
-def again(sites: Sequence[Site], crew: Crew, suspects: frozenset[str]) -> Runs:
+def again(targets: Sequence[Target], pool: Pool, suspects: frozenset[str]) -> Runs:
     """Suspects with nodes that passed; a rack or a fleet all of which is suspect once more, halved where it is slow."""
-    with Field(sites, crew) as field:
-        for pool in field.pools():
-            names = [station.name for station in pool]
+    with LaunchSession(targets, pool) as launch_session:
+        for ready in launch_session.pools():
+            names = [member.name for member in ready]
             bad, good = [name for name in names if name in suspects], [name for name in names if name not in suspects]
             if not bad or len(names) < 2:
                 continue
-            tour = Tour(field, pool, crew)
+            tour = Tour(launch_session, ready, pool)
             well = tour.pairs_again(bad, good)
-            if sites[0].length.group_s >= ALL_KINDS_FROM_S:
+            if targets[0].durations.group_s >= ALL_KINDS_FROM_S:
                 tour.big(well, among=suspects, slow=True)
-    return {name: runs for name, runs in field.runs.items() if name in suspects and runs}
+    return {name: runs for name, runs in launch_session.runs.items() if name in suspects and runs}
 
 
-def _alone(field: Field, station: Station, count: int) -> None:
-    like = f"no other node with {station.gpus} x {station.model}, the same path of nccl-tests and the same settings"
+def _alone(launch_session: LaunchSession, member: GroupNode, count: int) -> None:
+    like = f"no other node with {member.gpus} x {member.model}, the same path of nccl-tests and the same settings"
     why = "no other node takes part" if count < 2 else like
-    field.note(station.name, Ran(what=ALONE, labels={"why": why}))
+    launch_session.note(member.name, ProgramRun(what=ALONE, labels={"why": why}))
 
 
 class Tour:
     """The launches over nodes that are alike."""
 
-    def __init__(self, field: Field, pool: Sequence[Station], crew: Crew) -> None:
-        self._field, self._crew = field, crew
-        self._names = [station.name for station in sorted(pool, key=lambda each: each.site.node.rack)]
-        self._rack_of = {station.name: station.site.node.rack for station in pool}
-        self._length = pool[0].site.length
-        self._rdma = any(device.address for device in pool[0].site.facts.rdma.devices)
+    def __init__(self, launch_session: LaunchSession, ready: Sequence[GroupNode], pool: Pool) -> None:
+        self._launch_session, self._pool = launch_session, pool
+        self._names = [member.name for member in sorted(ready, key=lambda each: each.target.node.rack)]
+        self._rack_of = {member.name: member.target.node.rack for member in ready}
+        self._durations = ready[0].target.durations
+        self._rdma = any(device.address for device in ready[0].target.facts.rdma.devices)
 
     def pairs(self) -> frozenset[str]:
         """Every pair by every collective; the nodes that are known to be well then."""
@@ -130,9 +130,11 @@ class Tour:
         Nodes that are bad in a pair stay out: one that hangs there hangs here too, and takes everybody's time away.
         """
         names = [name for name in self._names if name in well]
-        if fleet(names) and not self._crew.cancelled:
-            chosen = sweep(self._length, rdma=self._rdma, short=True)
-            measure_apart(self._field, names, Launch("all_reduce", chosen, self._length.group_s, apart=True))
+        if fleet(names) and not self._pool.cancelled:
+            chosen = sweep(self._durations, rdma=self._rdma, short=True)
+            measure_split(
+                self._launch_session, names, Launch("all_reduce", chosen, self._durations.group_s, apart=True)
+            )
 
     def big(self, well: frozenset[str], *, among: frozenset[str] | None = None, slow: bool = False) -> None:
         """Racks at the same time, then the fleet; nodes that are bad in a pair would spoil it for all and stay out."""
@@ -157,27 +159,27 @@ class Tour:
 
     def _all(self, groups: Sequence[Group]) -> dict[Group, GroupRun]:
         """Every collective over these groups; a group that did not end well is not asked for more."""
-        chosen = sweep(self._length, rdma=self._rdma)
+        chosen = sweep(self._durations, rdma=self._rdma)
         last: dict[Group, GroupRun] = {}
         for collective in COLLECTIVES:
             going = [group for group in groups if group not in last or last[group].is_well]
-            if not going or self._crew.cancelled:
+            if not going or self._pool.cancelled:
                 break
-            last |= self._field.launch(going, Launch(collective, chosen, self._length.group_s))
+            last |= self._launch_session.launch(going, Launch(collective, chosen, self._durations.group_s))
         return last
 
     def _search(
         self, bad: Mapping[Group, GroupRun], sets: Sequence[tuple[str, ...]], good: Sequence[str], *, slow: bool = False
     ) -> Found:
         """Halve what is bad, and say on each node what came of it."""
-        end = time.monotonic() + SEARCH_TIMES * self._length.group_s
+        end = time.monotonic() + SEARCH_TIMES * self._durations.group_s
         what = next(iter(bad.values())).what
         best = [max((run.busbw_gb_per_s or 0.0 for run in bad.values()), default=0.0)]
 
         def parts(groups: Sequence[Group]) -> list[bool]:
             return self._parts(groups, what, best if slow else None)
 
-        found = bisect(sets, good, parts, may_go_on=lambda: time.monotonic() < end and not self._crew.cancelled)
+        found = bisect(sets, good, parts, may_go_on=lambda: time.monotonic() < end and not self._pool.cancelled)
         for group in bad:
             self._say(group, found)
         return found
@@ -187,9 +189,9 @@ class Tour:
 
         Parts become smaller, and smaller groups are no slower by themselves.
         """
-        limit_s = min(self._length.group_s, max(PART_S, PART_SHARE * self._length.group_s))
-        chosen = sweep(self._length, rdma=self._rdma, short=True)
-        runs = self._field.launch(groups, Launch(what, chosen, limit_s))
+        limit_s = min(self._durations.group_s, max(PART_S, PART_SHARE * self._durations.group_s))
+        chosen = sweep(self._durations, rdma=self._rdma, short=True)
+        runs = self._launch_session.launch(groups, Launch(what, chosen, limit_s))
         if best is None:
             return [runs[group].is_well for group in groups]
         speeds = [runs[group].busbw_gb_per_s or 0.0 for group in groups]
@@ -211,7 +213,7 @@ class Tour:
         elif not blamed:
             said = "each of its nodes is well with others: it is the path between them"
         for collective in COLLECTIVES:
-            self._field.add_labels(group, collective, blamed=" ".join(blamed), searched=said)
+            self._launch_session.add_labels(group, collective, blamed=" ".join(blamed), searched=said)
 
 
 def disjoint(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -228,9 +230,9 @@ def _shown(names: Sequence[str]) -> str:
     return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:8])} and {len(names) - 8} more"
 
 
-def takes_s(length: Length) -> float:
+def takes_s(durations: Durations) -> float:
     """About how long it takes when nothing is wrong: each launch starts, runs and ends in some 20 s."""
-    return min(20.0, length.group_s) * len(COLLECTIVES) * (3 if length.group_s >= ALL_KINDS_FROM_S else 1)
+    return min(20.0, durations.group_s) * len(COLLECTIVES) * (3 if durations.group_s >= ALL_KINDS_FROM_S else 1)
 
 
 NCCL_GROUPS = Measurement(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
-from nodegate.measure.ran import Ran, check_end, kept, not_run, run, unended
+from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, run, unended
 from nodegate.metric import Metric, joined
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.tools import gpu_burn
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.measure.burn.document import BurnDocument, GpuLoad, Phase
-    from nodegate.measure.length import Length
-    from nodegate.measure.measurement import Site
+    from nodegate.measure.durations import Durations
+    from nodegate.measure.measurement import Target
     from nodegate.tools.gpu_burn import GpuBurnRun
 
 OWN = "burn"
@@ -100,7 +100,7 @@ class Burn:
         return tuple(each for each in self.metrics if each.name == name)
 
 
-def parse(attempts: Sequence[Sequence[Ran]]) -> Burn:
+def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Burn:
     """What the attempts left on one node.
 
     Raises:
@@ -124,19 +124,19 @@ def parse(attempts: Sequence[Sequence[Ran]]) -> Burn:
     return Burn(tuple(runs), tuple(failed), tuple(others))
 
 
-def burn_of(site: Site) -> tuple[Ran, ...]:
+def burn_of(target: Target) -> tuple[ProgramRun, ...]:
     """Burn all GPUs of a node with our own program, then with gpu_burn where it is there and the burn is long."""
-    seconds = site.length.burn_s
+    seconds = target.durations.burn_s
     own = run(
-        site.session,
+        target.session,
         OWN,
-        [site.node.connection.python, *PYTHON_OPTIONS, "-"],
+        [target.node.connection.python, *PYTHON_OPTIONS, "-"],
         timeout_s=seconds + 2 * _START_LIMIT_S + _ANSWER_LIMIT_S + _END_S,
         stdin=_program(seconds),
     )
     if seconds < _OTHER_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
-    return (own, *_burn_by_others(site))
+    return (own, *_burn_by_others(target))
 
 
 def other_seconds(burn_s: float) -> float:
@@ -144,9 +144,9 @@ def other_seconds(burn_s: float) -> float:
     return min(max(_OTHER_SHARE * burn_s, _OTHER_LEAST_S), _OTHER_MOST_S) if burn_s >= _OTHER_FROM_S else 0.0
 
 
-def takes_s(length: Length) -> float:
+def takes_s(durations: Durations) -> float:
     """About how long it takes, without gpu_burn."""
-    return length.burn_s + _END_S
+    return durations.burn_s + _END_S
 
 
 def _program(seconds: float) -> bytes:
@@ -162,20 +162,20 @@ def _program(seconds: float) -> bytes:
     )
 
 
-def _burn_by_others(site: Site) -> list[Ran]:
+def _burn_by_others(target: Target) -> list[ProgramRun]:
     try:
-        if OTHER not in site.tools.has([OTHER]):
+        if OTHER not in target.tools.has([OTHER]):
             return []
-        tool = site.tools.find(OTHER)
+        tool = target.tools.find(OTHER)
     except CannotMeasure as why:
         return [not_run(OTHER, why)]
-    seconds = other_seconds(site.length.burn_s)
-    done: list[Ran] = []
+    seconds = other_seconds(target.durations.burn_s)
+    done: list[ProgramRun] = []
     for mode, options in MODES.items():
         argv = [*_argv(tool.argv), *options, f"{seconds:.0f}"]
         labels = {"mode": mode, "origin": tool.origin}
         try:
-            ran = _run_other(site, argv, seconds + _OTHER_END_S, labels)
+            ran = _run_other(target, argv, seconds + _OTHER_END_S, labels)
         except Unreachable as why:
             return [*done, not_run(OTHER, why, labels)]
         done.append(ran)
@@ -184,10 +184,10 @@ def _burn_by_others(site: Site) -> list[Ran]:
     return done
 
 
-def _run_other(site: Site, argv: Sequence[str], timeout_s: float, labels: Mapping[str, str]) -> Ran:
+def _run_other(target: Target, argv: Sequence[str], timeout_s: float, labels: Mapping[str, str]) -> ProgramRun:
     """As `ran.run`, with fewer reports kept: it writes them anew at each line that its nvidia-smi prints."""
     started = time.time()
-    output = site.session.run(argv, timeout_s=timeout_s)
+    output = target.session.run(argv, timeout_s=timeout_s)
     fewer = gpu_burn.condensed(output.stdout.decode("utf-8", "replace")).encode()
     return kept(OTHER, argv, replace(output, stdout=fewer), started_epoch_s=started, labels=labels)
 
@@ -197,7 +197,7 @@ def _argv(tool: tuple[str, ...]) -> tuple[str, ...]:
     return ("sh", "-c", _IN_ITS_FOLDER, "sh", *tool) if len(tool) == 1 else tool
 
 
-def _document(ran: Ran) -> BurnDocument:
+def _document(ran: ProgramRun) -> BurnDocument:
     """What came before the program hung is read too."""
     came = burn_document.WIRE in ran.stdout
     if ran.cannot or not came:
@@ -205,7 +205,7 @@ def _document(ran: Ran) -> BurnDocument:
     return burn_document.decode(ran.stdout)
 
 
-def _other(ran: Ran) -> GpuBurnRun | CannotMeasure:
+def _other(ran: ProgramRun) -> GpuBurnRun | CannotMeasure:
     if ran.cannot:
         return CannotMeasure(ran.cannot, next_step=ran.next_step)
     if ran.stuck:

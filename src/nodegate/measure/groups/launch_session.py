@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.measure.groups.group_node import prepare
 from nodegate.measure.groups.launch import (
     for_node,
     head_of,
@@ -20,8 +21,7 @@ from nodegate.measure.groups.launch import (
 )
 from nodegate.measure.groups.plan import waves
 from nodegate.measure.groups.result import read
-from nodegate.measure.groups.station import prepare
-from nodegate.measure.ran import not_run
+from nodegate.measure.program_run import not_run
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -29,50 +29,50 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from nodegate.measure.groups.group_node import GroupNode
     from nodegate.measure.groups.launch import Launch
     from nodegate.measure.groups.plan import Group
     from nodegate.measure.groups.result import GroupRun
-    from nodegate.measure.groups.station import Station
-    from nodegate.measure.measurement import Crew, Runs, Site
-    from nodegate.measure.ran import Ran
+    from nodegate.measure.measurement import Pool, Runs, Target
+    from nodegate.measure.program_run import ProgramRun
     from nodegate.transport.session import Running
 
 KEPT_S = 24 * 3600.0  # the longest life of what keeps a node clean
 
 
-class Field:
+class LaunchSession:
     """A context manager: at its end nothing of ours is left on any node.
 
     Attributes:
-        stations: the nodes that can take part, in the order of the inventory.
+        members: the nodes that can take part, in the order of the inventory.
         version: of nccl-tests, as the last launch told it; empty before.
     """
 
-    def __init__(self, sites: Sequence[Site], crew: Crew) -> None:
-        self.stations: dict[str, Station] = {}
+    def __init__(self, targets: Sequence[Target], pool: Pool) -> None:
+        self.members: dict[str, GroupNode] = {}
         self.version = ""
-        self._sites, self._crew = sites, crew
+        self._sites, self._pool = targets, pool
         self._mark = f"nodegate-launch-{secrets.token_hex(8)}"
         self._launched = 0
         self._keepers: dict[str, Running] = {}
         self._folders: dict[str, str] = {}
-        self._found: dict[str, list[Ran]] = {site.node.name: [] for site in sites}
+        self._found: dict[str, list[ProgramRun]] = {target.node.name: [] for target in targets}
         self._places: defaultdict[tuple[str, str], list[tuple[str, int]]] = defaultdict(list)
 
     def __enter__(self) -> Self:
-        made = self._crew.at_once({site.node.name: self._made_ready(site) for site in self._sites})
-        for name, station in made.items():
-            if isinstance(station, CannotMeasure):
-                self._found[name].append(not_run("", station))
+        made = self._pool.at_once({target.node.name: self._made_ready(target) for target in self._sites})
+        for name, member in made.items():
+            if isinstance(member, CannotMeasure):
+                self._found[name].append(not_run("", member))
             else:
-                self.stations[name] = station
+                self.members[name] = member
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the keepers, each of which ends what bears our mark; all at once, for each takes a moment."""
         keepers, self._keepers = self._keepers, {}
-        if keepers and not self._crew.cancelled:  # else their sessions end, and they with them
-            self._crew.at_once({name: _stopped(keeper) for name, keeper in keepers.items()})
+        if keepers and not self._pool.cancelled:  # else their sessions end, and they with them
+            self._pool.at_once({name: _stopped(keeper) for name, keeper in keepers.items()})
 
     @property
     def runs(self) -> Runs:
@@ -82,20 +82,20 @@ class Field:
             for name, rans in self._found.items()
         }
 
-    def pools(self) -> list[list[Station]]:
+    def pools(self) -> list[list[GroupNode]]:
         """The nodes that can be launched together: as many GPUs of one model, the program under one path."""
-        found: defaultdict[tuple[object, ...], list[Station]] = defaultdict(list)
-        for station in self.stations.values():
-            found[station.pool].append(station)
+        found: defaultdict[tuple[object, ...], list[GroupNode]] = defaultdict(list)
+        for member in self.members.values():
+            found[member.pool].append(member)
         return list(found.values())
 
-    def note(self, node: str, ran: Ran) -> None:
+    def note(self, node: str, ran: ProgramRun) -> None:
         """Something that one node keeps."""
         self._found[node].append(ran)
 
     def report_path(self, nodes: Sequence[str]) -> tuple[str, str]:
         """The head of these nodes, and a new file there for a JSON report."""
-        head, _ = head_of([self.stations[name] for name in nodes])
+        head, _ = head_of([self.members[name] for name in nodes])
         self._launched += 1
         return head.name, f"{self._folders[head.name]}/report-{self._launched}.json"
 
@@ -121,9 +121,9 @@ class Field:
 
     def _wave(self, wave: Sequence[Group], launch: Launch) -> dict[Group, GroupRun]:
         marks = {group.name: self._next_mark() for group in wave}
-        done = self._crew.at_once({group.name: self._launched_one(group, launch, marks[group.name]) for group in wave})
+        done = self._pool.at_once({group.name: self._launched_one(group, launch, marks[group.name]) for group in wave})
         found: dict[Group, GroupRun] = {}
-        bad: list[tuple[Site, str]] = []
+        bad: list[tuple[Target, str]] = []
         for group in wave:
             ran = done[group.name]
             if isinstance(ran, CannotMeasure):
@@ -133,55 +133,55 @@ class Field:
                 self.version = run.test.version
             self._keep(group, ran)
             if ran.exit_code != 0 and not ran.cannot:
-                bad += [(station.site, marks[group.name]) for station in self._of(group)]
+                bad += [(member.target, marks[group.name]) for member in self._of(group)]
         self._sweep(bad, wave, launch.collective)
         return found
 
-    def _keep(self, group: Group, ran: Ran) -> None:
+    def _keep(self, group: Group, ran: ProgramRun) -> None:
         self._places.pop((group.name, ran.what), None)
         for name in group.nodes:
             self._places[group.name, ran.what].append((name, len(self._found[name])))
             self._found[name].append(for_node(ran, name))
 
-    def _sweep(self, bad: Sequence[tuple[Site, str]], wave: Sequence[Group], what: str) -> None:
+    def _sweep(self, bad: Sequence[tuple[Target, str]], wave: Sequence[Group], what: str) -> None:
         """Clear up where a launch did not end by itself; who cannot be ended is told on its node."""
         if not bad:
             return
-        done = self._crew.at_once({site.node.name: _swept(site, mark) for site, mark in bad})
+        done = self._pool.at_once({target.node.name: _swept(target, mark) for target, mark in bad})
         for group in wave:
             for name, place in self._places[group.name, what]:
                 stuck = done.get(name)
                 if stuck and not isinstance(stuck, CannotMeasure):
                     self._found[name][place] = for_node(self._found[name][place], name, stuck)
 
-    def _launched_one(self, group: Group, launch: Launch, mark: str) -> Callable[[], Ran]:
+    def _launched_one(self, group: Group, launch: Launch, mark: str) -> Callable[[], ProgramRun]:
         return lambda: run_group(launch, group, self._of(group), mark)
 
-    def _of(self, group: Group) -> list[Station]:
-        return [self.stations[name] for name in group.nodes]
+    def _of(self, group: Group) -> list[GroupNode]:
+        return [self.members[name] for name in group.nodes]
 
     def _next_mark(self) -> str:
         """Of one launch; it starts with the mark of the run, by which a keeper finds all."""
         self._launched += 1
         return f"{self._mark}-{self._launched}-"
 
-    def _made_ready(self, site: Site) -> Callable[[], Station]:
-        def make() -> Station:
-            station = prepare(site)
+    def _made_ready(self, target: Target) -> Callable[[], GroupNode]:
+        def make() -> GroupNode:
+            member = prepare(target)
             request = keep_request(self._mark, stay=True)
-            keeper = site.session.start(keep_argv(site), timeout_s=KEPT_S, stdin=request)
-            self._keepers[site.node.name] = keeper
-            self._folders[site.node.name] = keeper.line().strip()
-            if not self._folders[site.node.name].startswith("/"):
-                reason = f"{site.node.name}: what is to keep it clean did not start"
+            keeper = target.session.start(keep_argv(target), timeout_s=KEPT_S, stdin=request)
+            self._keepers[target.node.name] = keeper
+            self._folders[target.node.name] = keeper.line().strip()
+            if not self._folders[target.node.name].startswith("/"):
+                reason = f"{target.node.name}: what is to keep it clean did not start"
                 raise CannotMeasure(reason, next_step="see whether its /tmp can be written and its python3 works")
-            return station
+            return member
 
         return make
 
 
-def _swept(site: Site, mark: str) -> Callable[[], tuple[str, ...]]:
-    return lambda: sweep_node(site, mark)
+def _swept(target: Target, mark: str) -> Callable[[], tuple[str, ...]]:
+    return lambda: sweep_node(target, mark)
 
 
 def _stopped(keeper: Running) -> Callable[[], None]:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.ran import Ran, not_run
-from nodegate.measure.rdma import life as rdma_life
+from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.rdma import perftest_runner
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
+from nodegate.measure.rdma.rdma_node import RdmaNode, cuda_words
 from nodegate.measure.rdma.result import CLIENT, OF_ANOTHER_RAIL, number
-from nodegate.measure.rdma.station import Station, cuda_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,11 +45,11 @@ TESTS = (WRITE, READ, *LATENCIES, GPU_WRITE)
 
 
 @dataclass(frozen=True)
-class Meeting:
+class NodePair:
     """Two nodes that are measured with each other; the same one twice: NIC to NIC inside it."""
 
-    server: Station
-    client: Station
+    server: RdmaNode
+    client: RdmaNode
     round: str
 
     @property
@@ -64,86 +64,88 @@ class Meeting:
         return inside(ours) if self.is_inside else nic_pairs(ours, [rail.name for rail in self.client.rails])
 
 
-Both = tuple[tuple[str, Ran], ...]  # what one link left, for each of its two nodes
+Both = tuple[tuple[str, ProgramRun], ...]  # what one link left, for each of its two nodes
 
 
-def runs_of(meeting: Meeting, tests: Sequence[Test]) -> list[Both]:
+def runs_of(node_pair: NodePair, tests: Sequence[Test]) -> list[Both]:
     """One test after the other, one step after the other; within a step all links at the same time."""
     found: list[Both] = []
     for test in tests:
-        for step in meeting.steps:
-            links = [(pair, _words(meeting, test, pair)) for pair in step]
+        for step in node_pair.steps:
+            links = [(pair, _words(node_pair, test, pair)) for pair in step]
             able = [(pair, words) for pair, words in links if words is not None]
             if able:
-                found += _run_step(meeting, test, able)
+                found += _run_step(node_pair, test, able)
     return found
 
 
-def _run_step(meeting: Meeting, test: Test, links: Sequence[tuple[Pair, rdma_life.Words]]) -> list[Both]:
-    seconds = meeting.client.site.length.link_s
+def _run_step(
+    node_pair: NodePair, test: Test, links: Sequence[tuple[Pair, perftest_runner.LinkCommands]]
+) -> list[Both]:
+    seconds = node_pair.client.target.durations.link_s
     limit_s = SETUP_S if test in LATENCIES else SETUP_S + seconds
-    server, client = meeting.server.site, meeting.client.site
+    server, client = node_pair.server.target, node_pair.client.target
     try:
-        ended = rdma_life.pair(server, client, test.tool, [words for _, words in links], timeout_s=limit_s)
+        ended = perftest_runner.pair(server, client, test.tool, [words for _, words in links], timeout_s=limit_s)
     except CannotMeasure as why:
-        return [_not_met(meeting, test, pair, why) for pair, _ in links]
-    return [_of_both(meeting, test, pair, each) for (pair, _), each in zip(links, ended, strict=True)]
+        return [_not_met(node_pair, test, pair, why) for pair, _ in links]
+    return [_of_both(node_pair, test, pair, each) for (pair, _), each in zip(links, ended, strict=True)]
 
 
-def _words(meeting: Meeting, test: Test, pair: Pair) -> rdma_life.Words | None:
+def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkCommands | None:
     """The command lines of one link; None where an end cannot do this test (GPU memory)."""
     ends = []
-    for station, name in ((meeting.server, pair[0]), (meeting.client, pair[1])):
-        rail = station.rail(name)
-        memory = cuda_words(station, rail) if test.memory == "gpu" else ()
+    for rdma_node, name in ((node_pair.server, pair[0]), (node_pair.client, pair[1])):
+        rail = rdma_node.rail(name)
+        memory = cuda_words(rdma_node, rail) if test.memory == "gpu" else ()
         if test.memory == "gpu" and not memory:
             return None
         gid = ("-x", str(rail.gid_index)) if rail.layer == ROCE else ()
-        ends.append((*station.tools[test.tool], "-d", rail.device, "-i", str(rail.port), *gid, *memory))
-    places = [rail.name for rail in meeting.server.rails]
-    port = meeting.server.first_port + places.index(pair[0]) * len(TESTS) + TESTS.index(test)
-    common = ("-p", str(port), *test.words(meeting.client.site.length.link_s))
-    where = "127.0.0.1" if meeting.is_inside else meeting.server.address
-    link = f"{meeting.client.name} {pair[1]} - {meeting.server.name} {pair[0]}"
-    return rdma_life.Words(link, (*ends[0], *common), (*ends[1], *common, where), port)
+        ends.append((*rdma_node.tools[test.tool], "-d", rail.device, "-i", str(rail.port), *gid, *memory))
+    places = [rail.name for rail in node_pair.server.rails]
+    port = node_pair.server.first_port + places.index(pair[0]) * len(TESTS) + TESTS.index(test)
+    common = ("-p", str(port), *test.words(node_pair.client.target.durations.link_s))
+    where = "127.0.0.1" if node_pair.is_inside else node_pair.server.address
+    link = f"{node_pair.client.name} {pair[1]} - {node_pair.server.name} {pair[0]}"
+    return perftest_runner.LinkCommands(link, (*ends[0], *common), (*ends[1], *common, where), port)
 
 
-def _of_both(meeting: Meeting, test: Test, pair: Pair, ended: rdma_life.Ended) -> Both:
+def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner.Ended) -> Both:
     """The client's output for both nodes; the server's too where the client gave no number: it may say why."""
     programs = {CLIENT: ended.client} if number(ended.client) is not None else vars(ended)
     return tuple(
         (node, replace(ran, labels={**labels, "program": program}))
         for program, ran in programs.items()
-        for node, labels in _ends(meeting, test, pair)
+        for node, labels in _ends(node_pair, test, pair)
     )
 
 
-def not_met(meeting: Meeting, tests: Sequence[Test], why: CannotMeasure) -> list[Both]:
-    """What is left of a meeting that did not come about."""
-    return [_not_met(meeting, test, pair, why) for test in tests for step in meeting.steps for pair in step]
+def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> list[Both]:
+    """What is left of a node_pair that did not come about."""
+    return [_not_met(node_pair, test, pair, why) for test in tests for step in node_pair.steps for pair in step]
 
 
-def _not_met(meeting: Meeting, test: Test, pair: Pair, why: CannotMeasure) -> Both:
-    return _of_both(meeting, test, pair, rdma_life.Ended(not_run(test.tool, why), not_run(test.tool, why)))
+def _not_met(node_pair: NodePair, test: Test, pair: Pair, why: CannotMeasure) -> Both:
+    return _of_both(node_pair, test, pair, perftest_runner.Ended(not_run(test.tool, why), not_run(test.tool, why)))
 
 
-def _ends(meeting: Meeting, test: Test, pair: Pair) -> Iterable[tuple[str, dict[str, str]]]:
+def _ends(node_pair: NodePair, test: Test, pair: Pair) -> Iterable[tuple[str, dict[str, str]]]:
     """Each node of a link, and the link as it sees it."""
-    path = "inside" if meeting.is_inside else "between"
-    more = {OF_ANOTHER_RAIL: "yes"} if not meeting.is_inside and pair not in meeting.steps[0] else {}
-    ends = (("server", meeting.server, pair[0]), ("client", meeting.client, pair[1]))
-    for (role, station, device), (_, peer, peer_device) in (ends, ends[::-1]):
+    path = "inside" if node_pair.is_inside else "between"
+    more = {OF_ANOTHER_RAIL: "yes"} if not node_pair.is_inside and pair not in node_pair.steps[0] else {}
+    ends = (("server", node_pair.server, pair[0]), ("client", node_pair.client, pair[1]))
+    for (role, rdma_node, device), (_, peer, peer_device) in (ends, ends[::-1]):
         yield (
-            station.name,
+            rdma_node.name,
             {
                 "role": role,
                 "device": device,
                 "peer": peer.name,
                 "peer_device": peer_device,
-                "round": meeting.round,
+                "round": node_pair.round,
                 "memory": test.memory,
                 "path": path,
-                "version": station.version,
+                "version": rdma_node.version,
                 **more,
             },
         )
