@@ -1,0 +1,66 @@
+"""A run folder of an earlier release: its evidence is judged again; what only that release can read is refused by name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from nodegate.causes.conditions import conditions
+from nodegate.causes.explain import causes_of
+from nodegate.report.jsonl import read
+
+RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.1.0.tar.xz"
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def older(tmp_path_factory):
+    """The run folder as release 0.1.0 left it: two nodes, one with a lost GPU, one with a NIC on x8."""
+    folder = tmp_path_factory.mktemp("older")
+    with tarfile.open(RECORDED) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "older"
+
+
+@pytest.fixture(scope="module")
+def replayed(older):
+    """The run folder of the same evidence, judged by this release."""
+    run = older.parent / "again"
+    history = ["--history", str(older.parent / "history.sqlite"), "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--replay", str(older), "--run-dir", str(run), *history]
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return run
+
+
+def test_evidence_of_an_older_release_is_judged_again(replayed):
+    records = read(replayed / "results.jsonl")
+    found = {
+        node: [(cause.condition, cause.part.short) for cause in causes_of(own, conditions()) if cause.verdict == "fail"]
+        for node in ("hgx03", "hgx07")
+        if (own := [record for record in records if record.node == node])
+    }
+    assert found == {"hgx03": [("gpu_lost", "GPU 3")], "hgx07": [("gpu_memory", "GPU 6"), ("pcie_narrow", "mlx5_2")]}
+
+
+def test_what_was_blocked_then_still_follows_from_what_blocked_it(replayed):
+    records = [record for record in read(replayed / "results.jsonl") if record.node == "hgx03"]
+    (lost,) = [cause for cause in causes_of(records, conditions()) if cause.condition == "gpu_lost"]
+    assert {"burn.results", "copies.data", "nccl.all_reduce"} <= {each.check for each in lost.follows}
+
+
+def test_its_report_is_not_rendered_by_this_release(older):
+    done = subprocess.run(
+        [sys.executable, "-m", "nodegate.cli", "report", str(older)],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "pytest --replay" in done.stderr
