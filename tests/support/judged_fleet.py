@@ -14,7 +14,7 @@ from nodegate.evidence import FACTS, Evidence, parse_evidence
 from nodegate.judge.waivers import Waivers
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.run.acceptance import Acceptance
+from nodegate.run.judging import Judging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +40,7 @@ class _Recordings:
         return self._evidence.get((node, measurement))
 
 
-class _Judging(Acceptance):
+class _JudgedOnce(Judging):
     """A run whose healthy nodes were measured once and for all."""
 
     def metrics(self, name: str) -> tuple[Metric, ...]:
@@ -68,14 +68,14 @@ def judged(make: Make, faults: Sequence[Iterable[Plant]], memory_gib: int) -> Ma
     return {machine.name: _records(run, machine.name) for machine in machines}
 
 
-def _records(run: Acceptance, node: str) -> tuple[Record, ...]:
+def _records(run: Judging, node: str) -> tuple[Record, ...]:
     return tuple(run.record(check, node) for check in suite.checks() if Profile.DELIVERY.includes(check.tier))
 
 
-def _run(names: Sequence[str], platform: str, memory_gib: int) -> _Judging:
+def _run(names: Sequence[str], platform: str, memory_gib: int) -> _JudgedOnce:
     expected = {**EXPECTED, "limits": {"host.memory_gib": memory_gib}}
     nodes = {name: Node(name, groups=(platform,), expected=expected) for name in names}
-    run = _Judging(nodes, Profile.DELIVERY, _baselines(), Waivers(()))
+    run = _JudgedOnce(nodes, Profile.DELIVERY, _baselines(), Waivers(()))
     for name in names:
         for check in suite.checks():
             run.ask(check, name)
@@ -103,6 +103,6 @@ def _healthy_evidence(platform: str) -> Mapping[tuple[str, str], Evidence]:
 
 @cache
 def _healthy_metrics(platform: str, name: str) -> tuple[Metric, ...]:
-    run = Acceptance({name: Node(name)}, Profile.DELIVERY, _baselines(), Waivers(()))
+    run = Judging({name: Node(name)}, Profile.DELIVERY, _baselines(), Waivers(()))
     run.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
     return run.metrics(name)
