@@ -8,4 +8,4 @@ from __future__ import annotations
 
 from nodegate.measure.toolbox import toolbox
 
-toolbox.USUAL_FOLDERS = ()  # type: ignore[attr-defined]
+toolbox.USUAL_FOLDERS = ()  # type: ignore[attr-defined, assignment]
