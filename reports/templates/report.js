@@ -109,7 +109,7 @@
     const hay = [node.n, text(node.r), text(node.p), verdict(node)].join(" ").toLowerCase();
     return boxes[node.v].checked
       && find.value.toLowerCase().split(/[\s,]+/).every((word) => hay.includes(word))
-      && (pick.value === "" || "wfea ".includes(node.c[Number(pick.value)]));
+      && (pick.value === "" || "wfean ".includes(node.c[Number(pick.value)]));
   };
   const show = () => {
     const kept = order.filter((index) => passes(data.nodes[index]));
@@ -135,16 +135,54 @@
   byId("controls").addEventListener("input", show);
   byId("controls").addEventListener("submit", (event) => event.preventDefault());
 
+  // ---- the causes -------------------------------------------------------------------------------------------------
+  const causes = data.causes.map(([anchor, severity, part, what, nodes]) => ({
+    anchor, severity: text(severity), said: `${text(part)}: ${text(what)}`, nodes: new Set(nodes),
+  }));
+  const bodies = document.querySelectorAll("tbody.cause");
+  causes.forEach((cause, index) => {
+    cause.body = bodies[index];
+    const where = [...cause.nodes].map((node) => `${data.nodes[node].n} ${text(data.nodes[node].r)}`);
+    cause.hay = [bodies[index].textContent, ...where].join(" ").toLowerCase();
+    cause.racks = new Set([...cause.nodes].map((node) => text(data.nodes[node].r)));
+  });
+  const causeControls = byId("cause-controls");
+  const showCauses = () => {
+    const wanted = (name) => causeControls.querySelector(`[data-filter="${name}"]`)?.value || "";
+    const words = byId("cause-find").value.toLowerCase().split(/[\s,]+/);
+    let kept = 0;
+    causes.forEach(({ body, hay, racks }) => {
+      body.hidden = !(words.every((word) => hay.includes(word))
+        && [body.dataset.severity, ""].includes(wanted("severity")) && [body.dataset.class, ""].includes(wanted("class"))
+        && (!wanted("rack") || racks.has(wanted("rack"))));
+      kept += !body.hidden;
+    });
+    byId("causes-shown").textContent = `${kept.toLocaleString("en")} of ${causes.length.toLocaleString("en")}`;
+  };
+  const openCause = (anchor) => {
+    const found = causes.find((cause) => cause.anchor === anchor);
+    if (!found) return;
+    if (found.body.hidden) { causeControls.reset(); showCauses(); }
+    bodies.forEach((body) => body.classList.toggle("mark", body === found.body));
+    found.body.querySelector(".more details").open = true;
+    found.body.scrollIntoView();
+  };
+  if (causeControls) {
+    causeControls.addEventListener("input", showCauses);
+    causeControls.addEventListener("submit", (event) => event.preventDefault());
+    showCauses();
+  }
+
   // ---- one node ---------------------------------------------------------------------------------------------------
   const file = (path) => /^evidence(\/[\w-][\w.+-]*)+$/.test(path)
     ? make("a", { href: path, textContent: path.slice(path.indexOf("/") + 1) }) : path;
-  // What a result says, a line a finding: [word, device, observed, expected, action, files].
+  // What a result says, a line a finding: [word, part, observed, expected, action, files, source of the limit].
   const said = ({ letter, result: [, message, findings, evidence, waiver] }) => {
     const bad = letter === "p" ? findings : findings.filter(([one]) => one !== "p");
     const rest = waiver === undefined ? "" : ` (waived: ${text(waiver)})`;
     const show = (index) => (index === null ? "" : text(index));
-    return (bad.length ? bad : [[letter, null, message, null, null]]).map(([one, device, observed, expected, action]) =>
-      [WORD[waiver === undefined ? one : letter], show(device), text(observed), show(expected), show(action) + rest, evidence.map(text)]);
+    return (bad.length ? bad : [[letter, null, message, null, null, null]]).map(([one, part, observed, expected, action, source]) =>
+      [WORD[waiver === undefined ? one : letter], show(part), text(observed), show(expected), show(action) + rest, evidence.map(text), show(source)]);
   };
   const cell = (className, ...children) => make("td", { className }, ...children);
   const many = (checks) => {
@@ -163,15 +201,15 @@
         if (!checks.includes(one.result[0])) checks.push(one.result[0]);
       }
     }
-    return [...alike.values()].map(({ parts: [word, device, observed, expected, action, files], checks }) => {
+    return [...alike.values()].map(({ parts: [word, part, observed, expected, action, files, source], checks }) => {
       const line = make("tr", {},
-        cell("", make("span", { className: "badge " + word, textContent: word })), cell("check", many(checks)), cell("", device),
-        cell("", observed), cell("", expected), cell("", action), cell("mono", ...files.flatMap((path) => [file(path), " "])));
+        cell("", make("span", { className: "badge " + word, textContent: word })), cell("check", many(checks)), cell("", part),
+        cell("", observed), Object.assign(cell("", expected), { title: source }), cell("", action), cell("mono", ...files.flatMap((path) => [file(path), " "])));
       line.dataset.checks = checks.join(" ");
       return line;
     });
   };
-  const HEADS = ["Verdict", "Check", "Device", "Observed", "Expected", "Next action", "Evidence"];
+  const HEADS = ["Verdict", "Check", "Part", "Observed", "Expected", "Next action", "Evidence"];
   const results = (found) => make("div", { className: "scroll" }, make("table", { className: "results" },
     make("thead", {}, make("tr", {}, ...HEADS.map((word) => make("th", { scope: "col", textContent: word })))),
     make("tbody", {}, ...lines(found))));
@@ -184,7 +222,10 @@
     const all = (node.d || []).map((result) => ({ letter: node.c[result[0]], result }));
     const having = (letters) => all.filter((one) => letters.includes(one.letter))
       .sort((a, b) => RANK.indexOf(a.letter) - RANK.indexOf(b.letter));
-    const wrong = having("feaw");
+    const wrong = having("feawn");
+    const reasons = causes.filter((cause) => cause.nodes.has(names.get(node.n))).map(({ anchor, severity, said }) =>
+      make("li", {}, make("span", { className: "badge sev-" + severity.replace(" ", "-"), textContent: severity }), " ",
+        make("a", { href: "#cause=" + anchor, textContent: said })));
     const about = [text(node.p), text(node.r) && "rack " + text(node.r)].filter(Boolean).join(", ");
     const numbers = [...RANK].filter((letter) => count(node, letter)).map((letter) => `${count(node, letter)} ${WORD[letter]}`).join(", ");
     const elsewhere = data.passes || !count(node, "p") ? "" : "The values of passed checks are in results.csv.";
@@ -192,10 +233,12 @@
       make("div", { className: "head" }, make("h3", { textContent: node.n }),
         make("span", { className: "badge " + verdict(node), textContent: verdict(node) }),
         make("span", { textContent: about }), make("span", { className: "dim", textContent: numbers })),
-      node.u === undefined ? null : make("div", {}, make("p", { textContent: "Unreachable: " + text(node.u) })),
-      wrong.length ? make("div", {}, results(wrong)) : null,
+      node.u === undefined ? null : make("div", {}, make("p", { textContent: "Not reachable: " + text(node.u) })),
+      reasons.length ? make("ul", { className: "reasons" }, ...reasons) : null,
+      wrong.length ? make("details", { className: "wrong", open: wrong.length <= 12 || !reasons.length },
+        make("summary", { textContent: `${wrong.length} checks with findings` }), results(wrong)) : null,
       fold(`${count(node, "p")} passed, with what was measured`, having("p")),
-      fold(`${count(node, "s")} not judged`, having("s")),
+      fold(`${count(node, "s")} do not apply here, or were not asked for`, having("s")),
       elsewhere ? make("div", { className: "note", textContent: elsewhere }) : null,
       pairs((node.i || []).map(([name, value]) => [text(name), text(value)])),
       pairs((node.s || []).map(([name, serial]) => ["S/N " + text(name), serial])));
@@ -228,19 +271,24 @@
   });
   body.addEventListener("click", (event) => {
     const cell = event.target.closest("td.cells");
-    if (cell) open(data.nodes[cell.parentNode.dataset.index].n, place(event, cell));
+    if (!cell) return;
+    const { n: name } = data.nodes[cell.parentNode.dataset.index];
+    history.replaceState(null, "", "#node=" + encodeURIComponent(name));
+    open(name, place(event, cell));
   });
   document.querySelector("main").addEventListener("click", (event) => {
-    const link = event.target.closest("a[data-node], a[data-check]");
+    const link = event.target.closest("a[href^='#node='], a[href^='#cause='], a[data-check]");
     if (!link) return;
-    if (link.dataset.node !== undefined) { event.preventDefault(); open(link.dataset.node); return; }
+    if (link.dataset.check === undefined) { if (link.hash === location.hash) follow(); return; }
     pick.value = String(data.checks.indexOf(link.dataset.check));
     show();
   });
   const follow = () => {
     const hash = location.hash;
-    if (!hash.startsWith("#node=")) return;
-    try { open(decodeURIComponent(hash.slice(6))); } catch { /* not one of ours */ }
+    try {
+      if (hash.startsWith("#node=")) open(decodeURIComponent(hash.slice(6)));
+      if (hash.startsWith("#cause=")) openCause(decodeURIComponent(hash.slice(7)));
+    } catch { /* not one of ours */ }
   };
   addEventListener("hashchange", follow);
 

@@ -91,6 +91,18 @@ class Finding:
         return self._said(source=False)
 
     @property
+    def seen(self) -> str:
+        """What was found, without what was expected: "link width 8 lanes"."""
+        if self.verdict is Verdict.ERROR and self.quantity:
+            return f"could not read {self.quantity}: {self.text}"
+        return self.text or f"{self.quantity} {with_unit(self.observed, self._own_unit, exact=self._exact)}".strip()
+
+    @property
+    def expected(self) -> str:
+        """What it was held to: "at least 16 lanes"; empty where nothing says what is right."""
+        return self.limit.words(exact=self._exact) if self.limit is not None else ""
+
+    @property
     def message(self) -> str:
         """The whole line: part, what was found, what was expected and why, and what to do."""
         line = f"{self._whose}: {self._said(source=True)}"
@@ -103,11 +115,9 @@ class Finding:
         return f"{len(self.parts)} alike: {', '.join(part.short for part in self.parts)}"
 
     def _said(self, *, source: bool) -> str:
-        if self.verdict is Verdict.ERROR and self.quantity:
-            return f"could not read {self.quantity}: {self.text}"
-        said = self.text or f"{self.quantity} {with_unit(self.observed, self._own_unit, exact=self._exact)}".strip()
+        said = self.seen
         if self.limit is not None and self.verdict in (Verdict.WARN, Verdict.FAIL):
-            said += f", expected {self.limit.words(exact=self._exact)}"
+            said += f", expected {self.expected}"
             said += f" ({self.limit.source})" if source and self.limit.source else ""
         return f"{said}; {self.note}" if self.note else said
 

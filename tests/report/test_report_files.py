@@ -15,11 +15,14 @@ from jsonschema import Draft202012Validator
 from support import sample_report
 from support.sample_report import fleet
 
+from nodegate import part
 from nodegate.errors import UsageError
-from nodegate.finding import Finding, Record
+from nodegate.finding import AT_LEAST, Finding, Limit, Record
+from nodegate.part import NODE
 from nodegate.report import jsonl
 from nodegate.report.model import NodeReport, Report
 from nodegate.report.render import render
+from nodegate.unknown import Why
 from nodegate.verdict import NodeVerdict, Verdict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
@@ -28,12 +31,16 @@ NASTY = Record(
     node="gpu001",
     check="gpu.model",
     verdict=Verdict.FAIL,
-    message='=HYPERLINK("http://evil") \x1b[31m \ud83d ]]> \ufffe <&"\'',
     findings=(
         Finding(
-            "@GPU 0", Verdict.FAIL, "-1+1 \x00 </failure>", "model", "\u202e+SUM(A1)", action="\tcmd|' /C calc'!A0"
+            part.nic("@NIC 0"),
+            Verdict.FAIL,
+            "model",
+            "\u202e+SUM(A1)",
+            text='=HYPERLINK("http://evil") \x1b[31m \ud83d ]]> \ufffe <&"\' </failure>',
+            action="\tcmd|' /C calc'!A0",
         ),
-        Finding("GPU 1", Verdict.PASS, "temperature margin -5 °C", "margin", -5, "°C", float("nan")),
+        Finding(part.gpu(1), Verdict.PASS, "margin", -5, "°C", Limit(float("nan"), "°C")),
     ),
 )
 
@@ -119,8 +126,8 @@ def test_fleet_statistics_name_who_is_lowest(small: Report, tmp_path: Path) -> N
     render(small, tmp_path)
     [width] = [entry for entry in load(tmp_path)["fleet"] if entry["metric"] == "link width"]
     assert (width["lowest"], width["median"], width["highest"], width["unit"]) == (8, 16, 16, "lanes")
-    assert width["lowest_at"] in ("gpu006 GPU 3", "gpu012 GPU 3")
-    assert (width["count"], width["limit"]) == (15 * 8, 16)
+    assert width["lowest_at"] in ("gpu006 GPU 3 + 1 more", "gpu012 GPU 3 + 1 more")
+    assert (width["count"], width["limit"], width["platform"]) == (15 * 8, 16, "hgx-h100-sxm5")
 
 
 def test_the_fingerprint_is_of_the_results_alone(small: Report, tmp_path: Path) -> None:
@@ -142,7 +149,49 @@ def test_hostile_text_survives_in_json(tmp_path: Path) -> None:
     render(report_of(NASTY), tmp_path)
     [result] = load(tmp_path)["results"]
     assert result["message"] == NASTY.message
+    assert result["findings"][0]["text"] == NASTY.findings[0].text
     assert result["findings"][1]["limit"] == "nan"  # strict JSON has no number for it
+
+
+def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
+    causes = load(folder)["causes"]
+    assert [cause["severity"] for cause in causes][:3] == ["unusable", "unusable", "slow"]
+    narrow = causes[2]
+    assert {key: narrow[key] for key in ("id", "node", "nodes", "class", "condition", "follows", "place")} == {
+        "id": "1600000012003/pcie_narrow",
+        "node": "gpu012",
+        "nodes": ["gpu012"],
+        "class": "gpu",
+        "condition": "pcie_narrow",
+        "follows": 0,
+        "place": "",
+    }
+    assert narrow["part"] == {
+        "kind": "gpu",
+        "name": "GPU 3",
+        "index": 3,
+        "address": "0000:3d:00.0",
+        "serial": "1600000012003",
+        "label": "GPU 3 (0000:3d:00.0, S/N 1600000012003)",
+    }
+    assert narrow["decisive"]["check"] == "pcie.link_width"
+    assert narrow["action"]
+    [listed] = narrow["findings"]
+    results = {(entry["node"], entry["check"]): entry for entry in load(folder)["results"]}
+    devices = [finding["device"] for finding in results[listed["node"], listed["check"]]["findings"]]
+    assert listed["device"] in devices  # a script finds the finding by it
+
+
+def test_a_cause_of_several_nodes_names_them_and_no_single_one(folder: Path) -> None:
+    [missing] = [cause for cause in load(folder)["causes"] if cause["condition"] == "no_nccl_tests"]
+    assert "node" not in missing
+    assert missing["nodes"] == ["gpu004", "gpu016"]
+    assert {entry["node"] for entry in missing["findings"]} == {"gpu004", "gpu016"}
+
+
+def test_the_ids_of_the_causes_differ(folder: Path) -> None:
+    ids = [cause["id"] for cause in load(folder)["causes"]]
+    assert len(ids) == len(set(ids))
 
 
 # ---- results.csv -----------------------------------------------------------------------------------------------------
@@ -153,19 +202,32 @@ def rows(folder: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_csv_has_a_line_a_finding_and_one_for_a_lost_node(small: Report, folder: Path) -> None:
-    expected = sum(max(1, len(record.findings)) for node in small.nodes for record in node.records) + 1
+def test_csv_has_a_line_a_finding(small: Report, folder: Path) -> None:
+    expected = sum(max(1, len(record.findings)) for node in small.nodes for record in node.records)
     table = rows(folder)
     assert len(table) == expected
-    [lost] = [row for row in table if row["node"] == "gpu010"]
-    assert lost["verdict"] == "unreachable"
-    assert lost["message"].startswith("connection timed out")
+    assert {row["node_verdict"] for row in table if row["node"] == "gpu010"} == {"unreachable"}
+
+
+def test_csv_has_a_line_for_a_lost_node_of_which_no_check_spoke(tmp_path: Path) -> None:
+    lost = NodeReport("gpu001", NodeVerdict.UNREACHABLE, unreachable="connection timed out after 15 s")
+    render(Report(sample_report.run(), (lost,)), tmp_path)
+    [row] = rows(tmp_path)
+    assert (row["verdict"], row["message"], row["cause"]) == ("unreachable", "connection timed out after 15 s", "")
+
+
+def test_csv_names_the_cause_of_each_bad_finding(folder: Path) -> None:
+    table = rows(folder)
+    assert {row["cause"] for row in table if row["device_verdict"] in ("pass", "skip")} == {""}
+    assert {row["cause"] for row in table if row["node"] == "gpu012" and row["device_verdict"] == "fail"} == {
+        "1600000012003/pcie_narrow"
+    }
 
 
 def test_csv_keeps_value_unit_limit_and_source_apart(folder: Path) -> None:
     [row] = [row for row in rows(folder) if row["node"] == "gpu012" and row["device_verdict"] == "fail"]
     assert (row["device"], row["metric"], row["value"], row["unit"], row["limit"]) == (
-        "GPU 3",
+        "GPU 3 (0000:3d:00.0, S/N 1600000012003)",
         "link width",
         "8.0",
         "lanes",
@@ -180,8 +242,8 @@ def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
     for row in table:
         for name, cell in row.items():
             assert name in ("value", "limit") or not cell.startswith(("=", "+", "-", "@", "\t", "\r")), (name, cell)
-    assert table[0]["device"] == "'@GPU 0"
-    assert table[0]["message"].startswith("'-1+1 \\x00")
+    assert table[0]["device"] == "'@NIC 0"
+    assert table[0]["message"].startswith("'@NIC 0: =HYPERLINK")
     assert table[0]["value"].startswith("\\u202e")
     assert table[1]["value"] == "-5"
 
@@ -196,10 +258,10 @@ def cases(folder: Path) -> dict[tuple[str, str], ET.Element]:
 
 def test_junit_has_a_case_per_node_and_check(small: Report, folder: Path) -> None:
     found = cases(folder)
-    assert len(found) == sum(len(node.records) for node in small.nodes) + 1
+    assert len(found) == sum(len(node.records) for node in small.nodes)
     failure = found["gpu", "xid[gpu002]"].find("failure")
     assert failure is not None
-    assert failure.get("message", "").startswith("GPU 5 (0000:ab:00.0): Xid 79")
+    assert failure.get("message", "").startswith("GPU 5 (0000:3f:00.0, S/N 1600000002005): Xid 79")
     assert found["nccl", "alltoall[gpu004]"].find("error") is not None
     assert found["fabric", "read_bw[gpu001]"].find("skipped") is not None
     assert list(found["gpu", "count[gpu001]"]) == []
@@ -211,10 +273,20 @@ def test_junit_shows_a_waived_failure_as_skipped_with_its_waiver(folder: Path) -
     assert skipped.get("message", "").startswith("waived: riser on order, PO 8841; owner R. Weiss; expires 2026-12-15")
 
 
-def test_junit_never_leaves_a_lost_node_out(folder: Path) -> None:
-    error = cases(folder)["node", "judged[gpu010]"].find("error")
+def test_junit_never_leaves_a_lost_node_out(tmp_path: Path) -> None:
+    lost = NodeReport("gpu010", NodeVerdict.UNREACHABLE, unreachable="connection timed out")
+    render(Report(sample_report.run(), (lost,)), tmp_path)
+    error = cases(tmp_path)["node", "judged[gpu010]"].find("error")
     assert error is not None
     assert "connection timed out" in error.get("message", "")
+
+
+def test_junit_shows_what_had_no_limit_as_skipped_with_its_words(tmp_path: Path) -> None:
+    render(report_of(sample_report.unjudged("gpu001", "burn.throughput")), tmp_path)
+    skipped = cases(tmp_path)["burn", "throughput[gpu001]"].find("skipped")
+    assert skipped is not None
+    assert skipped.get("message", "").startswith("not judged: GPU 2 (0000:3c:00.0, S/N 1600000001002): fp64 1.4 TFLOPS")
+    assert "not-judged: GPU 2" in (skipped.text or "")
 
 
 def test_junit_counts_agree_with_its_cases(folder: Path) -> None:
@@ -233,14 +305,14 @@ def test_junit_is_read_by_a_junit_reader(folder: Path) -> None:
     junitparser = pytest.importorskip("junitparser")
     [suite] = list(junitparser.JUnitXml.fromfile(str(folder / "junit.xml")))
     assert suite.failures == 2 + 1  # two lost GPUs, one narrow link
-    assert suite.errors == 2 * 2 + 1
+    assert suite.errors == 2 * 2 + len(sample_report.IDS)  # two without nccl-tests, one not reachable
 
 
 def test_junit_stays_xml_whatever_a_node_sends(tmp_path: Path) -> None:
     render(report_of(NASTY), tmp_path)
     failure = cases(tmp_path)["gpu", "model[gpu001]"].find("failure")
     assert failure is not None
-    assert failure.text == "fail: -1+1  </failure>"
+    assert (failure.text or "").endswith("]]>  <&\"' </failure> - \tcmd|' /C calc'!A0")
     assert "[31m" in failure.get("message", "")
 
 
@@ -254,6 +326,27 @@ def test_prometheus_lines(folder: Path) -> None:
     assert 'nodegate_check_verdict{node="gpu006",verdict="waived"} 1' in lines
     assert "nodegate_run_timestamp_seconds 1795252145.500" in lines
     assert sum(line.startswith("nodegate_node_verdict{") for line in lines) == 16
+    assert 'nodegate_nodes{verdict="rejected"} 3' in lines
+    assert 'nodegate_gpus{accepted="yes"} 80' in lines
+    assert (
+        'nodegate_cause{node="gpu012",part="GPU 3",serial="1600000012003",condition="pcie_narrow",severity="slow",'
+        'class="gpu",waived="no"} 1'
+    ) in lines
+    assert sum(line.startswith("nodegate_cause{") and 'waived="no"' in line for line in lines) == 7  # a node and cause
+
+
+def test_prometheus_counts_what_was_not_judged(tmp_path: Path) -> None:
+    render(report_of(sample_report.unjudged("gpu001", "burn.throughput")), tmp_path)
+    lines = (tmp_path / "metrics.prom").read_text(encoding="utf-8").splitlines()
+    assert 'nodegate_check_verdict{node="gpu001",verdict="not-judged"} 1' in lines
+    assert any('condition="not_judged",severity="not judged"' in line for line in lines)
+
+
+def test_prometheus_has_each_series_once(tmp_path: Path) -> None:
+    render(report_of(*(sample_report.errored("gpu001", check) for check in ("a.b", "c.d")), NASTY), tmp_path)
+    lines = (tmp_path / "metrics.prom").read_text(encoding="utf-8").splitlines()
+    series = [line.rsplit(" ", 1)[0] for line in lines if not line.startswith("#")]
+    assert len(series) == len(set(series))
 
 
 def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:
@@ -292,6 +385,42 @@ def test_a_line_cut_by_a_crash_is_left_out_and_then_cut_off(tmp_path: Path) -> N
     assert jsonl.read(path) == [first, second]
 
 
+def test_every_field_of_a_finding_comes_back(tmp_path: Path) -> None:
+    whole = Finding(
+        part.port(part.nic("mlx5_2", address="0000:3a:00.0", netdev="ibs2"), 1),
+        Verdict.ERROR,
+        "link width",
+        8,
+        "lanes",
+        Limit(frozenset(("8", "16")), "lanes", "its own maximum", AT_LEAST),
+        text="x8",
+        note="riser",
+        action="reseat",
+        code="79",
+        metric="a.b",
+        share=0.5,
+        why=Why.TIMEOUT,
+        blocked_by="gpu.lost",
+        also=(part.gpu(1, serial="16500"), NODE),
+    )
+    record = Record("gpu001", "a.b", Verdict.ERROR, (whole,), remark="waiver expired")
+    with jsonl.ResultsFile(tmp_path / "results.jsonl") as file:
+        file.write(record)
+    assert jsonl.read(tmp_path / "results.jsonl") == [record]
+
+
+def test_what_an_older_release_wrote_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    old = jsonl.to_json(sample_report.passed("gpu001", "gpu.count"))
+    del old["remark"]
+    path = tmp_path / "results.jsonl"
+    path.write_text(json.dumps(old) + "\n", encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        jsonl.read(path)
+    assert "results of an older release" in str(caught.value)
+    assert "nodegate 0.1" in str(caught.value)
+    assert "--replay" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -303,6 +432,10 @@ def test_a_line_cut_by_a_crash_is_left_out_and_then_cut_off(tmp_path: Path) -> N
         ({"evidence": [1]}, "`evidence` is not a list of texts"),
         ({"duration_s": True}, "`duration_s` is not a number"),
         ({"surprise": 1}, "a result has the unknown key `surprise`"),
+        ({"findings": [{"verdict": "pass", "part": {"kind": "toaster"}}]}, "the part of a finding"),
+        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "share": "half"}]}, "`share` of a finding"),
+        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "why": "tired"}]}, "is not a reason"),
+        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "noise": 1}]}, "has the unknown key `noise`"),
     ],
 )
 def test_a_wrong_line_is_named(tmp_path: Path, change: dict, message: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -11,8 +12,10 @@ import pytest
 from support import browser, sample_report
 from support.sample_report import fleet
 
+from nodegate import part
 from nodegate.files.source import Source
-from nodegate.finding import Finding, Record
+from nodegate.finding import Finding, Limit, Record
+from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report
 from nodegate.report.render import render
 from nodegate.verdict import NodeVerdict, Verdict
@@ -45,10 +48,23 @@ def written(report: Report, folder: Path) -> Path:
 
 def hostile() -> Report:
     """Every field that a node or a file fills holds markup."""
-    found = Finding(SCRIPT, Verdict.FAIL, f"{SCRIPT}: {BREAKOUT}", BREAKOUT, 3, SCRIPT, 2, ATTRIBUTE, BREAKOUT)
+    found = Finding(
+        part.nic(SCRIPT, netdev=ATTRIBUTE),
+        Verdict.FAIL,
+        BREAKOUT,
+        3,
+        SCRIPT,
+        Limit(BREAKOUT, SCRIPT, ATTRIBUTE),
+        text=BREAKOUT,
+        note=ATTRIBUTE,
+        action=BREAKOUT,
+        code=SCRIPT,
+    )
     files = ("javascript:alert(1)", "evidence/../../etc/passwd", "evidence/a/facts.json", BREAKOUT)
-    record = Record("gpu001", f"gpu.{ATTRIBUTE}", Verdict.FAIL, BREAKOUT, (found,), (SCRIPT,), files)
-    waiver = Record("gpu001", "a.b", Verdict.FAIL, BREAKOUT, (found,), waiver=BREAKOUT)
+    record = Record("gpu001", f"gpu.{ATTRIBUTE}", Verdict.FAIL, (found,), (SCRIPT,), files)
+    waiver = Record("gpu001", "a.b", Verdict.FAIL, (found,), waiver=BREAKOUT)
+    unjudged = replace(found, verdict=Verdict.NOT_JUDGED)
+    skipped = replace(found, verdict=Verdict.SKIP)
     nodes = (
         NodeReport(
             "gpu001",
@@ -57,10 +73,12 @@ def hostile() -> Report:
             BREAKOUT,
             {SCRIPT: BREAKOUT},
             ((SCRIPT, BREAKOUT),),
-            (record, waiver),
+            (record, waiver, Record("gpu001", BREAKOUT, Verdict.NOT_JUDGED, (unjudged,))),
         ),
         NodeReport(ATTRIBUTE, NodeVerdict.UNREACHABLE, unreachable=BREAKOUT),
-        NodeReport("</script>", NodeVerdict.NOT_JUDGED, records=(Record("</script>", "a.b", Verdict.SKIP, BREAKOUT),)),
+        NodeReport(
+            "</script>", NodeVerdict.NOT_JUDGED, records=(Record("</script>", "a.b", Verdict.SKIP, (skipped,)),)
+        ),
     )
     run = sample_report.run(command=BREAKOUT, host=ATTRIBUTE, inventory=(Source(BREAKOUT, SCRIPT),), selection=BREAKOUT)
     drift = (Drift(SCRIPT, BREAKOUT, ATTRIBUTE, 1, 2, {BREAKOUT: (ATTRIBUTE,)}),)
@@ -111,7 +129,8 @@ def test_the_page_needs_nothing_from_outside(tmp_path: Path) -> None:
 
 
 def test_hidden_characters_are_written_out(tmp_path: Path) -> None:
-    record = Record("gpu001", "a.b", Verdict.FAIL, "evil \u202e txt \x1b[2J \udc80")
+    evil = Finding(part.NODE, Verdict.FAIL, text="evil \u202e txt \x1b[2J \udc80")
+    record = Record("gpu001", "a.b", Verdict.FAIL, (evil,))
     page = written(
         Report(sample_report.run(), (NodeReport("gpu001", NodeVerdict.REJECTED, records=(record,)),)), tmp_path
     )
@@ -124,7 +143,8 @@ def test_what_a_person_signs_is_there_without_any_script(tmp_path: Path) -> None
     text = re.sub(r"(?s)<script.*", "", written(fleet(16), tmp_path).read_text(encoding="utf-8"))
     for words in (
         "10 of 16 nodes accepted",
-        "Not accepted: 3 rejected; 2 incomplete, because something could not be measured; 1 out of reach.",
+        "80 of 120 GPUs accepted (of 15 of 16 nodes; the others are not counted).",
+        "Not accepted: 3 rejected; 2 incomplete, because something could not be measured; 1 not reachable.",
         "gpu[001,003,005,007-009,011,013,015]",  # which nodes are accepted
         "Xid 79 (GPU has fallen off the bus) once since boot",
         "power-cycle; then RMA",
@@ -154,6 +174,44 @@ def test_a_link_to_a_node_opens_it(tmp_path: Path) -> None:
     opened = dom[dom.index('id="articles"') : dom.index('id="measurements"')]
     assert re.findall(r"<h3>(.*?)</h3>", opened) == ["gpu001"]
     assert "S/N GPU 7" in opened
+
+
+def test_a_link_to_a_cause_opens_it(tmp_path: Path) -> None:
+    dom = browser.dump_dom(written(fleet(16), tmp_path), fragment="cause=1600000012003/pcie_narrow")
+    [opened] = re.findall(r'<tbody class="cause mark" id="cause=([^"]+)"', dom)
+    assert opened == "1600000012003/pcie_narrow"
+    row = dom[dom.index('<tbody class="cause mark"') :]
+    assert '<details open="">' in row[: row.index("</tbody>")]
+
+
+def test_a_nodes_page_starts_with_its_causes_worst_first(tmp_path: Path) -> None:
+    dom = browser.dump_dom(written(fleet(16), tmp_path), fragment="node=gpu012")
+    opened = dom[dom.index('id="articles"') : dom.index('id="measurements"')]
+    reasons = opened[opened.index('<ul class="reasons">') : opened.index("</ul>")]
+    assert 'href="#cause=1600000012003/pcie_narrow"' in reasons
+    assert "GPU 3 S/N 1600000012003" in reasons
+
+
+def test_findings_are_filtered_by_node_and_severity(tmp_path: Path) -> None:
+    page = written(fleet(16), tmp_path)
+    ask = """<script>
+      const set = (id, value) => { document.querySelector(id).value = value;
+        document.querySelector(id).dispatchEvent(new Event("input", { bubbles: true })); };
+      const seen = () => [...document.querySelectorAll("tbody.cause:not([hidden])")].map((row) => row.id).join(" ");
+      document.documentElement.dataset.all = seen();
+      set("#cause-find", "gpu012"); document.documentElement.dataset.node = seen();
+      set("#cause-find", ""); set("[data-filter=severity]", "degraded"); document.documentElement.dataset.degraded = seen();
+      set("[data-filter=severity]", ""); set("#cause-find", "r01"); document.documentElement.dataset.rack = seen();
+    </script>"""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
+    page.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")
+    dom = browser.dump_dom(page)
+    seen = {
+        name: re.findall(rf'<html[^>]* data-{name}="([^"]*)"', dom)[0].split() for name in ("all", "node", "degraded")
+    }
+    assert len(seen["all"]) == 7
+    assert seen["node"] == ["cause=1600000012003/pcie_narrow"]
+    assert seen["degraded"] == ["cause=gpu008/node/burn.temperature_spread"]
 
 
 def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(tmp_path: Path) -> None:
@@ -191,7 +249,7 @@ def test_paper_has_every_node_with_a_finding(tmp_path: Path) -> None:
     printed = set(re.findall(r"SN\d{9}", paper))
     loud = [node for node in report.nodes if any(record.verdict in BAD for record in node.records)]
     assert len(loud) > 8
-    assert printed == {node.serials["chassis"] for node in loud}
+    assert printed == {node.serials["chassis"] for node in loud if node.serials}
     assert "Signature" in paper
 
 
@@ -204,14 +262,15 @@ def test_an_empty_run_says_so(tmp_path: Path) -> None:
 
 
 def test_a_fleet_out_of_reach_says_so_in_one_row(tmp_path: Path) -> None:
-    reason = "connection refused - start sshd on the node"
+    reason = "connection refused"
     nodes = tuple(NodeReport(f"gpu{index:03d}", NodeVerdict.UNREACHABLE, unreachable=reason) for index in range(1, 41))
     dom = browser.dump_dom(written(Report(sample_report.run(), nodes), tmp_path))
     assert "0 of 40 nodes accepted" in dom
     findings = dom[dom.index('id="findings"') : dom.index('id="matrix"')]
-    assert findings.count("<tr") == 2
+    assert findings.count('<tbody class="cause"') == 1
     assert "gpu[001-040]" in findings
-    assert "start sshd on the node" in findings
+    assert "connection refused" in findings
+    assert "nodegate doctor" in findings
     assert 'data-ready="yes"' in dom
 
 
@@ -230,9 +289,65 @@ def test_the_size_is_bounded_where_every_node_says_something_else(tmp_path: Path
     nodes = []
     for index in range(300):
         name = f"gpu{index:03d}"
-        found = tuple(Finding(f"d{k}", Verdict.FAIL, f"{name} {k} " + "x" * 900) for k in range(100))
-        record = Record(name, "a.b", Verdict.FAIL, found[0].message, found)
+        found = tuple(
+            Finding(part.nic(f"d{k}"), Verdict.FAIL, text=f"{name} {k} " + "x" * 900, action=f"fix {k}")
+            for k in range(100)
+        )
+        record = Record(name, "a.b", Verdict.FAIL, found)
         nodes.append(NodeReport(name, NodeVerdict.REJECTED, records=(record,)))
     page = written(Report(sample_report.run(), tuple(nodes)), tmp_path)
     assert page.stat().st_size < 9_000_000  # the findings are 27 MB
-    assert "29,500 more rows are in results.csv" in page.read_text(encoding="utf-8")
+    assert "29,500 more rows are in report.json" in page.read_text(encoding="utf-8")
+
+
+def test_the_first_screen_says_what_to_do(tmp_path: Path) -> None:
+    text = written(fleet(16), tmp_path).read_text(encoding="utf-8")
+    header = text[text.index('<header id="verdict">') : text.index("</header>")]
+    for words in (
+        "10 of 16 nodes accepted",
+        "80 of 120 GPUs accepted",
+        "6 causes to work on",
+        '<a href="#cause=1600000002005/gpu.xid/79">GPU 5 S/N 1600000002005: Xid 79',
+        "power-cycle; then RMA",
+    ):
+        assert words in header, words
+
+
+def test_not_judged_has_a_letter_of_its_own_and_stands_apart_from_what_does_not_apply(tmp_path: Path) -> None:
+    records = (sample_report.unjudged("gpu001", "burn.throughput"), sample_report.skipped("gpu001", "fabric.read_bw"))
+    node = NodeReport("gpu001", NodeVerdict.ACCEPTED, records=(*records, sample_report.passed("gpu001", "gpu.count")))
+    dom = browser.dump_dom(written(Report(sample_report.run(), (node,)), tmp_path))
+    matrix = dom[dom.index('id="grid"') : dom.index('id="node"')]
+    assert '<b class="sign not-judged">N</b>' in matrix
+    assert '<b class="sign skip">–</b>' in matrix  # noqa: RUF001 - the cell's sign
+    legend = dom[dom.index('class="note legend"') : dom.index('id="grid"')]
+    assert "not judged" in legend
+    assert "does not apply" in legend
+    section = dom[dom.index('id="not-judged"') : dom.index('id="words"')]
+    unjudged, inapplicable = section.split("Does not apply here")
+    assert "no baseline has burn.fp64_tflops" in unjudged
+    assert "no second node in this run" in inapplicable
+    assert "1 check was not judged on 1 node" in dom
+
+
+def test_failure_modes_have_their_names(tmp_path: Path) -> None:
+    text = written(fleet(16), tmp_path).read_text(encoding="utf-8")
+    name = failure_modes()["F05"].name
+    assert f'title="{name}">F05</abbr>' in text
+    assert f"<dt>F05</dt><dd>{name}</dd>" in text
+
+
+def test_no_table_is_wider_than_the_screen(tmp_path: Path) -> None:
+    """What does not fit scrolls in its own frame; the page itself never does."""
+    page = written(fleet(64), tmp_path)
+    ask = """<script>
+      const wide = [...document.querySelectorAll("main *")].filter((each) => !each.closest(".scroll")
+        && each.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
+      document.documentElement.dataset.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth + " "
+        + wide.map((each) => each.className || each.tagName).join(" ");
+    </script>"""
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
+    page.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")
+    dom = browser.dump_dom(page, width=390)
+    [wide] = re.findall(r'<html[^>]* data-wide="([^"]*)"', dom)
+    assert wide.split() == ["0"]

@@ -33,7 +33,8 @@ def test_rendering_it_again_gives_the_same_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("keys", "value", "message"),
     [
-        (("schema",), "nodegate.report/9", "not a report of schema nodegate.report/1"),
+        (("schema",), "nodegate.report/9", "not a report of schema nodegate.report/2"),
+        (("nodes", 0, "gpus"), "8", "`gpus` is missing or not a whole number"),
         (("run", "started_epoch_s"), "noon", "`started_epoch_s` is missing or not a number"),
         (("run", "interrupted"), 1, "`interrupted` is missing or not true or false"),
         (("nodes", 0, "verdict"), "good", "'good' is not a verdict of a node"),
@@ -57,6 +58,14 @@ def test_what_no_longer_fits_is_named(tmp_path: Path, keys: tuple, value: object
     with pytest.raises(UsageError) as caught:
         load(path)
     assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_a_report_of_an_older_release_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    path.write_text('{"schema": "nodegate.report/1"}', encoding="utf-8")
+    with pytest.raises(UsageError) as caught:
+        load(path)
+    assert "nodegate 0.1 wrote it and can read it; or judge its evidence again: pytest --replay" in str(caught.value)
 
 
 def test_a_run_without_its_report_says_what_to_do(tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 from support import sample_report
-from support.sample_report import fleet
+from support.sample_report import fleet, gpu
 
+from nodegate import part
 from nodegate.finding import Finding, Record
+from nodegate.part import NODE
 from nodegate.report.model import Drift, NodeReport, Report
 from nodegate.report.redact import GONE, redact
 from nodegate.report.render import render
@@ -19,12 +21,12 @@ SERIAL = "1654321012345"
 
 
 def redacted_message(text: str) -> str:
-    record = Record("gpu001", "a.b", Verdict.FAIL, text)
+    record = Record("gpu001", "a.b", Verdict.FAIL, (Finding(NODE, Verdict.FAIL, text=text),))
     node = NodeReport(
         "gpu001", NodeVerdict.REJECTED, serials={"GPU 0": SERIAL, "chassis": "SN 77/12"}, records=(record,)
     )
     [found] = redact(Report(sample_report.run(user="mia", host="deploy01"), (node,))).nodes
-    return found.records[0].message
+    return found.records[0].findings[0].text
 
 
 @pytest.mark.parametrize(
@@ -71,14 +73,12 @@ def test_no_serial_is_left_in_any_file(tmp_path: Path) -> None:
 
 def test_nodes_named_by_address_are_numbered_everywhere() -> None:
     names = ("10.0.0.9", "10.0.0.10")
-    found = Finding("link", Verdict.FAIL, "link: no answer from 10.0.0.9")
+    found = Finding(part.host("link"), Verdict.FAIL, text="no answer from 10.0.0.9")
     nodes = tuple(
         NodeReport(
             name,
             NodeVerdict.REJECTED,
-            records=(
-                Record(name, "a.b", Verdict.FAIL, found.message, (found,), evidence=(f"evidence/{name}/facts.json",)),
-            ),
+            records=(Record(name, "a.b", Verdict.FAIL, (found,), evidence=(f"evidence/{name}/facts.json",)),),
         )
         for name in names
     )
@@ -89,6 +89,25 @@ def test_nodes_named_by_address_are_numbered_everywhere() -> None:
     assert made.nodes[1].records[0].findings[0].message == "link: no answer from node-0001"
     assert made.nodes[1].records[0].evidence == ("evidence/node-0002/facts.json",)
     assert made.drift[0].others == {"2": ("node-0002",)}
+
+
+def test_parts_stay_told_apart_without_their_serials() -> None:
+    """Serial numbers are what parts are known by: without them their places in the node still tell them apart."""
+    found = tuple(
+        Finding(dataclasses.replace(gpu(index), uuid=f"GPU-{index}"), Verdict.FAIL, text=text, action="replace it")
+        for index, text in enumerate(("pending row remap", "no spare rows"))
+    )
+    node = NodeReport(
+        "gpu001",
+        NodeVerdict.REJECTED,
+        records=(Record("gpu001", "ecc.rows", Verdict.FAIL, found),),
+        serials={"x": SERIAL},
+    )
+    original = Report(sample_report.run(), (node,))
+    made = redact(original)
+    assert len(made.causes) == len(original.causes) == 2
+    assert [cause.part.label for cause in made.causes] == ["GPU 0 (0000:3a:00.0)", "GPU 1 (0000:3b:00.0)"]
+    assert [cause.id for cause in made.causes] == [f"gpu001/0000:3{end}:00.0/ecc.rows" for end in "ab"]
 
 
 def test_the_original_is_left_as_it_was_and_a_second_time_changes_nothing() -> None:

@@ -29,9 +29,10 @@ def chromium() -> str:
     raise FileNotFoundError("no chromium on this machine: apt-get install chromium")
 
 
-def dump_dom(path: Path, fragment: str = "") -> str:
-    """The page's document as HTML, after its scripts ran; opened at `#fragment` where one is given."""
-    return _chromium(path, "--dump-dom", fragment=fragment).stdout
+def dump_dom(path: Path, fragment: str = "", width: int = 0) -> str:
+    """The page's document as HTML, after its scripts ran; opened at `#fragment`, in a window of `width` pixels."""
+    window = (f"--window-size={width},900",) if width else ()
+    return _chromium(path, "--dump-dom", *window, fragment=fragment).stdout
 
 
 def console(path: Path) -> list[str]:

@@ -87,6 +87,7 @@ class Cause:
         same: the other findings that show the same condition.
         follows: the findings that follow from it.
         nodes: the nodes that have it, in the run's order.
+        members: of a cause of several nodes, the cause of each node by itself.
         place: the rack, leaf or other place where the nodes stand, when it is the place's and not theirs; else empty.
         waiver: reason, owner and expiry of the waiver that covers it; empty for none.
         words: what is the matter in few words; empty where the decisive finding has to speak for itself.
@@ -101,6 +102,7 @@ class Cause:
     same: tuple[CheckFinding, ...] = ()
     follows: tuple[CheckFinding, ...] = ()
     nodes: tuple[str, ...] = ()
+    members: tuple[Cause, ...] = ()
     place: str = ""
     waiver: str = ""
     words: str = ""
@@ -118,8 +120,16 @@ class Cause:
 
     @property
     def id(self) -> str:
-        """The same tomorrow: it names the part by its serial number where it has one, and the condition."""
-        return f"{self.part.key}/{self.condition}"
+        """The same tomorrow: the part by its serial number, else the node and the part's name in it; the condition.
+
+        Of a cause of several nodes it is the rack or the fleet that has it.
+        """
+        if self.members:
+            names = {part.short for part in self.parts}
+            return f"{self.place or 'fleet'}/{self.part.short if len(names) == 1 else self.part.kind.value}/{self.condition}"
+        whole = self.part.of or self.part
+        known = whole.serial or whole.uuid
+        return "/".join((*([] if known else self.nodes), self.part.key, self.condition))
 
     @property
     def message(self) -> str:

@@ -60,6 +60,7 @@ def _fold(same: list[Cause], nodes: Iterable[str], racks: Mapping[str, str]) -> 
         same=tuple(finding for each in same for finding in (*each.same, *([] if each is first else [each.decisive]))),
         follows=tuple(finding for each in same for finding in each.follows),
         nodes=tuple(name for each in same for name in each.nodes),
+        members=tuple(same),
     )
     return [replace(whole, place=_crowded(whole, nodes, racks))]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.fleet import values
 from nodegate.inventory.hostlist import fold
 from nodegate.part import Kind
-from nodegate.text import with_unit
+from nodegate.text import number, with_unit
 
 if TYPE_CHECKING:
     from nodegate.causes.cause import Cause
@@ -87,9 +88,9 @@ def _kind(part: Part) -> str:
 def _what(cause: Cause) -> str:
     finding = cause.decisive.finding
     found = values(cause)
-    if len(cause.nodes) == 1 or len(set(found)) <= 1 or not finding.metric:
+    if cause.condition == NOT_JUDGED or len(cause.nodes) == 1 or len(set(found)) <= 1 or not finding.metric:
         return cause.words or cause.message
-    span = f"{with_unit(found[0], '')} to {with_unit(found[-1], finding.unit)}"
+    span = f"{number(found[0], finding.unit)} to {with_unit(found[-1], finding.unit)}"
     expected = f", expected {finding.limit.words()}" if finding.limit else ""
     return f"{finding.quantity} {span}{expected}"
 

@@ -9,7 +9,7 @@ from nodegate.text import visible
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from nodegate.finding import Finding
     from nodegate.report.model import NodeReport, Report
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 COLUMNS = (
     *("node", "rack", "platform", "node_verdict", "check", "verdict", "device", "device_verdict", "metric", "value"),
     *("unit", "limit", "limit_source", "message", "action", "failure_modes", "waiver", "evidence", "duration_s"),
+    "cause",
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - spreadsheets take the wide forms too
 
@@ -26,22 +27,28 @@ def write(report: Report, file: IO[str]) -> None:
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)
     for node in report.nodes:
-        for row in _rows(node):
+        causes = {
+            (each.check, id(each.finding)): cause.id
+            for cause in report.node_causes[node.node]
+            for each in cause.findings
+        }
+        for row in _rows(node, causes):
             table.writerow([_cell(value) for value in row])
 
 
-def _rows(node: NodeReport) -> Iterator[tuple[object, ...]]:
+def _rows(node: NodeReport, causes: Mapping[tuple[str, int], str]) -> Iterator[tuple[object, ...]]:
+    """One row a finding; `causes` are the ids of the causes by check and finding."""
     head = (node.node, node.rack, node.platform, node.verdict.value)
     if not node.records:
         reason = node.unreachable if node.verdict is NodeVerdict.UNREACHABLE else "no check left a result"
-        yield (*head, "", node.verdict.value, *[""] * 7, reason, *[""] * 5)
+        yield (*head, "", node.verdict.value, *[""] * 7, reason, *[""] * 6)
     for record in node.records:
         start = (*head, record.check, record.verdict.value)
         end = ("; ".join(record.failure_modes), record.waiver, "; ".join(record.evidence), round(record.duration_s, 3))
         for finding in record.findings:
-            yield (*start, *_finding(finding), *end)
+            yield (*start, *_finding(finding), *end, causes.get((record.check, id(finding)), ""))
         if not record.findings:
-            yield (*start, *[""] * 7, record.message, "", *end)
+            yield (*start, *[""] * 7, record.message, "", *end, "")
 
 
 def _finding(finding: Finding) -> tuple[object, ...]:

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from nodegate.causes.cause import Class, Severity
 from nodegate.files.paths import REPORTS, suite_folder
 from nodegate.inventory.hostlist import fold, natural
+from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.report import wording
+from nodegate.report.cause_rows import cause_rows
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
-from nodegate.report.model import CheckInfo, check_ids, node_counts
+from nodegate.report.model import CheckInfo, check_ids, in_order, node_counts
+from nodegate.report.not_judged import not_applicable, not_judged
 from nodegate.report.page_data import letter, page_data
-from nodegate.report.problems import not_judged, problems, waived
 from nodegate.report.stats import measurements
+from nodegate.report.waived import waived
 from nodegate.text import number, visible
 from nodegate.verdict import NodeVerdict
 
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from nodegate.report.cause_rows import CauseRow
     from nodegate.report.model import NodeReport, Report
     from nodegate.report.stats import Measurement
 
@@ -38,6 +43,7 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
     folder = suite_folder(REPORTS) / "templates"
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
     found = measurements(report.nodes) if fleet is None else fleet
+    rows = cause_rows(report)
     return (
         environment(folder)
         .get_template("report.html.j2")
@@ -48,16 +54,18 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
             headline=wording.headline(report),
             sentences=wording.sentences(report),
             verdicts=_by_verdict(report),
-            problems=problems(report),
+            causes=rows,
+            filters=_filters(rows),
             racks=_racks(report),
-            spread=[(entry, _svg(entry)) for entry in found if entry.lowest != entry.highest],
-            constant=[entry for entry in found if entry.lowest == entry.highest],
+            spread=[(entry, _svg(entry)) for entry in found if entry.unit and entry.lowest != entry.highest],
             waived=waived(report),
             gaps=not_judged(report),
+            inapplicable=not_applicable(report),
             checks=_checks(report),
+            modes=_modes(report),
             hashes=hashes,
             words=wording,
-            data=page_data(report),
+            data=page_data(report, rows[:MOST_ROWS]),
             most=MOST_ROWS,
             style=style,
             script=script,
@@ -116,6 +124,23 @@ def _by_verdict(report: Report) -> list[tuple[NodeVerdict, int, tuple[str, ...]]
         for verdict in map(NodeVerdict, wording.NODE_LETTER)
         if counts[verdict] or verdict not in (NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED)
     ]
+
+
+def _filters(rows: Sequence[CauseRow]) -> Mapping[str, Sequence[str]]:
+    """What the causes can be filtered by: the severities and classes that occur, in their order, and the racks."""
+    severities, sorts = {row.severity for row in rows}, {row.sort for row in rows}
+    return {
+        "severity": [each.value for each in Severity if each.value in severities],
+        "class": [each.value for each in Class if each.value in sorts],
+        "rack": in_order(rack for row in rows for rack in row.racks),
+    }
+
+
+def _modes(report: Report) -> dict[str, str]:
+    """The name of each failure mode that a check of the run speaks to."""
+    known = failure_modes()
+    cited = {mode for info in report.checks.values() for mode in info.failure_modes}
+    return {mode: known[mode].name for mode in sorted(cited) if mode in known}
 
 
 def _racks(report: Report) -> list[tuple[str, list[NodeReport]]]:

@@ -1,4 +1,4 @@
-"""report.json: the whole report for other programs, schema `nodegate.report/1` (docs/report.schema.json)."""
+"""report.json: the whole report for other programs, schema `nodegate.report/2` (docs/report.schema.json)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
 from nodegate.report import jsonl
+from nodegate.report.cause_rows import cause_rows
 from nodegate.report.model import check_ids, node_counts, worst_first
 from nodegate.report.stats import measurements
 from nodegate.verdict import Verdict
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from nodegate.files.source import Source
+    from nodegate.part import Part
     from nodegate.report.model import NodeReport, Report, Run
     from nodegate.report.stats import Measurement
 
-SCHEMA = "nodegate.report/1"
+SCHEMA = "nodegate.report/2"
 
 
 def results_sha256(lines: Iterable[str]) -> str:
@@ -40,6 +42,7 @@ def write(report: Report, file: IO[str], fleet: Sequence[Measurement] | None = N
     found = measurements(report.nodes) if fleet is None else fleet
     parts: list[tuple[str, Iterable[str]]] = [
         ("nodes", (_dumps(_node(node)) for node in worst_first(report.nodes))),
+        ("causes", map(_dumps, _causes(report))),
         ("results", (line.rstrip("\n") for line in results)),
         ("fleet", (_dumps(_measurement(entry)) for entry in found)),
         ("drift", map(_dumps, _drift(report))),
@@ -103,15 +106,60 @@ def _node(node: NodeReport) -> dict[str, object]:
         "rack": node.rack,
         "serials": dict(node.serials),
         "identity": [list(row) for row in node.identity],
+        "gpus": node.gpus,
         "unreachable": node.unreachable,
         "failed": having(Verdict.FAIL),
         "errors": having(Verdict.ERROR),
         "waived": [record.check for record in node.records if record.waiver],
+        "not_judged": having(Verdict.NOT_JUDGED),
+    }
+
+
+def _causes(report: Report) -> Iterator[dict[str, object]]:
+    """The causes of the run, worst first; an id that two of them have is numbered, as in report.html."""
+    for cause, row in zip(report.causes, cause_rows(report), strict=True):
+        yield {
+            "id": row.anchor,
+            **({"node": cause.nodes[0]} if len(cause.nodes) == 1 else {}),
+            "nodes": list(cause.nodes),
+            "place": cause.place,
+            "part": _part(cause.part),
+            "parts": [
+                {"node": each.nodes[0], **_part(part)} for each in cause.members or (cause,) for part in each.parts
+            ],
+            "class": cause.sort.value,
+            "severity": cause.severity.value,
+            "verdict": cause.verdict.value,
+            "condition": cause.condition,
+            "message": row.what,
+            "action": cause.action,
+            "waiver": cause.waiver,
+            "decisive": {"check": cause.decisive.check, **jsonl.finding_to_json(cause.decisive.finding)},
+            "follows": len(cause.follows),
+            "findings": [
+                {"node": each.nodes[0], "check": found.check, "device": jsonl.device(found.finding)}
+                for each in cause.members or (cause,)
+                for found in each.findings
+            ],
+        }
+
+
+def _part(part: Part) -> dict[str, object]:
+    """What a cause is about: the whole part as `part`, with the serial number of the board that is replaced."""
+    whole = part.of or part
+    return {
+        "kind": part.kind.value,
+        "name": part.name or part.short,
+        "index": part.index,
+        "address": whole.address,
+        "serial": whole.serial,
+        "label": part.label,
     }
 
 
 def _measurement(entry: Measurement) -> dict[str, object]:
     return {
+        "platform": entry.platform,
         "check": entry.check,
         "metric": entry.metric,
         "unit": entry.unit,

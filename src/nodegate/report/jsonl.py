@@ -28,7 +28,7 @@ _RECORD_KEYS = frozenset(
 _FINDING_TEXTS = ("unit", "text", "note", "action", "code", "metric", "blocked_by")
 _OTHERS = ("part", "device", "verdict", "message", "quantity", "value", "limit", "limit_source", "direction")
 _FINDING_KEYS = frozenset((*_OTHERS, *_FINDING_TEXTS, "share", "why", "also"))
-_OLDER = "written by nodegate 0.1: judge its evidence again with pytest --replay, or read it with nodegate 0.1"
+OLDER = "nodegate 0.1 wrote it and can read it; or judge its evidence again: pytest --replay FOLDER"
 
 
 def to_json(record: Record) -> dict[str, object]:
@@ -54,7 +54,7 @@ def finding_to_json(finding: Finding) -> dict[str, object]:
     """
     limit = finding.limit
     value: dict[str, object] = {
-        "device": ", ".join(part.label for part in finding.parts),
+        "device": device(finding),
         "verdict": finding.verdict.value,
         "message": finding.message,
         "part": part_to_json(finding.part),
@@ -71,6 +71,11 @@ def finding_to_json(finding: Finding) -> dict[str, object]:
     return {key: each for key, each in value.items() if each not in (None, "", []) or key in ("device", "message")}
 
 
+def device(finding: Finding) -> str:
+    """The parts of a finding as people and scripts read them."""
+    return ", ".join(part.label for part in finding.parts)
+
+
 def from_json(mapping: Mapping[str, object]) -> Record:
     """The record that `to_json` wrote.
 
@@ -78,7 +83,7 @@ def from_json(mapping: Mapping[str, object]) -> Record:
         UsageError: a key is missing, unknown, or of the wrong type; or an older release wrote it.
     """
     if "remark" not in mapping and mapping.keys() >= _RECORD_KEYS - {"remark"}:
-        raise UsageError("the results of an older release", hint=_OLDER)
+        raise UsageError("the results of an older release", hint=OLDER)
     _keys("result", mapping, _RECORD_KEYS)
     findings = mapping["findings"]
     duration_s = mapping["duration_s"]

@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 
 MOST_TEXT_CHARACTERS = 20_000
 _NO_XML = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010fffd]")
-_ELEMENT = {Verdict.FAIL: "failure", Verdict.ERROR: "error", Verdict.SKIP: "skipped"}
+_ELEMENT = {
+    Verdict.FAIL: "failure",
+    Verdict.ERROR: "error",
+    Verdict.NOT_JUDGED: "skipped",
+    Verdict.SKIP: "skipped",
+}
 
 
 def write(report: Report, file: IO[str]) -> None:
@@ -49,7 +54,7 @@ def _case(record: Record) -> tuple[str, str]:
     """The kind of element ("failure", "error", "skipped" or "") and the whole test case."""
     module, _, name = record.check.rpartition(".")
     kind = "skipped" if record.waiver else _ELEMENT.get(record.verdict, "")
-    message = f"waived: {record.waiver}; {record.message}" if record.waiver else record.message
+    message = _message(record)
     head = (
         f"<testcase classname={_quoted(module or 'nodegate')} name={_quoted(f'{name}[{record.node}]')}"
         f' time="{record.duration_s:.3f}"'
@@ -60,6 +65,15 @@ def _case(record: Record) -> tuple[str, str]:
     if text:
         return kind, f"{head}><system-out>{escape(text)}</system-out></testcase>\n"
     return kind, f"{head}/>\n"
+
+
+def _message(record: Record) -> str:
+    """The result's message; of a skipped case its reason in words, with what it was skipped as."""
+    if record.waiver:
+        return f"waived: {record.waiver}; {record.message}"
+    if record.verdict is Verdict.NOT_JUDGED:
+        return f"not judged: {record.message}"
+    return record.message
 
 
 def _findings(record: Record) -> str:

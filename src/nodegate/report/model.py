@@ -9,15 +9,19 @@ from typing import TYPE_CHECKING
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
+from nodegate.finding import Finding, Record
 from nodegate.inventory.hostlist import natural
-from nodegate.verdict import NODE_ORDER, NodeVerdict
+from nodegate.part import NODE
+from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict
+
+_REACH_IT = "check its power, network and sshd: nodegate doctor says which step fails"
+GOOD = (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from nodegate.causes.cause import Cause
     from nodegate.files.source import Source
-    from nodegate.finding import Record
 
 
 @dataclass(frozen=True)
@@ -99,12 +103,21 @@ class Report:
     @cached_property
     def node_causes(self) -> Mapping[str, tuple[Cause, ...]]:
         """The causes of each node, worst first; of a healthy node none."""
-        return {node.node: causes_of(node.records, conditions()) for node in self.nodes}
+        return {node.node: causes_of(_records(node), conditions()) for node in self.nodes}
 
     @cached_property
     def causes(self) -> tuple[Cause, ...]:
         """The causes of the run, worst first, equal ones of several nodes as one."""
         return fleet_causes(self.node_causes, {node.node: node.rack for node in self.nodes if node.rack})
+
+
+def _records(node: NodeReport) -> tuple[Record, ...]:
+    """What is said of a node; of one that cannot be reached its reason, where no check could say it."""
+    if node.records or node.verdict is not NodeVerdict.UNREACHABLE:
+        return node.records
+    reason = node.unreachable or "not reachable; no reason was given"
+    lost = Finding(NODE, Verdict.ERROR, text=reason, action=_REACH_IT, code="timeout")
+    return (Record(node.node, "node.judged", Verdict.ERROR, (lost,)),)
 
 
 def check_ids(report: Report) -> tuple[str, ...]:
@@ -125,3 +138,13 @@ def node_counts(report: Report) -> dict[NodeVerdict, int]:
     for node in report.nodes:
         counts[node.verdict] += 1
     return counts
+
+
+def gpu_counts(report: Report) -> tuple[int, int]:
+    """How many GPUs are in accepted nodes, and in all nodes of which the number is known."""
+    return sum(node.gpus for node in report.nodes if node.verdict in GOOD), sum(node.gpus for node in report.nodes)
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The names, each once, numbers in them as numbers."""
+    return tuple(sorted(set(names), key=lambda name: (natural(name[:200]), name)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.finding import Record
 from nodegate.report.model import check_ids, worst_first
-from nodegate.report.problems import bad_findings, remark, sentence
 from nodegate.text import visible
 from nodegate.verdict import NODE_ORDER, Verdict
 
 if TYPE_CHECKING:
-    from nodegate.finding import Finding
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.finding import Finding, Record
+    from nodegate.report.cause_rows import CauseRow
     from nodegate.report.model import NodeReport, Report
 
 MOST_PASSES = 12_000  # findings of passed checks that a page carries; beyond them, results.csv has the values
@@ -27,23 +28,26 @@ LETTER = {
     Verdict.NOT_JUDGED: "n",
     Verdict.SKIP: "s",
 }
+_SPEAK = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.NOT_JUDGED)
 WAIVED, ABSENT = "a", " "
 _RANK = " spnwaef"  # the best first: where a check left two results, the worst shows
 
 
-def page_data(report: Report) -> dict[str, object]:
-    """What the page's script reads.
+def page_data(report: Report, rows: Sequence[CauseRow]) -> dict[str, object]:
+    """What the page's script reads; `rows` are the causes as the page shows them.
 
     `nodes` holds per node: `n` name, `v` verdict (into `verdicts`), `c` one letter a check, `d` the results that have
     something to say, `i` identity, `s` serials, `u` why out of reach. A result is [check, message, [finding], evidence,
-    waiver]; a finding is [letter, device, observed, expected, action]; numbers point into `texts`.
+    waiver]; a finding is [letter, part, observed, expected, action, source]; numbers point into `texts`. `causes` are
+    rows in the page's order: [anchor, severity, part, what, [node]]; `modes` are the failure modes' names.
     """
-    return _Page(report).data()
+    return _Page(report, rows).data()
 
 
 class _Page:
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: Report, rows: Sequence[CauseRow]) -> None:
         self.report = report
+        self.rows = rows
         self.texts: dict[str, int] = {}
         self.checks = check_ids(report)
         self.column = {check: index for index, check in enumerate(self.checks)}
@@ -59,7 +63,9 @@ class _Page:
 
     def data(self) -> dict[str, object]:
         nodes = [self.node(node) for node in worst_first(self.report.nodes)]
+        places = {entry["n"]: index for index, entry in enumerate(nodes)}
         return {
+            "causes": [self.cause(row, places) for row in self.rows],
             "checks": [visible(check) for check in self.checks],
             "verdicts": [verdict.value for verdict in NODE_ORDER],
             "nodes": nodes,
@@ -101,12 +107,12 @@ class _Page:
         return self.with_passes or bool(record.waiver) or record.verdict is not Verdict.PASS
 
     def result(self, record: Record) -> list[object]:
-        found = list(bad_findings(record))
+        found = [finding for finding in record.findings if finding.verdict in _SPEAK]
         if self.with_passes:
             found += [finding for finding in record.findings if finding.verdict is Verdict.PASS]
         shown = found[: min(MOST_PER_RESULT, max(0, self.left))]
         self.left -= len(shown)
-        message = record.message.removeprefix(f"{record.node}: ")
+        message = record.message
         if len(shown) < len(found):
             message += f" ({len(found) - len(shown)} findings more in results.csv)"
         evidence = [self.text(path) for path in record.evidence[:8]]
@@ -115,12 +121,18 @@ class _Page:
         return [self.column[record.check], self.text(message), findings, evidence, *waiver]
 
     def finding(self, finding: Finding, record: Record) -> list[object]:
-        said = sentence(finding)
-        subject = finding.part.label
-        note = remark(record) if finding.verdict is record.verdict else ""
-        observed = f"{said.observed} ({note})" if note else said.observed
-        texts = (subject, observed, said.expected, said.action)
+        parts = finding.part.label if not finding.also else ", ".join(part.short for part in finding.parts)
+        remark = record.remark if finding.verdict is record.verdict else ""
+        seen = "; ".join(text for text in (finding.seen, finding.note) if text)
+        seen = f"{seen} ({remark})" if remark else seen
+        source = finding.limit.source if finding.limit else ""
+        texts = (parts, seen, finding.expected, finding.action, source)
         return [LETTER[finding.verdict], *map(self.text, texts)]
+
+    def cause(self, row: CauseRow, places: Mapping[object, int]) -> list[object]:
+        """A row of the causes for the page's filter and the pages of its nodes."""
+        texts = [self.text(text) for text in (row.severity, row.part, row.what)]
+        return [row.anchor, *texts, [places[visible(name)] for name in row.nodes]]
 
 
 def letter(record: Record) -> str:

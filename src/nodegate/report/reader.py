@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
+from nodegate.report import jsonl
 from nodegate.report.json_file import SCHEMA
 from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.finding import Record
 
 _T = TypeVar("_T")
+_OLD_SCHEMA = "nodegate.report/1"  # its findings were sentences
 
 
 def load(path: Path) -> Report:
@@ -33,14 +35,15 @@ def load(path: Path) -> Report:
         raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error
     except (ValueError, RecursionError) as error:
         raise UsageError("not JSON", file=str(path), hint="render the report again from its run") from error
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UsageError(
-            f"not a report of schema {SCHEMA}", file=str(path), hint="another version of nodegate wrote it"
-        )
+    schema = document.get("schema") if isinstance(document, dict) else None
+    if schema != SCHEMA:
+        hint = jsonl.OLDER if schema == _OLD_SCHEMA else "another version of nodegate wrote it"
+        raise UsageError(f"not a report of schema {SCHEMA}", file=str(path), hint=hint)
     try:
         return _report(document)
     except UsageError as error:
-        raise UsageError(error.message, file=str(path), hint="render the report again from its run") from error
+        hint = error.hint or "render the report again from its run"
+        raise UsageError(error.message, file=str(path), hint=hint) from error
 
 
 def _report(document: dict[str, object]) -> Report:
@@ -98,6 +101,7 @@ def _node(entry: dict[str, object], records: dict[str, list[Record]]) -> NodeRep
         identity=tuple((label, value) for label, value in rows),
         records=tuple(records.get(name, ())),
         unreachable=_text(entry, "unreachable"),
+        gpus=_get(entry, "gpus", int),
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
+
+from nodegate.part import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,16 +18,22 @@ if TYPE_CHECKING:
     from nodegate.report.model import NodeReport
 
 
+_Key = tuple[str, str, str, str, str]  # platform, check, metric, quantity, unit
+
+
 @dataclass(frozen=True)
 class Measurement:
-    """All numeric values of one metric of one check, in its unit. `mad` is the median absolute deviation.
+    """All numeric values of one metric of one check on one platform. `mad` is the median absolute deviation.
 
-    `lowest_at` and `highest_at` name node and device. `limit` is the one that most findings were held to; None where
+    Each part counts, those of which the same is true too. `quantity` is the metric's name for people. `lowest_at` and
+    `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were held to; None where
     there is no numeric limit. `values` are sorted.
     """
 
+    platform: str
     check: str
     metric: str
+    quantity: str
     unit: str
     values: tuple[float, ...]
     nodes: int
@@ -46,20 +55,21 @@ class Measurement:
 
 
 def measurements(nodes: Iterable[NodeReport]) -> list[Measurement]:
-    """The statistics of every metric that was measured as a number, by check and metric."""
-    found: dict[tuple[str, str, str], list[tuple[float, str, Finding]]] = {}
+    """The statistics of every metric that was measured as a number, by platform, check and metric."""
+    found: dict[_Key, list[tuple[float, str, Finding]]] = {}
     for node, check, finding, value in _numbers(nodes):
-        found.setdefault((check, finding.metric or finding.quantity, finding.unit), []).append((value, node, finding))
-    return [_measurement(*key, found[key]) for key in sorted(found)]
+        key = (node.platform, check, finding.metric or finding.quantity, finding.quantity, finding.unit)
+        found.setdefault(key, []).append((value, node.node, finding))
+    return [_measurement(key, found[key]) for key in sorted(found)]
 
 
-def _numbers(nodes: Iterable[NodeReport]) -> Iterator[tuple[str, str, Finding, float]]:
+def _numbers(nodes: Iterable[NodeReport]) -> Iterator[tuple[NodeReport, str, Finding, float]]:
     for node in nodes:
         for record in node.records:
             for finding in record.findings:
                 value = number(finding.observed)
                 if (finding.metric or finding.quantity) and value is not None:
-                    yield node.node, record.check, finding, value
+                    yield node, record.check, finding, value
 
 
 def number(value: object) -> float | None:
@@ -69,26 +79,33 @@ def number(value: object) -> float | None:
     return float(value)
 
 
-def _measurement(check: str, metric: str, unit: str, found: list[tuple[float, str, Finding]]) -> Measurement:
+def _measurement(key: _Key, found: list[tuple[float, str, Finding]]) -> Measurement:
     found.sort(key=lambda entry: entry[0])
-    values = tuple(value for value, _, _ in found)
+    values = tuple(value for value, _, finding in found for _ in finding.parts)
     middle = median(values)
     limits = Counter(
-        limit for _, _, finding in found if (limit := number(finding.limit and finding.limit.value)) is not None
+        limit for _, _, finding in found if finding.limit and (limit := number(finding.limit.value)) is not None
     )
+    platform, check, metric, quantity, unit = key
     return Measurement(
+        platform=platform,
         check=check,
         metric=metric,
+        quantity=quantity,
         unit=unit,
         values=values,
         nodes=len({node for _, node, _ in found}),
         median=middle,
         mad=median(abs(value - middle) for value in values),
-        lowest_at=_place(*found[0]),
-        highest_at=_place(*found[-1]),
+        lowest_at=_place(values[0], values, found[0]),
+        highest_at=_place(values[-1], values, found[-1]),
         limit=limits.most_common(1)[0][0] if limits else None,
     )
 
 
-def _place(_value: float, node: str, finding: Finding) -> str:
-    return f"{node} {finding.part.label}".rstrip()
+def _place(value: float, values: tuple[float, ...], where: tuple[float, str, Finding]) -> str:
+    """Node and part that have a value, and how many more do: values are sorted, so equal ones are at one end."""
+    _, node, finding = where
+    alike = bisect_right(values, value) - bisect_left(values, value)
+    place = node if finding.part.kind is Kind.NODE else f"{node} {finding.part.short}"
+    return place if alike == 1 else f"{place} + {alike - 1} more"

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.report.model import node_counts
+from nodegate.causes.cause import NOT_JUDGED
+from nodegate.report.model import gpu_counts, node_counts
+from nodegate.report.not_judged import unjudged_checks
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nodegate.report.model import Report
 
 _TITLES = {
@@ -21,6 +25,7 @@ CHECK_WORDS = (
     ("pass", "·", "Measured, and as it should be. A pass needs a complete measurement.", "合格"),
     ("warn", "W", "Measured, and worth a look; it does not reject the node.", "告警"),
     ("fail", "F", "Measured, and not as it should be. It rejects the node unless a waiver covers it.", "不合格"),
+    ("not-judged", "N", "Measured, but no limit says what is right: neither pass nor fail.", "未判定"),
     ("error", "E", "Could not be measured: tool missing, timed out, no rights. It is never a pass.", "无法判定"),
     ("skip", "–", "Does not apply here or was not asked for; the reason is given.", "未检"),  # noqa: RUF001 - the cell's sign
 )
@@ -31,7 +36,7 @@ NODE_WORDS = (
     ("rejected", "R", "At least one fail.", "不合格"),
     ("incomplete", "I", "No fail, but at least one error: the node is not accepted until it is measured.", "未完成"),
     ("unreachable", "U", "The node could not be reached or would not let us work.", "无法连接"),
-    ("not-judged", "N", "Every check was skipped, so nothing is known.", "未检"),
+    ("not-judged", "N", "No check gave a verdict, so nothing is known.", "未检"),
 )
 
 NODE_LETTER = {word: sign for word, sign, _, _ in NODE_WORDS}
@@ -83,6 +88,11 @@ def sentences(report: Report) -> list[str]:
     counts = node_counts(report)
     total, run = len(report.nodes), report.run
     found = []
+    accepted, gpus = gpu_counts(report)
+    if gpus:
+        of = [node for node in report.nodes if node.gpus]
+        where = f" (of {count(len(of))} of {count(total)} nodes; the others are not counted)" if len(of) < total else ""
+        found.append(f"{count(accepted)} of {count(gpus)} GPUs accepted{where}.")
     if not total:
         found.append("The run holds no node, so it accepts nothing.")
     rest = [
@@ -90,13 +100,14 @@ def sentences(report: Report) -> list[str]:
         for verdict, meaning in (
             (NodeVerdict.REJECTED, "rejected"),
             (NodeVerdict.INCOMPLETE, "incomplete, because something could not be measured"),
-            (NodeVerdict.UNREACHABLE, "out of reach"),
-            (NodeVerdict.NOT_JUDGED, "not judged, because every check was skipped"),
+            (NodeVerdict.UNREACHABLE, "not reachable"),
+            (NodeVerdict.NOT_JUDGED, "not judged, because no check gave a verdict"),
         )
         if counts[verdict]
     ]
     if rest:
         found.append(f"Not accepted: {'; '.join(rest)}.")
+    found.extend(_open_points(report))
     waived = counts[NodeVerdict.WAIVED]
     if waived:
         found.append(f"{count(waived)} of the accepted {'holds' if waived == 1 else 'hold'} waivers.")
@@ -107,6 +118,18 @@ def sentences(report: Report) -> list[str]:
     if run.selection:
         found.append(f"Only a part was asked for: {run.selection}.")
     return found
+
+
+def _open_points(report: Report) -> Iterator[str]:
+    """How many causes there are, and what was not judged."""
+    causes = [cause for cause in report.causes if cause.condition != NOT_JUDGED and not cause.waiver]
+    checks, nodes = unjudged_checks(report)
+    if causes:
+        yield f"{count(len(causes))} {'cause' if len(causes) == 1 else 'causes'} to work on, worst first below."
+    if checks:
+        what = "check was" if len(checks) == 1 else "checks were"
+        where = f"{count(len(nodes))} {_nodes(len(nodes))}"
+        yield f"{count(len(checks))} {what} not judged on {where}: no limit says what is right."
 
 
 def _nodes(number: int) -> str:

@@ -1,0 +1,163 @@
+"""The causes of a run as rows of the report: one line each, with the findings that it stands for below."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.causes.cause import NOT_JUDGED
+from nodegate.causes.lines import line, short_with_serial
+from nodegate.report.model import in_order
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from nodegate.causes.cause import Cause, CheckFinding
+    from nodegate.finding import Finding
+    from nodegate.part import Part
+    from nodegate.report.model import Report
+
+MOST_DETAILS = 20  # lines of findings under one cause; results.csv has all
+MOST_PARTS = 64  # parts that are named one by one, of a cause of several nodes
+_NOT_IN_AN_ANCHOR = re.compile(r"[^A-Za-z0-9_./:-]+")
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Findings that say the same: of which checks, about which parts, and where the limit comes from.
+
+    `count` is the number of findings; `parts` names the first part and how many more there are.
+    """
+
+    verdict: str
+    checks: tuple[str, ...]
+    parts: str
+    said: str
+    source: str
+    count: int
+
+
+@dataclass(frozen=True)
+class CauseRow:
+    """One cause for the page.
+
+    Args:
+        anchor: what the page calls it in links: "#cause=1650003000003/gpu_lost".
+        severity: one of the words of `Severity`.
+        sort: who works on it, one of the words of `Class`.
+        nodes: the nodes that have it.
+        racks: their racks.
+        place: the rack that it is a cause of, where it is the rack's.
+        part: the part with its serial number, or what sort of part where several nodes have it.
+        parts: "node part S/N serial" of each, where several nodes have it in a part of their own.
+        what: what is the matter.
+        action: what to do next.
+        waiver: the waiver that covers it; empty for none.
+        shows: the findings that show it.
+        follows: the findings that follow from it.
+        follow_count: how many findings follow.
+        left_out: how many lines of findings are not in `shows` and `follows`.
+        modes: the failure modes of the check that found it.
+    """
+
+    anchor: str
+    severity: str
+    sort: str
+    nodes: tuple[str, ...]
+    racks: tuple[str, ...]
+    place: str
+    part: str
+    parts: tuple[str, ...]
+    what: str
+    action: str
+    waiver: str
+    shows: tuple[Detail, ...]
+    follows: tuple[Detail, ...]
+    follow_count: int
+    left_out: int
+    modes: tuple[str, ...]
+
+
+def cause_rows(report: Report, causes: Iterable[Cause] | None = None) -> list[CauseRow]:
+    """A row for each of the causes, by default those of the run, worst first."""
+    anchors: Counter[str] = Counter()
+    racks = {node.node: node.rack for node in report.nodes if node.rack}
+    return [
+        _row(cause, _anchor(cause, anchors), report, racks) for cause in (report.causes if causes is None else causes)
+    ]
+
+
+def _row(cause: Cause, anchor: str, report: Report, racks: Mapping[str, str]) -> CauseRow:
+    said = line(cause)
+    shows, follows = _details((cause.decisive, *cause.same)), _details(cause.follows)
+    info = report.checks.get(cause.decisive.check)
+    return CauseRow(
+        anchor=anchor,
+        severity=said.severity,
+        sort=cause.sort.value,
+        nodes=cause.nodes,
+        racks=in_order({racks[name] for name in cause.nodes if name in racks}),
+        place=cause.place,
+        part=said.part,
+        parts=_parts(cause),
+        what=said.what,
+        action=said.action,
+        waiver=cause.waiver,
+        shows=tuple(shows[:MOST_DETAILS]),
+        follows=tuple(follows[:MOST_DETAILS]),
+        follow_count=len(cause.follows),
+        left_out=max(0, len(shows) - MOST_DETAILS) + max(0, len(follows) - MOST_DETAILS),
+        modes=info.failure_modes if info and cause.condition != NOT_JUDGED else (),
+    )
+
+
+def _anchor(cause: Cause, seen: Counter[str]) -> str:
+    """The cause's id as a link can hold it; a second one of the same id is numbered."""
+    anchor = _NOT_IN_AN_ANCHOR.sub("-", cause.id)[:120]
+    seen[anchor] += 1
+    return anchor if seen[anchor] == 1 else f"{anchor}-{seen[anchor]}"
+
+
+def _parts(cause: Cause) -> tuple[str, ...]:
+    """Which part it is on each node, where that differs or has a serial number."""
+    named = [(each.nodes[0], _own(each)) for each in cause.members]
+    if len({part.short for _, parts in named for part in parts}) < 2 and not any(
+        (part.of or part).serial for _, parts in named for part in parts
+    ):
+        return ()
+    found = [f"{node} {short_with_serial(part)}" for node, parts in named for part in parts]
+    more = len(found) - MOST_PARTS
+    return (*found[:MOST_PARTS], f"{more} more in results.csv") if more > 0 else tuple(found)
+
+
+def _own(cause: Cause) -> list[Part]:
+    return [part for part in cause.parts if part.kind is cause.part.kind]
+
+
+def _details(found: Iterable[CheckFinding]) -> list[Detail]:
+    """The findings, those that say the same in one line, the failures first."""
+    alike: dict[tuple[object, ...], list[CheckFinding]] = {}
+    for each in found:
+        finding = each.finding
+        same = (finding.quantity, finding.expected, finding.unit) if finding.metric else finding.brief
+        alike.setdefault((finding.verdict, same), []).append(each)
+    return [_detail(group) for group in alike.values()]
+
+
+def _detail(group: list[CheckFinding]) -> Detail:
+    first = group[0].finding
+    names = list(dict.fromkeys(part.short for each in group for part in each.finding.parts))
+    return Detail(
+        verdict=first.verdict.value,
+        checks=tuple(dict.fromkeys(each.check for each in group)),
+        parts=names[0] + (f" + {len(names) - 1} more" if len(names) > 1 else ""),
+        said=_said(first, len(group)),
+        source=first.limit.source if first.limit else "",
+        count=len(group),
+    )
+
+
+def _said(first: Finding, count: int) -> str:
+    return first.brief if count == 1 or not first.metric else f"{first.brief}; and {count - 1} more like it"

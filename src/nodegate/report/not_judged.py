@@ -1,0 +1,83 @@
+"""What a run says nothing about, and why: checks that had nothing to judge by, that gave no result, or do not apply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.report.model import check_ids, in_order
+from nodegate.verdict import NodeVerdict, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodegate.finding import Finding, Record
+    from nodegate.report.model import Report
+
+NO_RESULT = "no result: the run ended before this check, or it was not asked for"
+_Pairs = dict[tuple[str, str], dict[str, None]]  # (reason, check) -> nodes
+
+
+@dataclass(frozen=True)
+class Gap:
+    """One reason why checks say nothing of some nodes."""
+
+    reason: str
+    checks: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+def not_judged(report: Report) -> list[Gap]:
+    """Checks that apply but have no limit to judge by, and checks of nodes in reach that left no result; widest first.
+
+    A check counts where any part of its node was not judged, for a worse verdict on another part hides that one.
+    """
+    checks = check_ids(report)
+    pairs: _Pairs = {}
+    for node in report.nodes:
+        for record in node.records:
+            for reason in _reasons(record, Verdict.NOT_JUDGED):
+                pairs.setdefault((reason, record.check), {})[node.node] = None
+        if node.verdict is not NodeVerdict.UNREACHABLE:
+            for check in set(checks).difference(record.check for record in node.records):
+                pairs.setdefault((NO_RESULT, check), {})[node.node] = None
+    return _folded(pairs)
+
+
+def not_applicable(report: Report) -> list[Gap]:
+    """Checks that do not apply to a node, or that nobody asked for; widest first."""
+    pairs: _Pairs = {}
+    for node in report.nodes:
+        for record in node.records:
+            if record.verdict is Verdict.SKIP:
+                for reason in _reasons(record, Verdict.SKIP):
+                    pairs.setdefault((reason, record.check), {})[node.node] = None
+    return _folded(pairs)
+
+
+def unjudged_checks(report: Report) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The checks that were not judged on some node for want of a limit, and those nodes."""
+    found = [
+        (record.check, node.node)
+        for node in report.nodes
+        for record in node.records
+        if any(finding.verdict is Verdict.NOT_JUDGED for finding in record.findings)
+    ]
+    return tuple(dict.fromkeys(check for check, _ in found)), in_order(node for _, node in found)
+
+
+def _reasons(record: Record, verdict: Verdict) -> Iterable[str]:
+    """The reasons without part and value, which differ where the reason does not."""
+    return dict.fromkeys(_reason(finding) for finding in record.findings if finding.verdict is verdict)
+
+
+def _reason(finding: Finding) -> str:
+    return finding.note or finding.text or finding.seen
+
+
+def _folded(pairs: _Pairs) -> list[Gap]:
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for (reason, check), nodes in pairs.items():
+        alike.setdefault((reason, in_order(nodes)), []).append(check)
+    gaps = [Gap(reason, tuple(sorted(checks)), nodes) for (reason, nodes), checks in alike.items()]
+    return sorted(gaps, key=lambda gap: (-len(gap.nodes) * len(gap.checks), gap.reason))
