@@ -200,7 +200,8 @@ def test_findings_are_filtered_by_node_and_severity(tmp_path: Path) -> None:
       const seen = () => [...document.querySelectorAll("tbody.cause:not([hidden])")].map((row) => row.id).join(" ");
       document.documentElement.dataset.all = seen();
       set("#cause-find", "gpu012"); document.documentElement.dataset.node = seen();
-      set("#cause-find", ""); set("[data-filter=severity]", "degraded"); document.documentElement.dataset.degraded = seen();
+      set("#cause-find", ""); set("[data-filter=severity]", "degraded");
+      document.documentElement.dataset.degraded = seen();
       set("[data-filter=severity]", ""); set("#cause-find", "r01"); document.documentElement.dataset.rack = seen();
     </script>"""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
@@ -343,8 +344,8 @@ def test_no_table_is_wider_than_the_screen(tmp_path: Path) -> None:
     ask = """<script>
       const wide = [...document.querySelectorAll("main *")].filter((each) => !each.closest(".scroll")
         && each.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
-      document.documentElement.dataset.wide = document.documentElement.scrollWidth - document.documentElement.clientWidth + " "
-        + wide.map((each) => each.className || each.tagName).join(" ");
+      const page = document.documentElement;
+      page.dataset.wide = page.scrollWidth - page.clientWidth + " " + wide.map((each) => each.className || each.tagName).join(" ");
     </script>"""
     text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page.read_text(encoding="utf-8"))
     page.write_text(text.replace("</body>", f"{ask}</body>"), encoding="utf-8")

@@ -126,7 +126,8 @@ class Cause:
         """
         if self.members:
             names = {part.short for part in self.parts}
-            return f"{self.place or 'fleet'}/{self.part.short if len(names) == 1 else self.part.kind.value}/{self.condition}"
+            named = self.part.short if len(names) == 1 else self.part.kind.value
+            return f"{self.place or 'fleet'}/{named}/{self.condition}"
         whole = self.part.of or self.part
         known = whole.serial or whole.uuid
         return "/".join((*([] if known else self.nodes), self.part.key, self.condition))

@@ -26,8 +26,8 @@ class Measurement:
     """All numeric values of one metric of one check on one platform. `mad` is the median absolute deviation.
 
     Each part counts, those of which the same is true too. `quantity` is the metric's name for people. `lowest_at` and
-    `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were held to; None where
-    there is no numeric limit. `values` are sorted.
+    `highest_at` name node and part, and how many more have the same value. `limit` is the one that most findings were
+    held to; None where there is no numeric limit. `values` are sorted.
     """
 
     platform: str
