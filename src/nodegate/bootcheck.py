@@ -107,10 +107,11 @@ def bootcheck(
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: {said}"))
     except Exception as fault:  # noqa: BLE001 - a fault of ours must never drain a node
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: nodegate failed ({type(fault).__name__}: {fault})"))
-    return _outcome(records)
+    return outcome_of(records)
 
 
-def _outcome(records: tuple[Record, ...]) -> Outcome:
+def outcome_of(records: tuple[Record, ...]) -> Outcome:
+    """The answer that these records come to."""
     verdict = node_verdict(records)
     causes = causes_of(records, conditions())
     decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)

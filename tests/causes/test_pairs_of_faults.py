@@ -10,20 +10,15 @@ import itertools
 from functools import cache
 
 import pytest
+from support.faulty_nodes import MAKES, PLANTS, names
 from support.judged_fleet import judged
 
 from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import HEALTHY, causes_of
-from nodegate.demo.faults import FAULTS
-from nodegate.demo.machine import Machine
 from nodegate.verdict import Verdict
 
 BAD = (Verdict.FAIL, Verdict.WARN)
-MAKES = {"hgx": (Machine.hgx_h100, 2048), "roce": (Machine.pcie_l40s, 1024)}
-PLANTS = {
-    kind: [plant for node, plants in FAULTS.items() if node.startswith(kind) for plant in plants] for kind in MAKES
-}
 PAIRS = [(kind, *pair) for kind, plants in PLANTS.items() for pair in itertools.combinations(plants, 2)]
 BETWEEN_NODES = (
     "slow_nic",
@@ -73,10 +68,6 @@ def missing(kind, plant, records):
         for key, decisive in told(kind, plant).items()
         if key not in here and (decisive.check, decisive.finding.code, decisive.finding.part.short) in seen
     ]
-
-
-def names(value):
-    return getattr(value, "__name__", value)
 
 
 def assert_nothing_lost(records):
