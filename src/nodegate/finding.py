@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nodegate.part import Part
 from nodegate.text import with_unit
-from nodegate.unknown import Why
 from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate.part import Part
+    from nodegate.unknown import Why
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 Value = bool | int | float | str | None

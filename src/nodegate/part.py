@@ -119,6 +119,7 @@ class Part:
         return other.kind is Kind.BRIDGE and other.address in mine.above
 
 
+_TEXTS = ("name", "address", "serial", "uuid", "netdev")
 NODE = Part(Kind.NODE, "node")
 MEMORY = Part(Kind.MEMORY, "memory")
 
@@ -280,8 +281,7 @@ def _names(part: Part) -> Iterator[str]:
 def to_json(part: Part) -> dict[str, object]:
     """The part as JSON holds it: only what is known of it."""
     value: dict[str, object] = {"kind": part.kind.value}
-    texts = ("name", "address", "serial", "uuid", "netdev")
-    value.update({name: text for name in texts if (text := getattr(part, name))})
+    value.update({name: text for name in _TEXTS if (text := getattr(part, name))})
     if part.index is not None:
         value["index"] = part.index
     if part.above:
@@ -297,16 +297,18 @@ def from_json(value: Mapping[str, object], *, deep: int = 0) -> Part:
     Raises:
         ValueError: it is not one.
     """
-    known = {"kind", "name", "address", "serial", "uuid", "netdev", "index", "above", "of"}
-    if value.keys() - known or deep > 1:
-        raise ValueError("not a part")
-    texts = {name: value.get(name, "") for name in ("name", "address", "serial", "uuid", "netdev")}
+    texts = {name: value.get(name, "") for name in _TEXTS}
     index, above, of = value.get("index"), value.get("above", []), value.get("of")
-    if not all(isinstance(text, str) for text in texts.values()) or isinstance(index, bool):
-        raise ValueError("a name of a part is not text")
-    if not isinstance(index, (int, type(None))) or not isinstance(of, (dict, type(None))):
-        raise ValueError("the index or owner of a part is not one")
-    if not isinstance(above, list) or not all(isinstance(each, str) for each in above):
-        raise ValueError("what is above a part is not a list of addresses")
-    whole = None if of is None else from_json(of, deep=deep + 1)
+    right = (
+        value.keys() <= {"kind", "index", "above", "of", *_TEXTS}
+        and deep <= 1
+        and all(isinstance(text, str) for text in texts.values())
+        and (index is None or (isinstance(index, int) and not isinstance(index, bool)))
+        and isinstance(above, list)
+        and all(isinstance(each, str) for each in above)
+        and (of is None or isinstance(of, dict))
+    )
+    if not right:
+        raise ValueError("it is not a part of a node")
+    whole = None if of is None else from_json(of, deep=deep + 1)  # type: ignore[arg-type]
     return Part(Kind(value.get("kind")), index=index, above=tuple(above), of=whole, **texts)  # type: ignore[arg-type]

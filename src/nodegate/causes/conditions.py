@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
+from string import Formatter
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.causes.cause import Class, Severity, class_of
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 FILE = "causes.yaml"
 _WORDS = ("findings", "says", "do", "severity", "class", "one", "explains", "errors")
 _WHERE = ("part", "node")
+_FIELDS = frozenset(("observed", "limit", "unit", "code", "quantity"))
 W = TypeVar("W", Severity, Class)
 _SEVERITY = {
     Verdict.FAIL: Severity.UNUSABLE,
@@ -40,8 +42,8 @@ class Condition:
         name: of the condition; of one that no table lists the check's id.
         place: its place in the table: a condition is only explained by one of an earlier place.
         findings: patterns of "check" or "check/code", the most telling first.
-        says: the matter in few words, by pattern of the decisive finding, with {observed}, {limit}, {unit}, {code}, {quantity}
-            in them; a finding that none fits speaks for itself.
+        says: the matter in few words, by pattern of the decisive finding, with fields of it in braces; a finding that
+            none fits speaks for itself.
         do: the action in few words; empty where the finding's own will do.
         severity: None where the finding's verdict says it.
         sort: None where the part's kind says it.
@@ -178,12 +180,17 @@ def _says(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[tupl
     if not isinstance(given, dict) or not all(isinstance(words, str) for words in given.values()):
         raise loaded.wrong("says is a text, or maps findings to texts", path)
     for words in given.values():
-        try:
-            words.format(observed="", limit="", unit="", code="", quantity="")
-        except (KeyError, IndexError, ValueError):
-            fields = "{observed}, {limit}, {unit}, {code}, {quantity}"
-            raise loaded.wrong(f"{words!r} has other fields than {fields}", path) from None
+        if not _fields_in(words) <= _FIELDS:
+            fields = ", ".join(f"{{{name}}}" for name in sorted(_FIELDS))
+            raise loaded.wrong(f"{words!r} has other fields than {fields}", path)
     return tuple((str(pattern), words) for pattern, words in given.items())
+
+
+def _fields_in(template: str) -> set[str]:
+    try:
+        return {field for _, field, _, _ in Formatter().parse(template) if field is not None}
+    except ValueError:
+        return {template}
 
 
 def _relations(loaded: Loaded, name: str, entry: Mapping[object, object], word: str) -> Mapping[str, tuple[str, ...]]:

@@ -71,7 +71,7 @@ def short_with_serial(part: Part) -> str:
 
 
 def _together(names: list[str]) -> str:
-    """ "GPU 0-7", or the names in a row."""
+    """The names of several parts: "GPU 0-7", or one after the other."""
     numbers = [name.removeprefix("GPU ") for name in names]
     if len(names) > 1 and all(number.isdecimal() for number in numbers):
         return f"GPU {fold(numbers).strip('[]')}" if len(numbers) > 1 else names[0]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.finding import Finding, Record
 from nodegate.inventory.hostlist import expand
 from nodegate.verdict import Verdict
 
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from nodegate.files.strict_yaml import Loaded
+    from nodegate.finding import Finding, Record
 
 _REQUIRED = ("node", "check", "reason", "owner", "expires")
 _WORDS = (*_REQUIRED, "subject")

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AnyLimit
 from nodegate.numbers import against_baseline, against_others
 from nodegate.numbers.comparison import Comparison, believable, number, shown
 from nodegate.numbers.peers import PeerGroup
@@ -16,11 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.baseline.baseline_file import Entry
+    from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
     from nodegate.numbers.against_baseline import Stored
     from nodegate.numbers.against_others import Reference
     from nodegate.numbers.margins import Margins
-    from nodegate.numbers.peers import NoPeers, PeerGroup
+    from nodegate.numbers.peers import NoPeers
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.errors import NotApplicable
-from nodegate.finding import Record
 from nodegate.judge.judge import record_of, refusal
 from nodegate.report.jsonl import to_json
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from nodegate.finding import Record
     from nodegate.run.judging import Judging
     from nodegate.suite import Check
 

@@ -1,4 +1,4 @@
-"""The terminal of a run: quiet while the items are judged, the answer last. What else runs keeps pytest's own output."""
+"""The terminal of a run: quiet while our items are judged, the answer last."""
 
 from __future__ import annotations
 

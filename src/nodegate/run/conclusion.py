@@ -69,7 +69,7 @@ def _failure(report: Report, named: str) -> str:
 def _sentence(kind: str, causes: Sequence[Cause]) -> str:
     nodes = fold(name for cause in causes for name in cause.nodes)
     first = causes[0]
-    said = f"{fold(first.nodes)}: {line(first).text}"
+    said = line(first).text if fold(first.nodes) == nodes else f"{fold(first.nodes)}: {line(first).text}"
     more = f" (and {len(causes) - 1} more)" if len(causes) > 1 else ""
     if kind == "host":
         return f"host: fix {nodes} before the job runs there again: {said}{more}"

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import UsageError
-from nodegate.finding import Record
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from nodegate.evidence import RunFolder
+    from nodegate.finding import Record
     from nodegate.run.judging import Judging
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))

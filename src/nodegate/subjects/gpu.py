@@ -8,13 +8,13 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from nodegate import part
-from nodegate.finding import AnyLimit
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.finding import AnyLimit
     from nodegate.part import Part
     from nodegate.probe.driver import Driver, DriverGpu
     from nodegate.probe.gpu import Gpu, Gpus

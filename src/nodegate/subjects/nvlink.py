@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.finding import NumberLimit
 from nodegate.subjects.gpu import lacks
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
@@ -13,6 +12,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from nodegate.finding import NumberLimit
     from nodegate.probe.gpu import Gpu, NvLink
     from nodegate.verdicts import Verdicts
 
