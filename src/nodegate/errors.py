@@ -1,4 +1,4 @@
-"""The three ways in which nodegate says no: bad input, a node that cannot be reached, a fact that cannot be had."""
+"""The errors that nodegate reports: bad input, a node that cannot be reached, a fact that cannot be read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class UsageError(Exception):
 
     Args:
         message: what is wrong, in one sentence.
-        file: the file it stands in, as the user named it.
+        file: the file that it is in, as the user named it.
         line: its line, from 1.
         hint: what to do about it.
     """
@@ -24,8 +24,8 @@ class CannotMeasure(Exception):  # noqa: N818 - reads as the sentence that it ra
 
     Args:
         reason: why not, in one line.
-        next_step: what a technician or operator does about it.
-        blocked_by: the check whose failure kept the measurement from being made; empty for none.
+        next_step: what a technician or operator should do.
+        blocked_by: the check whose failure prevented the measurement; empty for none.
     """
 
     def __init__(self, reason: str, *, next_step: str, blocked_by: str = "") -> None:
@@ -34,7 +34,7 @@ class CannotMeasure(Exception):  # noqa: N818 - reads as the sentence that it ra
 
 
 class NotApplicable(Exception):  # noqa: N818
-    """The check does not apply to this node, or was not asked for: verdict `skip`, with the reason."""
+    """The check does not apply to this node, or was not requested: verdict `skip`, with the reason."""
 
 
 class NotJudged(Exception):  # noqa: N818
@@ -42,7 +42,7 @@ class NotJudged(Exception):  # noqa: N818
 
 
 class Unreachable(CannotMeasure):
-    """The node could not be reached or would not let us work.
+    """The node could not be reached or refused access.
 
     `kind` is one word of: unresolved, refused, no-route, timeout, host-key-unknown, host-key-changed, authentication,
     no-sudo, no-python, dropped, jump-host, configuration.
@@ -54,4 +54,4 @@ class Unreachable(CannotMeasure):
 
 
 class Busy(CannotMeasure):
-    """Another run of ours holds the node, or a job is on it: it must not be disturbed now."""
+    """Another run holds the node, or a job is on it: it must not be disturbed now."""

@@ -27,15 +27,15 @@ BUSY = "busy"
 _BLOCKED = re.compile(r"blocked by (?P<check>[a-z][a-z0-9_]*\.[a-z0-9_]+)(?::|$)")
 LONGEST_S = 1e12  # longer than any clock says
 MOST_SAID = 1000  # characters of a reason
-MEASURING = ".measuring"  # no node has such a name. It is taken away at the end, for which a full disk has room too
+MEASURING = ".measuring"  # no node has such a name. It is deleted at the end, which works on a full disk too
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """What one measurement of one node left: a document, or the reason why there is none.
+    """The result of one measurement of one node: a document, or the reason why there is none.
 
     Times are seconds of the controller's clock. `round_trip_s` is how long it waited for the document itself;
-    `received_epoch_s` is 0 when nobody knows (a bare recording).
+    `received_epoch_s` is 0 if unknown (a bare recording).
     """
 
     node: str
@@ -67,7 +67,9 @@ class RunFolder:
             chosen.mkdir(parents=True, exist_ok=True)
             if any((chosen / name).exists() for name in ("run.json", "results.jsonl", "evidence")):
                 raise UsageError(
-                    "this folder already holds a run", file=str(chosen), hint="name another, or --resume it"
+                    "this folder already contains a run",
+                    file=str(chosen),
+                    hint="give another folder, or --resume this one",
                 )
             (chosen / "evidence").mkdir()
         except OSError as broken:
@@ -82,26 +84,28 @@ class RunFolder:
             UsageError: there is no run in it.
         """
         if not (path / "evidence").is_dir():
-            raise UsageError("this is no run folder: it has no evidence/", file=str(path), hint="name one of reports/")
+            raise UsageError(
+                "this is not a run folder: it has no evidence/", file=str(path), hint="give a folder of reports/"
+            )
         return cls(path)
 
     def hold(self) -> None:
         """Keep other runs out of this folder until this process ends.
 
         Raises:
-            UsageError: another run works in it.
+            UsageError: another run uses it.
         """
         try:
             self._held = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             hint = "wait for it to end"
-            raise UsageError("another run works in this folder", file=str(self.path), hint=hint) from None
-        except OSError:  # a file system without locks: then the user must know
+            raise UsageError("another run uses this folder", file=str(self.path), hint=hint) from None
+        except OSError:  # a file system without locks: then this is up to the user
             return
 
     def write_json(self, name: str, value: object) -> None:
-        """Write a JSON file of the run's own, whole or not at all.
+        """Write a JSON file of the run, completely or not at all.
 
         Raises:
             UsageError: it cannot be written.
@@ -109,7 +113,7 @@ class RunFolder:
         self._write(self.path / name, json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n")
 
     def read_json(self, name: str) -> dict[str, object]:
-        """Read a JSON file of the run's own.
+        """Read a JSON file of the run.
 
         Raises:
             UsageError: it is missing or broken.
@@ -123,21 +127,21 @@ class RunFolder:
         except OSError as broken:
             raise UsageError(f"cannot be read: {broken.strerror}", file=str(file)) from broken
         except (ValueError, RecursionError) as broken:
-            raise UsageError(f"is no JSON: {broken}", file=str(file)) from broken
+            raise UsageError(f"is not valid JSON: {broken}", file=str(file)) from broken
         if not isinstance(value, dict):
-            raise UsageError("is no JSON object", file=str(file))
+            raise UsageError("is not a JSON object", file=str(file))
         return value
 
     def evidence_file(self, node: str, measurement: str = FACTS) -> Path:
-        """Where the evidence of a node's measurement stands."""
+        """The file with the evidence of a node's measurement."""
         return self.path / "evidence" / node / f"{measurement}.json"
 
     def write_evidence(self, evidence: Evidence) -> None:
-        """Keep what a measurement brought, whole or not at all.
+        """Store the result of a measurement, completely or not at all.
 
         Raises:
             UsageError: it cannot be written.
-            ValueError: it cannot be said in JSON.
+            ValueError: it cannot be written as JSON.
             RecursionError: it nests too deep.
         """
         value: dict[str, object] = {
@@ -157,9 +161,9 @@ class RunFolder:
         self._write(self.evidence_file(evidence.node, evidence.measurement), text)
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
-        """The evidence of an earlier measurement; None when there is none yet.
+        """The evidence of an earlier measurement; None if there is none yet.
 
-        What cannot be read is evidence of nothing: an error that names the file.
+        A file that cannot be read gives an error with its name.
         """
         file = self.evidence_file(node, measurement)
         try:
@@ -171,20 +175,20 @@ class RunFolder:
         return parse_evidence(raw, node=node, measurement=measurement, file=str(file))
 
     def drop_evidence(self, node: str, measurement: str = FACTS) -> None:
-        """Forget a measurement.
+        """Delete the evidence of a measurement.
 
         Raises:
-            UsageError: it cannot be taken away.
+            UsageError: it cannot be deleted.
         """
         file = self.evidence_file(node, measurement)
         try:
             file.unlink()
         except OSError as broken:
-            hint = "move it out of the way"
+            hint = "move it away"
             raise UsageError(f"cannot be measured again: {broken.strerror}", file=str(file), hint=hint) from broken
 
     def measuring(self) -> None:
-        """Say that evidence is still to come, to the processes that wait for it.
+        """Announce to waiting processes that more evidence will come.
 
         Raises:
             UsageError: it cannot be written.
@@ -192,8 +196,8 @@ class RunFolder:
         self._write(self.path / "evidence" / MEASURING, "")
 
     def measured(self) -> None:
-        """Say that no more evidence will come."""
-        with contextlib.suppress(OSError):  # gone with its folder, perhaps, which says the same
+        """Announce that no more evidence will come."""
+        with contextlib.suppress(OSError):  # deleted with its folder, perhaps, which means the same
             (self.path / "evidence" / MEASURING).unlink()
 
     @property
@@ -202,7 +206,7 @@ class RunFolder:
         return not (self.path / "evidence" / MEASURING).exists()
 
     def discard(self) -> None:
-        """Take the folder away again, with what every run writes first; what anybody else put there stays."""
+        """Delete the folder again, with the files that every run writes first; other files stay."""
         with contextlib.suppress(OSError):
             for name in ("run.json", "results.jsonl"):
                 (self.path / name).unlink(missing_ok=True)
@@ -210,9 +214,9 @@ class RunFolder:
             self.path.rmdir()
 
     def point_latest(self) -> None:
-        """Let `latest`, beside this folder, point to it."""
+        """Make `latest`, next to this folder, point to it."""
         temporary = self.path.parent / f".latest.{os.getpid()}"
-        with contextlib.suppress(OSError):  # a file system without links: the folder's own name still says it
+        with contextlib.suppress(OSError):  # a file system without links: the folder's own name still shows it
             temporary.symlink_to(self.path.name)
             try:
                 os.replace(temporary, self.path.parent / "latest")  # noqa: PTH105
@@ -225,23 +229,23 @@ class RunFolder:
             with replacing(file) as stream:
                 stream.write(text)
         except OSError as broken:
-            hint = "make room or mend the folder, then go on with --resume"
+            hint = "make room or repair the folder, then continue with --resume"
             raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=hint) from broken
 
 
 def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evidence:
-    """Evidence as kept in a run folder, or a recording that holds the bare document.
+    """Evidence in a run folder, or a recording with the bare document.
 
-    What cannot be read is evidence of nothing: an error that names the file.
+    A file that cannot be read gives an error with its name.
     """
     if len(raw) > MAX_EVIDENCE_BYTES:
         return _unreadable(node, measurement, f"{file} is larger than {MAX_EVIDENCE_BYTES >> 20} MiB")
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError) as fault:
-        return _unreadable(node, measurement, f"{file} is no JSON: {fault}")
+        return _unreadable(node, measurement, f"{file} is not valid JSON: {fault}")
     if not isinstance(value, dict):
-        return _unreadable(node, measurement, f"{file} holds no JSON object")
+        return _unreadable(node, measurement, f"{file} does not contain a JSON object")
     if value.get("schema") != SCHEMA:
         return Evidence(
             node, measurement, _number(value.get("epoch_s")), _number(value.get("duration_s")), document=value
@@ -266,7 +270,7 @@ def _said(error: CannotMeasure) -> dict[str, str]:
 
 
 def _error(said: Mapping[str, object]) -> CannotMeasure:
-    reason = str(said.get("reason", "the evidence holds neither a document nor an error"))[:MOST_SAID]
+    reason = str(said.get("reason", "the evidence has neither a document nor an error"))[:MOST_SAID]
     step = str(said.get("next_step", "measure this node again"))[:MOST_SAID]
     kind = str(said.get("kind", ""))[:MOST_SAID]
     if kind == BUSY:
@@ -279,13 +283,13 @@ def _error(said: Mapping[str, object]) -> CannotMeasure:
 
 
 def _number(value: object) -> float:
-    """The number of seconds; 0 for what is none, as where nobody knows."""
-    known = isinstance(value, (int, float)) and abs(value) < LONGEST_S  # not for nan
+    """The number of seconds; 0 if it is not a number, as for unknown."""
+    known = isinstance(value, (int, float)) and abs(value) < LONGEST_S  # false for nan
     return float(value) if known else 0.0  # type: ignore[arg-type]
 
 
 def _new(path: Path) -> Path:
-    """A folder that nobody else made: -2, -3 ... are added where runs start within one second."""
+    """A new folder: -2, -3 ... are added if runs start within one second."""
     path.parent.mkdir(parents=True, exist_ok=True)
     count, chosen = 1, path
     while True:

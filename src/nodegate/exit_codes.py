@@ -1,4 +1,4 @@
-"""What an exit code of `nodegate bootcheck` tells whoever started it. Alone here: a hook reads it in milliseconds."""
+"""The exit codes of `nodegate bootcheck`. In their own file, so that a hook can import them in milliseconds."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """What the exit code tells a hook."""
+    """The exit code for a hook."""
 
     FIT = 0
     UNFIT = 1  # a verdict on the hardware
-    UNKNOWN = 2  # our own fault, a time limit, a bad file
+    UNKNOWN = 2  # an internal error, a time limit, a bad file
     BUSY = 75  # another run holds the node

@@ -1,6 +1,6 @@
-"""The registry of passive facts: what a check may ask for by argument name, and how the probe document gives it.
+"""The registry of passive facts: what a check may ask for by argument name, and how it is read from the probe document.
 
-A fact measures and a check judges: a fact that could not be had raises CannotMeasure, which is `error` for every check
+A fact measures and a check judges: a fact that could not be read raises CannotMeasure, which is `error` for every check
 that asks for it, never `pass`.
 """
 
@@ -55,9 +55,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class FactSource:
-    """Where a fact comes from. `stage` and `scope` tell the campaign when and for what it is gathered.
+    """Where a fact comes from. `stage` and `scope` say when and for what the campaign gathers it.
 
-    `sections` are the sections of the probe document that it rests on.
+    `sections` are the sections of the probe document that it needs.
     """
 
     name: str
@@ -71,13 +71,13 @@ def read(name: str, document: ProbeDocument) -> object:
     """A fact by its name.
 
     Raises:
-        CannotMeasure: the node could not give it, or sent something that is not it.
+        CannotMeasure: the node could not provide it, or sent something invalid.
     """
     return FACTS[name].parse(document)
 
 
 class NodeFacts:
-    """The passive facts of one node, each parsed when first asked for and kept, a failure as well."""
+    """The passive facts of one node, each parsed on first use and kept, a failure as well."""
 
     def __init__(self, document: ProbeDocument) -> None:
         self.document = document
@@ -87,7 +87,7 @@ class NodeFacts:
         """A fact by its name.
 
         Raises:
-            CannotMeasure: the node could not give it, or sent something that is not it; or a parser of ours broke.
+            CannotMeasure: the node could not provide it, or sent something invalid; or a parser failed.
         """
         if name not in self._parsed:
             try:
@@ -104,7 +104,7 @@ class NodeFacts:
     def _typed(self, name: str, kind: type[T]) -> T:
         found = self.get(name)
         if not isinstance(found, kind):
-            raise TypeError(f"fact {name} is no {kind.__name__}")
+            raise TypeError(f"fact {name} is not a {kind.__name__}")
         return found
 
     @property
@@ -154,7 +154,7 @@ class NodeFacts:
 
     @property
     def environment(self) -> Environment:
-        """Login variables and NCCL settings."""
+        """Login environment and NCCL settings."""
         return self._typed("environment", Environment)
 
     @property
@@ -169,7 +169,7 @@ class NodeFacts:
 
     @property
     def jobs(self) -> Jobs:
-        """What runs on the node now."""
+        """Jobs and processes on the node now."""
         return self._typed("jobs", Jobs)
 
     @property
@@ -183,12 +183,12 @@ def _own_fault(name: str, fault: Exception) -> CannotMeasure:
     place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
     return CannotMeasure(
         f"nodegate itself failed on fact {name} ({type(fault).__name__}: {fault}{place})",
-        next_step="report this as a fault of nodegate, with the node's evidence file",
+        next_step="report this as an error of nodegate, with the node's evidence file",
     )
 
 
 def _plain(name: str, section: str, parse: Callable[[object], object]) -> FactSource:
-    """A fact that rests on one section and nothing else."""
+    """A fact that needs one section only."""
     return FactSource(name, (section,), lambda document: parse(section_data(document.sections, section)))
 
 
@@ -206,12 +206,12 @@ def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:
     section = readings.record(section_data(document.sections, "nvidia_smi"))
     written = section if isinstance(section, Unknown) else readings.body(section, "q", nvidia_smi.MAX_TEXT)
     if isinstance(written, Unknown):
-        raise CannotMeasure(f"nvidia-smi: {written}", next_step="run nvidia-smi on the node by hand")
+        raise CannotMeasure(f"nvidia-smi: {written}", next_step="run nvidia-smi on the node manually")
     return nvidia_smi.parse_xml(written)
 
 
 def _rdma(document: ProbeDocument) -> Rdma:
-    """A node without /sys/class/infiniband has no RDMA adapters: the checks know whether it should have some."""
+    """A node without /sys/class/infiniband has no RDMA adapters: the checks judge whether it should have some."""
     section = readings.taken(document.sections, "infiniband")
     if isinstance(section, Unknown) and section.why is Why.MISSING and "infiniband" in document.sections:
         return Rdma(())

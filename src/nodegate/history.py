@@ -1,4 +1,4 @@
-"""What each node measured in earlier runs: an index over months, in one SQLite file beside the run folders."""
+"""What each node measured in earlier runs: an index over months, in one SQLite file next to the run folders."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Key = tuple[str, str, str, str]  # device, metric, conditions, unit
 DEFAULT = Path("reports") / "history.sqlite"
-RUNS_COMPARED = 8  # the newest: a node that became slower bit by bit is held to what it was, not to all its life
-WAIT_S = 30.0  # another run writes: a few thousand rows take a second
+RUNS_COMPARED = 8  # the newest: a node that became slower gradually is compared with recent runs, not with all of them
+WAIT_S = 30.0  # if another run writes: a few thousand rows take a second
 _TABLE = """
 create table if not exists measured (
   run text not null, started_epoch_s real not null, node text not null, device text not null, metric text not null,
@@ -30,21 +30,21 @@ create table if not exists measured (
 
 
 class History:
-    """The index in `file`, made when something is first kept; never by a run that only judges again (`keeps` false)."""
+    """The index in `file`, created on the first write; never by a run that only judges again (`keeps` false)."""
 
     def __init__(self, file: Path, *, keeps: bool = True) -> None:
         self.file, self._keeps = file, keeps
 
     def check(self) -> None:
-        """Refuse a file that is no index of ours, before anything is measured.
+        """Refuse a file that is not such an index, before anything is measured.
 
         Raises:
-            UsageError: it is none.
+            UsageError: it is not.
         """
         self.earlier("", 0.0)
 
     def keep(self, run: str, started_epoch_s: float, measured: Mapping[str, Sequence[Metric]]) -> None:
-        """Keep what nodes that were accepted measured in a run: a bad day is no measure for the next one.
+        """Store what accepted nodes measured in a run: values of other nodes are not a reference.
 
         Raises:
             UsageError: the file cannot be written.
@@ -60,10 +60,10 @@ class History:
                 index.executemany("insert or replace into measured values (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
     def earlier(self, node: str, before_epoch_s: float) -> dict[Key, tuple[float, ...]]:
-        """The node's values of runs that began before, newest first, by `key_of` the metric.
+        """The node's values of earlier runs, newest first, by `key_of` the metric.
 
         Raises:
-            UsageError: the file is no index of ours.
+            UsageError: the file is not such an index.
         """
         if not self.file.exists():
             return {}
@@ -84,13 +84,13 @@ class History:
             self.file.parent.mkdir(parents=True, exist_ok=True)
             with contextlib.closing(sqlite3.connect(self.file, timeout=WAIT_S)) as index, index:
                 yield index
-        except (sqlite3.Error, OSError, UnicodeDecodeError) as broken:  # the last of a damaged name of a column
-            hint = "name another file with --history, or move it out of the way"
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as broken:  # a damaged column name
+            hint = "give another file with --history, or move this one away"
             raise UsageError(f"the history cannot be used: {broken}", file=str(self.file), hint=hint) from broken
 
 
 def key_of(metric: Metric) -> Key:
-    """What a value of the past must share with a metric to be compared with it: device, name, conditions, unit."""
+    """What an earlier value must share with a metric to be compared with it: device, name, conditions, unit."""
     return _key(metric.device, metric.name, _conditions(metric), metric.unit)
 
 

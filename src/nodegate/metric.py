@@ -1,4 +1,4 @@
-"""A number that a node gave under load, with its unit and what it was measured with."""
+"""A number that was measured under load, with its unit and conditions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Metric:
     """One quantity of one device, once for each attempt.
 
-    `name` is the limit key that it is held to, such as "nccl.all_reduce_gb_per_s"; `unit` the one of that key: TFLOPS,
-    GB/s (1e9 bytes: memory, NVLink, NCCL), Gb/s (1e9 bits: wires), µs, MHz, W, °C. `values` has one value an attempt,
+    `name` is the key of its limit, such as "nccl.all_reduce_gb_per_s"; `unit` the one of that key: TFLOPS,
+    GB/s (1e9 bytes: memory, NVLink, NCCL), Gb/s (1e9 bits: wires), µs, MHz, W, °C. `values` has one value per attempt,
     in their order: the first measurement, then those of a suspect that was measured again; never empty.
     `conditions` are what must be equal for two values to be compared: tool, version, message size in bytes, algorithm,
     number of GPUs, NCCL, CUDA, driver. `device` is the part of the node, the same word on every node ("GPU 3",
@@ -31,7 +31,7 @@ class Metric:
 
     @property
     def best(self) -> float:
-        """The best of all attempts: what is judged. A slow device is slow every time, a disturbed run is not."""
+        """The best of all attempts, which is judged. A slow device is slow every time, a disturbed run is not."""
         return max(self.values) if self.better == "higher" else min(self.values)
 
     @property
@@ -45,7 +45,7 @@ class Metric:
         return self.name, tuple(sorted(self.conditions.items()))
 
     def to_json(self) -> dict[str, object]:
-        """The form in which an evidence file shows it."""
+        """Its form in an evidence file."""
         return {
             "metric": self.name,
             "device": self.device,
@@ -56,7 +56,7 @@ class Metric:
 
 
 def joined(singles: Iterable[Metric]) -> tuple[Metric, ...]:
-    """One metric a quantity and device, with a value for each attempt that gave one."""
+    """One metric per quantity and device, with a value for each attempt that has one."""
     found: dict[tuple[object, ...], Metric] = {}
     for each in singles:
         key = (each.device, *each.key)

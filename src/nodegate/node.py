@@ -1,4 +1,4 @@
-"""A node as the inventory describes it: how to reach it and what hardware it should hold."""
+"""A node as the inventory describes it: how to reach it and what hardware it should have."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TransportName = Literal["ssh", "ssh-binary", "local", "replay"]
 
 @dataclass(frozen=True)
 class Connection:
-    """How a node is reached. `None` means: as the user's own SSH configuration says, else the default.
+    """How a node is reached. `None` means: from the user's own SSH configuration, else the default.
 
-    `ssh_args` are the words of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order.
+    `ssh_args` are the arguments of ansible_ssh_args, ansible_ssh_common_args and ansible_ssh_extra_args, in that order.
     `host_keys` is `strict` (default), `accept-new` or `off` as asked for in the inventory or on the command line.
     """
 
@@ -30,7 +30,7 @@ class Connection:
     connect_timeout_s: float = 15.0
     retries: int = 3
     host_keys: Literal["strict", "accept-new", "off"] | None = None
-    lock: str = "/run/lock/nodegate.lock"  # on the node: two runs never measure it together
+    lock: str = "/run/lock/nodegate.lock"  # on the node: two runs never measure it at the same time
     recordings: str = ""  # transport `replay`: the folder that holds <node>/facts.json
 
 
@@ -38,8 +38,8 @@ class Connection:
 class Node:
     """One machine of the inventory.
 
-    `expected` holds every `nodegate_*` variable without its prefix (platform, gpus, nics, rack, serial, gsp, ...), as
-    the inventory gives it: text, int, float, bool, a list or a flat mapping of those. `groups` are all groups the node
+    `expected` has every `nodegate_*` variable without its prefix (platform, gpus, nics, rack, serial, gsp, ...), as
+    in the inventory: text, int, float, bool, a list or a flat mapping of those. `groups` are all groups the node
     is in, sorted, without `all` and `ungrouped`. `origin` is the `file:line` that names the node.
     """
 
@@ -56,7 +56,7 @@ class Node:
 
     @property
     def platform(self) -> str:
-        """The platform that the inventory names, or empty: then it is found from the hardware."""
+        """The platform that the inventory names, or empty: then it is recognised from the hardware."""
         return str(self.expected.get("platform", ""))
 
     @property

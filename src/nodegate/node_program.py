@@ -1,4 +1,4 @@
-"""A program that is sent to a node: modules of ours and pynvml, packed into one Python source for stdin.
+"""A program that is sent to a node: nodegate's modules and pynvml, packed into one Python source for stdin.
 
 Nothing is written to the node's disk: the modules are imported from memory, under their own names.
 """
@@ -18,10 +18,10 @@ from nodegate.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# -I: no module of the login's own folders or PYTHON* variables can take the place of the standard library; -S: faster.
+# -I: no module of the login's own folders or PYTHON* variables can replace the standard library; -S: faster.
 PYTHON_OPTIONS = ("-I", "-S")
 
-# Read by whatever Python the node has: the first lines must be good Python 2 as well.
+# Any Python version may read it: the first lines must be valid Python 2 as well.
 _PROGRAM = """\
 # nodegate: {purpose}
 import sys
@@ -59,9 +59,9 @@ def pack(*, main: str, packages: Sequence[str], options: Mapping[str, object], p
 
     Args:
         main: the module whose `main(**options)` is called.
-        packages: what is sent: a package stands for all its modules, a module for itself alone.
-        options: what JSON can hold.
-        purpose: what the program does on the node, in one line: its first, for whoever finds it there.
+        packages: what is sent: a package with all its modules, a module alone.
+        options: values that JSON can represent.
+        purpose: what the program does on the node, in one line: its first line, for people who find it on the node.
 
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
@@ -80,7 +80,7 @@ def pynvml_source() -> str:
     """The source of the installed pynvml.
 
     Raises:
-        UsageError: it is not installed, or the retired package `pynvml` stands in its place.
+        UsageError: it is not installed, or the retired package `pynvml` is in its place.
     """
     spec = importlib.util.find_spec("pynvml")
     if spec is None or spec.loader is None:

@@ -1,4 +1,4 @@
-"""The four ways a run is used: which checks it holds and how much it may disturb a node."""
+"""The four ways a run is used: which checks it has and how much it may disturb a node."""
 
 from __future__ import annotations
 

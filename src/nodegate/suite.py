@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 DEFAULT_TIER = "delivery"
 _FAILURE_MODE = re.compile(r"\bF\d\d\b")
 _REFUSED_MARKS = {
-    "parametrize": "leave a finding for each device instead",
+    "parametrize": "add a finding for each device instead",
     "usefixtures": "a check asks for facts by the names of its arguments",
-    "xfail": "accept a deviation with --waivers, which has an owner and an end",
+    "xfail": "accept a deviation with --waivers, which has an owner and an expiry date",
 }
 
 
@@ -54,16 +54,18 @@ def check_id(module_name: str, function_name: str) -> str:
 
 
 def describe(function: Callable[..., None], module: ModuleType) -> Check:
-    """A check from its function: what its docstring, marks and arguments say.
+    """A check from its function: its docstring, marks and arguments.
 
     Raises:
-        UsageError: no check can be like this.
+        UsageError: it is not a valid check.
     """
     name = check_id(module.__name__, function.__name__)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise UsageError(f"{name} is async", hint="a check is a plain function: what it asks for is there already")
+        raise UsageError(
+            f"{name} is async", hint="a check is a plain function: the facts that it asks for are already there"
+        )
     if inspect.isgeneratorfunction(function):
-        raise UsageError(f"{name} yields", hint="a check is a plain function that leaves findings in `verdicts`")
+        raise UsageError(f"{name} yields", hint="a check is a plain function that adds findings to `verdicts`")
     marks = _marks(function, module)
     for mark in marks:
         if mark.name in _REFUSED_MARKS:
@@ -102,7 +104,7 @@ def _tier(check: str, marks: Iterable[pytest.Mark]) -> str:
 
 
 def arguments_in(file: Path) -> dict[str, tuple[str, ...]]:
-    """What each check in a file asks for, by its id. The file is read, not executed; nothing where it is no Python."""
+    """What each check in a file asks for, by its id. The file is read, not executed; nothing if it is not Python."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError):
@@ -115,7 +117,7 @@ def load(folder: Path) -> tuple[Check, ...]:
     """Every check of a folder of test_*.py files, in file and line order, without pytest's collection.
 
     Raises:
-        UsageError: a check file does not load, or holds what no check can be, or two checks share an id.
+        UsageError: a check file does not load, or has an invalid check, or two checks share an id.
     """
     found: dict[str, Check] = {}
     for file in sorted(folder.glob("test_*.py")):
@@ -141,7 +143,7 @@ def checks() -> tuple[Check, ...]:
 
 
 def check(wanted: str) -> Check:
-    """The check with this id; KeyError when there is none."""
+    """The check with this id; KeyError if there is none."""
     return {each.id: each for each in checks()}[wanted]
 
 

@@ -1,4 +1,4 @@
-"""Text from nodes made fit to be shown: bounded, and with nothing in it that hides, reorders or breaks a file."""
+"""Text from nodes made safe to show: bounded, and without characters that hide, reorder or break a file."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 import re
 
 MOST_CHARACTERS = 1000
-_WHOLE = frozenset({"MHz", "°C", "W"})  # what these are read to
+_WHOLE = frozenset({"MHz", "°C", "W"})  # the limit of these
 _THREE_DIGITS = frozenset({"TFLOPS", "GB/s", "Gb/s", "µs", "%"})
-_LARGEST = 1e15  # from here on digits say nothing
+_LARGEST = 1e15  # more digits mean nothing
 
 # Control characters (not tab and newline), marks that reorder text, halves of characters, XML's non-characters.
 _HIDDEN = re.compile(

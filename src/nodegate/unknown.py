@@ -1,4 +1,4 @@
-"""A value that could not be read is `Unknown`, with the reason: never zero, never False, never fine."""
+"""A value that could not be read is `Unknown`, with the reason: never zero, never False, never good."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Why(str, Enum):
 
 @dataclass(frozen=True)
 class Unknown:
-    """A reading that could not be had.
+    """A value that could not be read.
 
-    Truth and order are refused on purpose, so that a check which forgets the unknown stops instead of passing.
+    Using it as true or false, or comparing it, is an error, so that a check which forgets it stops instead of passing.
     """
 
     why: Why
@@ -48,5 +48,5 @@ Known = Union[T, Unknown]  # noqa: UP007 - a generic alias needs the old spellin
 
 
 def value_or(reading: T | Unknown, default: T) -> T:
-    """The reading where it is known, else `default`; for display and sorting only, never for a verdict."""
+    """The reading if it is known, else `default`; for display and sorting only, never for a verdict."""
     return default if isinstance(reading, Unknown) else reading

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 class Verdict(str, Enum):
-    """What a check says of a node."""
+    """A check's verdict on a node."""
 
-    SKIP = "skip"  # does not apply here, or was not asked for; the reason is given
+    SKIP = "skip"  # does not apply here, or was not requested; with the reason
     PASS = "pass"  # noqa: S105 - a verdict, not a password
     NOT_JUDGED = "not-judged"  # it applies and was read, but nothing says what is right
     WARN = "warn"
@@ -28,20 +28,20 @@ _ORDER = {verdict: place for place, verdict in enumerate(Verdict)}
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
     """The worst of several verdicts; of none, `error`: nothing was judged, so nothing may pass.
 
-    A proven fault (`fail`) stands above a gap in the measurement (`error`): the node is bad whatever else is unknown.
+    A proven fault (`fail`) is worse than a gap in the measurement (`error`): the node is bad whatever else is unknown.
     """
     return max(verdicts, key=_ORDER.__getitem__, default=Verdict.ERROR)
 
 
 class NodeVerdict(str, Enum):
-    """What a run says of a node."""
+    """A run's verdict on a node."""
 
     ACCEPTED = "accepted"
     WAIVED = "accepted-with-waivers"
     REJECTED = "rejected"  # at least one fail
     INCOMPLETE = "incomplete"  # no fail, at least one error
     UNREACHABLE = "unreachable"
-    NOT_JUDGED = "not-judged"  # every check was skipped (a busy node at night, say): no success
+    NOT_JUDGED = "not-judged"  # every check was skipped (a node that was busy at night, for example): not a success
 
 
 NODE_ORDER = (

@@ -14,7 +14,7 @@ from nodegate.probe.readings import shown
 
 @dataclass(frozen=True)
 class Wire:
-    """How the document of one program travels. `who` sent it, as a message begins; `next_step` where it is not good."""
+    """How the document of one program is sent. `who` begins messages; `next_step` is for invalid documents."""
 
     schema: str
     who: str
@@ -23,28 +23,28 @@ class Wire:
 
     @property
     def mark(self) -> str:
-        """What stands before the document."""
+        """The text before the document."""
         return f"{self.schema}+zlib:"
 
     def json(self, written: str) -> object:
-        """What the document holds. What a login script printed around its line is left out; plain JSON is taken too.
+        """The content of the document. What a login script printed around it is ignored; plain JSON is accepted.
 
         Raises:
-            CannotMeasure: it is damaged, cut off, too large or no JSON.
+            CannotMeasure: it is damaged, truncated, too large or not JSON.
         """
         text = self._plain(written).strip()
         if not text:
             raise self._refused("sent nothing")
         try:
             document: object = json.loads(text, parse_constant=_refuse, parse_float=_finite)
-            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read but never written
+            json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read but not written
         except (ValueError, RecursionError) as error:
             said = f"{shown(text[-200:], 160)} ({shown(str(error), 120)})"
-            raise self._refused(f"sent no JSON document: {said}") from None
+            raise self._refused(f"did not send a JSON document: {said}") from None
         return document
 
     def _plain(self, written: str) -> str:
-        """The JSON text, decompressed where it came over the wire; never more than the limit, whatever a node sends."""
+        """The JSON text, decompressed if it was compressed; never more than the limit, whatever a node sends."""
         _, marker, sent = written.rpartition(self.mark)
         if not marker:
             self._check_size(len(written))
@@ -54,9 +54,9 @@ class Wire:
             packed = base64.b64decode(sent.split("\n", 1)[0].strip(), validate=True)
             plain = inflate.decompress(packed, self.most_bytes + 1)
         except (ValueError, zlib.error) as error:
-            raise self._refused(f"sent a document that is damaged: {error}") from None
+            raise self._refused(f"sent a damaged document: {error}") from None
         if not inflate.eof and len(plain) <= self.most_bytes:
-            raise self._refused("sent a document that is cut off")
+            raise self._refused("sent a truncated document")
         self._check_size(len(plain))
         return plain.decode("utf-8", "replace")
 
@@ -69,11 +69,11 @@ class Wire:
 
 
 def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _finite(written: str) -> float:
     number = float(written)
     if not math.isfinite(number):
-        raise ValueError(f"{written[:40]} is no finite number")
+        raise ValueError(f"{written[:40]} is not a finite number")
     return number

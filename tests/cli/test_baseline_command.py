@@ -169,5 +169,5 @@ def test_a_run_that_measured_nothing_under_load_teaches_nothing(tmp_path: Path) 
 
 
 def test_a_folder_that_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no run folder"):
+    with pytest.raises(UsageError, match="not a run folder"):
         command("learn", str(tmp_path))

@@ -79,9 +79,9 @@ def test_strict_stops_work_for_them_too(site: Site, hook: hooks.Hook, word: Exit
 @pytest.mark.parametrize(
     ("node", "words"),
     [
-        (OURS, "drained already"),
+        (OURS, "already drained"),
         (OPS, "drained by others: maintenance by ops"),
-        (DOWN, "left alone: Slurm has it DOWN"),
+        (DOWN, "left alone: Slurm reports it as DOWN"),
     ],
 )
 @pytest.mark.parametrize("hook", [prolog, epilog, healthcheck])

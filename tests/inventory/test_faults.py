@@ -23,7 +23,7 @@ STRUCTURE = {
     "all: gpu1": "hosts:1: all: a group must be a mapping of hosts, children, vars, not 'gpu1'",
     "all:\n  hosts:\n    gpu1: 10.0.0.1": "hosts:3: all.hosts.gpu1: the variables of a host must be a mapping",
     "all:\n  hosts:\n    17:": 'hosts:3: all.hosts: the name 17 is not text - write "17"',
-    "all:\n  hosts:\n    gpu1:\n    gpu1:": "hosts:4: the key 'gpu1' is given twice - it is already in hosts:3",
+    "all:\n  hosts:\n    gpu1:\n    gpu1:": "hosts:4: the key 'gpu1' occurs twice - it is already in hosts:3",
     "all:\n  vars: {ansible_group_priority: high}": "hosts:2: all.vars.ansible_group_priority must be a whole number",
     "all:\n  vars: {1: a}": "hosts:2: all.vars: the variable name 1 is not text",
     "all:\n  children:\n    a b: {}": "hosts:3: 'a b' is not a valid group name",

@@ -144,11 +144,11 @@ def test_a_burn_that_was_refused_says_why():
         (ProgramRun("burn", timed_out=True, duration_s=390.0), "did not end within 390 s"),
         (ProgramRun("burn", timed_out=True, duration_s=390.0, stuck=("711 python3 D",)), "still there: 711 python3 D"),
         (ProgramRun("burn", exit_code=0), "the burn sent nothing"),
-        (ProgramRun("burn", exit_code=0, stdout="bash: warning"), "no JSON document: bash: warning"),
+        (ProgramRun("burn", exit_code=0, stdout="bash: warning"), "not send a JSON document: bash: warning"),
         (ProgramRun("burn", exit_code=0, stdout='{"schema": "nodegate.burn/9"}'), "is nodegate.burn/9, expected"),
         (ProgramRun("burn", exit_code=0, stdout=burn_document.WIRE + "AAAA\n"), "damaged"),
         (ProgramRun("burn", exit_code=0, stdout=wire(document(H100))[:4000]), "damaged|cut off"),
-        (ProgramRun("burn", exit_code=0, stdout="[" * 200_000), "no JSON document"),
+        (ProgramRun("burn", exit_code=0, stdout="[" * 200_000), "not send a JSON document"),
     ],
 )
 def test_evidence_without_a_document_says_why(left, reason):

@@ -176,7 +176,7 @@ def test_profiles_nest(fleet: Path) -> None:
     ("arguments", "words"),
     [
         (["--inventory", "nowhere.yaml"], "nowhere.yaml"),
-        (["--replay", "nowhere"], "no run folder"),
+        (["--replay", "nowhere"], "not a run folder"),
         (["--inventory", "hosts.yaml", "--nodes", "gpo[0001-0002]"], "gpo"),
         (["--inventory", "hosts.yaml", "--baseline", "nowhere.yaml"], "nowhere.yaml"),
         (["--inventory", "hosts.yaml", "--replay", "a", "--resume", "b"], "say one of them"),

@@ -180,7 +180,7 @@ def test_a_run_file_that_is_no_object_is_refused(tmp_path: Path, text: str) -> N
 def test_a_hostile_run_file_is_one_message_of_pytest(earlier: Path) -> None:
     (earlier / "run.json").unlink()
     os.mkfifo(earlier / "run.json")
-    is_one_message(replay(earlier), "is no file")
+    is_one_message(replay(earlier), "is not a regular file")
     (earlier / "run.json").unlink()
     node = {"name": "gpu0001", "expected": {"platform": 7}}
     (earlier / "run.json").write_text(json.dumps({**GOOD, "nodes": [node]}))
@@ -240,7 +240,7 @@ def test_runs_of_one_second_get_folders_of_their_own(tmp_path: Path, monkeypatch
 def test_two_runs_do_not_work_in_one_folder(tmp_path: Path) -> None:
     first, second = RunFolder(tmp_path), RunFolder(tmp_path)
     first.hold()
-    with pytest.raises(UsageError, match="another run works in this folder"):
+    with pytest.raises(UsageError, match="another run uses this folder"):
         second.hold()
 
 

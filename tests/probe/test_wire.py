@@ -39,14 +39,14 @@ def test_the_last_document_is_read_whatever_a_login_prints_around_it(written: st
     [
         ("", "the test sent nothing"),
         (" \n", "the test sent nothing"),
-        (sent({"a": 1}, keep=-5), "the test sent a document that is cut off"),
-        (f"{WIRE.mark}\n", "the test sent a document that is cut off"),
-        (f"{WIRE.mark}AAAA\n", "the test sent a document that is damaged: "),
-        (f"{WIRE.mark}\u00e9\n", "the test sent a document that is damaged: "),
+        (sent({"a": 1}, keep=-5), "the test sent a truncated document"),
+        (f"{WIRE.mark}\n", "the test sent a truncated document"),
+        (f"{WIRE.mark}AAAA\n", "the test sent a damaged document: "),
+        (f"{WIRE.mark}\u00e9\n", "the test sent a damaged document: "),
         (sent("x" * 5000), "the test sent more than 4096 bytes"),
         ("x" * 5000, "the test sent more than 4096 bytes"),
-        ("bash: not found", "the test sent no JSON document: bash: not found (Expecting value"),
-        ("[NaN]", "the test sent no JSON document: [NaN] (NaN is no JSON number)"),
+        ("bash: not found", "the test did not send a JSON document: bash: not found (Expecting value"),
+        ("[NaN]", "the test did not send a JSON document: [NaN] (NaN is not a JSON number)"),
     ],
 )
 def test_a_document_that_is_not_good_is_refused_with_the_next_step(written: str, said: str) -> None:

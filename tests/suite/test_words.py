@@ -50,10 +50,26 @@ _CODE = re.compile(r"`[^`]*`|\[[\w./]+\]\([^)]*\)")  # code, and links to files 
 _LATER = {"architecture.md", "adding-a-check.md"}
 # Rooms of src/nodegate whose strings, docstrings and comments are in these words.
 ROOMS = [
+    "src/nodegate/errors.py",
+    "src/nodegate/evidence.py",
+    "src/nodegate/exit_codes.py",
+    "src/nodegate/facts.py",
+    "src/nodegate/files",
+    "src/nodegate/history.py",
+    "src/nodegate/hook",
     "src/nodegate/inventory",
+    "src/nodegate/metric.py",
+    "src/nodegate/node.py",
+    "src/nodegate/node_program.py",
+    "src/nodegate/profile.py",
+    "src/nodegate/suite.py",
+    "src/nodegate/text.py",
     "src/nodegate/transport",
     "src/nodegate/triage",
+    "src/nodegate/unknown.py",
+    "src/nodegate/verdict.py",
     "src/nodegate/watch",
+    "src/nodegate/wire.py",
 ]
 
 

@@ -52,4 +52,4 @@ def test_where_scontrol_is_missing_slurm_drains_the_node_for_its_own_reason(slur
         slurm.submit("true", "-w", worker.node.name)
         worker.becomes("drained")
     assert worker.reason == "Epilog error"
-    assert "not drained: scontrol is not on this node" in worker.said()
+    assert "not drained: scontrol is not installed on this node" in worker.said()

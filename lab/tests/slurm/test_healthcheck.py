@@ -88,7 +88,7 @@ def test_a_node_that_an_operator_has_set_down_stays_down(slurm: Cluster, worker:
     with faults.manager_stopped(worker.node):
         worker.check()
     assert (worker.state, worker.reason) == ("down", OPS)
-    assert "left alone: Slurm has it DOWN" in worker.said()
+    assert "left alone: Slurm reports it as DOWN" in worker.said()
 
 
 @pytest.mark.parametrize("says", ['Xid\\x0a"; state=resume', "Xid ✗ $(reboot) [root@2020-01-01]"])

@@ -83,7 +83,7 @@ def test_where_scontrol_is_missing_slurm_drains_the_node_for_its_own_reason(
         hook="slurm-prolog",
         node_state="drained",
         said=worker.said(),
-        words="not drained: scontrol is not on this node",
+        words="not drained: scontrol is not installed on this node",
         seconds=time.monotonic() - begun_s,
     )
 

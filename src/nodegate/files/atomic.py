@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their place, then renamed into it."""
+"""Files that are complete or absent: written under another name, then renamed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[str]]:
-    """A text file (UTF-8, newlines as written) that takes the place of `path` when the block ends well.
+    """A text file (UTF-8, newlines as written) that replaces `path` if the block ends without an exception.
 
-    A half of a character (from undecodable bytes) is written as a backslash escape, which JSON reads back as it was.
+    Half of a character (from undecodable bytes) is written as a backslash escape, which JSON reads back unchanged.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Reading a file that somebody else wrote: at most so many bytes, and never waiting for them."""
+"""Reading a file that someone else wrote: a limited number of bytes, without waiting for them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:
-    """The first `most_bytes` + 1 bytes of a file: the one more says that it is larger.
+    """The first `most_bytes` + 1 bytes of a file: the extra one shows that it is larger.
 
     Raises:
-        OSError: it cannot be read, or is no file. A pipe in its place would be waited for without end.
+        OSError: it cannot be read, or is not a regular file. A pipe in its place could block forever.
     """
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     with open(handle, "rb") as file:  # noqa: PTH123 - what is open already has no path
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "is no file", str(path))
+            raise OSError(errno.EINVAL, "is not a regular file", str(path))
         return file.read(most_bytes + 1)

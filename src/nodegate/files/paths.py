@@ -1,4 +1,4 @@
-"""Where the suite lies: in a site folder, beside src/ in a checkout, or in nodegate/suite/ once installed."""
+"""Where the suite is: in a site folder, next to src/ in a checkout, or in nodegate/suite/ once installed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def suite_folder(name: str) -> Path:
     """The folder `checks`, `baselines`, `inventory` or `reports` that belongs to this installation.
 
     Raises:
-        FileNotFoundError: the installation is damaged: neither a checkout nor a whole wheel.
+        FileNotFoundError: the installation is damaged: neither a checkout nor a complete wheel.
     """
     for root in (_CHECKOUT, _PACKAGE / "suite"):
         if (root / "checks").is_dir() and (root / name).is_dir():
             return root / name
-    raise FileNotFoundError(f"nodegate's folder {name}/ is missing beside {_PACKAGE}: install the package again")
+    raise FileNotFoundError(f"nodegate's folder {name}/ is missing next to {_PACKAGE}: install the package again")

@@ -1,4 +1,4 @@
-"""A file that the verdicts of a run rest on."""
+"""A file that the verdicts of a run depend on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Source:
-    """An inventory or baseline file, as messages call it, with the SHA-256 of its text."""
+    """An inventory or baseline file: its name in messages, and the SHA-256 of its text."""
 
     path: str
     sha256: str

@@ -1,14 +1,14 @@
-"""YAML read strictly: plain data with line numbers, and a slip of the pen is an error instead of a surprise.
+"""YAML read strictly: plain data with line numbers, and a typing error is an error instead of a surprise.
 
 What differs from PyYAML's safe loader, and why:
 
-* a key given twice in one mapping is an error (PyYAML keeps the last one without a word);
+* a key given twice in one mapping is an error (PyYAML silently keeps the last one);
 * only plain decimal numbers become numbers. `0123456`, `12:34:56`, `0x2330`, `1_000`, `.nan`, dates and whole numbers
   of more than 18 digits stay text, since serials, MAC addresses and PCI ids look like that. `1.10` is the number 1.1:
   put versions in quotes. `yes`, `no`, `on`, `off` are true and false, as in Ansible;
-* no object is ever constructed: `!vault` and any other tag gives a `Tagged` value, which stands for "not readable
+* no object is ever constructed: `!vault` and any other tag gives a `Tagged` value, which means "not readable
   here" and is an error only for the reader that needs it;
-* aliases share the value that they name (treat loaded values as read-only); what they expand to is counted, so that a
+* aliases share the value that they name (treat loaded values as read-only); their expanded size is counted, so that a
   few lines cannot become millions of values. Depth and size are limited too.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 50
-MAX_VALUES = 2_000_000  # keys, values and everything that aliases stand for
+MAX_VALUES = 2_000_000  # keys, values and everything that aliases expand to
 
 _YAML = "tag:yaml.org,2002:"
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
@@ -44,14 +44,14 @@ _BOOL = {
 }
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,29})?\.[0-9]{1,30}(?:[eE][-+][0-9]{1,2})?", re.ASCII)
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is seven times as fast, where PyYAML has it
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C parser is seven times as fast, if PyYAML has it
 
 
 @dataclass(frozen=True)
 class Tagged:
     """A value whose tag is not understood here: `!vault`, `!unsafe`, `!!python/...`.
 
-    Its truth is refused on purpose, so that a reader which forgets it stops instead of taking it for a setting.
+    Using it as true or false is an error, so that a reader which forgets it stops instead of taking it for a setting.
     `text` is the scalar as written; empty for a tagged list or mapping.
     """
 
@@ -75,7 +75,7 @@ class Loaded:
     value: object
     name: str
     sha256: str
-    _lines: Mapping[int, tuple[object, Lines]] = field(repr=False)  # by id() of the container, which stands beside
+    _lines: Mapping[int, tuple[object, Lines]] = field(repr=False)  # by id() of the container
     _first_line: int = 1
 
     def line(self, path: Iterable[object]) -> int:
@@ -109,7 +109,7 @@ class Loaded:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint for a word that is not known: the nearest known one, else those that there are (at most 12)."""
+    """A hint for an unknown word: the nearest known one, else the known ones (at most 12)."""
     words = sorted(known)
     near = get_close_matches(word, words, n=3, cutoff=0.7)
     if near:
@@ -119,25 +119,25 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def shown(text: str) -> str:
-    """Foreign text as a message shows it: quoted, control characters escaped, not too long."""
+    """Foreign text for a message: quoted, control characters escaped, not too long."""
     return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 def dotted(path: Iterable[object]) -> str:
-    """A path as a message shows it, `all.hosts.gpu1`: control characters escaped, not too long."""
+    """A path for a message, `all.hosts.gpu1`: control characters escaped, not too long."""
     text = ".".join(map(str, path))[:160]
     return text if text.isprintable() else ascii(text)
 
 
 def load(text: str, name: str) -> Loaded:
-    """The one YAML document in this text; `name` is how messages call it. An empty text gives None.
+    """The one YAML document in this text; `name` is its name in messages. An empty text gives None.
 
     Raises:
         UsageError: it is not YAML, has a key twice, more than one document, or is too large or too deep.
     """
     raw = text.encode("utf-8", "surrogatepass")
     if len(raw) > MAX_BYTES:
-        raise UsageError(f"more than {MAX_BYTES >> 20} MiB of YAML", file=name)
+        raise UsageError(f"larger than {MAX_BYTES >> 20} MiB", file=name)
     builder = _Builder(name)
     try:
         value = builder.document(yaml.parse(text.removeprefix("\ufeff"), Loader=_LOADER))
@@ -149,7 +149,7 @@ def load(text: str, name: str) -> Loaded:
 
 
 def load_file(path: Path, name: str = "") -> Loaded:
-    """The YAML document in this file; `name` is how messages call it, else its path.
+    """The YAML document in this file; `name` is its name in messages, by default its path.
 
     Raises:
         UsageError: as `load`, or the file cannot be read.
@@ -161,7 +161,7 @@ def read_text(path: Path, name: str = "", max_bytes: int = MAX_BYTES) -> str:
     """The text of a file in UTF-8, with or without a byte order mark.
 
     Raises:
-        UsageError: it is not there, not readable, not UTF-8, or larger than `max_bytes`.
+        UsageError: it does not exist, or is not readable, not UTF-8, or larger than `max_bytes`.
     """
     shown = name or str(path)
     try:
@@ -198,13 +198,13 @@ def _syntax_error(problem: yaml.YAMLError, text: str, name: str) -> UsageError:
 
 
 class _Builder:
-    """Plain data from the parser's events, in one pass and with limits that hold before anything is built."""
+    """Plain data from the parser's events, in one pass and with limits that apply before anything is built."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.lines: dict[int, tuple[object, Lines]] = {}
         self.first_line = 1
-        self._anchors: dict[str, tuple[object, int]] = {}  # value, and how many values it stands for
+        self._anchors: dict[str, tuple[object, int]] = {}  # value, and how many values it expands to
         self._values = 0
         self._events: Iterator[yaml.Event] = iter(())
 
@@ -216,7 +216,7 @@ class _Builder:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if documents > 1:
-                    raise self._wrong("a second document begins here", event, "keep one document in a file")
+                    raise self._wrong("a second document begins here", event, "write one document per file")
                 root = next(events)
                 self.first_line = _line(root)
                 value = self._node(root, 0)
@@ -228,7 +228,7 @@ class _Builder:
     def _count(self, event: yaml.Event, values: int = 1) -> None:
         self._values += values
         if self._values > MAX_VALUES:
-            raise self._wrong(f"more than {MAX_VALUES} values, aliases counted as what they stand for", event)
+            raise self._wrong(f"more than {MAX_VALUES} values with aliases expanded", event)
 
     def _node(self, event: yaml.Event, depth: int) -> object:
         if isinstance(event, yaml.AliasEvent):
@@ -258,7 +258,7 @@ class _Builder:
 
     def _alias(self, event: yaml.AliasEvent) -> object:
         if event.anchor not in self._anchors:
-            raise self._wrong(f"*{event.anchor} names nothing that was given before", event)
+            raise self._wrong(f"*{event.anchor} refers to an anchor that was not defined before", event)
         value, values = self._anchors[event.anchor]
         self._count(event, values)
         return value
@@ -283,13 +283,13 @@ class _Builder:
                 break
             if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
                 if merged is not None:
-                    raise self._wrong("the key << is given twice", event, "give it a list: << : [*one, *two]")
+                    raise self._wrong("the key << occurs twice", event, "write a list: << : [*one, *two]")
                 merged = self._merge(event, depth)
                 continue
             key = self._key(event, depth)
             if key in items:
                 raise self._wrong(
-                    f"the key {shown(str(key))} is given twice", event, f"it is already in {self.name}:{lines[key]}"
+                    f"the key {shown(str(key))} occurs twice", event, f"it is already in {self.name}:{lines[key]}"
                 )
             lines[key] = _line(event)
             items[key] = self._node(next(self._events), depth + 1)
@@ -311,7 +311,7 @@ class _Builder:
         value = self._node(next(self._events), depth + 1)
         sources = value if isinstance(value, list) else [value]
         if not all(isinstance(source, dict) for source in sources):
-            raise self._wrong("<< takes a mapping, or a list of mappings", event)
+            raise self._wrong("<< needs a mapping, or a list of mappings", event)
         return sources
 
     def _scalar(self, event: yaml.ScalarEvent) -> object:
@@ -327,7 +327,7 @@ class _Builder:
         if kind == "float" and type(value) is int:
             return float(value)
         if type(value) is not {"int": int, "float": float, "bool": bool, "null": type(None)}[kind]:
-            raise self._wrong(f"{shown(text)} is no {kind}", event)
+            raise self._wrong(f"{shown(text)} is not a valid {kind}", event)
         return value
 
 

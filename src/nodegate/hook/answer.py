@@ -1,4 +1,4 @@
-"""What a hook knows of its node."""
+"""What a hook knows about its node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Answer:
-    """The word of a bootcheck; `age_s` is how old it is where it was kept, else None."""
+    """The result of a bootcheck; `age_s` is its age if it was cached, else None."""
 
     exit: Exit
     line: str
@@ -19,4 +19,4 @@ class Answer:
 
     def shown(self) -> str:
         """The line, with its age."""
-        return self.line if self.age_s is None else f"{self.line} (seen {self.age_s:.0f} s ago)"
+        return self.line if self.age_s is None else f"{self.line} (checked {self.age_s:.0f} s ago)"

@@ -1,4 +1,4 @@
-"""`nodegate hook`: its options, its line in the log, and the promise that a fault of ours never stops work."""
+"""`nodegate hook`: its options, its line in the log, and the rule that failures of nodegate never block jobs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HELP = {
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """A command for each hook: it takes the options of all, so that a site writes them down once, and shows its own."""
+    """A command for each hook: it accepts the options of all, so that a site configures them once, and shows its own."""
     commands = command.add_subparsers(required=True, metavar="HOOK", dest="hook")
     for hook in sorted(hooks.HOOKS):
         _add_options(commands.add_parser(hook, help=_HELP[hook], description=_HELP[hook]), hook)
@@ -37,19 +37,19 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
         shown = hook in _OF_ONE.get(name, (hook,))
         command.add_argument(name, help=text if shown else argparse.SUPPRESS, **how)
 
-    option("--strict", action="store_true", text="stop work also when nodegate could not tell")
+    option("--strict", action="store_true", text="block jobs also when nodegate could not tell")
     option(
         "--fresh",
         type=float,
         default=hooks.FRESH_S,
         metavar="SECONDS",
-        text="how old a kept verdict may be; 0: always measure (default %(default)g)",
+        text="maximum age of a cached verdict; 0: always measure (default %(default)g)",
     )
-    option("--resume", action="store_true", text="take back a drain of ours when the node is fit")
+    option("--resume", action="store_true", text="resume a node that nodegate drained once it is fit")
     option(
         "--exclusive",
         action="store_true",
-        text="jobs have whole nodes: what still holds a GPU was left there by a job, and counts",
+        text="jobs get whole nodes: what is left on a GPU makes the node unfit",
     )
     option(
         "--kept",
@@ -59,17 +59,17 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
         text="file of the verdict (default %(default)s)",
     )
     option("--baseline", action="append", default=[], type=Path, metavar="FILE", text="more baselines; repeatable")
-    option("--platform", default="", metavar="NAME", text="the platform, instead of finding it")
+    option("--platform", default="", metavar="NAME", text="the platform, instead of recognising it")
 
 
 def run(asked: argparse.Namespace) -> HookResult:
-    """Run a hook; what is news goes to the system's log too. Never raises."""
+    """Run a hook; news also goes to the system log. Never raises."""
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{slurm.PATH}".lstrip(":")
     try:
         question = current_verdict.Question(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive)
         wanted = hooks.HookOptions(question, asked.strict, asked.fresh, asked.resume)
         said = hooks.HOOKS[asked.hook](wanted)
-    except Exception as fault:  # noqa: BLE001 - a fault of ours must never drain a node
+    except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node
         code = int(Exit.UNKNOWN) if asked.strict else 0
         said = HookResult(code, f"could not tell: nodegate failed ({type(fault).__name__}: {fault})")
     said = HookResult(said.exit, visible(" ".join(said.line.split())), said.is_news)

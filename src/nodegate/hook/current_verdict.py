@@ -1,4 +1,4 @@
-"""The word on this node now: a fresh one that another hook kept, or a bootcheck."""
+"""The verdict on this node now: a fresh one that another hook cached, or a bootcheck."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 BUSY_LIMIT_S = 5.0
 TURN_LIMIT_S = 15.0  # a bootcheck takes a second; after that the node's own lock answers `busy`
-# Where other jobs may rightly be on the node, what they hold is no fault of it.
+# If other jobs may be on the node, what they use does not count against it.
 _NOT_BESIDE_JOBS = ("idle.",)
 
 
 @dataclass(frozen=True)
 class Question:
-    """Which limits the node is judged by, and where the answer is kept.
+    """The limits by which the node is judged, and where the answer is cached.
 
-    `exclusive`: nobody else can be on the node now, so what still holds a GPU was left there.
+    `exclusive`: no other job can be on the node now, so what still uses a GPU was left behind.
     """
 
     file: Path
@@ -36,12 +36,12 @@ class Question:
     exclusive: bool = False
 
     def key(self) -> str:
-        """What an answer must have been asked to serve here too: by the same limits, as they stand now."""
+        """What a cached answer must agree with: the same limits, unchanged."""
         return repr((self.platform, self.exclusive, [(str(path), _changed(path)) for path in self.baselines]))
 
 
 def _changed(path: Path) -> tuple[int, int] | None:
-    """What shows that a file has changed."""
+    """A value that changes with the file."""
     try:
         status = path.stat()
     except OSError:
@@ -50,10 +50,10 @@ def _changed(path: Path) -> tuple[int, int] | None:
 
 
 def answer(question: Question, *, fresh_s: float) -> Answer:
-    """The word on this node, not older than `fresh_s` seconds (0: measured from now on).
+    """The verdict on this node, not older than `fresh_s` seconds (0: measured now).
 
-    What is kept is used when it says fit. Where it says unfit the node is measured again, so that a mended one is not
-    drained by old news; but if that cannot tell, the kept word stands.
+    A cached verdict is used if it says fit. If it says unfit, the node is measured again, so that a repaired one is not
+    drained because of an old verdict; but if that could not tell, the cached verdict applies.
     """
     not_before_s = verdict_cache.now_s() - fresh_s
     with _turn(question.file.with_suffix(".lock")):
@@ -70,7 +70,7 @@ def answer(question: Question, *, fresh_s: float) -> Answer:
 
 
 def _bootcheck(question: Question) -> Answer:
-    """A bootcheck now; another one that holds the node (the last hook's lock takes a moment to go) ends in a second."""
+    """A bootcheck now; another one that holds the node (the last hook's lock takes a moment to disappear) ends soon."""
     from nodegate.bootcheck import WHO, bootcheck  # noqa: PLC0415 - a kept word needs none of it
 
     expected = {"platform": question.platform} if question.platform else {}
@@ -85,9 +85,9 @@ def _bootcheck(question: Question) -> Answer:
 
 @contextmanager
 def _turn(file: Path) -> Iterator[None]:
-    """Wait for another hook on this node: two bootchecks would find each other busy, and the second knows the first's.
+    """Wait for another hook on this node: two bootchecks would find the node busy, and the second can use the first's.
 
-    Without a place for the lock there is no waiting: the node's own lock still keeps them apart.
+    If the lock file cannot be written there is no waiting: the node's own lock still separates them.
     """
     try:
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Slurm's three hooks: what each does about the word on its node.
+"""Slurm's three hooks: what each does with the verdict on its node.
 
-Only a verdict on the hardware stops work. What nodegate could not tell (2) and a node that another run holds (75)
-let it go on and are logged, unless `strict`. A node that others have drained, or on which others are at work, keeps
-its state and its reason.
+Only a verdict on the hardware blocks jobs. If nodegate could not tell (2) or another run holds the node (75), jobs
+continue and it is logged, unless `strict`. A node that others have drained, or that is in another state, keeps its
+state and its reason.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FRESH_S = 300.0
 
 @dataclass(frozen=True)
 class HookOptions:
-    """What the site wants of its hooks."""
+    """The site's settings for the hooks."""
 
     question: current_verdict.Question
     strict: bool = False
@@ -46,9 +46,9 @@ Hook = Callable[[HookOptions], HookResult]
 
 
 def prolog(asked: HookOptions) -> HookResult:
-    """Before a job. An exit code other than 0 lets Slurm drain the node and take the job back.
+    """Before a job. An exit code other than 0 makes Slurm drain the node and requeue the job.
 
-    The node is drained here first, since Slurm's own reason would be "Prolog error"; where that fails, Slurm's will do.
+    The node is drained here first, since Slurm's own reason would be "Prolog error"; if that fails, Slurm drains it.
     """
     answer = current_verdict.answer(asked.question, fresh_s=asked.fresh_s)
     if _lets_work(answer, asked):
@@ -58,12 +58,12 @@ def prolog(asked: HookOptions) -> HookResult:
 
 
 def epilog(asked: HookOptions) -> HookResult:
-    """After a job. Where the node is unfit and could not be drained, the exit code lets Slurm do it."""
+    """After a job. If the node is unfit and could not be drained, the exit code makes Slurm drain it."""
     return _between_jobs(current_verdict.answer(asked.question, fresh_s=0.0), asked)
 
 
 def healthcheck(asked: HookOptions) -> HookResult:
-    """At every HealthCheckInterval, beside jobs too."""
+    """At every HealthCheckInterval, also while jobs run."""
     answer = current_verdict.answer(replace(asked.question, exclusive=False), fresh_s=0.0)
     if answer.exit is Exit.FIT and asked.resume:
         return _resume(answer)
@@ -82,13 +82,13 @@ def _between_jobs(answer: Answer, asked: HookOptions) -> HookResult:
 
 
 def _drain(answer: Answer) -> tuple[bool, str]:
-    """Drain the node, unless others have it in hand: whether it is settled, and what was done."""
+    """Drain the node, unless others have drained it: whether it is done, and what was done."""
     try:
         node = slurm.node(_name())
         if node.is_drained:
-            return True, "drained already" if node.is_ours else f"drained by others: {node.reason}"
+            return True, "already drained" if node.is_ours else f"drained by others: {node.reason}"
         if node.not_in_service:
-            return True, f"left alone: Slurm has it {node.not_in_service}"
+            return True, f"left alone: Slurm reports it as {node.not_in_service}"
         slurm.drain(_name(), reason(answer.line))
     except slurm.NoAnswer as said:
         return False, f"not drained: {said}"
@@ -96,7 +96,7 @@ def _drain(answer: Answer) -> tuple[bool, str]:
 
 
 def _resume(answer: Answer) -> HookResult:
-    """Take back a drain of ours, and no other."""
+    """Resume the node if nodegate drained it, and only then."""
     try:
         node = slurm.node(_name())
         if not (node.is_drained and node.is_ours) or node.not_in_service:

@@ -1,4 +1,4 @@
-"""The reason that Slurm shows for a node: one clean line, whatever the node's programs wrote into the verdict."""
+"""The reason that Slurm shows for a node: one clean line, whatever the node's programs printed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ _UNWANTED = re.compile(r"[^A-Za-z0-9 ._:/()+,%@-]")
 
 
 def reason(line: str) -> str:
-    """What Slurm is told, for an answer's line; `sinfo -R` shows the first 20 characters, so the part comes first."""
+    """The reason for Slurm, from an answer's line; `sinfo -R` shows the first 20 characters, so the part is first."""
     flat = _UNWANTED.sub("?", " ".join(line.removeprefix("unfit: ").split()).translate(_NEUTRAL))
     return f"{OURS} {flat if len(flat) <= _LONGEST else flat[: _LONGEST - 3] + '...'}"

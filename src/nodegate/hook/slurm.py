@@ -1,4 +1,4 @@
-"""Slurm's word on a node, and ours to Slurm: scontrol, with a time limit on each call."""
+"""A node's state in Slurm, and how nodegate changes it: scontrol, with a time limit on each call."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 LIMIT_S = 5.0
 # Slurm gives its hooks almost no PATH.
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:/opt/slurm/bin:/usr/local/slurm/bin"
-OURS = "nodegate:"  # how a reason of ours begins
+OURS = "nodegate:"  # how nodegate's reasons begin
 
 _DRAIN = frozenset({"DRAIN", "DRAINED", "DRAINING"})
-# Down, failed, or on its way to or from a power state or a reboot: others are at work there.
+# Down, failed, or changing its power state or rebooting: someone else handles it.
 _NOT_IN_SERVICE = re.compile(r"DOWN|FAIL|ERROR|FUTURE|POWER|REBOOT_ISSUED|UNKNOWN")
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # never a hostlist: that would be many nodes
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")  # not a hostlist: that would be many nodes
 _SIGNED = re.compile(r" \[[^\[\]]*@[^\[\]]*\]$")  # " [root@2026-11-21T17:10:00]"
 
 
 class NoAnswer(Exception):  # noqa: N818 - reads as the sentence that it raises
-    """Slurm did not do what it was asked; the message says what it said."""
+    """Slurm refused or did not answer; the message has what it printed."""
 
 
 @dataclass(frozen=True)
@@ -38,40 +38,40 @@ class Node:
 
     @property
     def is_ours(self) -> bool:
-        """The reason is one of ours."""
+        """The reason is from nodegate."""
         return self.reason.startswith(OURS)
 
     @property
     def not_in_service(self) -> str:
-        """The state in which others are at work on it; empty for none."""
+        """The state in which someone else handles it; empty for none."""
         return next((state for state in sorted(self.states) if _NOT_IN_SERVICE.search(state)), "")
 
 
 def node(name: str) -> Node:
-    """What Slurm says of a node.
+    """The state of a node in Slurm.
 
     Raises:
-        NoAnswer: it says nothing.
+        NoAnswer: Slurm did not answer.
     """
     return parse(_scontrol("show", "node", _checked(name)))
 
 
 def parse(text: str) -> Node:
-    """What `scontrol show node NAME` says.
+    """The state in the output of `scontrol show node NAME`.
 
     Raises:
-        NoAnswer: it names no state.
+        NoAnswer: it has no state.
     """
     lines = [line.strip() for line in text.splitlines()]
     states = next((line.split()[0].partition("=")[2] for line in lines if line.startswith("State=")), "")
     if not states:
-        raise NoAnswer("scontrol show node names no state")
+        raise NoAnswer("scontrol show node printed no state")
     reason = next((line.partition("=")[2] for line in lines if line.startswith("Reason=")), "")
     return Node(frozenset(re.findall(r"[A-Z_]+", states)), _SIGNED.sub("", reason))
 
 
 def drain(name: str, reason: str) -> None:
-    """Let the node's jobs end and give it no more.
+    """Drain the node: its jobs end, and no new ones start.
 
     Raises:
         NoAnswer: Slurm did not.
@@ -80,7 +80,7 @@ def drain(name: str, reason: str) -> None:
 
 
 def undrain(name: str) -> None:
-    """Give the node jobs again.
+    """Resume the node.
 
     Raises:
         NoAnswer: Slurm did not.
@@ -90,7 +90,7 @@ def undrain(name: str) -> None:
 
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name):
-        raise NoAnswer(f"{name[:40]!r} is no name of a node")
+        raise NoAnswer(f"{name[:40]!r} is not a valid node name")
     return name
 
 
@@ -98,7 +98,7 @@ def _scontrol(*arguments: str) -> str:
     environment = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:{PATH}".lstrip(":")}
     program = shutil.which("scontrol", path=environment["PATH"])
     if program is None:
-        raise NoAnswer("scontrol is not on this node")
+        raise NoAnswer("scontrol is not installed on this node")
     try:
         done = subprocess.run(
             [program, *arguments],

@@ -1,4 +1,4 @@
-"""The verdict that one hook leaves for the next: a file that only root, or we, can have written, of this boot."""
+"""The verdict that one hook caches for the next: a file of this boot that only root or this user can have written."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def now_s() -> float:
-    """Seconds since this boot, suspended ones too: a clock that nobody sets."""
+    """Seconds since this boot, including suspended time: a clock that cannot be set."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def keep(file: Path, asked: str, answer: Answer, measured_s: float) -> None:
-    """Leave a verdict. `asked` says by which limits it was found, `measured_s` when the measurement began.
+    """Store a verdict. `asked` says from which limits it comes, `measured_s` when the measurement began.
 
     Raises:
-        OSError: the place cannot be written to.
+        OSError: the file cannot be written.
     """
     if not file.parent.exists():
         file.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def keep(file: Path, asked: str, answer: Answer, measured_s: float) -> None:
 
 
 def kept(file: Path, asked: str, not_before_s: float) -> Answer | None:
-    """The verdict that was left, where it can be trusted, answers the same question and is not too old."""
+    """The cached verdict, if it can be trusted, is from the same limits and is not too old."""
     try:
         said = json.loads(_read(file))
         measured_s = float(said["measured_s"])
@@ -54,7 +54,7 @@ def kept(file: Path, asked: str, not_before_s: float) -> Answer | None:
 
 
 def _read(file: Path) -> bytes:
-    """The file's content, where nobody but root and we can have put it there."""
+    """The file's content, if only root or this user can have written it."""
     _check(file.parent.stat(), stat.S_ISDIR)
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -67,7 +67,7 @@ def _read(file: Path) -> bytes:
 def _check(status: os.stat_result, is_kind: Callable[[int], bool]) -> None:
     foreign = status.st_uid not in (0, os.geteuid())
     if foreign or not is_kind(status.st_mode) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise PermissionError("others can write it")
+        raise PermissionError("other users can write it")
 
 
 def _boot() -> str:
