@@ -39,7 +39,7 @@ def test_a_fit_node_is_one_line_and_0(
 ) -> None:
     says(monkeypatch, Answer(Exit.FIT, "fit: 77 checks passed", age_s=35.2))
     assert cli.main(["hook", hook]) == 0
-    assert capsys.readouterr().out == "fit: 77 checks passed (seen 35 s ago)\n"
+    assert capsys.readouterr().out == "fit: 77 checks passed (checked 35 s ago)\n"
 
 
 @pytest.mark.parametrize("hook", HOOKS)

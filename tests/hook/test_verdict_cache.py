@@ -31,7 +31,7 @@ def test_it_comes_back_with_its_age(file: Path) -> None:
     assert found is not None
     assert (found.exit, found.line) == (FIT.exit, FIT.line)
     assert 0 <= found.age_s < 60
-    assert found.shown() == f"fit: 77 checks passed (seen {found.age_s:.0f} s ago)"
+    assert found.shown() == f"fit: 77 checks passed (checked {found.age_s:.0f} s ago)"
 
 
 def test_it_is_written_for_all_to_read_and_for_us_to_write(file: Path) -> None:

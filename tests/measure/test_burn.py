@@ -147,7 +147,7 @@ def test_a_burn_that_was_refused_says_why():
         (ProgramRun("burn", exit_code=0, stdout="bash: warning"), "not send a JSON document: bash: warning"),
         (ProgramRun("burn", exit_code=0, stdout='{"schema": "nodegate.burn/9"}'), "is nodegate.burn/9, expected"),
         (ProgramRun("burn", exit_code=0, stdout=burn_document.WIRE + "AAAA\n"), "damaged"),
-        (ProgramRun("burn", exit_code=0, stdout=wire(document(H100))[:4000]), "damaged|cut off"),
+        (ProgramRun("burn", exit_code=0, stdout=wire(document(H100))[:4000]), "damaged|truncated"),
         (ProgramRun("burn", exit_code=0, stdout="[" * 200_000), "not send a JSON document"),
     ],
 )

@@ -200,9 +200,9 @@ def test_copies_that_were_refused_say_why():
         (ProgramRun("copies", exit_code=0, stdout="bash: warning"), "not send a JSON document: bash: warning"),
         (ProgramRun("copies", exit_code=0, stdout='{"schema": "nodegate.copies/9"}'), "is nodegate.copies/9, expected"),
         (ProgramRun("copies", exit_code=0, stdout='{"schema": "nodegate.copies/1", "gpus": []}'), "no GPU in it"),
-        (ProgramRun("copies", exit_code=0, stdout=copies_document.WIRE), "cut off"),
+        (ProgramRun("copies", exit_code=0, stdout=copies_document.WIRE), "truncated"),
         (ProgramRun("copies", exit_code=0, stdout=copies_document.WIRE + "AAAA\n"), "damaged"),
-        (ProgramRun("copies", exit_code=0, stdout=wire(document(H100))[:1200]), "damaged|cut off"),
+        (ProgramRun("copies", exit_code=0, stdout=wire(document(H100))[:1200]), "damaged|truncated"),
         (ProgramRun("copies", exit_code=0, stdout="[" * 200_000), "not send a JSON document"),
     ],
 )

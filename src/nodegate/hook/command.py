@@ -19,14 +19,14 @@ _OF_ONE = {
     "--resume": ("slurm-healthcheck",),
 }
 _HELP = {
-    "slurm-prolog": "Prolog: drains an unfit node and ends with 1, so that Slurm takes the job back",
+    "slurm-prolog": "Prolog: drains an unfit node and ends with 1, so that Slurm requeues the job",
     "slurm-epilog": "Epilog: drains a node that is unfit after a job",
-    "slurm-healthcheck": "HealthCheckProgram: drains an unfit node, beside running jobs too",
+    "slurm-healthcheck": "HealthCheckProgram: drains an unfit node, also while jobs run",
 }
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    """A command for each hook: it accepts the options of all, so that a site configures them once, and shows its own."""
+    """A command for each hook: it accepts all hooks' options, so a site configures them once; it shows its own."""
     commands = command.add_subparsers(required=True, metavar="HOOK", dest="hook")
     for hook in sorted(hooks.HOOKS):
         _add_options(commands.add_parser(hook, help=_HELP[hook], description=_HELP[hook]), hook)
