@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.demo.load.recordings import recordings
+from nodegate.demo.load.after import document_after
+from nodegate.demo.load.recordings import MODULES, recordings
 from nodegate.demo.machine import Machine
 from nodegate.evidence import FACTS, Evidence, parse_evidence
 from nodegate.judge.waivers import Waivers
+from nodegate.measure.measurement import document as document_of
+from nodegate.measure.registry import FACTS_AFTER
 from nodegate.node import Node
 from nodegate.profile import Profile
-from nodegate.run.judging import Judging
+from nodegate.run.judging import Judging, NodeSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 HEALTHY = 8  # as many as the statistics of a fleet need
 EXPECTED = {"mounts": ["/scratch", "/mnt/data:ro"], "gpus": 8}
-MEMORY_GIB = {"hgx": 2048, "l40s": 1024}
+MEASURED_PARTS = ("pci", "infiniband", "nvml")  # sections of facts that decide how a made-up node is measured
 
 
 class _Recordings:
@@ -61,7 +64,7 @@ def judged(make: Make, faults: Sequence[Iterable[Plant]], memory_gib: int) -> Ma
         for plant in plants:
             plant(machine)
     platform = make.__name__
-    evidence = _evidence([*machines, make("partner1", 90), make("partner2", 91)])
+    evidence = _evidence_of(machines, make)
     healthy = [f"healthy{number}" for number in range(1, HEALTHY + 1)]
     run = _run([*(machine.name for machine in machines), *healthy], platform, memory_gib)
     run.folder = _Recordings({**_healthy_evidence(platform), **evidence})  # type: ignore[assignment]
@@ -76,15 +79,55 @@ def _run(names: Sequence[str], platform: str, memory_gib: int) -> _JudgedOnce:
     expected = {**EXPECTED, "limits": {"host.memory_gib": memory_gib}}
     nodes = {name: Node(name, groups=(platform,), expected=expected) for name in names}
     run = _JudgedOnce(nodes, Profile.DELIVERY, _baselines(), Waivers(()))
+    run._summaries = {name: _healthy_summary(platform, name) for name in names if name.startswith("healthy")}
     for name in names:
         for check in suite.checks():
             run.ask(check, name)
     return run
 
 
+def _evidence_of(machines: Sequence[Machine], make: Make) -> dict[tuple[str, str], Evidence]:
+    """What is recorded of faulty nodes and two good partners; what no fault changes is made once for all tests."""
+    fresh = [make(machine.name, number) for number, machine in enumerate(machines, start=1)]
+    changed = {
+        module.NAME
+        for module in MODULES
+        if any(
+            module.NAME in machine.load.changes
+            or module.NAME in machine.load.refused
+            or any(machine.sections[name] != healthy.sections[name] for name in MEASURED_PARTS)
+            for machine, healthy in zip(machines, fresh, strict=True)
+        )
+    }
+    partners = [make("partner1", 90), make("partner2", 91)]
+    found = dict(_unchanged(make.__name__, len(machines)))
+    for machine in (*machines, *partners):
+        for name, document in ((FACTS, machine.document()), (FACTS_AFTER, document_after(machine))):
+            found[machine.name, name] = _parsed(machine.name, name, document)
+        for name, why in machine.load.refused.items():
+            found[machine.name, name] = Evidence(machine.name, name, 0.0, 0.0, error=why)
+    for module in MODULES:
+        if module.NAME in changed:
+            for node, attempts in module.recorded([*machines, *partners]).items():
+                if (node, module.NAME) not in found or found[node, module.NAME].error is None:
+                    found[node, module.NAME] = _parsed(node, module.NAME, document_of(module.NAME, attempts))
+    return found
+
+
+@cache
+def _unchanged(platform: str, count: int) -> Mapping[tuple[str, str], Evidence]:
+    make: Make = getattr(Machine, platform)
+    names = [*((f"faulty{number}", number) for number in range(1, count + 1)), ("partner1", 90), ("partner2", 91)]
+    return _evidence([make(*name) for name in names])
+
+
+def _parsed(node: str, name: str, document: object) -> Evidence:
+    return parse_evidence(json.dumps(document).encode(), node=node, measurement=name, file=f"{node}/{name}")
+
+
 def _evidence(machines: Sequence[Machine]) -> dict[tuple[str, str], Evidence]:
     return {
-        (node, name): parse_evidence(json.dumps(found).encode(), node=node, measurement=name, file=f"{node}/{name}")
+        (node, name): _parsed(node, name, found)
         for node, measured in recordings(machines).items()
         for name, found in measured.items()
     }
@@ -99,6 +142,15 @@ def _baselines() -> Baselines:
 def _healthy_evidence(platform: str) -> Mapping[tuple[str, str], Evidence]:
     make: Make = getattr(Machine, platform)
     return _evidence([make(f"healthy{number}", number + 10) for number in range(1, HEALTHY + 1)])
+
+
+@cache
+def _healthy_summary(platform: str, name: str) -> NodeSummary:
+    run = Judging({name: Node(name)}, Profile.DELIVERY, _baselines(), Waivers(()))
+    run.folder = _Recordings(_healthy_evidence(platform))  # type: ignore[assignment]
+    found = run.summary(name)
+    assert found is not None
+    return found
 
 
 @cache
