@@ -10,7 +10,8 @@ from nodegate import suite
 from nodegate.bootcheck import Exit, _outcome
 from nodegate.demo.machine import Machine
 from nodegate.facts import FACTS, FactSource
-from nodegate.finding import Record
+from nodegate.finding import Finding, Record
+from nodegate.part import NODE
 from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.verdict import Verdict
 
@@ -110,10 +111,14 @@ def test_unsupported_or_error_is_no_exit_code_0(why: str) -> None:
 
 @pytest.mark.parametrize("verdicts", [[], [SKIP], [SKIP, SKIP], [ERROR], [SKIP, ERROR], [PASS, ERROR], [WARN, ERROR]])
 def test_only_what_was_judged_and_found_good_is_fit(verdicts: list[Verdict]) -> None:
-    records = tuple(Record("gpu01", f"site.check{number}", verdict, "said") for number, verdict in enumerate(verdicts))
+    records = tuple(record(f"site.check{number}", verdict) for number, verdict in enumerate(verdicts))
     assert _outcome(records).exit is Exit.UNKNOWN
-    assert _outcome((*records, Record("gpu01", "site.bad", FAIL, "said"))).exit is Exit.UNFIT
-    assert _outcome((Record("gpu01", "site.good", PASS, "said"),)).exit is Exit.FIT
+    assert _outcome((*records, record("site.bad", FAIL))).exit is Exit.UNFIT
+    assert _outcome((record("site.good", PASS),)).exit is Exit.FIT
+
+
+def record(check: str, verdict: Verdict) -> Record:
+    return Record("gpu01", check, verdict, (Finding(NODE, verdict, text="said"),))
 
 
 def test_reasons_that_may_be_normal_are_two_and_no_more() -> None:
