@@ -46,6 +46,14 @@ def rate(adapter: str, text: str) -> Callable[[Machine], None]:
     return lambda machine: machine.set_port(adapter, 1, "rate", text)
 
 
+def every_rail_unlike(machine: Machine) -> None:
+    """Eight rails in service: two each of four speeds, lanes and releases of the firmware."""
+    speeds = ("400 Gb/sec (4X NDR)", "200 Gb/sec (2X NDR)", "100 Gb/sec (1X NDR)", "150 Gb/sec (3X HDR)")
+    for number in range(8):
+        machine.set_port(f"mlx5_{number}", 1, "rate", speeds[number // 2])
+        machine.set_adapter(f"mlx5_{number}", "fw_ver", f"28.4{number // 2}.1000")
+
+
 def no_rdma_driver(machine: Machine) -> None:
     machine.section_fails("infiniband", "missing", "/sys/class/infiniband")
 
@@ -299,11 +307,19 @@ CASES = (
         limits={"rdma.rate_gbps": 400},
     ),
     Case(
-        "nothing to compare with",
+        "no adapter at all",
         "rdma.port_rate",
         SKIP,
         "node: no rail is in service: see rdma.rails and rdma.port_state",
         change=no_nic_at_all,
+        limits={"rdma.rate_gbps": None},
+    ),
+    Case(
+        "every rail has another rate, and no limit",
+        "rdma.port_rate",
+        NOT_JUDGED,
+        "node: not judged: no limit rdma.rate_gbps, and no rate that most rails of this node have",
+        change=every_rail_unlike,
         limits={"rdma.rate_gbps": None},
     ),
     Case(
@@ -338,11 +354,19 @@ CASES = (
         change=rate("mlx5_4", "100 Gb/sec"),
     ),
     Case(
-        "nothing to compare with",
+        "no adapter at all",
         "rdma.port_lanes",
         SKIP,
         "node: no rail is in service: see rdma.rails and rdma.port_state",
         change=no_nic_at_all,
+    ),
+    Case(
+        "every rail has other lanes",
+        "rdma.port_lanes",
+        NOT_JUDGED,
+        "node: not judged: no number of lanes that most rails of this node have",
+        change=every_rail_unlike,
+        limits={"rdma.rate_gbps": None},
     ),
     Case(
         "all alike",
@@ -371,11 +395,19 @@ CASES = (
         change=lambda machine: machine.set_adapter("mlx5_2", "fw_ver", {"why": "failed", "detail": "EIO"}),
     ),
     Case(
-        "nothing to compare with",
+        "no adapter at all",
         "rdma.firmware",
         SKIP,
         "node: no RDMA adapter",
         change=no_nic_at_all,
+    ),
+    Case(
+        "every rail has another firmware",
+        "rdma.firmware",
+        NOT_JUDGED,
+        "node: not judged: no firmware that most rails of this node have",
+        change=every_rail_unlike,
+        limits={"rdma.rate_gbps": None},
     ),
     Case(
         "all alike",

@@ -87,7 +87,7 @@ def test_a_failed_row_remap_stands_whatever_the_recommended_action_says(recovery
     assert node_verdict(records.values()).value == "rejected"
     outcome = bootchecked(machine)
     assert outcome.exit is Exit.UNFIT
-    assert "row remap failure yes" in outcome.line
+    assert "row remap failed - replace the GPU" in outcome.line
 
 
 @pytest.mark.parametrize("action", range(1, 9))
