@@ -7,7 +7,7 @@ from support.judging import judge_one
 from support.whole_node import bootchecked, whole
 
 from nodegate import suite
-from nodegate.bootcheck import Exit, _outcome
+from nodegate.bootcheck import Exit, outcome_of
 from nodegate.demo.machine import Machine
 from nodegate.facts import FACTS, FactSource
 from nodegate.finding import Finding, Record
@@ -112,9 +112,9 @@ def test_unsupported_or_error_is_no_exit_code_0(why: str) -> None:
 @pytest.mark.parametrize("verdicts", [[], [SKIP], [SKIP, SKIP], [ERROR], [SKIP, ERROR], [PASS, ERROR], [WARN, ERROR]])
 def test_only_what_was_judged_and_found_good_is_fit(verdicts: list[Verdict]) -> None:
     records = tuple(record(f"site.check{number}", verdict) for number, verdict in enumerate(verdicts))
-    assert _outcome(records).exit is Exit.UNKNOWN
-    assert _outcome((*records, record("site.bad", FAIL))).exit is Exit.UNFIT
-    assert _outcome((record("site.good", PASS),)).exit is Exit.FIT
+    assert outcome_of(records).exit is Exit.UNKNOWN
+    assert outcome_of((*records, record("site.bad", FAIL))).exit is Exit.UNFIT
+    assert outcome_of((record("site.good", PASS),)).exit is Exit.FIT
 
 
 def record(check: str, verdict: Verdict) -> Record:
