@@ -8,7 +8,7 @@ import pytest
 
 from nodegate.finding import Limit
 from nodegate.profile import Profile
-from nodegate.subjects.gpu import answering, lacks
+from nodegate.subjects.gpu import answering
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -24,7 +24,17 @@ _HEAT = frozenset({"sw_thermal_slowdown"})
 _HARMLESS = frozenset(
     {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "sync_boost", "display_clock_setting"}
 )
-_COOLING = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
+_REASONS = "clock event reasons"
+_CODES = {
+    "hw_power_brake_slowdown": "power brake",
+    "hw_thermal_slowdown": "thermal",
+    "sw_thermal_slowdown": "thermal",
+    "hw_slowdown": "slowdown",
+}
+_POWER = "check power supplies and power cables of this node; then power-cycle it"
+_COOLING = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
+_BOTH = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
+_ACTIONS = {"power brake": _POWER, "thermal": _COOLING}
 
 
 def test_sm_max(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -81,58 +91,57 @@ def test_event_reasons(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None
     heat = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
     for gpu in answering(gpus, verdicts):
         reasons = gpu.event_reasons
-        if lacks(verdicts, gpu, "what holds the clock", reasons):
-            continue
         if isinstance(reasons, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="what holds the clock", reason=reasons)
+            verdicts.unknown(part=gpu.part, quantity=_REASONS, reason=reasons, absent=Verdict.SKIP)
             continue
-        _slowed(gpu, reasons & _FAULTS, Verdict.FAIL, verdicts)
-        _slowed(gpu, reasons & _HEAT, heat, verdicts)
-        _slowed(gpu, reasons - _FAULTS - _HEAT - _HARMLESS, Verdict.WARN, verdicts)
+        for reason in sorted(_bad(reasons)):
+            verdict = Verdict.FAIL if reason in _FAULTS else heat if reason in _HEAT else Verdict.WARN
+            code = _CODES.get(reason, "unknown reason")
+            action, text = _ACTIONS.get(code, _BOTH), f"clock held down by {reason}"
+            verdicts.found(verdict, part=gpu.part, text=text, action=action, quantity=_REASONS, code=code)
         if reasons <= _HARMLESS:
             held = ", ".join(sorted(reasons)) or "nothing"
-            verdicts.passed(part=gpu.part, text=f"clock held by {held}")
+            verdicts.passed(part=gpu.part, text=f"clock held by {held}", quantity=_REASONS)
 
 
 @pytest.mark.tier("nightly")
 def test_violations(gpus: Gpus, verdicts: Verdicts) -> None:
     """No GPU has been slowed by heat, by its board's limit or for reliability since the driver was loaded. (F08)
 
-    The counters tell of slowdowns that are over by now, so they warn; OCI alerts on the last two at any increase. Time
-    held by the power limit is normal under load and not judged.
+    The counters also hold slowdowns that are over by now, so they warn; OCI alerts on the last two at any increase.
+    Time held by the power limit is normal under load and not judged.
     """
     for gpu in answering(gpus, verdicts):
-        slowed_s = {
-            "heat": gpu.thermal_violation_s,
-            "its board's limit": gpu.board_limit_violation_s,
-            "reliability": gpu.reliability_violation_s,
-        }
-        for cause, seconds in slowed_s.items():
-            if not lacks(verdicts, gpu, f"time slowed for {cause}", seconds):
-                verdicts.at_most(
-                    part=gpu.part,
-                    quantity=f"time slowed for {cause}",
-                    observed=seconds,
-                    limit=Limit(0.0, "s", "none on a healthy GPU"),
-                    action=_COOLING,
-                    otherwise=Verdict.WARN,
-                )
+        slowed_s = (
+            ("thermal", "time slowed by heat", gpu.thermal_violation_s),
+            ("board limit", "time slowed by the board's limit", gpu.board_limit_violation_s),
+            ("reliability", "time slowed for reliability", gpu.reliability_violation_s),
+        )
+        for code, quantity, seconds in slowed_s:
+            verdicts.at_most(
+                part=gpu.part,
+                quantity=quantity,
+                observed=seconds,
+                limit=Limit(0.0, "s", "none on a healthy GPU"),
+                action=_ACTIONS.get(code, _BOTH),
+                otherwise=Verdict.WARN,
+                absent=Verdict.SKIP,
+                code=code,
+            )
 
 
-def _slowed(gpu: Gpu, reasons: frozenset[str], verdict: Verdict, verdicts: Verdicts) -> None:
-    if reasons:
-        message = f"clock held down by {', '.join(sorted(reasons))}"
-        verdicts.found(verdict, part=gpu.part, text=message, action=_COOLING, quantity="event reasons")
+def _bad(reasons: frozenset[str]) -> frozenset[str]:
+    """The reasons that are no normal work; hw_slowdown only where no other one of the hardware says which it is."""
+    bad = reasons - _HARMLESS
+    return bad - {"hw_slowdown"} if len(bad & _FAULTS) > 1 else bad
 
 
 def _not_below(gpu: Gpu, which: str, clock: int | Unknown, default: int | Unknown, verdicts: Verdicts) -> None:
-    what = f"{which} application clock"
-    if lacks(verdicts, gpu, what, clock) or lacks(verdicts, gpu, f"default {what}", default):
-        return
     verdicts.at_least(
         part=gpu.part,
-        quantity=what,
+        quantity=f"{which} application clock",
         observed=clock,
         limit=default if isinstance(default, Unknown) else Limit(default, "MHz", "the board's own default"),
         action="run nvidia-smi -rac",
+        absent=Verdict.SKIP,
     )

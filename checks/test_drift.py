@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -25,16 +24,8 @@ def test_same_as_fleet(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     """
     for name in fleet.agreeing(node.name):
         verdicts.passed(part=part.setting(name), text="as on most nodes")
-    for difference in fleet.compare(node.name):
-        verdicts.found(
-            Verdict.WARN,
-            part=part.setting(difference.characteristic),
-            text=str(difference),
-            action="bring it to the fleet's version"
-            if difference.majority
-            else "decide on one version for the platform",
-            quantity=difference.characteristic,
-            observed=difference.value,
-        )
+    for odd in fleet.compare(node.name):
+        action = "bring it to the fleet's version" if odd.majority else "decide on one version for the platform"
+        verdicts.add(odd.finding(part.setting(odd.characteristic), action=action))
     if not verdicts.findings:
         verdicts.skip("no characteristic that three nodes of this platform share could be read")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.finding import Limit
-from nodegate.subjects.gpu import YES_NO, answering, lacks, named, on_off
+from nodegate.subjects.gpu import answering, on_off
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -20,6 +20,7 @@ pytestmark = pytest.mark.tier("bootcheck")
 
 _RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 _REPLACE = "replace the board (RMA), with a field diagnostics log"
+_ASK = "ask the vendor whether the board is new; watch it during the first weeks"
 _NONE_ALLOWED = Limit(0, "errors", "none on a healthy GPU")
 
 
@@ -29,21 +30,23 @@ def test_enabled(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     Without ECC memory errors corrupt results silently. A pending change takes effect under some later job.
     """
     policy = baseline.find("gpu.ecc")
+    action = "run nvidia-smi -e 1 (or 0), then reset the GPU while it is idle"
     for gpu in answering(gpus, verdicts):
-        if policy is None and lacks(verdicts, gpu, "ECC mode", gpu.ecc_enabled):
-            continue
         mode = on_off(gpu.ecc_enabled)
-        remedy = "run nvidia-smi -e 1 (or 0), then reset the GPU while it is idle"
         if policy is not None:
-            verdicts.equal(part=gpu.part, quantity="ECC", observed=mode, expected=policy, action=remedy)
+            verdicts.equal(
+                part=gpu.part, quantity="ECC mode", observed=mode, expected=policy, action=action, code="mode"
+            )
         verdicts.equal(
             part=gpu.part,
-            quantity="ECC after the next reset",
+            quantity="pending ECC mode",
             observed=on_off(gpu.ecc_pending),
             expected=mode,
             source="the mode in force",
             action="reset the GPU while it is idle, or take the change back",
             otherwise=Verdict.WARN,
+            absent=Verdict.SKIP if policy is None else Verdict.ERROR,
+            code="pending",
         )
 
 
@@ -54,14 +57,14 @@ def test_volatile(gpus: Gpus, verdicts: Verdicts) -> None:
     Azure NHC would let 20,000,000 pass. Corrected errors are the normal work of ECC and are not judged.
     """
     for gpu in answering(gpus, verdicts):
-        if not _has_no_ecc(gpu, gpu.ecc.volatile_uncorrected, verdicts):
-            verdicts.at_most(
-                part=gpu.part,
-                quantity="uncorrectable since driver load",
-                observed=gpu.ecc.volatile_uncorrected,
-                limit=_NONE_ALLOWED,
-                action=_RESET,
-            )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="uncorrectable errors since driver load",
+            observed=gpu.ecc.volatile_uncorrected,
+            limit=_NONE_ALLOWED,
+            action=_RESET,
+            absent=_without_counters(gpu),
+        )
 
 
 @pytest.mark.tier("delivery")
@@ -71,31 +74,33 @@ def test_lifetime(gpus: Gpus, verdicts: Verdicts) -> None:
     Asked at delivery: a board that is sold as new should have none. A warning, since a repaired row is not a fault.
     """
     for gpu in answering(gpus, verdicts):
-        if not _has_no_ecc(gpu, gpu.ecc.aggregate_uncorrected, verdicts):
-            verdicts.at_most(
-                part=gpu.part,
-                quantity="uncorrectable over the board's life",
-                observed=gpu.ecc.aggregate_uncorrected,
-                limit=_NONE_ALLOWED,
-                action="ask the vendor whether the board is new; watch it during the first weeks",
-                otherwise=Verdict.WARN,
-            )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="uncorrectable errors over the board's life",
+            observed=gpu.ecc.aggregate_uncorrected,
+            limit=_NONE_ALLOWED,
+            action=_ASK,
+            otherwise=Verdict.WARN,
+            absent=_without_counters(gpu),
+        )
 
 
 def test_sram_threshold(gpus: Gpus, verdicts: Verdicts) -> None:
-    """No GPU says that its SRAM errors passed the threshold for replacement. (F03)
+    """No GPU reports that its SRAM errors passed the threshold for replacement. (F03)
 
     The flag is the board's own word (`SRAM Threshold Exceeded`, driver 550 and later): NVIDIA asks for an RMA.
     """
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "SRAM threshold", gpu.sram_threshold_exceeded):
-            verdicts.equal(
-                part=gpu.part,
-                quantity="SRAM threshold exceeded",
-                observed=named(gpu.sram_threshold_exceeded, YES_NO),
-                expected="no",
-                action=_REPLACE,
-            )
+        verdicts.holds(
+            part=gpu.part,
+            quantity="its SRAM error threshold",
+            observed=gpu.sram_threshold_exceeded,
+            expected=False,
+            good="SRAM error threshold not exceeded",
+            bad="SRAM error threshold exceeded",
+            action=_REPLACE,
+            absent=Verdict.SKIP,
+        )
 
 
 def test_sram(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -106,14 +111,14 @@ def test_sram(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     limit = baseline.number("gpu.sram_uncorrectable_max")
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "the SRAM counter", gpu.ecc.aggregate_sram_uncorrected):
-            verdicts.at_most(
-                part=gpu.part,
-                quantity="uncorrectable in SRAM over the board's life",
-                observed=gpu.ecc.aggregate_sram_uncorrected,
-                limit=limit,
-                action=_REPLACE,
-            )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="uncorrectable SRAM errors over the board's life",
+            observed=gpu.ecc.aggregate_sram_uncorrected,
+            limit=limit,
+            action=_REPLACE,
+            absent=Verdict.SKIP,
+        )
 
 
 def test_remap_pending(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -124,13 +129,29 @@ def test_remap_pending(gpus: Gpus, verdicts: Verdicts) -> None:
     """
     for gpu in answering(gpus, verdicts):
         remap = gpu.remap
-        if lacks(verdicts, gpu, "row remapping", remap):
+        if isinstance(remap, Unknown):
+            verdicts.unknown(part=gpu.part, quantity="row remapping", reason=remap, absent=Verdict.SKIP)
             continue
-        failed = remap if isinstance(remap, Unknown) else YES_NO[remap.failed]
-        pending = remap if isinstance(remap, Unknown) else YES_NO[remap.pending]
-        whose = gpu.part
-        verdicts.equal(part=whose, quantity="row remap failure", observed=failed, expected="no", action=_REPLACE)
-        verdicts.equal(part=whose, quantity="pending row remap", observed=pending, expected="no", action=_RESET)
+        verdicts.holds(
+            part=gpu.part,
+            quantity="row remap failure",
+            observed=remap.failed,
+            expected=False,
+            good="no row remap has failed",
+            bad="a row remap has failed",
+            action=_REPLACE,
+            code="remap failed",
+        )
+        verdicts.holds(
+            part=gpu.part,
+            quantity="pending row remap",
+            observed=remap.pending,
+            expected=False,
+            good="no row remap is pending",
+            bad="a row remap is pending",
+            action=_RESET,
+            code="remap pending",
+        )
 
 
 def test_remapped_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -140,15 +161,14 @@ def test_remapped_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
     """
     limit = baseline.number("gpu.remapped_rows_uncorrectable_max")
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "row remapping", gpu.remap):
-            rows = gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable
-            verdicts.at_most(
-                part=gpu.part,
-                quantity="remapped for uncorrectable errors",
-                observed=rows,
-                limit=limit,
-                action=_REPLACE,
-            )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="rows remapped for uncorrectable errors",
+            observed=gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable,
+            limit=limit,
+            action=_REPLACE,
+            absent=Verdict.SKIP,
+        )
 
 
 @pytest.mark.tier("delivery")
@@ -158,16 +178,16 @@ def test_remapped_rows_new(gpus: Gpus, verdicts: Verdicts) -> None:
     Asked at delivery: a used spare row is history on a board that is sold as new. A warning, for the row works.
     """
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "row remapping", gpu.remap):
-            rows = gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable + gpu.remap.correctable
-            verdicts.at_most(
-                part=gpu.part,
-                quantity="remapped",
-                observed=rows,
-                limit=Limit(0, "rows", "none on a new board"),
-                action="ask the vendor whether the board is new; watch it during the first weeks",
-                otherwise=Verdict.WARN,
-            )
+        remap = gpu.remap
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="remapped rows",
+            observed=remap if isinstance(remap, Unknown) else remap.uncorrectable + remap.correctable,
+            limit=Limit(0, "rows", "none on a new board"),
+            action=_ASK,
+            otherwise=Verdict.WARN,
+            absent=Verdict.SKIP,
+        )
 
 
 def test_spare_rows(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -176,15 +196,14 @@ def test_spare_rows(gpus: Gpus, verdicts: Verdicts) -> None:
     A bank without one cannot be repaired: its next bad row stays bad, and the remap fails.
     """
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "spare rows", gpu.remap_banks):
-            banks = gpu.remap_banks if isinstance(gpu.remap_banks, Unknown) else gpu.remap_banks.none
-            verdicts.at_most(
-                part=gpu.part,
-                quantity="without a spare row",
-                observed=banks,
-                limit=Limit(0, "banks", "the board's own histogram"),
-                action=_REPLACE,
-            )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="memory banks without a spare row",
+            observed=gpu.remap_banks if isinstance(gpu.remap_banks, Unknown) else gpu.remap_banks.none,
+            limit=Limit(0, "banks", "the board's own histogram"),
+            action=_REPLACE,
+            absent=Verdict.SKIP,
+        )
 
 
 def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -196,30 +215,39 @@ def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
     most, most_double = baseline.number("gpu.retired_pages_max"), baseline.number("gpu.retired_pages_double_bit_max")
     for gpu in answering(gpus, verdicts):
         single, double = gpu.retired_single_bit, gpu.retired_double_bit
-        if lacks(verdicts, gpu, "page retirement", double):
+        if isinstance(double, Unknown) and double.is_absent:
+            verdicts.absent(part=gpu.part, quantity="page retirement", reason=double)
             continue
+        verdicts.holds(
+            part=gpu.part,
+            quantity="pending page retirement",
+            observed=gpu.retired_pending,
+            expected=False,
+            good="no page retirement is pending",
+            bad="a page retirement is pending",
+            action=_RESET,
+            code="pending",
+        )
         both: Known[int] = single if isinstance(single, Unknown) else _plus(single, double)
-        whose, pending = gpu.part, named(gpu.retired_pending, YES_NO)
-        verdicts.equal(part=whose, quantity="pending page retirement", observed=pending, expected="no", action=_RESET)
-        verdicts.at_most(part=whose, quantity="retired", observed=both, limit=most, action=_REPLACE)
         verdicts.at_most(
-            part=whose,
-            quantity="retired for double bit errors",
+            part=gpu.part, quantity="retired pages", observed=both, limit=most, action=_REPLACE, code="pages"
+        )
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="pages retired for double bit errors",
             observed=double,
             limit=most_double,
             action="replace the board when it gains more than one a week",
             otherwise=Verdict.WARN,
+            code="double bit",
         )
 
 
-def _has_no_ecc(gpu: Gpu, counter: Known[int], verdicts: Verdicts) -> bool:
-    """Whether there is nothing to count: ECC is off or unknown to this GPU, or MIG splits the counters."""
-    off = gpu.ecc_enabled is False or (
-        isinstance(gpu.ecc_enabled, Unknown) and gpu.ecc_enabled.why is Why.NOT_SUPPORTED
-    )
-    if not off and gpu.mig_enabled is not True:
-        return False
-    return lacks(verdicts, gpu, "the ECC counter", counter)
+def _without_counters(gpu: Gpu) -> Verdict:
+    """What a GPU that reports no ECC counter means: nothing where ECC is off or MIG splits the counters."""
+    mode = gpu.ecc_enabled
+    off = mode is False or (isinstance(mode, Unknown) and mode.why is Why.NOT_SUPPORTED)
+    return Verdict.SKIP if off or gpu.mig_enabled is True else Verdict.ERROR
 
 
 def _plus(one: int, other: Known[int]) -> Known[int]:

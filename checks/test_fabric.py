@@ -18,7 +18,7 @@ from nodegate.subjects.fabric import (
     demand_fabric,
     members,
 )
-from nodegate.subjects.gpu import YES_NO, answering, lacks, named
+from nodegate.subjects.gpu import answering, named
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
@@ -35,58 +35,73 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
+_SERVICE = part.service(UNIT)
 _RESTART = "systemctl restart nvidia-fabricmanager; if it stops again, read /var/log/fabricmanager.log"
 
 
 def test_nvswitches(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
-    """PCIe lists as many NVSwitches as the platform has, and each answers. (F13)
+    """PCIe lists as many NVSwitches as the platform has, and each responds. (F13)
 
     The fabric manager refuses to start when one is missing ("don't match with any supported system topology").
     """
     limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:
         verdicts.skip(f"this platform has no NVSwitch ({limit.source})")
-    remedy = "power-cycle the node; if it stays, replace the GPU baseboard"
+    action = "power-cycle the node; if it stays, replace the GPU baseboard"
     verdicts.equal(
-        part=part.host("NVSwitches"), quantity="on PCIe", observed=len(pci.nvswitches), expected=limit, action=remedy
+        part=part.NODE,
+        quantity="NVSwitches on PCIe",
+        observed=len(pci.nvswitches),
+        expected=limit,
+        action=action,
+        code="missing",
     )
     for switch in pci.nvswitches:
-        answers, whose = named(switch.answers, YES_NO), part.nvswitch(address=switch.address)
-        verdicts.equal(part=whose, quantity="answer on PCIe", observed=answers, expected="yes", action=remedy)
+        verdicts.holds(
+            part=part.nvswitch(address=switch.address),
+            quantity="its PCIe configuration space",
+            observed=switch.answers,
+            good="responds on PCIe",
+            bad="does not respond on PCIe",
+            action=action,
+            code="not responding",
+        )
 
 
 def test_manager(pci: Pci, services: Services, baseline: Baseline, verdicts: Verdicts) -> None:
     """The service nvidia-fabricmanager is active wherever there are NVSwitches, and did not have to be restarted. (F12)
 
-    Without it CUDA does not start on these GPUs (error 802), or NCCL hangs at init. A dead service and one that systemd
-    cannot tell of are different things: the second is `error`.
+    Without it CUDA does not start on these GPUs (error 802), or NCCL hangs at init. A service that does not run
+    and one that systemd says nothing of are different things: the second is `error`.
     """
     demand_fabric(pci, baseline, verdicts)
     if isinstance(services.units, Unknown):
-        verdicts.cannot(f"systemd does not answer ({services.units})", next_step="run systemctl status on the node")
+        reason = f"could not read the state of {UNIT}: {services.units}"
+        verdicts.cannot(reason, next_step="run systemctl status on the node")
     unit = services.units.get(UNIT)
     if unit is None:
-        verdicts.cannot(f"systemd was not asked for {UNIT}", next_step="look at the evidence file")
+        verdicts.cannot(f"systemd reported nothing of {UNIT}", next_step="look at the evidence file")
     if unit.load_state == "not-found":
-        remedy = "install the nvidia-fabricmanager package of the driver's own version"
-        verdicts.found(Verdict.FAIL, part=part.service(UNIT), text="not installed", action=remedy)
+        action = "install the nvidia-fabricmanager package of the driver's own version"
+        verdicts.found(Verdict.FAIL, part=_SERVICE, text="not installed", action=action, code="not installed")
         return
-    told = f"{unit.active_state} ({unit.sub_state}, result {unit.result})"
-    healthy = unit.active_state == "active" and unit.sub_state == "running"
-    verdicts.equal(
-        part=part.service(UNIT),
-        quantity="service",
-        observed="active" if healthy else told,
-        expected="active",
+    verdicts.holds(
+        part=_SERVICE,
+        quantity="whether it runs",
+        observed=unit.active_state == "active" and unit.sub_state == "running",
+        good="running",
+        bad=f"not running: {unit.active_state} ({unit.sub_state}, result {unit.result})",
         action=_RESTART,
+        code="not running",
     )
     verdicts.at_most(
-        part=part.service(UNIT),
-        quantity="restarts",
+        part=_SERVICE,
+        quantity="automatic restarts",
         observed=unit.restarts,
-        limit=Limit(0, "", "since it was started"),
+        limit=Limit(0, "restarts", "none for a healthy service"),
         action="read /var/log/fabricmanager.log for why it ended",
         otherwise=Verdict.WARN,
+        code="restarted",
     )
 
 
@@ -97,7 +112,7 @@ def test_version(pci: Pci, services: Services, driver: Driver, baseline: Baselin
     """
     demand_fabric(pci, baseline, verdicts)
     verdicts.equal(
-        part=part.service(UNIT),
+        part=_SERVICE,
         quantity="version",
         observed=services.fabric_manager_version,
         expected=driver.version,
@@ -112,18 +127,19 @@ def test_manager_log(  # noqa: PLR0917 - arguments are facts
     """The fabric manager's log holds no error since the service was started. (F12, F13)
 
     NVSwitch errors, a topology that does not match, NVLinks that did not train and NVLS groups that could not be set up
-    stand here, some of them nowhere else. What came before the service's present start, or before this boot, is told as
-    settled; a fatal NVSwitch error is not settled by a restart alone. The log has no time zone, so an error of the
-    last 12 h before the boot counts unless the log shows the start. Source: messages as gpud's log matcher has them.
+    are reported here, some of them nowhere else. What came before the service's present start, or before this boot, is
+    reported as settled; a fatal NVSwitch error is not settled by a restart alone. The log has no time zone, so an error
+    of the last 12 h before the boot counts unless the log shows the start. Source: messages as gpud's log matcher has
+    them.
     """
     demand_fabric(pci, baseline, verdicts)
     log = services.fabric_manager_log
     if isinstance(log, Unknown):
-        remedy = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"
-        verdicts.unknown(part=part.service(UNIT), quantity="its log", reason=log, action=remedy)
+        action = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"
+        verdicts.unknown(part=_SERVICE, quantity="its log", reason=log, action=action)
         return
     boot_s = host.uptime_s if isinstance(host.uptime_s, Unknown) else host.clock_epoch_s - host.uptime_s
-    fabric_log.tell(fabric_manager.parse_log(log), boot_s, profile, verdicts)
+    fabric_log.judge_entries(fabric_manager.parse_log(log), boot_s, profile, verdicts)
 
 
 def test_state(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -134,47 +150,59 @@ def test_state(gpus: Gpus, verdicts: Verdicts) -> None:
     """
     for gpu, fabric in members(answering(gpus, verdicts), verdicts):
         state = named(fabric.state, FABRIC_STATES)
-        verdicts.equal(part=gpu.part, quantity="fabric state", observed=state, expected="completed", action=_RESTART)
+        verdicts.equal(
+            part=gpu.part,
+            quantity="fabric state",
+            observed=state,
+            expected="completed",
+            action=_RESTART,
+            code="state",
+        )
         if state == "completed":
-            remedy = "reset the GPU after the fabric manager runs; nvmlReturn_t in nvml.h names the status"
-            verdicts.equal(part=gpu.part, quantity="fabric status", observed=fabric.status, expected=0, action=remedy)
+            verdicts.equal(
+                part=gpu.part,
+                quantity="fabric status",
+                observed=fabric.status,
+                expected=0,
+                action="reset the GPU after the fabric manager runs; nvmlReturn_t in nvml.h names the status",
+                code="status",
+            )
 
 
 def test_health(gpus: Gpus, verdicts: Verdicts) -> None:
     """No GPU reports a degraded, misconfigured or unhealthy fabric. (F12, F13)
 
     The driver's own mask says what is wrong: bandwidth, routes, access timeouts, configuration, partition. A route
-    recovery in progress warns, for it ends. Drivers before 550 do not tell.
+    recovery in progress warns, for it ends. Drivers before 550 do not report the mask.
     """
-    remedy = "restart nvidia-fabricmanager and reset the GPUs; if it stays, read the kernel log for SXid lines"
+    action = "restart nvidia-fabricmanager and reset the GPUs; if it stays, read the kernel log for SXid lines"
     for gpu, fabric in members(answering(gpus, verdicts), verdicts):
-        if lacks(verdicts, gpu, "fabric health", fabric.health_mask):
+        mask = fabric.health_mask
+        if isinstance(mask, Unknown):
+            verdicts.unknown(part=gpu.part, quantity="fabric health", reason=mask, absent=Verdict.SKIP)
             continue
-        if isinstance(fabric.health_mask, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="fabric health", reason=fabric.health_mask)
-            continue
-        health = decode(fabric.health_mask)
-        for verdict, message in health.wrong:
-            verdicts.found(verdict, part=gpu.part, text=f"fabric {message}", action=remedy)
+        health = decode(mask)
+        for bad in health.wrong:
+            verdicts.found(bad.verdict, part=gpu.part, text=f"fabric {bad.text}", action=action, code=bad.field)
         if not health.wrong:
-            verdict = Verdict.PASS if health.told else Verdict.SKIP
-            message = f"fabric health mask {fabric.health_mask:#x}, {health.told} of its fields told, none bad"
-            verdicts.found(verdict, part=gpu.part, text=message)
+            verdict = Verdict.PASS if health.reported else Verdict.SKIP
+            seen = f"{health.reported} fields reported, none bad" if health.reported else "no field reported"
+            text = f"fabric health mask {mask:#x}: {seen}"
+            verdicts.found(verdict, part=gpu.part, text=text)
 
 
 def test_summary(gpus: Gpus, verdicts: Verdicts) -> None:
     """The fabric's own summary of every GPU is healthy. (F12, F13)
 
-    Told by driver 580 and later; `limited capacity` works with less bandwidth than was bought.
+    Reported by driver 580 and later; `limited capacity` works with less bandwidth than was bought.
     """
-    remedy = "see fabric.health for what is wrong"
+    action = "see fabric.health for what is wrong"
     for gpu, fabric in members(answering(gpus, verdicts), verdicts):
         summary = fabric.health_summary
-        if lacks(verdicts, gpu, "the fabric's summary", summary):
-            continue
         if isinstance(summary, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="the fabric's summary", reason=summary)
+            verdicts.unknown(part=gpu.part, quantity="fabric summary", reason=summary, absent=Verdict.SKIP)
             continue
         verdict = FABRIC_SUMMARY_VERDICTS.get(summary, Verdict.ERROR)
-        message = f"fabric {named(summary, FABRIC_SUMMARIES)}"
-        verdicts.found(verdict, part=gpu.part, text=message, action=remedy)
+        text = f"fabric {named(summary, FABRIC_SUMMARIES)}"
+        code = FABRIC_SUMMARIES.get(summary, "")
+        verdicts.found(verdict, part=gpu.part, text=text, action=action, code=code)

@@ -1,7 +1,8 @@
-"""GPUs: all are there, answer, are healthy by their own word, and are set as the site wants them."""
+"""GPUs: all are there, respond, report themselves healthy, and are set as the site wants them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,11 +10,9 @@ import pytest
 from nodegate import part
 from nodegate.subjects.gpu import (
     ON_OFF,
-    YES_NO,
     Standing,
     answering,
     answers_on_bus,
-    lacks,
     named,
     off_bus_reports,
     on_off,
@@ -34,6 +33,8 @@ pytestmark = pytest.mark.tier("bootcheck")
 
 _POWER_CYCLE = "power-cycle the node (a reboot may not be enough); if it stays, reseat or replace the GPU"
 _AS_ROOT = "log in as root or run inside the job: the login's device cgroup hides it"
+_WHICH = "see the findings of gpu.lost and gpu.bound for which and why"
+_RESPONDING = "the number of GPUs that respond"
 COMPUTE_MODES = {0: "default", 1: "exclusive thread", 2: "prohibited", 3: "exclusive process"}  # nvml.h
 RECOVERY_ACTIONS = {  # nvml.h, NVML_GPU_RECOVERY_ACTION_*
     0: "none",
@@ -48,56 +49,65 @@ RECOVERY_ACTIONS = {  # nvml.h, NVML_GPU_RECOVERY_ACTION_*
 
 
 def test_count(gpus: Gpus, pci: Pci, driver: Driver, baseline: Baseline, verdicts: Verdicts) -> None:
-    """PCIe lists as many GPUs as the node should hold, and as many answer. (F02)
+    """PCIe lists as many GPUs as the node should hold, and as many respond. (F02)
 
     A missing GPU makes every job of the node fail at start, or run short. The number is the platform's or the
     inventory's. GPUs that this login cannot see, or that NVML hung before, leave the count open.
     """
     limit = baseline.number("gpu.count")
     seen = presence(pci, driver, gpus)
-    hidden = [gpu for gpu in seen if gpu.standing is Standing.HIDDEN]
-    remedy = "look for the slot that PCIe does not list; power-cycle the node; if it stays, reseat or replace the GPU"
-    verdicts.equal(part=part.host("GPUs"), quantity="on PCIe", observed=len(pci.gpus), expected=limit, action=remedy)
-    if hidden:
-        reason = f"{len(hidden)} of {len(seen)} are hidden from this login"
-        verdicts.unknown(part=part.host("GPUs"), quantity="the number that answers", reason=reason, action=_AS_ROOT)
+    action = "look for the slot that PCIe does not list; power-cycle the node; if it stays, reseat or replace the GPU"
+    on_pcie = len(pci.gpus)
+    verdicts.equal(
+        part=part.NODE, quantity="GPUs on PCIe", observed=on_pcie, expected=limit, action=action, code="on pcie"
+    )
+    standings = Counter(gpu.standing for gpu in seen)
+    if standings[Standing.HIDDEN]:
+        reason = f"{standings[Standing.HIDDEN]} of {len(seen)} are hidden from this login"
+        verdicts.unknown(part=part.NODE, quantity=_RESPONDING, reason=reason, action=_AS_ROOT, blocked_by="gpu.lost")
         return
-    silent = [gpu for gpu in seen if gpu.standing is Standing.UNCLEAR]
-    alive = sum(gpu.standing is Standing.ANSWERS for gpu in seen)
-    most = alive + len(silent)
+    silent, most = standings[Standing.UNCLEAR], standings[Standing.ANSWERS] + standings[Standing.UNCLEAR]
     if silent and most in (len(seen), limit.value):  # none is known to be missing
-        reason = f"{len(silent)} of {len(seen)} gave no clear answer"
-        verdicts.unknown(
-            part=part.host("GPUs"), quantity="the number that answers", reason=reason, action="see gpu.lost for why"
-        )
+        reason = f"{silent} of {len(seen)} gave no clear answer"
+        verdicts.unknown(part=part.NODE, quantity=_RESPONDING, reason=reason, action=_WHICH, blocked_by="gpu.lost")
         return
-    remedy = "see the findings of gpu.lost and gpu.bound for which and why"
-    what = "answering at most" if silent else "answering"
-    verdicts.equal(part=part.host("GPUs"), quantity=what, observed=most, expected=limit, action=remedy)
+    verdicts.found(
+        Verdict.PASS if most == limit.value else Verdict.FAIL,
+        part=part.NODE,
+        text=f"{'at most ' if silent else ''}{most} of {len(seen)} GPUs respond",
+        quantity=_RESPONDING,
+        observed=most,
+        unit=limit.unit,
+        limit=limit,
+        action=_WHICH,
+        code="not responding",
+    )
 
 
 def test_lost(gpus: Gpus, pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
-    """Every GPU that PCIe lists answers to the driver and to NVML. (F02)
+    """Every GPU that PCIe lists responds to the driver and to NVML. (F02)
 
     A lost GPU kills the job that uses it. PCIe, /proc/driver/nvidia, /dev/nvidia* and NVML are compared, since sshd's
     device cgroup can hide healthy GPUs from NVML: those are `error`, for nothing is known of them.
     """
     for gpu in presence(pci, driver, gpus):
         if gpu.standing is Standing.ANSWERS:
-            verdicts.passed(part=gpu.part, text="answers")
-        elif gpu.standing is Standing.HIDDEN:
-            verdicts.unknown(part=gpu.part, quantity="its state", reason=f"hidden: {gpu.reason}", action=_AS_ROOT)
+            verdicts.passed(part=gpu.part, text="responds")
         elif gpu.standing is Standing.LOST:
-            verdicts.found(Verdict.FAIL, part=gpu.part, text=f"lost: {gpu.reason}", action=_POWER_CYCLE)
+            text = f"lost: {gpu.reason}"
+            verdicts.found(Verdict.FAIL, part=gpu.part, text=text, action=_POWER_CYCLE, code="lost")
         elif gpu.standing is Standing.UNBOUND:
-            remedy = "see the finding of gpu.bound"
-            verdicts.found(Verdict.FAIL, part=gpu.part, text=f"not driven: {gpu.reason}", action=remedy)
+            text, action = f"not in use by the NVIDIA driver: {gpu.reason}", "see the findings of gpu.bound"
+            verdicts.found(Verdict.FAIL, part=gpu.part, text=text, action=action, code="not bound")
+        elif gpu.standing is Standing.HIDDEN:
+            reason = f"hidden from this login: {gpu.reason}"
+            verdicts.unknown(part=gpu.part, quantity="its state", reason=reason, action=_AS_ROOT)
         else:
             verdicts.unknown(part=gpu.part, quantity="its state", reason=gpu.reason)
 
 
 def test_on_bus(pci: Pci, verdicts: Verdicts) -> None:
-    """Every GPU that PCIe lists answers on the bus. (F02)
+    """Every GPU that PCIe lists responds on the bus. (F02)
 
     A device that has fallen off the bus reads as all ff (`lspci`: rev ff). This needs neither driver nor NVML, which
     may both hang because of it.
@@ -105,11 +115,12 @@ def test_on_bus(pci: Pci, verdicts: Verdicts) -> None:
     if not pci.gpus:
         verdicts.cannot("PCIe lists no NVIDIA GPU", next_step="see gpu.count; is this a GPU node?")
     for device in pci.gpus:
-        verdicts.equal(
+        verdicts.holds(
             part=part.gpu(address=device.address),
-            quantity="answer on PCIe",
-            observed=named(answers_on_bus(device), YES_NO),
-            expected="yes",
+            quantity="its PCIe configuration space",
+            observed=answers_on_bus(device),
+            good="responds on PCIe",
+            bad="does not respond on PCIe",
             action=_POWER_CYCLE,
         )
 
@@ -120,18 +131,23 @@ def test_bound(pci: Pci, driver: Driver, verdicts: Verdicts) -> None:
     A GPU that the driver refused at start (its firmware did not come up, another driver has it) is on PCIe and
     nowhere else. Read from /sys/bus/pci: this needs no NVML.
     """
-    loaded = named(driver.loaded, YES_NO)
-    remedy = "modprobe nvidia; if it does not load, read the kernel log for why"
-    verdicts.equal(
-        part=part.software("nvidia module"), quantity="loaded", observed=loaded, expected="yes", action=remedy
+    verdicts.holds(
+        part=part.software("NVIDIA kernel module"),
+        quantity="whether it is loaded",
+        observed=driver.loaded,
+        good="loaded",
+        bad="not loaded",
+        action="modprobe nvidia; if it does not load, read the kernel log for why",
+        code="module",
     )
     for device in pci.gpus:
         verdicts.equal(
             part=part.gpu(address=device.address),
-            quantity="bound driver",
+            quantity="kernel driver",
             observed=device.driver or "none",
             expected="nvidia",
             action="read the kernel log for NVRM lines of this address; reboot; if it stays, replace the GPU",
+            code="not bound",
         )
 
 
@@ -154,10 +170,15 @@ def test_recovery_action(gpus: Gpus, verdicts: Verdicts) -> None:
     The driver (565 and later) itself says what a faulty GPU needs before it may be used again; jobs fail until then.
     """
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "recovery action", gpu.recovery_action):
-            action = named(gpu.recovery_action, RECOVERY_ACTIONS)
-            remedy = f"drain the node, then: {action}; if it asks again, replace the GPU"
-            verdicts.equal(part=gpu.part, quantity="recovery action", observed=action, expected="none", action=remedy)
+        wanted = named(gpu.recovery_action, RECOVERY_ACTIONS)
+        verdicts.equal(
+            part=gpu.part,
+            quantity="recovery action",
+            observed=wanted,
+            expected="none",
+            action=f"drain the node, then: {wanted}; if it asks again, replace the GPU",
+            absent=Verdict.SKIP,
+        )
 
 
 def test_inforom(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -167,10 +188,15 @@ def test_inforom(gpus: Gpus, verdicts: Verdicts) -> None:
     nvidia-smi only prints a warning line and exits with 0, so tools that read its exit code pass such a board.
     """
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "InfoROM validity", gpu.inforom_valid):
-            state = named(gpu.inforom_valid, {True: "valid", False: "corrupt"})
-            remedy = "reset the GPU and read again; if it stays corrupt, replace the board"
-            verdicts.equal(part=gpu.part, quantity="InfoROM", observed=state, expected="valid", action=remedy)
+        verdicts.holds(
+            part=gpu.part,
+            quantity="InfoROM validity",
+            observed=gpu.inforom_valid,
+            good="InfoROM valid",
+            bad="InfoROM corrupt",
+            action="reset the GPU and read again; if it stays corrupt, replace the board",
+            absent=Verdict.SKIP,
+        )
 
 
 def test_persistence(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -179,13 +205,13 @@ def test_persistence(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
     Without it the driver unloads the GPU after each process: seconds at each start, and settings (power limit, clocks)
     are lost. It breaks no job, so it is a warning, though DCGM and Azure NHC fail it.
     """
-    limit = baseline.limit("gpu.persistence")
+    limit = worded(baseline.switch("gpu.persistence"), ON_OFF)
     for gpu in answering(gpus, verdicts):
         verdicts.equal(
             part=gpu.part,
             quantity="persistence mode",
             observed=on_off(gpu.persistence),
-            expected=worded(limit, ON_OFF),
+            expected=limit,
             action="start nvidia-persistenced, or run nvidia-smi -pm 1",
             otherwise=Verdict.WARN,
         )
@@ -198,14 +224,14 @@ def test_compute_mode(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> Non
     """
     limit = worded(baseline.number("gpu.compute_mode"), COMPUTE_MODES)
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "compute mode", gpu.compute_mode):
-            verdicts.equal(
-                part=gpu.part,
-                quantity="compute mode",
-                observed=named(gpu.compute_mode, COMPUTE_MODES),
-                expected=limit,
-                action="set it with nvidia-smi -c",
-            )
+        verdicts.equal(
+            part=gpu.part,
+            quantity="compute mode",
+            observed=named(gpu.compute_mode, COMPUTE_MODES),
+            expected=limit,
+            action="set it with nvidia-smi -c",
+            absent=Verdict.SKIP,
+        )
 
 
 def test_mig(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -214,19 +240,27 @@ def test_mig(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     A mode that waits for a reset changes the node under a later job. A GPU cut into instances gives no whole GPU.
     """
     policy = baseline.find("gpu.mig")
-    remedy = "set the mode with nvidia-smi -mig, then reset the GPU while it is idle"
+    action = "set the mode with nvidia-smi -mig, then reset the GPU while it is idle"
     for gpu in answering(gpus, verdicts):
-        if lacks(verdicts, gpu, "MIG mode", gpu.mig_enabled):
-            continue
         mode, pending = on_off(gpu.mig_enabled), on_off(gpu.mig_pending)
         if policy is not None:
-            verdicts.equal(part=gpu.part, quantity="MIG mode", observed=mode, expected=policy, action=remedy)
+            verdicts.equal(
+                part=gpu.part,
+                quantity="MIG mode",
+                observed=mode,
+                expected=policy,
+                action=action,
+                absent=Verdict.SKIP,
+                code="mode",
+            )
         verdicts.equal(
             part=gpu.part,
-            quantity="MIG mode after the next reset",
+            quantity="pending MIG mode",
             observed=pending,
             expected=mode,
             source="the mode in force",
-            action=remedy,
+            action=action,
             otherwise=Verdict.WARN,
+            absent=Verdict.SKIP,
+            code="pending",
         )

@@ -51,19 +51,20 @@ def test_agreement(gpus: Gpus, driver: Driver, verdicts: Verdicts) -> None:
     When they do not, one of them is stale: the setting was changed and the driver not loaded again.
     """
     if isinstance(driver.gpus, Unknown):
-        verdicts.cannot(f"/proc/driver/nvidia/gpus is unknown ({driver.gpus})", next_step="see gpu.bound")
+        reason = f"could not read /proc/driver/nvidia/gpus: {driver.gpus}"
+        verdicts.cannot(reason, next_step="see the findings of gpu.bound", blocked_by="gpu.bound")
     by_address = {entry.address: state_by_driver(entry) for entry in driver.gpus}
     for gpu in answering(gpus, verdicts):
-        said = by_address.get(gpu.address) if isinstance(gpu.address, str) else None
-        if said is None:
-            message = "the driver's file does not tell of GSP firmware"
-            verdicts.found(Verdict.SKIP, part=gpu.part, text=message)
+        by_driver = by_address.get(gpu.address) if isinstance(gpu.address, str) else None
+        if by_driver is None:
+            text = "the driver's file does not report GSP firmware"
+            verdicts.found(Verdict.SKIP, part=gpu.part, text=text)
             continue
         verdicts.equal(
             part=gpu.part,
             quantity="GSP firmware by NVML",
             observed=state(gpu),
-            expected=said,
+            expected=by_driver,
             source="/proc/driver/nvidia/gpus",
             action="load the driver again or reboot, then read both again",
         )
@@ -96,10 +97,11 @@ def test_fleet(node: Node, fleet: Fleet, verdicts: Verdicts) -> None:
     On some nodes on and on others off, GSP faults come and go with the placement of the job. A warning: which of the
     two is right is the site's choice.
     """
-    odd = [each for each in fleet.compare(node.name) if each.characteristic == "GSP firmware"]
-    for difference in odd:
-        verdicts.found(Verdict.WARN, part=part.software("GSP firmware"), text=str(difference), action=_SET)
-    if "GSP firmware" in fleet.agreeing(node.name):
-        verdicts.passed(part=part.software("GSP firmware"), text="as on most nodes of the platform")
-    elif not odd:
-        verdicts.skip("nothing is known of GSP firmware on this node or on its platform")
+    name, firmware = "GSP firmware", part.software("GSP firmware")
+    odd = next((each for each in fleet.compare(node.name) if each.characteristic == name), None)
+    if odd is not None:
+        verdicts.add(odd.finding(firmware, action=_SET))
+    elif name in fleet.agreeing(node.name):
+        verdicts.passed(part=firmware, text="as on most nodes of the platform")
+    else:
+        verdicts.skip("GSP firmware is not reported by this node, or by too few nodes of its platform")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.subjects.gpu import answering, lacks, mebibytes
+from nodegate.subjects.gpu import answering, mebibytes
 from nodegate.unknown import Known, Unknown, value_or
 from nodegate.verdict import Verdict
 
@@ -25,21 +25,19 @@ def test_processes(gpus: Gpus, verdicts: Verdicts) -> None:
     """No process is left on any GPU when a job is about to start. (F15)
 
     A process of an earlier or another job takes memory and time from the new one: out of memory, or half speed.
-    NVIDIA's own daemons and an MPS server are at home here. A desktop's process (kind `graphics`) only warns.
+    NVIDIA's own daemons and an MPS server may run. A desktop's process (kind `graphics`) only warns.
     """
     for gpu in answering(gpus, verdicts):
-        if lacks(verdicts, gpu, "the list of processes", gpu.processes):
-            continue
         if isinstance(gpu.processes, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="the list of processes", reason=gpu.processes)
+            verdicts.unknown(part=gpu.part, quantity="its list of processes", reason=gpu.processes, absent=Verdict.SKIP)
             continue
         strays = [process for process in gpu.processes if not _is_resident(process)]
         for stray in strays:
             verdict = Verdict.WARN if stray.kind == "graphics" else Verdict.FAIL
-            remedy = "find its job (ps -fp PID) and end it before the node takes work"
-            verdicts.found(verdict, part=gpu.part, text=_told(stray), action=remedy)
+            action = "find its job (ps -fp PID) and end it before the node takes work"
+            verdicts.found(verdict, part=gpu.part, text=_words(stray), action=action, code=stray.kind)
         if not strays:
-            verdicts.passed(part=gpu.part, text="no process of a job")
+            verdicts.passed(part=gpu.part, text="no job process")
 
 
 def test_memory(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -47,7 +45,7 @@ def test_memory(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
 
     Memory that is in use with no process in sight belongs to a process in another container, or leaked when one was
     killed: the next job runs out of memory. What the driver reserves for itself is not counted, nor what graphics
-    processes use: idle.processes tells of those.
+    processes use: idle.processes reports those.
     """
     limit = baseline.number("gpu.idle_memory_mib")
     for gpu in answering(gpus, verdicts):
@@ -72,7 +70,7 @@ def _is_resident(process: GpuProcess) -> bool:
     return process.kind == "mps" or name.startswith(_RESIDENTS)
 
 
-def _told(process: GpuProcess) -> str:
+def _words(process: GpuProcess) -> str:
     name = process.name or "name unknown"
     used = mebibytes(process.memory_bytes)
     memory = "memory unknown" if isinstance(used, Unknown) else f"{used} MiB"

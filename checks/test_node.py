@@ -11,18 +11,17 @@ from nodegate.unknown import value_or
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
-    from nodegate.node import Node
     from nodegate.probe.host import Host
 
 pytestmark = pytest.mark.tier("bootcheck")
 
 
-def test_reachable(node: Node, host: Host, verdicts: Verdicts) -> None:
-    """The node answers over its connection and reports its name. (F10)
+def test_reachable(host: Host, verdicts: Verdicts) -> None:
+    """The node responds over its connection and reports its name. (F10)
 
-    A node that does not answer takes every job on it with it. It is a verdict of its own (`unreachable`), never a gap
+    A node that does not respond takes every job on it with it. It is a verdict of its own (`unreachable`), never a gap
     in the report: all its other checks are `error` too.
     """
     verdicts.passed(
-        part=part.NODE, text=f"answers as {host.hostname}", quantity="hostname", observed=value_or(host.hostname, "")
+        part=part.NODE, text=f"responds as {host.hostname}", quantity="hostname", observed=value_or(host.hostname, "")
     )

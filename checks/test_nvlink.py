@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-_REMEDY = "read the kernel log for SXid and Xid 74 of this link; power-cycle the node; if it stays, call the vendor"
+_ACTION = "read the kernel log for SXid and Xid 74 of this link; power-cycle the node; if it stays, call the vendor"
 
 
 def test_links(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -32,16 +32,15 @@ def test_links(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     for gpu, links in linked(answering(gpus, verdicts), count, verdicts):
         down, unread = links_down(links)
         for link, reason in unread:
-            verdicts.unknown(part=gpu.part, quantity=f"the state of NVLink {link}", reason=reason)
+            verdicts.unknown(part=part.nvlink(gpu.part, link), quantity="its state", reason=reason)
         if not unread:
-            expected = count or Limit(len(links), "links", "the links that this GPU has")
-            remedy = f"NVLink {', '.join(map(str, down))} down: {_REMEDY}" if down else _REMEDY
             verdicts.equal(
                 part=gpu.part,
-                quantity="NVLinks up",
+                quantity="active NVLinks",
                 observed=len(links) - len(down),
-                expected=expected,
-                action=remedy,
+                expected=count or Limit(len(links), "links", "the links that this GPU has"),
+                action=_ACTION,
+                note=f"down: NVLink {', '.join(map(str, down))}" if down else "",
             )
 
 
@@ -58,16 +57,16 @@ def test_speed(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         for link in slow(links, limit):
             verdicts.at_least(
                 part=part.nvlink(gpu.part, link.link),
-                quantity="speed",
+                quantity="link speed",
                 observed=link.speed_mbps,
                 limit=limit,
-                action=_REMEDY,
+                action=_ACTION,
             )
         good = len(speeds_mbps(links)) - len(slow(links, limit))
         if good > 0:
             verdicts.passed(part=gpu.part, text=f"{good} NVLinks at {limit.value} MB/s or more")
         elif not slow(links, limit):
-            verdicts.found(Verdict.SKIP, part=gpu.part, text="no NVLink is up, see nvlink.links")
+            verdicts.found(Verdict.SKIP, part=gpu.part, text="no NVLink is up (see nvlink.links)")
 
 
 @pytest.mark.tier("nightly")
@@ -79,12 +78,21 @@ def test_errors(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     for gpu, links in linked(answering(gpus, verdicts), baseline.find_number("nvlink.count"), verdicts):
         seen = errors(links)
-        for message in seen.bad:
-            verdicts.found(Verdict.WARN, part=gpu.part, text=message, action=_REMEDY)
+        for kind, by_link in seen.bad.items():
+            where = ", ".join(f"{count} on link {link}" for link, count in by_link)
+            verdicts.found(
+                Verdict.WARN,
+                part=gpu.part,
+                text=f"NVLink {kind}s since driver load: {where}",
+                action=_ACTION,
+                quantity=f"NVLink {kind}s since driver load",
+                observed=sum(count for _, count in by_link),
+                code=kind,
+            )
         for link, reason in seen.unread:
-            verdicts.unknown(part=gpu.part, quantity=f"an error counter of NVLink {link}", reason=reason)
-        if not seen.bad and not seen.unread and seen.told:
-            message = f"no replay and no recovery on {seen.told} NVLinks, {seen.crc} CRC errors corrected"
-            verdicts.passed(part=gpu.part, text=message)
-        elif not seen.told:
-            verdicts.found(Verdict.SKIP, part=gpu.part, text="this driver does not tell NVLink errors")
+            verdicts.unknown(part=part.nvlink(gpu.part, link), quantity="an error counter", reason=reason)
+        if not seen.bad and not seen.unread and seen.read:
+            text = f"no replay and no recovery on {seen.read} NVLinks, {seen.crc} CRC errors corrected"
+            verdicts.passed(part=gpu.part, text=text)
+        elif not seen.read:
+            verdicts.found(Verdict.SKIP, part=gpu.part, text="this driver does not report NVLink errors")

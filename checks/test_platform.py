@@ -8,7 +8,6 @@ import pytest
 
 from nodegate import part
 from nodegate.unknown import Unknown
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
-HOW = "name it in the inventory (nodegate_platform), or bring a file for it (--baseline; docs/baselines.md)"
+_HOW = "name it in the inventory (nodegate_platform), or bring a file for it (--baseline; docs/baselines.md)"
 
 
 def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
@@ -27,21 +26,20 @@ def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
     Without a platform most limits are missing, and nothing could be accepted by them.
     """
     if not baseline.platform:
-        verdicts.cannot(baseline.reason.partition(" - ")[0], next_step=HOW)
-    if baseline.named and baseline.detected and baseline.named != baseline.detected:
-        verdicts.found(
-            Verdict.FAIL,
-            part=part.host("platform"),
-            text=f"the hardware is {baseline.detected}, the inventory says {baseline.named}",
-            action="correct nodegate_platform, or look for the wrong machine at this address",
+        verdicts.cannot(baseline.reason, next_step=_HOW)
+    if baseline.named and baseline.detected:
+        verdicts.equal(
+            part=part.NODE,
             quantity="platform",
             observed=baseline.detected,
+            expected=baseline.named,
+            source="nodegate_platform of the inventory",
+            action="correct nodegate_platform, or look for the wrong machine at this address",
         )
         return
     how = "named by the inventory" if baseline.named else "recognised from the hardware"
-    verdicts.passed(
-        part=part.host("platform"), text=f"{baseline.platform}, {how}", quantity="platform", observed=baseline.platform
-    )
+    text = f"platform {baseline.platform}, {how}"
+    verdicts.passed(part=part.NODE, text=text, quantity="platform", observed=baseline.platform)
 
 
 def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:
@@ -51,9 +49,9 @@ def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:
     """
     wanted = node.expected.get("serial")
     if wanted is None or str(wanted) == "":
-        verdicts.skip("no serial number given: nodegate_serial names it")
+        verdicts.skip("the inventory gives no serial number (nodegate_serial)")
     verdicts.equal(
-        part=part.host("machine"),
+        part=part.NODE,
         quantity="serial number",
         observed=host.serial if isinstance(host.serial, Unknown) else host.serial.strip(),
         expected=str(wanted),

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.finding import Limit, NumberLimit
-from nodegate.subjects.gpu import answering, lacks, margin_c
+from nodegate.subjects.gpu import answering, margin_c
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
-    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.probe.gpu import Gpus
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -27,14 +27,14 @@ def test_limit(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     platform = baseline.find_number("gpu.power_limit_w")
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "power limit", gpu.power_limit_w):
-            verdicts.at_least(
-                part=gpu.part,
-                quantity="power limit",
-                observed=gpu.power_limit_w,
-                limit=platform or _own_default(gpu),
-                action=f"run nvidia-smi -i {gpu.index} -pl with the limit that is right here, and find who lowered it",
-            )
+        verdicts.at_least(
+            part=gpu.part,
+            quantity="power limit",
+            observed=gpu.power_limit_w,
+            limit=platform or _limit_w(gpu.power_limit_default_w, "the board's own default"),
+            action=f"run nvidia-smi -i {gpu.index} -pl with the limit that is right here, and find who lowered it",
+            absent=Verdict.SKIP,
+        )
 
 
 def test_enforced(gpus: Gpus, verdicts: Verdicts) -> None:
@@ -43,14 +43,14 @@ def test_enforced(gpus: Gpus, verdicts: Verdicts) -> None:
     A lower one in force is imposed from outside: the chassis, its power supplies or the BMC hold the GPU down.
     """
     for gpu in answering(gpus, verdicts):
-        if not lacks(verdicts, gpu, "power limit in force", gpu.power_limit_enforced_w):
-            verdicts.at_least(
-                part=gpu.part,
-                quantity="power limit in force",
-                observed=gpu.power_limit_enforced_w,
-                limit=_limit_w(gpu.power_limit_w, "the limit that is set"),
-                action="check power supplies, power cables and the BMC's power cap",
-            )
+        verdicts.at_least(
+            part=gpu.part,
+            quantity="power limit in force",
+            observed=gpu.power_limit_enforced_w,
+            limit=_limit_w(gpu.power_limit_w, "the limit that is set"),
+            action="check power supplies, power cables and the BMC's power cap",
+            absent=Verdict.SKIP,
+        )
 
 
 def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -60,23 +60,20 @@ def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
     fail: cooling is broken. Little left only warns, for a GPU is still warm seconds after a job.
     """
     limit = baseline.number("gpu.temperature_margin_min_c")
-    remedy = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
+    action = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
     for gpu in answering(gpus, verdicts):
         margin = margin_c(gpu)
-        if not lacks(verdicts, gpu, "distance to slowdown", margin):
-            past = not isinstance(margin, Unknown) and margin < 0
-            verdicts.at_least(
-                part=gpu.part,
-                quantity="distance to slowdown",
-                observed=margin,
-                limit=limit,
-                action=remedy,
-                otherwise=Verdict.FAIL if past else Verdict.WARN,
-            )
-
-
-def _own_default(gpu: Gpu) -> NumberLimit | Unknown:
-    return _limit_w(gpu.power_limit_default_w, "the board's own default")
+        above = 0 if isinstance(margin, Unknown) else max(-margin, 0)
+        verdicts.at_least(
+            part=gpu.part,
+            quantity="margin to slowdown",
+            observed=margin,
+            limit=limit,
+            action=action,
+            otherwise=Verdict.FAIL if above else Verdict.WARN,
+            absent=Verdict.SKIP,
+            note=f"{above} °C above the slowdown limit" if above else "",
+        )
 
 
 def _limit_w(reading: float | Unknown, source: str) -> NumberLimit | Unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -18,6 +19,7 @@ LimitValue = bool | int | float | str | frozenset[str] | tuple[float, ...]
 T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
 # A part of such a quantity that is missing bounds what everything that rests on it can reach.
 _RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "MB/s", "GB/s", "Gb/s"})
+_PLURAL = re.compile(r"(?<=ch)es$|s$")
 _SHORTEST_NOUN = 4  # from so many letters on a unit is a noun ("rows"), not a symbol ("W")
 
 
@@ -97,7 +99,7 @@ class Finding:
         """What was found, without what was expected: "link width 8 lanes"."""
         if self.verdict is Verdict.ERROR and self.quantity:
             return f"could not read {self.quantity}: {self.text}"
-        return self.text or f"{self.quantity} {with_unit(self.observed, self._own_unit, exact=self._exact)}".strip()
+        return self.text or self._reading
 
     @property
     def expected(self) -> str:
@@ -124,10 +126,15 @@ class Finding:
         return f"{said}; {self.note}" if self.note else said
 
     @property
-    def _own_unit(self) -> str:
-        """The unit, unless the quantity names what is counted: "remapped rows 3", not "remapped rows 3 rows"."""
-        counted = any(word.lower().endswith(self.unit.lower()) for word in self.quantity.split())
-        return "" if len(self.unit) >= _SHORTEST_NOUN and counted else self.unit
+    def _reading(self) -> str:
+        """Quantity and value: "link width 8 lanes"; where the quantity names what is counted, "3 remapped rows"."""
+        value = with_unit(self.observed, self.unit, exact=self._exact)
+        count, _, unit = value.partition(" ")
+        counted = next((word for word in self.quantity.split() if word.lower().endswith(unit.lower())), "")
+        if len(unit) < _SHORTEST_NOUN or not counted:
+            return f"{self.quantity} {value}".strip()
+        noun = _PLURAL.sub("", counted) if count == "1" else counted
+        return f"{count} {self.quantity.replace(counted, noun, 1)}"
 
     @property
     def _exact(self) -> bool:

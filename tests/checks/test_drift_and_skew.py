@@ -7,7 +7,7 @@ from support.judging import fleet_of, judge_one
 
 from nodegate import suite
 from nodegate.demo.machine import Machine
-from nodegate.finding import Limit, Record
+from nodegate.finding import Limit, NumberLimit, Record
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
@@ -27,7 +27,12 @@ def drift(machines: dict[str, Machine], name: str) -> Record:
 def test_a_node_like_the_others_passes_with_each_characteristic_as_evidence() -> None:
     record = drift(four_nodes(), "gpu01")
     assert record.verdict is Verdict.PASS
-    assert {finding.subject for finding in record.findings} >= {"driver version", "kernel", "BIOS version", "GPU VBIOS"}
+    assert {part.name for finding in record.findings for part in finding.parts} >= {
+        "driver version",
+        "kernel",
+        "BIOS version",
+        "GPU VBIOS",
+    }
 
 
 def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
@@ -36,29 +41,45 @@ def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
     odd = drift(machines, "gpu03")
     assert odd.verdict is Verdict.WARN
     assert odd.message == (
-        "kernel: 5.15.0-101-generic, 3 of 4 nodes have 5.15.0-119-generic - bring it to the fleet's version"
+        "kernel: 5.15.0-101-generic, expected 5.15.0-119-generic (3 of 4 nodes) - bring it to the fleet's version"
     )
     assert drift(machines, "gpu01").verdict is Verdict.PASS
 
 
 def test_two_nodes_are_no_fleet() -> None:
     machines = dict(list(four_nodes().items())[:2])
-    assert drift(machines, "gpu01").verdict is Verdict.SKIP
+    assert drift(machines, "gpu01").verdict is Verdict.NOT_JUDGED
 
 
 @pytest.mark.parametrize(
     ("skew_s", "error_s", "verdict", "message"),
     [
-        (0.3, 0.2, Verdict.PASS, "clock: skew 0.1 s"),
-        (-9.0, 7.5, Verdict.PASS, "clock: skew 1.5 s"),
-        (-9.0, 0.5, Verdict.FAIL, "clock: skew 8.5 s, expected at most 2 s (site) - set the clock: chronyc makestep"),
+        (0.3, 0.2, Verdict.PASS, "clock: difference from the controller's clock 0.1 s"),
+        (-9.0, 7.5, Verdict.PASS, "clock: difference from the controller's clock 1.5 s"),
+        (
+            -9.0,
+            0.5,
+            Verdict.FAIL,
+            (
+                "clock: difference from the controller's clock 8.5 s, expected at most 2 s (site) - set the clock: chronyc "
+                "makestep"
+            ),
+        ),
         (
             Unknown(Why.FAILED, "no number"),
             0.0,
             Verdict.ERROR,
-            "clock: skew is unknown (failed: no number) - see the evidence file for what the node answered",
+            (
+                "clock: could not read difference from the controller's clock: failed: no number - see the evidence file "
+                "for what the node answered"
+            ),
         ),
-        (Unknown(Why.MISSING, "a bare recording"), 0.0, Verdict.SKIP, "this evidence has no time of the round trip"),
+        (
+            Unknown(Why.MISSING, "a bare recording"),
+            0.0,
+            Verdict.SKIP,
+            "node: this evidence does not hold the time of the round trip",
+        ),
     ],
 )
 def test_skew_counts_beyond_what_the_round_trip_leaves_open(
@@ -71,6 +92,6 @@ def test_skew_counts_beyond_what_the_round_trip_leaves_open(
 
 
 class _OneLimit:
-    def limit(self, key: str) -> Limit:
+    def number(self, key: str) -> NumberLimit:
         assert key == "host.clock_skew_max_s"
         return Limit(2, "s", "site")

@@ -43,7 +43,8 @@ BOOT, LATER, LAST = "Nov 08 2026 20:15:31", "Nov 20 2026 03:12:09", "Nov 20 2026
 LONG_AGO = "Oct 30 2026 03:12:09"
 SOON_BEFORE_BOOT = "Nov 08 2026 19:50:00"
 LINK = (
-    "NVSwitch 0000:86:00.0 port 33: fatal error 20034 at the physical side of an NVLink (signal, connector or far end)"
+    "NVSwitch 0000:86:00.0 NVLink 33: fatal error (SXid 20034) at the physical side of an NVLink (signal, connector or "
+    "far end)"
 )
 MISSING = f"{UNIT}: an NVSwitch is missing, and nvidia-fabricmanager ended"
 COUNT = "count the switches (lspci); power-cycle the node; replace the GPU baseboard when it stays"
@@ -84,7 +85,7 @@ CASES = (
         "a fatal NVSwitch error",
         CHECK,
         FAIL,
-        (f'{LINK}, once at {LATER} local time: "{quoted(FATAL)}" - {RESET}'),
+        f'{LINK}, once at {LATER} local time: "{quoted(FATAL)}" - {RESET}',
         logs((START, BOOT), (FATAL, LATER)),
         profile=BOOTCHECK,
     ),
@@ -92,35 +93,31 @@ CASES = (
         "a non-fatal one, three times",
         CHECK,
         WARN,
-        (
-            "NVSwitch 0000:86:00.0 port 61: non-fatal error 12028 at the output of an NVSwitch port, 3 times from "
-            f'{LATER} to {LAST} local time: "{quoted(NON_FATAL)}" - watch it: the switch went on'
-        ),
+        "NVSwitch 0000:86:00.0 NVLink 61: non-fatal error (SXid 12028) at the output of an NVSwitch "
+        f'port, 3 times from {LATER} to {LAST} local time: "{quoted(NON_FATAL)}" - watch it: the switch '
+        "went on",
         logs((START, BOOT), (NON_FATAL, LATER), (NON_FATAL, LATER), (NON_FATAL, LAST)),
     ),
     Case(
         "a fatal one, and the service was started again: that alone settles nothing",
         CHECK,
         WARN,
-        (
-            f"{LINK}, "
-            f'once at {LATER} local time: "{quoted(FATAL)}" (the service was started again since, which '
-            f"alone does not settle it; see kernel_log.sxid) - {RESET}"
-        ),
+        f'{LINK}, once at {LATER} local time: "{quoted(FATAL)}"; the service was started again since, '
+        f"which alone does not settle it; see kernel_log.sxid - {RESET}",
         logs((START, BOOT), (FATAL, LATER), (START, LAST)),
     ),
     Case(
         "a fatal one of an earlier boot",
         CHECK,
         PASS,
-        (f'{LINK}, once at {LONG_AGO} local time: "{quoted(FATAL)}" (settled by the reboot since)'),
+        f'{LINK}, once at {LONG_AGO} local time: "{quoted(FATAL)}"; settled by the reboot since',
         logs((FATAL, LONG_AGO), (START, BOOT)),
     ),
     Case(
         "a switch is missing",
         CHECK,
         FAIL,
-        (f'{MISSING}, once at {LATER} local time: "{quoted(TOPOLOGY)}" - {COUNT}'),
+        f'{MISSING}, once at {LATER} local time: "{quoted(TOPOLOGY)}" - {COUNT}',
         logs((START, LATER), (TOPOLOGY, LATER)),
         profile=BOOTCHECK,
     ),
@@ -128,60 +125,54 @@ CASES = (
         "a switch was missing until the service was started again",
         CHECK,
         PASS,
-        (f'{MISSING}, once at {LATER} local time: "{quoted(TOPOLOGY)}" (settled: the service was started again since)'),
+        f'{MISSING}, once at {LATER} local time: "{quoted(TOPOLOGY)}"; settled: the service was started again since',
         logs((TOPOLOGY, LATER), (START, LAST)),
     ),
     Case(
         "it fails again and again: the newest start failed too",
         CHECK,
         FAIL,
-        (f'{MISSING}, once at {LAST} local time: "{quoted(TOPOLOGY)}" - {COUNT}'),
+        f'{MISSING}, once at {LAST} local time: "{quoted(TOPOLOGY)}" - {COUNT}',
         logs((START, LATER), (TOPOLOGY, LATER), (START, LAST), (TOPOLOGY, LAST)),
     ),
     Case(
         "another version than the driver",
         CHECK,
         FAIL,
-        (
-            f"{UNIT}: nvidia-fabricmanager is of another version than the driver, and ended, once at {LATER} local "
-            f'time: "{quoted(VERSION)}" - install both from one release and hold the packages (apt-mark hold, dnf '
-            "versionlock)"
-        ),
+        f"{UNIT}: nvidia-fabricmanager is of another version than the driver, and ended, once at {LATER} local "
+        f'time: "{quoted(VERSION)}" - install both from one release and hold the packages (apt-mark hold, dnf '
+        "versionlock)",
         logs((START, LATER), (VERSION, LATER)),
     ),
     Case(
         "a GPU that it does not know any more",
         CHECK,
         FAIL,
-        (
-            f"{UNIT}: a GPU was reset and nvidia-fabricmanager does not know it any more: NVLink SHARP (NVLS) cannot "
-            f'be set up, once at {LATER} local time: "{quoted(MULTICAST)}" - restart nvidia-fabricmanager when the '
-            "node is idle"
-        ),
+        f"{UNIT}: a GPU was reset and nvidia-fabricmanager does not know it any more: NVLink SHARP (NVLS) cannot "
+        f'be set up, once at {LATER} local time: "{quoted(MULTICAST)}" - restart nvidia-fabricmanager when the '
+        "node is idle",
         logs((START, BOOT), (MULTICAST, LATER)),
     ),
     Case(
         "an error that nobody knows",
         CHECK,
         WARN,
-        (
-            f"{UNIT}: an error that this version does not know, 2 times from {LATER} to {LAST} local time: "
-            '"Some other error message 0." - read /var/log/fabricmanager.log around it'
-        ),
+        f"{UNIT}: an error that this version of nodegate does not know, 2 times from {LATER} to {LAST} "
+        'local time: "Some other error message 0." - read /var/log/fabricmanager.log around it',
         logs((OTHER, LATER), (OTHER, LAST)),
     ),
     Case(
         "without a zone, an error shortly before the boot may be one of this boot",
         CHECK,
         FAIL,
-        (f'{MISSING}, once at {SOON_BEFORE_BOOT} local time: "{quoted(TOPOLOGY)}" - {COUNT}'),
+        f'{MISSING}, once at {SOON_BEFORE_BOOT} local time: "{quoted(TOPOLOGY)}" - {COUNT}',
         logs((TOPOLOGY, SOON_BEFORE_BOOT)),
     ),
     Case(
         "there is no log",
         CHECK,
         ERROR,
-        f"{UNIT}: its log is unknown (missing: /var/log/fabricmanager.log) - {LOG_LOST}",
+        f"{UNIT}: could not read its log: missing: /var/log/fabricmanager.log - {LOG_LOST}",
         lambda machine: machine.set(
             "services", "fabric_manager_log", {"why": "missing", "detail": "/var/log/fabricmanager.log"}
         ),
@@ -190,14 +181,14 @@ CASES = (
         "there is something else in it",
         CHECK,
         ERROR,
-        ("gpu01: the fabric manager's log holds no entry: binary junk - read /var/log/fabricmanager.log on the node"),
+        "node: the fabric manager's log holds no entry: binary junk - read /var/log/fabricmanager.log on the node",
         lambda machine: machine.set("services", "fabric_manager_log", "binary junk\n"),
     ),
     Case(
         "cards without NVSwitches need none",
         CHECK,
         SKIP,
-        "this platform runs no fabric manager (l40s.yaml fabric.required: no NVSwitch on this platform)",
+        "node: this platform runs no fabric manager (l40s.yaml fabric.required: no NVSwitch on this platform)",
         machine=Machine.pcie_l40s,
     ),
 )
@@ -208,14 +199,14 @@ def test_the_check_says(case: Case) -> None:
     assert_case(case)
 
 
-def test_a_thousand_sorts_of_errors_are_not_a_thousand_findings() -> None:
+def test_a_thousand_kinds_of_errors_are_not_a_thousand_findings() -> None:
     machine = Machine.hgx_h100()
     words = [f"{letter}{other}{last}" for letter in "abcdefghij" for other in "abcdefghij" for last in "abcdefghij"]
     entries = [(f"[{{when}}] [ERROR] [tid 1] strange {word}", LATER) for word in words]
     logs(*entries)(machine)
     record = judge_one(CHECK, machine)
     assert len(record.findings) <= 51
-    assert "950 more sorts of errors" in record.findings[-1].message
+    assert "950 more kinds of errors" in record.findings[-1].message
 
 
 # Real logs
@@ -231,21 +222,21 @@ def judged(file: str) -> Record:
 def test_one_non_fatal_error_in_a_real_log() -> None:
     record = judged("gpud_fabricmanager.log")
     assert record.verdict is WARN
-    assert [(finding.subject, finding.metric, finding.value) for finding in record.findings] == [
-        ("NVSwitch 0000:86:00.0 port 61", "SXid 12028", 1)
+    assert [(finding.part.short, finding.code, finding.observed) for finding in record.findings] == [
+        ("NVSwitch 0000:86:00.0 NVLink 61", "12028", 1)
     ]
 
 
-def test_every_sort_of_line_that_a_log_matcher_knows() -> None:
+def test_every_kind_of_line_that_a_log_matcher_knows() -> None:
     record = judged("gpud_log_matcher_lines.txt")
-    found = sorted((finding.verdict.value, finding.subject, finding.metric) for finding in record.findings)
+    found = sorted((finding.verdict.value, finding.part.short, finding.code) for finding in record.findings)
     assert found == [
-        ("fail", "NVSwitch 0000:47:00.0 port 21", "SXid 98765"),
-        ("fail", "NVSwitch 0000:86:00.0 port 33", "SXid 20034"),
-        ("fail", UNIT, "multicast_unknown_gpu"),
-        ("fail", UNIT, "no_switch_seen"),
-        ("fail", UNIT, "topology_mismatch"),
-        ("warn", "NVSwitch 0000:47:00.0 port 15", "SXid 54321"),
-        ("warn", "NVSwitch 0000:86:00.0 port 61", "SXid 12028"),
-        ("warn", UNIT, "Some other error message not related to NVSwitch."),
+        ("fail", "NVSwitch 0000:47:00.0 NVLink 21", "98765"),
+        ("fail", "NVSwitch 0000:86:00.0 NVLink 33", "20034"),
+        ("fail", UNIT, "multicast unknown gpu"),
+        ("fail", UNIT, "no switch seen"),
+        ("fail", UNIT, "topology mismatch"),
+        ("warn", "NVSwitch 0000:47:00.0 NVLink 15", "54321"),
+        ("warn", "NVSwitch 0000:86:00.0 NVLink 61", "12028"),
+        ("warn", UNIT, "unknown error"),
     ]

@@ -9,6 +9,7 @@ from nodegate.demo.machine import Machine
 from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 _CYCLE = "power-cycle the node (a reboot may not be enough); if it stays, reseat or replace the GPU"
 _ROOT = "log in as root or run inside the job: the login's device cgroup hides it"
 _RESET = "drain the node, then"
@@ -87,76 +88,77 @@ def every(machine: Machine, path: str, value: object) -> None:
 
 
 COUNT = (
-    Case("all there", "gpu.count", PASS, "GPUs: on PCIe 8 GPUs (and 1 more)"),
+    Case("all there", "gpu.count", PASS, "node: 8 GPUs on PCIe"),
     Case(
         "one is not there at all",
         "gpu.count",
         FAIL,
-        f"GPUs: on PCIe 7 GPUs, expected 8 GPUs ({_SPEC}) - look for the slot that PCIe does not list; power-cycle the "
-        "node; if it stays, reseat or replace the GPU (and 1 more)",
+        f"node: 7 GPUs on PCIe, expected 8 GPUs ({_SPEC}) - look for the slot that PCIe does not list; "
+        "power-cycle the node; if it stays, reseat or replace the GPU (and 1 more)",
         lambda machine: machine.remove_gpu(3),
     ),
     Case(
         "one is lost",
         "gpu.count",
         FAIL,
-        f"GPUs: answering 7 GPUs, expected 8 GPUs ({_SPEC}) - see the findings of gpu.lost and gpu.bound for which and "
-        "why",
+        f"node: 7 of 8 GPUs respond, expected 8 GPUs ({_SPEC}) - see the findings of gpu.lost and "
+        "gpu.bound for which and why",
         lambda machine: machine.lose_gpu(3),
     ),
     Case(
         "two are hidden from this login",
         "gpu.count",
         ERROR,
-        f"GPUs: the number that answers is unknown (2 of 8 are hidden from this login) - {_ROOT}",
+        f"node: could not read the number of GPUs that respond: 2 of 8 are hidden from this login - {_ROOT}",
         lambda machine: hide(machine, 2, 5),
     ),
     Case(
         "NVML hung before one of them",
         "gpu.count",
         ERROR,
-        "GPUs: the number that answers is unknown (1 of 8 gave no clear answer) - see gpu.lost for why",
+        "node: could not read the number of GPUs that respond: 1 of 8 gave no clear answer - see the "
+        "findings of gpu.lost and gpu.bound for which and why",
         lambda machine: refuse(machine, 6, "timeout", "5 s"),
     ),
     Case(
         "the inventory says four",
         "gpu.count",
         FAIL,
-        "GPUs: on PCIe 8 GPUs, expected 4 GPUs (inventory hosts.yaml:3) - look for the slot that PCIe does not list; "
-        "power-cycle the node; if it stays, reseat or replace the GPU (and 1 more)",
+        "node: 8 GPUs on PCIe, expected 4 GPUs (inventory hosts.yaml:3) - look for the slot that PCIe "
+        "does not list; power-cycle the node; if it stays, reseat or replace the GPU (and 1 more)",
         expected={"gpus": 4},
     ),
     Case(
         "a server of free choice, and the inventory says nothing",
         "gpu.count",
-        SKIP,
-        "not judged: no limit gpu.count for platform l40s",
+        NOT_JUDGED,
+        "node: no limit gpu.count for platform l40s",
         machine=Machine.pcie_l40s,
     ),
     Case(
         "a server of free choice, and the inventory says eight",
         "gpu.count",
         PASS,
-        "GPUs: on PCIe 8 GPUs (and 1 more)",
+        "node: 8 GPUs on PCIe",
         machine=Machine.pcie_l40s,
         expected={"gpus": 8},
     ),
 )
 
 LOST = (
-    Case("all answer", "gpu.lost", PASS, "{gpu0}: answers (and 7 more)"),
+    Case("all answer", "gpu.lost", PASS, "{gpus}: responds"),
     Case(
         "one fell off the bus",
         "gpu.lost",
         FAIL,
-        f"GPU 3 ({{adr3}}, {{uuid3}}): lost: PCIe configuration space reads all ff - {_CYCLE}",
+        f"GPU 3 ({{adr3}}): lost: its PCIe configuration space reads all ff - {_CYCLE}",
         lambda machine: machine.lose_gpu(3),
     ),
     Case(
         "NVML knows no more than Unknown Error, PCIe still answers",
         "gpu.lost",
         FAIL,
-        f"GPU 5 ({{adr5}}, {{uuid5}}): lost: NVML cannot read it: failed: NVML 999: Unknown Error - {_CYCLE}",
+        f"GPU 5 ({{adr5}}): lost: NVML cannot read it: failed: NVML 999: Unknown Error - {_CYCLE}",
         lambda machine: refuse(machine, 5, "failed", "NVML 999: Unknown Error"),
     ),
     Case(
@@ -172,60 +174,61 @@ LOST = (
         "NVML lists one that PCIe does not",
         "gpu.lost",
         ERROR,
-        "{gpu3}: its state is unknown (NVML lists it, /sys/bus/pci does not) - see the evidence file for what the node "
-        "answered",
+        "{gpu3}: could not read its state: NVML lists it, /sys/bus/pci does not - see the evidence "
+        "file for what the node answered",
         lambda machine: machine.sections["pci"].remove(machine.pci(machine.gpu_address(3))),
     ),
     Case(
         "the driver lists it and NVML does not",
         "gpu.lost",
         FAIL,
-        f"GPU at {{adr3}}, {{uuid3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE}",
+        f"GPU {{adr3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE}",
         lambda machine: leave_out(machine, 3),
     ),
     Case(
         "the driver did not take it",
         "gpu.lost",
         FAIL,
-        "GPU at {adr3}: not driven: no driver bound - see the finding of gpu.bound",
+        "GPU {adr3}: not in use by the NVIDIA driver: no driver bound - see the findings of gpu.bound",
         lambda machine: unbind(machine, 3),
     ),
     Case(
         "healthy ones are hidden from this login by the device cgroup: never lost",
         "gpu.lost",
         ERROR,
-        "GPU at {adr2}, {uuid2}: its state is unknown (hidden: /dev/nvidia2, /dev/nvidia5 refused with EPERM) - "
-        f"{_ROOT} (and 1 more)",
+        "GPU {adr2}: could not read its state: hidden from this login: /dev/nvidia2, /dev/nvidia5 "
+        f"refused with EPERM - {_ROOT} (and 1 more)",
         lambda machine: hide(machine, 2, 5),
     ),
     Case(
         "NVML counts it and may not open it: never lost",
         "gpu.lost",
         ERROR,
-        "GPU 1 ({adr1}, {uuid1}): its state is unknown (hidden: NVML may not open it: denied: NVML 4) - " + _ROOT,
+        "GPU 1 ({adr1}): could not read its state: hidden from this login: NVML may not open it: "
+        f"denied: NVML 4 - {_ROOT}",
         lambda machine: refuse(machine, 1, "denied", "NVML 4"),
     ),
     Case(
         "a container shows two of eight: never lost",
         "gpu.lost",
         ERROR,
-        "GPU at {adr2}: its state is unknown (hidden: the driver is bound to {adr2} and /proc/driver/nvidia does not "
-        f"show it: a container) - {_ROOT} (and 5 more)",
+        "GPU {adr2}: could not read its state: hidden from this login: the driver is bound to it, but "
+        f"/proc/driver/nvidia does not list it: a container - {_ROOT} (and 5 more)",
         lambda machine: in_a_container(machine, 0, 1),
     ),
     Case(
         "NVML gives no answer for one",
         "gpu.lost",
         ERROR,
-        "GPU 6 ({adr6}, {uuid6}): its state is unknown (NVML gave no answer: timeout: 5 s) - see the evidence file for "
-        "what the node answered",
+        "GPU 6 ({adr6}): could not read its state: NVML gave no answer: timeout: 5 s - see the "
+        "evidence file for what the node answered",
         lambda machine: refuse(machine, 6, "timeout", "5 s"),
     ),
     Case(
         "a lost one is named even where others are hidden",
         "gpu.lost",
         FAIL,
-        f"GPU at {{adr3}}, {{uuid3}}: lost: PCIe configuration space reads all ff - {_CYCLE}",
+        f"GPU {{adr3}}: lost: its PCIe configuration space reads all ff - {_CYCLE}",
         lambda machine: (machine.lose_gpu(3), hide(machine, 2, 3)),
     ),
     Case(
@@ -239,7 +242,7 @@ LOST = (
         "an index that cannot be",
         "gpu.lost",
         FAIL,
-        f"GPU at {{adr3}}, {{uuid3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE} (and 1 more)",
+        f"GPU {{adr3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE} (and 1 more)",
         lambda machine: (
             refuse(machine, 3, "lost", "NVML 15"),
             machine.sections["nvml"]["gpus"][3].update(index=8),
@@ -249,7 +252,7 @@ LOST = (
         "NVML leaves one out, and the driver's files cannot be read",
         "gpu.lost",
         FAIL,
-        f"GPU at {{adr3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE}",
+        f"GPU {{adr3}}: lost: PCIe and the driver list it, NVML does not - {_CYCLE}",
         lambda machine: (
             leave_out(machine, 3),
             machine.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
@@ -259,107 +262,113 @@ LOST = (
         "excluded by the driver's settings",
         "gpu.lost",
         FAIL,
-        "GPU at {adr3}, {uuid3}: not driven: the driver's settings exclude it (NVreg_ExcludedGpus) - see the finding "
-        "of gpu.bound",
+        "GPU {adr3}: not in use by the NVIDIA driver: the driver's settings exclude it "
+        "(NVreg_ExcludedGpus) - see the findings of gpu.bound",
         lambda machine: exclude(machine, 3),
     ),
     Case(
         "no device node for one",
         "gpu.lost",
         ERROR,
-        "GPU at {adr3}, {uuid3}: its state is unknown (hidden: 7 device nodes /dev/nvidiaN for 8 GPUs of the driver) - "
-        f"{_ROOT}",
+        "GPU {adr3}: could not read its state: hidden from this login: 7 device nodes /dev/nvidiaN for "
+        f"8 GPUs of the driver - {_ROOT}",
         lambda machine: (leave_out(machine, 3), machine.sections["driver"]["devices"].pop("nvidia3")),
     ),
     Case(
         "NVML cannot be had",
         "gpu.lost",
         ERROR,
-        "gpu01: nvml could not be read: timeout: 10 s; nvidia_smi could not be read: missing: the node sent no "
-        "nvidia_smi - the driver may hang: look at the kernel log, then reboot the node",
+        "node: nvml could not be read: timeout: 10 s; nvidia_smi could not be read: missing: the node "
+        "sent no nvidia_smi - the driver may hang: look at the kernel log, then reboot the node",
         lambda machine: machine.section_fails("nvml", "timeout", "10 s"),
     ),
     Case(
         "nvidia-smi names the lost one by its index, and tells of no other",
         "gpu.lost",
         FAIL,
-        f"GPU 3 ({{adr3}}, {{uuid3}}): lost: NVML cannot read it: lost: GPU is lost. - {_CYCLE}",
+        f"GPU 3 ({{adr3}}): lost: NVML cannot read it: lost: GPU is lost. - {_CYCLE}",
         lambda machine: leave_it_to_nvidia_smi(machine, "GPU3: GPU is lost."),
     ),
     Case(
         "so does one that names it by its address: the others are never called lost",
         "gpu.count",
         FAIL,
-        f"GPUs: answering at most 7 GPUs, expected 8 GPUs ({_SPEC}) - see the findings of gpu.lost and gpu.bound for "
-        "which and why",
+        f"node: at most 7 of 8 GPUs respond, expected 8 GPUs ({_SPEC}) - see the findings of gpu.lost and "
+        "gpu.bound for which and why",
         lambda machine: leave_it_to_nvidia_smi(machine, f"GPU{machine.gpu_address(3)}: Unknown Error"),
     ),
 )
 
 ON_BUS = (
-    Case("all answer", "gpu.on_bus", PASS, "GPU at {adr0}: answer on PCIe yes (and 7 more)"),
+    Case(
+        "all answer",
+        "gpu.on_bus",
+        PASS,
+        "{gpus}: responds on PCIe",
+    ),
     Case(
         "one fell off the bus, and NVML hangs",
         "gpu.on_bus",
         FAIL,
-        f"GPU at {{adr3}}: answer on PCIe no, expected yes - {_CYCLE}",
+        f"GPU {{adr3}}: does not respond on PCIe - {_CYCLE}",
         lambda machine: (machine.lose_gpu(3), machine.section_fails("nvml", "hung", "10 s")),
     ),
     Case(
         "revision ff alone",
         "gpu.on_bus",
         FAIL,
-        f"GPU at {{adr3}}: answer on PCIe no, expected yes - {_CYCLE}",
+        f"{{gpu3}}: does not respond on PCIe - {_CYCLE}",
         lambda machine: machine.set_pci(machine.gpu_address(3), "revision", "0xff"),
     ),
     Case(
         "the configuration space may not be read",
         "gpu.on_bus",
         ERROR,
-        "GPU at {adr3}: answer on PCIe is unknown (denied: config) - see the evidence file for what the node answered",
+        "{gpu3}: could not read its PCIe configuration space: denied: config - see the evidence file "
+        "for what the node answered",
         lambda machine: machine.set_pci(machine.gpu_address(3), "config", {"why": "denied", "detail": "config"}),
     ),
     Case(
         "no NVIDIA GPU on PCIe",
         "gpu.on_bus",
         ERROR,
-        "gpu01: PCIe lists no NVIDIA GPU - see gpu.count; is this a GPU node?",
+        "node: PCIe lists no NVIDIA GPU - see gpu.count; is this a GPU node?",
         lambda machine: machine.sections["pci"].clear(),
     ),
 )
 
 BOUND = (
-    Case("all bound", "gpu.bound", PASS, "nvidia module: loaded yes (and 8 more)"),
+    Case("all bound", "gpu.bound", PASS, "NVIDIA kernel module: loaded"),
     Case(
         "the driver did not take one",
         "gpu.bound",
         FAIL,
-        "GPU at {adr3}: bound driver none, expected nvidia - read the kernel log for NVRM lines of this address; "
-        "reboot; if it stays, replace the GPU",
+        "GPU {adr3}: kernel driver none, expected nvidia - read the kernel log for NVRM lines of this "
+        "address; reboot; if it stays, replace the GPU",
         lambda machine: unbind(machine, 3),
     ),
     Case(
         "one is given to a virtual machine",
         "gpu.bound",
         FAIL,
-        "GPU at {adr3}: bound driver vfio-pci, expected nvidia - read the kernel log for NVRM lines of this address; "
-        "reboot; if it stays, replace the GPU",
+        "GPU {adr3}: kernel driver vfio-pci, expected nvidia - read the kernel log for NVRM lines of "
+        "this address; reboot; if it stays, replace the GPU",
         lambda machine: unbind(machine, 3, "vfio-pci"),
     ),
     Case(
         "the driver is not loaded",
         "gpu.bound",
         FAIL,
-        "nvidia module: loaded no, expected yes - modprobe nvidia; if it does not load, read the kernel log for why "
-        "(and 8 more)",
+        "NVIDIA kernel module: not loaded - modprobe nvidia; if it does not load, read the kernel log "
+        "for why (and 8 more)",
         unload,
     ),
     Case(
         "PCIe cannot be read",
         "gpu.bound",
         ERROR,
-        "gpu01: pci could not be read: timeout: 5 s - the node answers slowly: look at its load and kernel log, then "
-        "run again",
+        "node: pci could not be read: timeout: 5 s - the node answers slowly: look at its load and "
+        "kernel log, then run again",
         lambda machine: machine.section_fails("pci", "timeout", "5 s"),
     ),
 )
@@ -370,7 +379,7 @@ OFF_BUS = (
         "with an Xid, and the serial number on the board's line",
         "gpu.fallen_off_bus",
         FAIL,
-        f"GPU at 0000:5d:00 (serial 1654922006536): fell off the bus - {_CYCLE}",
+        f"GPU 0000:5d:00.0 (S/N 1654922006536): fell off the bus - {_CYCLE}",
         lambda machine: log(
             machine,
             "NVRM: GPU at PCI:0000:5d:00: GPU-51b0e0a4-3c1f-4d57-9c11-2f0d7c1a9a55",
@@ -383,7 +392,7 @@ OFF_BUS = (
         "without an Xid, and the serial number on a line of its own",
         "gpu.fallen_off_bus",
         FAIL,
-        f"GPU at 0001:9b:00 (serial 1654922006537): fell off the bus - {_CYCLE}",
+        f"GPU 0001:9b:00.0 (S/N 1654922006537): fell off the bus - {_CYCLE}",
         lambda machine: log(
             machine,
             "NVRM: GPU 0001:9b:00.0: GPU has fallen off the bus.",
@@ -394,7 +403,7 @@ OFF_BUS = (
         "refused when the driver started",
         "gpu.fallen_off_bus",
         FAIL,
-        f"GPU at 0000:5d:00: fell off the bus - {_CYCLE}",
+        f"GPU 0000:5d:00.0: fell off the bus - {_CYCLE}",
         lambda machine: log(
             machine,
             "NVRM: The NVIDIA GPU 0000:5d:00.0 (PCI ID: 10de:2330) installed in this system has fallen off the bus and "
@@ -421,8 +430,8 @@ OFF_BUS = (
         "no log can be read",
         "gpu.fallen_off_bus",
         ERROR,
-        "gpu01: kernel_log could not be read: denied: dmesg - run as root, or set ansible_become for this node, or let "
-        "the login read the journal (group systemd-journal)",
+        "node: kernel_log could not be read: denied: dmesg - run as root, or set ansible_become for this "
+        "node, or let the login read the journal (group systemd-journal)",
         lambda machine: machine.section_fails("kernel_log", "denied", "dmesg"),
     ),
 )
@@ -432,13 +441,13 @@ WORD_OF_THE_GPU = (
         "a driver that tells no recovery action",
         "gpu.recovery_action",
         SKIP,
-        "{gpu0}: recovery action is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+        "{gpus}: does not report recovery action (not supported: NVML 3: Not Supported)",
     ),
     Case(
         "none needed",
         "gpu.recovery_action",
         PASS,
-        "{gpu0}: recovery action none (and 7 more)",
+        "{gpus}: recovery action none",
         lambda machine: every(machine, "recovery_action", 0),
     ),
     Case(
@@ -469,44 +478,48 @@ WORD_OF_THE_GPU = (
         "the recovery action could not be read",
         "gpu.recovery_action",
         ERROR,
-        "{gpu2}: recovery action is unknown (failed: NVML 999) - see the evidence file for what the node answered",
+        "{gpu2}: could not read recovery action: failed: NVML 999 - see the evidence file for what the node answered",
         lambda machine: machine.set_gpu(2, "recovery_action", {"why": "failed", "detail": "NVML 999"}),
     ),
-    Case("valid", "gpu.inforom", PASS, "{gpu0}: InfoROM valid (and 7 more)"),
+    Case("valid", "gpu.inforom", PASS, "{gpus}: InfoROM valid"),
     Case(
         "corrupt",
         "gpu.inforom",
         FAIL,
-        "{gpu4}: InfoROM corrupt, expected valid - reset the GPU and read again; if it stays corrupt, replace the "
-        "board",
+        "{gpu4}: InfoROM corrupt - reset the GPU and read again; if it stays corrupt, replace the board",
         lambda machine: machine.set_gpu(4, "inforom_valid", False),
     ),
     Case(
         "a card without an InfoROM",
         "gpu.inforom",
         SKIP,
-        "{gpu0}: InfoROM validity is not told here (not supported) (and 7 more)",
+        "{gpus}: does not report InfoROM validity (not supported)",
         lambda machine: every(machine, "inforom_valid", {"why": "not supported", "detail": ""}),
     ),
     Case(
         "a lost GPU leaves the InfoROM unknown, never valid",
         "gpu.inforom",
         ERROR,
-        "GPU 3: its state is unknown (lost: NVML 15: GPU is lost) - see the finding of gpu.lost",
+        "GPU 3 ({adr3}): could not read its state: lost: NVML 15: GPU is lost - see the findings of gpu.lost",
         lambda machine: machine.lose_gpu(3),
     ),
     Case(
         "NVML lists nothing",
         "gpu.inforom",
         ERROR,
-        "gpu01: NVML lists no GPU - see the findings of gpu.count and gpu.bound",
+        "node: NVML lists no GPU - see the findings of gpu.lost",
         lambda machine: machine.set("nvml", "gpus", []),
     ),
 )
 
 _PERSISTENCE = "common.yaml gpu.persistence: NVIDIA driver persistence guide; DCGM and Azure NHC test it too"
 SETTINGS = (
-    Case("on", "gpu.persistence", PASS, "{gpu0}: persistence mode on (and 7 more)"),
+    Case(
+        "on",
+        "gpu.persistence",
+        PASS,
+        "{gpus}: persistence mode on",
+    ),
     Case(
         "off on one",
         "gpu.persistence",
@@ -518,11 +531,16 @@ SETTINGS = (
     Case(
         "no limit for it",
         "gpu.persistence",
-        SKIP,
-        "not judged: no limit gpu.persistence for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: no limit gpu.persistence for platform hgx-h100-8",
         limits={"gpu.persistence": None},
     ),
-    Case("default", "gpu.compute_mode", PASS, "{gpu0}: compute mode default (and 7 more)"),
+    Case(
+        "default",
+        "gpu.compute_mode",
+        PASS,
+        "{gpus}: compute mode default",
+    ),
     Case(
         "prohibited",
         "gpu.compute_mode",
@@ -535,16 +553,21 @@ SETTINGS = (
         "the site wants exclusive process",
         "gpu.compute_mode",
         PASS,
-        "{gpu0}: compute mode exclusive process (and 7 more)",
+        "{gpus}: compute mode exclusive process",
         lambda machine: every(machine, "compute_mode", 3),
         limits={"gpu.compute_mode": 3},
     ),
-    Case("off, and no policy", "gpu.mig", PASS, "{gpu0}: MIG mode after the next reset off (and 7 more)"),
+    Case(
+        "off, and no policy",
+        "gpu.mig",
+        PASS,
+        "{gpus}: pending MIG mode off",
+    ),
     Case(
         "on everywhere, and no policy: a site's choice",
         "gpu.mig",
         PASS,
-        "{gpu0}: MIG mode after the next reset on (and 7 more)",
+        "{gpus}: pending MIG mode on",
         lambda machine: every(machine, "mig_mode", [1, 1]),
     ),
     Case(
@@ -560,7 +583,7 @@ SETTINGS = (
         "a change waits for a reset",
         "gpu.mig",
         WARN,
-        "{gpu6}: MIG mode after the next reset on, expected off (the mode in force) - set the mode with nvidia-smi "
+        "{gpu6}: pending MIG mode on, expected off (the mode in force) - set the mode with nvidia-smi "
         "-mig, then reset the GPU while it is idle",
         lambda machine: machine.set_gpu(6, "mig_mode", [0, 1]),
     ),
@@ -568,7 +591,7 @@ SETTINGS = (
         "a card without MIG",
         "gpu.mig",
         SKIP,
-        "{gpu0}: MIG mode is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+        "{gpus}: does not report pending MIG mode (not supported: NVML 3: Not Supported)",
         machine=Machine.pcie_l40s,
     ),
 )

@@ -15,6 +15,7 @@ from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 _SEE = "see the evidence file for what the node answered"
@@ -58,12 +59,17 @@ def fabric(machine: Machine, index: int, **readings: object) -> None:
 
 
 GSP = (
-    Case("on everywhere", "gsp.state", PASS, "{gpu0}: GSP firmware on (and 7 more)"),
+    Case(
+        "on everywhere",
+        "gsp.state",
+        PASS,
+        "{gpus}: GSP firmware on",
+    ),
     Case(
         "off everywhere, and no policy: a site's choice",
         "gsp.state",
         PASS,
-        "{gpu0}: GSP firmware off (and 7 more)",
+        "{gpus}: GSP firmware off",
         lambda machine: gsp_off(machine, *range(8)),
     ),
     Case(
@@ -84,17 +90,22 @@ GSP = (
         "a driver before GSP runs without it",
         "gsp.state",
         PASS,
-        "{gpu0}: GSP firmware off (and 7 more)",
+        "{gpus}: GSP firmware off",
         old_driver,
     ),
     Case(
         "not told for one",
         "gsp.state",
         ERROR,
-        f"{{gpu3}}: GSP firmware is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu3}}: could not read GSP firmware: failed: NVML 999 - {_SEE}",
         lambda machine: [machine.set_gpu(3, key, FAILED) for key in ("gsp_mode", "gsp_firmware")],
     ),
-    Case("both agree", "gsp.agreement", PASS, "{gpu0}: GSP firmware by NVML on (and 7 more)"),
+    Case(
+        "both agree",
+        "gsp.agreement",
+        PASS,
+        "{gpus}: GSP firmware by NVML on",
+    ),
     Case(
         "NVML and the driver's file differ",
         "gsp.agreement",
@@ -110,17 +121,22 @@ GSP = (
         "a driver before GSP",
         "gsp.agreement",
         SKIP,
-        "{gpu0}: the driver's file does not tell of GSP firmware (and 7 more)",
+        "{gpus}: the driver's file does not report GSP firmware",
         old_driver,
     ),
     Case(
         "the driver's files cannot be read",
         "gsp.agreement",
         ERROR,
-        "gpu01: /proc/driver/nvidia/gpus is unknown (missing: no such folder) - see gpu.bound",
+        "node: could not read /proc/driver/nvidia/gpus: missing: no such folder - see the findings of gpu.bound",
         lambda machine: machine.set("driver", "gpus", {"why": "missing", "detail": "no such folder"}),
     ),
-    Case("the driver's own", "gsp.version", PASS, "{gpu0}: GSP firmware version 550.163.01 (and 7 more)"),
+    Case(
+        "the driver's own",
+        "gsp.version",
+        PASS,
+        "{gpus}: GSP firmware version 550.163.01",
+    ),
     Case(
         "of another driver",
         "gsp.version",
@@ -133,40 +149,45 @@ GSP = (
         "off",
         "gsp.version",
         SKIP,
-        "{gpu0}: GSP firmware is off (and 7 more)",
+        "{gpus}: GSP firmware is off",
         lambda machine: gsp_off(machine, *range(8)),
     ),
     Case(
         "alone in the run",
         "gsp.fleet",
-        SKIP,
-        "not judged: 1 of platform hgx-h100-8 in this run, 3 are needed",
+        NOT_JUDGED,
+        "node: only 1 of platform hgx-h100-8 in this run, 3 are needed",
     ),
 )
 
 LINKS = (
-    Case("all up", "nvlink.links", PASS, "{gpu0}: NVLinks up 18 links (and 7 more)"),
+    Case(
+        "all up",
+        "nvlink.links",
+        PASS,
+        "{gpus}: 18 active NVLinks",
+    ),
     Case(
         "one down",
         "nvlink.links",
         FAIL,
-        "{gpu3}: NVLinks up 17 links, expected 18 links (hgx-h100-8.yaml nvlink.count: NVIDIA H100 data sheet: 18 "
-        f"NVLinks of the fourth generation) - NVLink 7 down: {_LINK}",
+        "{gpu3}: 17 active NVLinks, expected 18 links (hgx-h100-8.yaml nvlink.count: NVIDIA H100 data "
+        f"sheet: 18 NVLinks of the fourth generation); down: NVLink 7 - {_LINK}",
         lambda machine: machine.set_nvlink(3, 7, "state", 0),
     ),
     Case(
         "the driver lists fewer",
         "nvlink.links",
         FAIL,
-        "{gpu3}: NVLinks up 12 links, expected 18 links (hgx-h100-8.yaml nvlink.count: NVIDIA H100 data sheet: 18 "
-        f"NVLinks of the fourth generation) - {_LINK}",
+        "{gpu3}: 12 active NVLinks, expected 18 links (hgx-h100-8.yaml nvlink.count: NVIDIA H100 data "
+        f"sheet: 18 NVLinks of the fourth generation) - {_LINK}",
         lambda machine: machine.set_gpu(3, "nvlinks", machine.sections["nvml"]["gpus"][3]["nvlinks"][:12]),
     ),
     Case(
         "one down on a platform without a number",
         "nvlink.links",
         FAIL,
-        "{gpu3}: NVLinks up 16 links, expected 18 links (the links that this GPU has) - NVLink 7, 8 down: " + _LINK,
+        f"{{gpu3}}: 16 active NVLinks, expected 18 links (the links that this GPU has); down: NVLink 7, 8 - {_LINK}",
         lambda machine: (machine.set_nvlink(3, 7, "state", 0), machine.set_nvlink(3, 8, "state", 0)),
         limits={"nvlink.count": None},
     ),
@@ -174,28 +195,28 @@ LINKS = (
         "the state of one cannot be read",
         "nvlink.links",
         ERROR,
-        f"{{gpu3}}: the state of NVLink 7 is unknown (failed: NVML 999) - {_SEE}",
+        f"GPU 3 NVLink 7 ({{adr3}}, S/N {{ser3}}): could not read its state: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_nvlink(3, 7, "state", FAILED),
     ),
     Case(
         "no NVLink told where the platform has some",
         "nvlink.links",
         ERROR,
-        f"{{gpu3}}: the state of its NVLinks is unknown (not supported) - {_SEE}",
+        f"{{gpu3}}: could not read the state of its NVLinks: not supported - {_SEE}",
         lambda machine: machine.set_gpu(3, "nvlinks", UNSUPPORTED),
     ),
     Case(
         "a PCIe card",
         "nvlink.links",
         SKIP,
-        "this platform has no NVLink (l40s.yaml nvlink.count: NVIDIA L40S data sheet: no NVLink)",
+        "node: this platform has no NVLink (l40s.yaml nvlink.count: NVIDIA L40S data sheet: no NVLink)",
         machine=Machine.pcie_l40s,
     ),
     Case(
         "a PCIe card of an unknown platform",
         "nvlink.links",
         SKIP,
-        "{gpu0}: has no NVLink (and 7 more)",
+        "{gpus}: has no NVLink",
         machine=Machine.pcie_l40s,
         limits={"nvlink.count": None},
     ),
@@ -203,23 +224,30 @@ LINKS = (
         "MIG on",
         "nvlink.links",
         SKIP,
-        "{gpu0}: MIG is on: its instances do not use NVLink (and 7 more)",
+        "{gpus}: MIG is on: its instances do not use NVLink",
         lambda machine: every(machine, "mig_mode", [1, 1]),
     ),
-    Case("full speed", "nvlink.speed", PASS, "{gpu0}: 18 NVLinks at 26000 MB/s or more (and 7 more)"),
+    Case(
+        "full speed",
+        "nvlink.speed",
+        PASS,
+        "{gpus}: 18 NVLinks at 26000 MB/s or more",
+    ),
     Case(
         "one slow",
         "nvlink.speed",
         FAIL,
-        "{gpu3} NVLink 7: speed 13281 MB/s, expected at least 26000 MB/s (hgx-h100-8.yaml nvlink.speed_mbps: "
-        f"nvidia-smi nvlink -s of an H100: 26.562 GB/s; OCI health checks expect at least 26) - {_LINK}",
+        "GPU 3 NVLink 7 ({adr3}, S/N {ser3}): link speed 13281 MB/s, expected at least 26000 "
+        "MB/s (hgx-h100-8.yaml nvlink.speed_mbps: nvidia-smi nvlink -s of an H100: 26.562 GB/s; OCI "
+        f"health checks expect at least 26) - {_LINK}",
         lambda machine: machine.set_nvlink(3, 7, "speed_mbps", 13281),
     ),
     Case(
         "one slow on a platform without a speed",
         "nvlink.speed",
         FAIL,
-        "{gpu3} NVLink 7: speed 13281 MB/s, expected at least 26562 MB/s (the fastest NVLink of this node) - " + _LINK,
+        "GPU 3 NVLink 7 ({adr3}, S/N {ser3}): link speed 13281 MB/s, expected at least 26562 "
+        f"MB/s (the fastest NVLink of this node) - {_LINK}",
         lambda machine: machine.set_nvlink(3, 7, "speed_mbps", 13281),
         limits={"nvlink.speed_mbps": None},
     ),
@@ -227,21 +255,21 @@ LINKS = (
         "a speed that cannot be read",
         "nvlink.speed",
         ERROR,
-        f"{{gpu3}} NVLink 7: speed is unknown (failed: NVML 999) - {_SEE}",
+        f"GPU 3 NVLink 7 ({{adr3}}, S/N {{ser3}}): could not read link speed: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_nvlink(3, 7, "speed_mbps", FAILED),
     ),
     Case(
         "a link that is down is not judged for its speed",
         "nvlink.speed",
         PASS,
-        "{gpu0}: 18 NVLinks at 26000 MB/s or more (and 7 more)",
+        "7 alike: GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7: 18 NVLinks at 26000 MB/s or more",
         lambda machine: (machine.set_nvlink(3, 7, "state", 0), machine.set_nvlink(3, 7, "speed_mbps", 0)),
     ),
     Case(
         "no errors",
         "nvlink.errors",
         PASS,
-        "{gpu0}: no replay and no recovery on 18 NVLinks, 0 CRC errors corrected (and 7 more)",
+        "{gpus}: no replay and no recovery on 18 NVLinks, 0 CRC errors corrected",
     ),
     Case(
         "replays on two links, recoveries on one",
@@ -258,21 +286,21 @@ LINKS = (
         "CRC errors that were corrected",
         "nvlink.errors",
         PASS,
-        "{gpu0}: no replay and no recovery on 18 NVLinks, 12 CRC errors corrected (and 7 more)",
+        "{gpu0}: no replay and no recovery on 18 NVLinks, 12 CRC errors corrected",
         lambda machine: machine.set_nvlink(0, 7, "crc", 12),
     ),
     Case(
         "a counter at its end says nothing",
         "nvlink.errors",
         PASS,
-        "{gpu0}: no replay and no recovery on 18 NVLinks, 0 CRC errors corrected (and 7 more)",
+        "{gpus}: no replay and no recovery on 18 NVLinks, 0 CRC errors corrected",
         lambda machine: machine.set_nvlink(3, 7, "replay", 0xFFFFFFFF),
     ),
     Case(
         "a driver that tells no errors",
         "nvlink.errors",
         SKIP,
-        "{gpu0}: this driver does not tell NVLink errors (and 7 more)",
+        "{gpus}: this driver does not report NVLink errors",
         lambda machine: [
             machine.set_nvlink(index, link, key, UNSUPPORTED)
             for index in range(8)
@@ -284,20 +312,21 @@ LINKS = (
         "the errors of one cannot be read",
         "nvlink.errors",
         ERROR,
-        f"{{gpu3}}: an error counter of NVLink 7 is unknown (failed: NVML 999) - {_SEE}",
+        f"GPU 3 NVLink 7 ({{adr3}}, S/N {{ser3}}): could not read an error counter: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_nvlink(3, 7, "recovery", FAILED),
     ),
 )
 
 _REQUIRED = "l40s.yaml fabric.required: no NVSwitch on this platform"
 MANAGER = (
-    Case("all there", "fabric.nvswitches", PASS, "NVSwitches: on PCIe 4 switches (and 4 more)"),
+    Case("all there", "fabric.nvswitches", PASS, "node: 4 NVSwitches on PCIe"),
     Case(
         "one missing",
         "fabric.nvswitches",
         FAIL,
-        "NVSwitches: on PCIe 3 switches, expected 4 switches (hgx-h100-8.yaml fabric.nvswitch_count: NVIDIA HGX H100 "
-        "8-GPU board: 4 NVSwitches) - power-cycle the node; if it stays, replace the GPU baseboard",
+        "node: 3 NVSwitches on PCIe, expected 4 switches (hgx-h100-8.yaml fabric.nvswitch_count: NVIDIA "
+        "HGX H100 8-GPU board: 4 NVSwitches) - power-cycle the node; if it stays, replace the GPU "
+        "baseboard",
         lambda machine: machine.sections["pci"].remove(
             next(device for device in machine.sections["pci"] if device["class"] == "0x068000")
         ),
@@ -306,8 +335,8 @@ MANAGER = (
         "all missing on a node that is said to be an HGX",
         "fabric.nvswitches",
         FAIL,
-        "NVSwitches: on PCIe 0 switches, expected 4 switches (the site's own) - power-cycle the node; if it stays, "
-        "replace the GPU baseboard",
+        "node: 0 NVSwitches on PCIe, expected 4 switches (the site's own) - power-cycle the node; if it "
+        "stays, replace the GPU baseboard",
         no_switches,
         limits={"fabric.nvswitch_count": 4},
     ),
@@ -315,8 +344,7 @@ MANAGER = (
         "one does not answer",
         "fabric.nvswitches",
         FAIL,
-        "NVSwitch at {switch}: answer on PCIe no, expected yes - power-cycle the node; if it stays, replace the GPU "
-        "baseboard",
+        "NVSwitch {switch}: does not respond on PCIe - power-cycle the node; if it stays, replace the GPU baseboard",
         lambda machine: next(device for device in machine.sections["pci"] if device["class"] == "0x068000").update(
             config="ff" * 64
         ),
@@ -325,22 +353,22 @@ MANAGER = (
         "a PCIe platform",
         "fabric.nvswitches",
         SKIP,
-        "this platform has no NVSwitch (l40s.yaml fabric.nvswitch_count: no NVSwitch on this platform)",
+        "node: this platform has no NVSwitch (l40s.yaml fabric.nvswitch_count: no NVSwitch on this platform)",
         machine=Machine.pcie_l40s,
     ),
-    Case("active", "fabric.manager", PASS, "nvidia-fabricmanager: service active (and 1 more)"),
+    Case("active", "fabric.manager", PASS, "nvidia-fabricmanager: running"),
     Case(
         "failed",
         "fabric.manager",
         FAIL,
-        f"nvidia-fabricmanager: service failed (failed, result exit-code), expected active - {_RESTART}",
+        f"nvidia-fabricmanager: not running: failed (failed, result exit-code) - {_RESTART}",
         lambda machine: machine.stop_service("nvidia-fabricmanager"),
     ),
     Case(
         "stopped by hand",
         "fabric.manager",
         FAIL,
-        f"nvidia-fabricmanager: service inactive (dead, result success), expected active - {_RESTART}",
+        f"nvidia-fabricmanager: not running: inactive (dead, result success) - {_RESTART}",
         lambda machine: [
             machine.set_unit("nvidia-fabricmanager", key, value)
             for key, value in (("ActiveState", "inactive"), ("SubState", "dead"))
@@ -350,14 +378,14 @@ MANAGER = (
         "active and exited: nothing runs",
         "fabric.manager",
         FAIL,
-        f"nvidia-fabricmanager: service active (exited, result success), expected active - {_RESTART}",
+        f"nvidia-fabricmanager: not running: active (exited, result success) - {_RESTART}",
         lambda machine: machine.set_unit("nvidia-fabricmanager", "SubState", "exited"),
     ),
     Case(
         "starting again and again",
         "fabric.manager",
         FAIL,
-        "nvidia-fabricmanager: service activating (auto-restart, result exit-code), expected active - " + _RESTART,
+        f"nvidia-fabricmanager: not running: activating (auto-restart, result exit-code) - {_RESTART}",
         lambda machine: [
             machine.set_unit("nvidia-fabricmanager", key, value)
             for key, value in (
@@ -379,30 +407,30 @@ MANAGER = (
         "was restarted",
         "fabric.manager",
         WARN,
-        "nvidia-fabricmanager: restarts 2, expected at most 0 (since it was started) - read /var/log/fabricmanager.log "
-        "for why it ended",
+        "nvidia-fabricmanager: 2 automatic restarts, expected at most 0 restarts (none for a healthy "
+        "service) - read /var/log/fabricmanager.log for why it ended",
         lambda machine: machine.set_unit("nvidia-fabricmanager", "NRestarts", "2"),
     ),
     Case(
         "the node's services cannot be had",
         "fabric.manager",
         ERROR,
-        "gpu01: services could not be read: timeout: 5 s - the node answers slowly: look at its load and kernel log, "
-        "then run again",
+        "node: services could not be read: timeout: 5 s - the node answers slowly: look at its load and "
+        "kernel log, then run again",
         lambda machine: machine.section_fails("services", "timeout", "5 s"),
     ),
     Case(
         "a PCIe platform needs none",
         "fabric.manager",
         SKIP,
-        f"this platform runs no fabric manager ({_REQUIRED})",
+        f"node: this platform runs no fabric manager ({_REQUIRED})",
         machine=Machine.pcie_l40s,
     ),
     Case(
         "an unknown platform without NVSwitches needs none",
         "fabric.manager",
         SKIP,
-        "PCIe lists no NVSwitch: no fabric manager is needed",
+        "node: PCIe lists no NVSwitch: no fabric manager is needed",
         machine=Machine.pcie_l40s,
         limits={"fabric.required": None},
     ),
@@ -410,7 +438,7 @@ MANAGER = (
         "an unknown platform with NVSwitches needs it",
         "fabric.manager",
         FAIL,
-        f"nvidia-fabricmanager: service failed (failed, result exit-code), expected active - {_RESTART}",
+        f"nvidia-fabricmanager: not running: failed (failed, result exit-code) - {_RESTART}",
         lambda machine: machine.stop_service("nvidia-fabricmanager"),
         limits={"fabric.required": None},
     ),
@@ -418,7 +446,7 @@ MANAGER = (
         "a platform that needs it although its NVSwitches are all gone",
         "fabric.manager",
         FAIL,
-        f"nvidia-fabricmanager: service failed (failed, result exit-code), expected active - {_RESTART}",
+        f"nvidia-fabricmanager: not running: failed (failed, result exit-code) - {_RESTART}",
         lambda machine: (machine.stop_service("nvidia-fabricmanager"), no_switches(machine)),
         limits={"fabric.required": True},
     ),
@@ -435,7 +463,7 @@ MANAGER = (
         "the program is not there",
         "fabric.version",
         ERROR,
-        f"nvidia-fabricmanager: version is unknown (missing: nv-fabricmanager) - {_SEE}",
+        f"nvidia-fabricmanager: could not read version: missing: nv-fabricmanager - {_SEE}",
         lambda machine: machine.set(
             "services", "fabric_manager_version", {"why": "missing", "detail": "nv-fabricmanager"}
         ),
@@ -443,7 +471,12 @@ MANAGER = (
 )
 
 MEMBERS = (
-    Case("all completed", "fabric.state", PASS, "{gpu0}: fabric state completed (and 15 more)"),
+    Case(
+        "all completed",
+        "fabric.state",
+        PASS,
+        "{gpus}: fabric state completed",
+    ),
     Case(
         "the last one has not started",
         "fabric.state",
@@ -484,21 +517,21 @@ MEMBERS = (
         "one could not be asked",
         "fabric.state",
         ERROR,
-        f"{{gpu4}}: fabric state is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu4}}: could not read fabric state: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_gpu(4, "fabric", FAILED),
     ),
     Case(
         "A100 and PCIe cards tell none",
         "fabric.state",
         SKIP,
-        "no GPU of this node tells a fabric state",
+        "node: no GPU of this node reports a fabric state",
         lambda machine: [fabric(machine, index, state=0) for index in range(8)],
     ),
     Case(
         "healthy H100: 426",
         "fabric.health",
         PASS,
-        "{gpu0}: fabric health mask 0x1aa, 5 of its fields told, none bad (and 7 more)",
+        "{gpus}: fabric health mask 0x1aa: 5 fields reported, none bad",
         lambda machine: [fabric(machine, index, health_mask=426) for index in range(8)],
     ),
     Case(
@@ -533,14 +566,14 @@ MEMBERS = (
         "no field told",
         "fabric.health",
         SKIP,
-        "{gpu0}: fabric health mask 0x0, 0 of its fields told, none bad (and 7 more)",
+        "{gpus}: fabric health mask 0x0: no field reported",
         lambda machine: [fabric(machine, index, health_mask=0) for index in range(8)],
     ),
     Case(
         "a driver that tells a summary",
         "fabric.summary",
         PASS,
-        "{gpu0}: fabric healthy (and 7 more)",
+        "{gpus}: fabric healthy",
         lambda machine: [fabric(machine, index, health_summary=1) for index in range(8)],
     ),
     Case(
@@ -561,13 +594,13 @@ MEMBERS = (
         "a driver that tells none",
         "fabric.summary",
         SKIP,
-        "{gpu0}: the fabric's summary is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+        "{gpus}: does not report fabric summary (not supported: NVML 3: Not Supported)",
     ),
     Case(
         "the summary of one could not be read",
         "fabric.summary",
         ERROR,
-        f"{{gpu6}}: the fabric's summary is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu6}}: could not read fabric summary: failed: NVML 999 - {_SEE}",
         lambda machine: fabric(machine, 6, health_summary=FAILED),
     ),
     Case(
@@ -581,7 +614,7 @@ MEMBERS = (
         "the health of one could not be read",
         "fabric.health",
         ERROR,
-        f"{{gpu6}}: fabric health is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu6}}: could not read fabric health: failed: NVML 999 - {_SEE}",
         lambda machine: fabric(machine, 6, health_mask=FAILED),
     ),
 )
@@ -598,7 +631,7 @@ def test_a_node_without_gsp_among_nodes_with_it_is_warned_of() -> None:
     whole = fleet_of({"gpu0001": odd, **fleet})
     record = judge_one("gsp.fleet", odd, node=Node("gpu0001"), fleet=whole)
     assert record.verdict is WARN
-    assert record.message == (f"GSP firmware: off, 3 of 4 nodes have on (550.163.01) - {_SET}")
+    assert record.message == f"GSP firmware: off, expected on (550.163.01) (3 of 4 nodes) - {_SET}"
     assert judge_one("gsp.fleet", fleet["gpu0002"], node=Node("gpu0002"), fleet=whole).verdict is PASS
 
 
@@ -609,6 +642,6 @@ def test_a_systemd_that_does_not_answer_is_an_error_and_never_a_dead_service() -
     record = judge(suite.check("fabric.manager"), arguments.__getitem__, "gpu01")
     assert record.verdict is ERROR
     assert record.message == (
-        "gpu01: systemd does not answer (failed: Failed to connect to bus: Host is down) - run systemctl status on the "
-        "node"
+        "node: could not read the state of nvidia-fabricmanager: failed: Failed to connect to bus: Host is down - "
+        "run systemctl status on the node"
     )

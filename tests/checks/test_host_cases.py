@@ -120,7 +120,7 @@ CASES = (
         "without a limit",
         "host.kernel_version",
         NOT_JUDGED,
-        "node: not judged: no limit kernel.version_min for platform hgx-h100-8",
+        "node: no limit kernel.version_min for platform hgx-h100-8",
         limits={"kernel.version_min": None},
     ),
     Case("large enough", "host.shared_memory", PASS, "/dev/shm: size 1007 GiB", limits=SHM),
@@ -320,7 +320,7 @@ CASES = (
         "without a limit",
         "host.memory_size",
         NOT_JUDGED,
-        "node: not judged: no limit host.memory_gib for platform hgx-h100-8",
+        "node: no limit host.memory_gib for platform hgx-h100-8",
         limits={"host.memory_gib": None},
     ),
     Case(

@@ -10,6 +10,7 @@ from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 UNSUPPORTED = {"why": "not supported", "detail": ""}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 _SMI = "hgx-h100-8.yaml {}: nvidia-smi -q -x of this board, driver 580.105.08 (NVIDIA/k8s-test-infra qx-h100.xml)"
@@ -29,7 +30,12 @@ def process(machine: Machine, index: int, name: str, kind: str = "compute", memo
 
 
 IDLE = (
-    Case("idle", "idle.processes", PASS, "{gpu0}: no process of a job (and 7 more)"),
+    Case(
+        "idle",
+        "idle.processes",
+        PASS,
+        "{gpus}: no job process",
+    ),
     Case(
         "a process is left",
         "idle.processes",
@@ -55,7 +61,7 @@ IDLE = (
         "the daemons of the node",
         "idle.processes",
         PASS,
-        "{gpu0}: no process of a job (and 7 more)",
+        "{gpus}: no job process",
         lambda machine: (
             process(machine, 0, "/usr/bin/nvidia-persistenced"),
             process(machine, 1, "nvidia-persiste"),
@@ -68,10 +74,15 @@ IDLE = (
         "the processes cannot be listed",
         "idle.processes",
         ERROR,
-        f"{{gpu2}}: the list of processes is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu2}}: could not read its list of processes: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_gpu(2, "processes", FAILED),
     ),
-    Case("free", "idle.memory", PASS, "{gpu0}: memory in use 1 MiB (and 7 more)"),
+    Case(
+        "free",
+        "idle.memory",
+        PASS,
+        "{gpus}: memory in use 1 MiB",
+    ),
     Case(
         "memory in use with no process in sight",
         "idle.memory",
@@ -85,14 +96,14 @@ IDLE = (
         "what MIG keeps for its instances",
         "idle.memory",
         PASS,
-        "{gpu0}: memory in use 59 MiB (and 7 more)",
+        "{gpus}: memory in use 59 MiB",
         lambda machine: every(machine, "memory_used_bytes", 59 << 20),
     ),
     Case(
         "a desktop's memory belongs to its processes",
         "idle.memory",
         PASS,
-        "{gpu0}: memory in use 1 MiB (and 7 more)",
+        "7 alike: GPU 0, GPU 1, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: memory in use 1 MiB",
         lambda machine: (
             process(machine, 2, "/usr/bin/gnome-shell", "graphics", 173 << 20),
             machine.set_gpu(2, "memory_used_bytes", 211 << 20),
@@ -102,13 +113,18 @@ IDLE = (
         "memory in use is not told",
         "idle.memory",
         ERROR,
-        f"{{gpu0}}: memory in use is unknown (not supported) - {_SEE} (and 7 more)",
+        f"{{gpu0}}: could not read memory in use: not supported - {_SEE} (and 7 more)",
         lambda machine: every(machine, "memory_used_bytes", UNSUPPORTED),
     ),
 )
 
 POWER = (
-    Case("full", "power.limit", PASS, "{gpu0}: power limit 700 W (and 7 more)"),
+    Case(
+        "full",
+        "power.limit",
+        PASS,
+        "{gpus}: power limit 700 W",
+    ),
     Case(
         "lowered",
         "power.limit",
@@ -141,7 +157,7 @@ POWER = (
         "lowered on purpose by the site",
         "power.limit",
         PASS,
-        "{gpu0}: power limit 600 W (and 7 more)",
+        "{gpus}: power limit 600 W",
         lambda machine: every(machine, "power_limit_mw", 600_000),
         limits={"gpu.power_limit_w": 600},
     ),
@@ -149,17 +165,22 @@ POWER = (
         "a card that tells no power",
         "power.limit",
         SKIP,
-        "{gpu0}: power limit is not told here (not supported) (and 7 more)",
+        "{gpus}: does not report power limit (not supported)",
         lambda machine: every(machine, "power_limit_mw", UNSUPPORTED),
     ),
     Case(
         "the limit could not be read",
         "power.limit",
         ERROR,
-        f"{{gpu7}}: power limit is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu7}}: could not read power limit: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_gpu(7, "power_limit_mw", FAILED),
     ),
-    Case("in force as set", "power.enforced", PASS, "{gpu0}: power limit in force 700 W (and 7 more)"),
+    Case(
+        "in force as set",
+        "power.enforced",
+        PASS,
+        "{gpus}: power limit in force 700 W",
+    ),
     Case(
         "held down from outside",
         "power.enforced",
@@ -168,39 +189,42 @@ POWER = (
         "power cables and the BMC's power cap",
         lambda machine: machine.set_gpu(1, "power_limit_enforced_mw", 350_000),
     ),
-    Case("cool", "power.temperature", PASS, "{gpu0}: distance to slowdown 53 °C (and 7 more)"),
+    Case("cool", "power.temperature", PASS, "2 alike: GPU 0, GPU 4: margin to slowdown 53 °C"),
     Case(
         "near the slowdown",
         "power.temperature",
         WARN,
-        "{gpu4}: distance to slowdown 3 °C, expected at least 5 °C (common.yaml gpu.temperature_margin_min_c: choice: "
-        "the slowdown is at a T.Limit of -2 on H100 and L40S) - check fans, airflow or coolant, and the seat of the "
-        "heat sink; compare with the same slot of other nodes",
+        "{gpu4}: margin to slowdown 3 °C, expected at least 5 °C (common.yaml "
+        "gpu.temperature_margin_min_c: choice: the slowdown is at a T.Limit of -2 on H100 and L40S) - "
+        "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of "
+        "other nodes",
         lambda machine: machine.set_gpu(4, "temperature_margin_c", 3),
     ),
     Case(
         "at the limit, as a hot GPU under full load is held",
         "power.temperature",
         WARN,
-        "{gpu4}: distance to slowdown 0 °C, expected at least 5 °C (common.yaml gpu.temperature_margin_min_c: choice: "
-        "the slowdown is at a T.Limit of -2 on H100 and L40S) - check fans, airflow or coolant, and the seat of the "
-        "heat sink; compare with the same slot of other nodes",
+        "{gpu4}: margin to slowdown 0 °C, expected at least 5 °C (common.yaml "
+        "gpu.temperature_margin_min_c: choice: the slowdown is at a T.Limit of -2 on H100 and L40S) - "
+        "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of "
+        "other nodes",
         lambda machine: machine.set_gpu(4, "temperature_margin_c", 0),
     ),
     Case(
         "past the limit",
         "power.temperature",
         FAIL,
-        "{gpu4}: distance to slowdown -3 °C, expected at least 5 °C (common.yaml gpu.temperature_margin_min_c: choice: "
-        "the slowdown is at a T.Limit of -2 on H100 and L40S) - check fans, airflow or coolant, and the seat of the "
-        "heat sink; compare with the same slot of other nodes",
+        "{gpu4}: margin to slowdown -3 °C, expected at least 5 °C (common.yaml "
+        "gpu.temperature_margin_min_c: choice: the slowdown is at a T.Limit of -2 on H100 and L40S); 3 "
+        "°C above the slowdown limit - check fans, airflow or coolant, and the seat of the heat sink; "
+        "compare with the same slot of other nodes",
         lambda machine: machine.set_gpu(4, "temperature_margin_c", -3),
     ),
     Case(
         "a board before Hopper says its slowdown temperature",
         "power.temperature",
         PASS,
-        "{gpu0}: distance to slowdown 56 °C (and 7 more)",
+        "{gpus}: margin to slowdown 56 °C",
         lambda machine: (
             every(machine, "temperature_margin_c", UNSUPPORTED),
             every(machine, "temperature_slowdown_c", 89),
@@ -211,14 +235,14 @@ POWER = (
         "a card that tells neither",
         "power.temperature",
         SKIP,
-        "{gpu0}: distance to slowdown is not told here (not supported: NVML 3: Not Supported) (and 7 more)",
+        "{gpus}: does not report margin to slowdown (not supported: NVML 3: Not Supported)",
         lambda machine: every(machine, "temperature_margin_c", UNSUPPORTED),
     ),
     Case(
         "the temperature could not be read",
         "power.temperature",
         ERROR,
-        f"{{gpu4}}: distance to slowdown is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu4}}: could not read margin to slowdown: failed: NVML 999 - {_SEE}",
         lambda machine: (
             machine.set_gpu(4, "temperature_margin_c", UNSUPPORTED),
             machine.set_gpu(4, "temperature_slowdown_c", 89),
@@ -228,7 +252,12 @@ POWER = (
 )
 
 CLOCKS = (
-    Case("as the model's", "clocks.sm_max", PASS, "{gpu0}: highest SM clock 1980 MHz (and 7 more)"),
+    Case(
+        "as the model's",
+        "clocks.sm_max",
+        PASS,
+        "{gpus}: highest SM clock 1980 MHz",
+    ),
     Case(
         "below the model's",
         "clocks.sm_max",
@@ -241,24 +270,29 @@ CLOCKS = (
         "an idle GPU runs low, which is no fault",
         "clocks.sm_max",
         PASS,
-        "{gpu0}: highest SM clock 1980 MHz (and 7 more)",
+        "{gpus}: highest SM clock 1980 MHz",
         lambda machine: every(machine, "sm_clock_mhz", 210),
     ),
     Case(
         "not told",
         "clocks.sm_max",
         ERROR,
-        f"{{gpu3}}: highest SM clock is unknown (not supported) - {_SEE}",
+        f"{{gpu3}}: could not read highest SM clock: not supported - {_SEE}",
         lambda machine: machine.set_gpu(3, "sm_clock_max_mhz", UNSUPPORTED),
     ),
     Case(
         "a platform without this limit",
         "clocks.sm_max",
-        SKIP,
-        "not judged: no limit gpu.sm_clock_max_mhz for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: no limit gpu.sm_clock_max_mhz for platform hgx-h100-8",
         limits={"gpu.sm_clock_max_mhz": None},
     ),
-    Case("as the model's", "clocks.memory_max", PASS, "{gpu0}: highest memory clock 2619 MHz (and 7 more)"),
+    Case(
+        "as the model's",
+        "clocks.memory_max",
+        PASS,
+        "{gpus}: highest memory clock 2619 MHz",
+    ),
     Case(
         "below the model's",
         "clocks.memory_max",
@@ -267,7 +301,12 @@ CLOCKS = (
         f"{_SMI.format('gpu.memory_clock_max_mhz')}) - compare the VBIOS with a good node's; run nvidia-smi -rmc",
         lambda machine: machine.set_gpu(3, "memory_clock_max_mhz", 1593),
     ),
-    Case("at the default", "clocks.application", PASS, "{gpu0}: SM application clock 1980 MHz (and 15 more)"),
+    Case(
+        "at the default",
+        "clocks.application",
+        PASS,
+        "{gpus}: SM application clock 1980 MHz",
+    ),
     Case(
         "left low by a measurement",
         "clocks.application",
@@ -280,7 +319,7 @@ CLOCKS = (
         "the board's default is itself below its highest clock (A100-40GB)",
         "clocks.application",
         PASS,
-        "{gpu0}: SM application clock 1095 MHz (and 15 more)",
+        "{gpus}: SM application clock 1095 MHz",
         lambda machine: (
             every(machine, "sm_clock_app_mhz", 1095),
             every(machine, "sm_clock_app_default_mhz", 1095),
@@ -290,7 +329,7 @@ CLOCKS = (
         "driver 595 dropped these settings",
         "clocks.application",
         SKIP,
-        "{gpu0}: SM application clock is not told here (failed: NVML 26: deprecated) (and 15 more)",
+        "{gpus}: does not report SM application clock (failed: NVML 26: deprecated) (and 1 more)",
         lambda machine: [
             every(machine, key, {"why": "failed", "detail": "NVML 26: deprecated", "nvml": 26})
             for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")
@@ -300,39 +339,45 @@ CLOCKS = (
         "driver 595 dropped these settings, told as not supported",
         "clocks.application",
         SKIP,
-        "{gpu0}: SM application clock is not told here (not supported) (and 15 more)",
+        "{gpus}: does not report SM application clock (not supported) (and 1 more)",
         lambda machine: [every(machine, key, UNSUPPORTED) for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")],
     ),
     Case(
         "the setting could not be read",
         "clocks.application",
         ERROR,
-        f"{{gpu3}}: SM application clock is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu3}}: could not read SM application clock: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_gpu(3, "sm_clock_app_mhz", FAILED),
     ),
 )
 
 REASONS = (
-    Case("idle", "clocks.event_reasons", PASS, "{gpu0}: clock held by gpu_idle (and 7 more)"),
+    Case(
+        "idle",
+        "clocks.event_reasons",
+        PASS,
+        "{gpus}: clock held by gpu_idle",
+    ),
     Case(
         "under full load the power cap holds it, which is no fault",
         "clocks.event_reasons",
         PASS,
-        "{gpu0}: clock held by sw_power_cap (and 7 more)",
+        "{gpus}: clock held by sw_power_cap",
         lambda machine: every(machine, "event_reasons", 0x4),
     ),
     Case(
         "application clocks are set, which is no fault here",
         "clocks.event_reasons",
         PASS,
-        "{gpu0}: clock held by applications_clocks_setting (and 7 more)",
+        "{gpus}: clock held by applications_clocks_setting",
         lambda machine: every(machine, "event_reasons", 0x2),
     ),
     Case(
         "the power supply brakes",
         "clocks.event_reasons",
         FAIL,
-        f"{{gpu6}}: clock held down by hw_power_brake_slowdown, hw_slowdown - {_POWER}",
+        "{gpu6}: clock held down by hw_power_brake_slowdown - check power supplies and power cables of "
+        "this node; then power-cycle it",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x88),
         profile=Profile.BOOTCHECK,
     ),
@@ -340,7 +385,8 @@ REASONS = (
         "heat, by the hardware",
         "clocks.event_reasons",
         FAIL,
-        f"{{gpu6}}: clock held down by hw_slowdown, hw_thermal_slowdown - {_POWER}",
+        "{gpu6}: clock held down by hw_thermal_slowdown - check fans, airflow or coolant, and the seat "
+        "of the heat sink; compare with the same slot of other nodes",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x48),
         profile=Profile.BOOTCHECK,
     ),
@@ -348,14 +394,16 @@ REASONS = (
         "heat, by the driver, at delivery",
         "clocks.event_reasons",
         FAIL,
-        f"{{gpu6}}: clock held down by sw_thermal_slowdown - {_POWER}",
+        "{gpu6}: clock held down by sw_thermal_slowdown - check fans, airflow or coolant, and the seat "
+        "of the heat sink; compare with the same slot of other nodes",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x24),
     ),
     Case(
         "heat, by the driver, before a job",
         "clocks.event_reasons",
         WARN,
-        f"{{gpu6}}: clock held down by sw_thermal_slowdown - {_POWER}",
+        "{gpu6}: clock held down by sw_thermal_slowdown - check fans, airflow or coolant, and the seat "
+        "of the heat sink; compare with the same slot of other nodes",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x24),
         profile=Profile.BOOTCHECK,
     ),
@@ -370,29 +418,36 @@ REASONS = (
         "not told",
         "clocks.event_reasons",
         SKIP,
-        "{gpu0}: what holds the clock is not told here (not supported) (and 7 more)",
+        "{gpus}: does not report clock event reasons (not supported)",
         lambda machine: every(machine, "event_reasons", UNSUPPORTED),
     ),
     Case(
         "could not be read",
         "clocks.event_reasons",
         ERROR,
-        f"{{gpu6}}: what holds the clock is unknown (failed: NVML 999) - {_SEE}",
+        f"{{gpu6}}: could not read clock event reasons: failed: NVML 999 - {_SEE}",
         lambda machine: machine.set_gpu(6, "event_reasons", FAILED),
     ),
-    Case("never slowed but by power", "clocks.violations", PASS, "{gpu0}: time slowed for heat 0 s (and 23 more)"),
+    Case(
+        "never slowed but by power",
+        "clocks.violations",
+        PASS,
+        "{gpus}: time slowed by heat 0 s",
+    ),
     Case(
         "was slowed by heat",
         "clocks.violations",
         WARN,
-        "{gpu6}: time slowed for heat 12.5 s, expected at most 0 s (none on a healthy GPU) - " + _POWER,
+        "{gpu6}: time slowed by heat 12.5 s, expected at most 0 s (none on a healthy GPU) - check "
+        "fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other "
+        "nodes",
         lambda machine: machine.set_gpu(6, "violation_ns.thermal", 12_500_000_000),
     ),
     Case(
         "the counters are not told",
         "clocks.violations",
         SKIP,
-        "{gpu0}: time slowed for heat is not told here (not supported) (and 23 more)",
+        "{gpus}: does not report time slowed by heat (not supported) (and 2 more)",
         lambda machine: every(machine, "violation_ns", UNSUPPORTED),
     ),
 )

@@ -792,7 +792,7 @@ CASES = (
         "without a limit",
         "kernel_log.nic_flaps",
         NOT_JUDGED,
-        "node: not judged: no limit kernel.nic_flap_max for platform hgx-h100-8",
+        "node: no limit kernel.nic_flap_max for platform hgx-h100-8",
         limits={"kernel.nic_flap_max": None},
     ),
     Case("none", "kernel_log.nic_errors", PASS, "kernel log: no matching message since 2026-10-12 08:15:00Z"),

@@ -524,7 +524,7 @@ CASES = (
         "without a limit",
         "pcie.correctable_errors",
         NOT_JUDGED,
-        "node: not judged: no limit pcie.aer_correctable_max for platform hgx-h100-8",
+        "node: no limit pcie.aer_correctable_max for platform hgx-h100-8",
         limits={"pcie.aer_correctable_max": None},
     ),
     Case(
@@ -573,7 +573,7 @@ CASES = (
         "without a limit",
         "pcie.replays",
         NOT_JUDGED,
-        "node: not judged: no limit pcie.replays_max for platform hgx-h100-8",
+        "node: no limit pcie.replays_max for platform hgx-h100-8",
         limits={"pcie.replays_max": None},
     ),
     Case("it passes through", "pcie.iommu", PASS, "IOMMU: pass-through"),

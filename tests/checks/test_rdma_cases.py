@@ -155,7 +155,7 @@ CASES = (
         "without a limit",
         "rdma.rails",
         NOT_JUDGED,
-        "node: not judged: no limit rdma.rails for platform l40s",
+        "node: no limit rdma.rails for platform l40s",
         machine=L40S,
     ),
     Case(

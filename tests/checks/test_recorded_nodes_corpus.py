@@ -16,6 +16,7 @@ from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
@@ -55,7 +56,11 @@ def judge_with_pci(check_id: str, machine: Machine, pci: Pci, expected: dict[str
     node, facts = Node("gpu01", expected=expected or {}, origin="hosts.yaml:3"), facts_of(machine)
     facts._parsed["pci"] = pci
     context = {"node": node, "profile": Profile.DELIVERY, "baseline": baseline_of(facts, node)}
-    return judge(suite.check(check_id), lambda name: context[name] if name in context else facts.get(name), node.name)
+
+    def resolve(name: str) -> object:
+        return context[name] if name in context else facts.get(name)
+
+    return judge(suite.check(check_id), resolve, node.name, node_parts(facts))
 
 
 # Where a fabric manager is expected: `lspci -nn`
@@ -81,7 +86,7 @@ def test_six_switches_need_a_fabric_manager() -> None:
     fewer = Pci(tuple(device for device in pci.devices if device is not pci.nvswitches[2]))
     record = judge_with_pci("fabric.nvswitches", machine, fewer, platform)
     assert record.verdict is Verdict.FAIL
-    assert "on PCIe 5 switches, expected 6 switches" in record.message
+    assert "5 NVSwitches on PCIe, expected 6 switches" in record.message
 
 
 # Links
@@ -124,7 +129,8 @@ def test_gpus_are_judged_by_single_link_lines_with_their_port_numbers() -> None:
         assert link.width is not None
         verdicts.setdefault((file, link.width), set()).add(record.verdict)
         if record.verdict is Verdict.FAIL:
-            assert record.message.startswith(f"GPU {device.address}: link width {link.width} lanes")
+            assert record.decisive[0].part.address == device.address
+            assert record.decisive[0].brief.startswith(f"link width {link.width} lane")
     assert verdicts == {
         ("azhpc", 16): {Verdict.PASS},
         ("ocidr", 2): {Verdict.FAIL},
@@ -159,7 +165,7 @@ def test_a_virtual_function_at_25_gbps_is_in_service_and_its_copied_state_is_tol
         assert record.verdict is Verdict.PASS, record.message
     # The archive holds "4: ACTIVE" in phys_state, which no kernel writes there.
     record = judge_one("rdma.port_state", machine, baseline=limits)
-    assert record.message.startswith("mlx5_0 port 1: physical state ACTIVE, expected LinkUp")
+    assert record.message.startswith("mlx5_0 port 1 (0000:1a:00.0, ibs1): physical state ACTIVE, expected LinkUp")
     machine.sections["infiniband"]["mlx5_0"]["ports"]["1"]["phys_state"] = "5: LinkUp"
     assert judge_one("rdma.port_state", machine, baseline=limits).verdict is Verdict.PASS
 

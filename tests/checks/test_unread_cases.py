@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 ERROR = Verdict.ERROR
 _SEE = "see the evidence file for what the node answered"
 _LOG = (
-    "gpu01: kernel_log could not be read: denied: /dev/kmsg: Operation not permitted - run as root, or set "
+    "node: kernel_log could not be read: denied: /dev/kmsg: Operation not permitted - run as root, or set "
     "ansible_become for this node, or let the login read the journal (group systemd-journal)"
 )
 
@@ -37,25 +37,25 @@ def switch_without_config(machine: Machine) -> None:
 
 
 def of_gpu(check: str, reading: str, what: str, more: str = "") -> Case:
-    line = f"{{gpu3}}: {what} is unknown (failed: NVML 999: Unknown Error) - {_SEE}{more}"
+    line = f"{{gpu3}}: could not read {what}: failed: NVML 999: Unknown Error - {_SEE}{more}"
     return Case("the reading fails", check, ERROR, line, unread(reading))
 
 
 CASES = (
     of_gpu("clocks.memory_max", "memory_clock_max_mhz", "highest memory clock"),
-    of_gpu("clocks.violations", "violation_ns", "time slowed for heat", " (and 2 more)"),
-    of_gpu("ecc.remapped_rows", "remapped_rows", "remapped for uncorrectable errors"),
-    of_gpu("ecc.remapped_rows_new", "remapped_rows", "remapped"),
+    of_gpu("clocks.violations", "violation_ns", "time slowed by heat", " (and 2 more)"),
+    of_gpu("ecc.remapped_rows", "remapped_rows", "rows remapped for uncorrectable errors"),
+    of_gpu("ecc.remapped_rows_new", "remapped_rows", "remapped rows"),
     of_gpu("gpu.persistence", "persistence_mode", "persistence mode"),
     of_gpu("gpu.compute_mode", "compute_mode", "compute mode"),
-    of_gpu("gpu.mig", "mig_mode", "MIG mode after the next reset"),
+    of_gpu("gpu.mig", "mig_mode", "pending MIG mode"),
     of_gpu("gsp.version", "gsp_firmware", "GSP firmware version"),
     of_gpu("power.enforced", "power_limit_enforced_mw", "power limit in force"),
     Case(
         "a switch's configuration space cannot be read",
         "fabric.nvswitches",
         ERROR,
-        f"NVSwitch at {{switch}}: answer on PCIe is unknown (failed: EIO) - {_SEE}",
+        f"NVSwitch {{switch}}: could not read its PCIe configuration space: failed: EIO - {_SEE}",
         switch_without_config,
     ),
     *(

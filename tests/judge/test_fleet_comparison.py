@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fuzz.growth import cpu_s
+from nodegate import part
 from nodegate.errors import NotJudged
 from nodegate.judge.fleet import Difference, DriftRow, Fleet
 from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +27,10 @@ def fleet(values: Mapping[str, Known[str]], platform: str = "p") -> Fleet:
 def test_the_odd_one_is_named_with_what_most_nodes_have():
     odd = fleet({"a": "550", "b": "550", "c": "550", "d": "535"})
     assert odd.compare("d") == (Difference("driver", "535", "550", 3, 4),)
-    assert str(odd.compare("d")[0]) == "535, 3 of 4 nodes have 550"
+    (said,) = odd.compare("d")
+    finding = said.finding(part.setting("driver"), action="")
+    assert (finding.verdict, finding.code) == (Verdict.WARN, "driver")
+    assert finding.message == "driver: 535, expected 550 (3 of 4 nodes)"
     assert odd.compare("a") == ()
     assert odd.agreeing("a") == ("driver",)
 
@@ -49,7 +54,8 @@ def test_a_tie_has_no_majority_and_every_node_hears_of_it():
     tie = fleet({"a": "550", "b": "550", "c": "535", "d": "535"})
     (said,) = tie.compare("a")
     assert said.majority == ""
-    assert str(said) == "550, but no value is held by most of 4 nodes (2 x 535, 2 x 550)"
+    finding = said.finding(part.setting("driver"), action="")
+    assert finding.message == "driver: 550; no value is common to most of 4 nodes (2 x 535, 2 x 550)"
     assert tie.agreeing("a") == ()
 
 

@@ -24,9 +24,9 @@ RULES = [pytest.param(rule, id=rule.name) for rule in fabric_lines()]
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_rule_is_the_first_that_fits_its_own_example(rule: LineRule) -> None:
-    sort = fabric_log.sort_of(Entry("Nov 20 2026 03:12:09", "ERROR", rule.example), Profile.DELIVERY)
-    assert sort is not None
-    assert sort.name == rule.name
+    problem = fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "ERROR", rule.example), Profile.DELIVERY)
+    assert problem is not None
+    assert problem.code == rule.name.replace("_", " ")
     assert any(held in rule.example for held in rule.holds)
 
 
@@ -42,13 +42,13 @@ def test_every_sentence_stands_in_both_languages_without_an_end(rule: LineRule) 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_the_same_words_as_information_are_no_error(rule: LineRule) -> None:
-    assert fabric_log.sort_of(Entry("Nov 20 2026 03:12:09", "INFO", rule.example), Profile.DELIVERY) is None
+    assert fabric_log.problem_of(Entry("Nov 20 2026 03:12:09", "INFO", rule.example), Profile.DELIVERY) is None
 
 
 @given(st.text(max_size=400), st.sampled_from(["INFO", "ERROR", "CRITICAL"]))
 def test_no_entry_breaks_it(message: str, level: str) -> None:
     verdicts = Verdicts()
-    fabric_log.tell([Entry("Foo 99 2026 03:12:09", level, message)], 0.0, Profile.DELIVERY, verdicts)
+    fabric_log.judge_entries([Entry("Foo 99 2026 03:12:09", level, message)], 0.0, Profile.DELIVERY, verdicts)
     assert verdicts.findings
     assert verdicts.verdict in set(Verdict)
 
@@ -73,7 +73,7 @@ def test_zeros_and_broken_characters_inside_an_entry_are_shown_and_harm_nothing(
 
 def read(text: str) -> None:
     with contextlib.suppress(CannotMeasure):
-        fabric_log.tell(fabric_manager.parse_log(text), 0.0, Profile.DELIVERY, Verdicts())
+        fabric_log.judge_entries(fabric_manager.parse_log(text), 0.0, Profile.DELIVERY, Verdicts())
 
 
 @pytest.mark.parametrize("word", ["failed NVLink ", "multicast ", "a", "[", "detected NVSwitch fatal error 1 on fid "])

@@ -10,14 +10,14 @@ from nodegate.verdict import Verdict
 HEALTHY = 426  # of a healthy H100
 
 
-def test_the_mask_of_a_healthy_h100_tells_five_fields_and_none_bad() -> None:
+def test_the_mask_of_a_healthy_h100_reports_five_fields_and_none_bad() -> None:
     health = decode(HEALTHY)
-    assert (health.wrong, health.told) == ((), 5)
+    assert (health.wrong, health.reported) == ((), 5)
 
 
-def test_an_empty_mask_tells_nothing() -> None:
+def test_an_empty_mask_reports_nothing() -> None:
     health = decode(0)
-    assert (health.wrong, health.told) == ((), 0)
+    assert (health.wrong, health.reported) == ((), 0)
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,9 @@ def test_an_empty_mask_tells_nothing() -> None:
 )
 def test_each_bad_field_is_named(shift: int, width: int, value: int, verdict: Verdict, words: str) -> None:
     mask = HEALTHY & ~(((1 << width) - 1) << shift) | value << shift
-    assert decode(mask).wrong == ((verdict, words),)
+    (bad,) = decode(mask).wrong
+    assert (bad.verdict, bad.text) == (verdict, words)
 
 
 def test_several_bad_fields_are_all_named() -> None:
-    assert [words for _, words in decode(0x91A9).wrong] == ["bandwidth is degraded", "fabric manager disconnected"]
+    assert [bad.text for bad in decode(0x91A9).wrong] == ["bandwidth is degraded", "fabric manager disconnected"]

@@ -122,8 +122,8 @@ class Case:
     """One machine and what one check must say of it.
 
     `change` plants the fault. In `message`, the whole headline of the record, {gpu3} stands for the label of GPU 3 of
-    the machine, {adr3} for its PCI address, {uuid3} for its UUID, {ser3} for its serial number and {switch} for the
-    PCI address of the first NVSwitch, all as the machine has them before the change.
+    the machine, {adr3} for its PCI address, {uuid3} for its UUID, {ser3} for its serial number, {switch} for the PCI
+    address of the first NVSwitch, all as the machine has them before the change, and {gpus} for all of its GPUs alike.
     """
 
     name: str
@@ -162,4 +162,5 @@ def placeholders(machine: Machine) -> dict[str, str]:
     gpus = [part for part in node_parts(facts) if part.kind is Kind.GPU and part.index is not None]
     words = {f"gpu{gpu.index}": gpu.label for gpu in gpus} | {f"adr{gpu.index}": gpu.address for gpu in gpus}
     words |= {f"uuid{gpu.index}": gpu.uuid for gpu in gpus} | {f"ser{gpu.index}": gpu.serial for gpu in gpus}
+    words |= {"gpus": f"{len(gpus)} alike: {', '.join(gpu.short for gpu in gpus)}"}
     return words | {"switch": next((device.address for device in facts.pci.nvswitches), "")}

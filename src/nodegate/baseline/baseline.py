@@ -115,7 +115,7 @@ class Baseline:
         """
         found = self.find(key)
         if found is None:
-            raise NotJudged(f"not judged: no limit {key} for {self._whose}")
+            raise NotJudged(f"no limit {key} for {self._whose}")
         return found
 
     @property

@@ -73,7 +73,7 @@ def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
     """
     model, count = next(iter(Counter(seen.gpu_pci_ids).most_common(1)), ("", 0))
     if 2 * count <= len(seen.gpu_pci_ids):
-        return Detected("", f"platform unknown ({seen}) - {HOW_TO_NAME_IT}")
+        return Detected("", f"platform unknown ({seen})")
     fitting = [each for each in platforms if each.match and model in each.match.gpu_pci_ids]
     fitting = [each for each in fitting if each.could_hold(len(seen.gpu_pci_ids))] or fitting
     if len(fitting) > 1:
@@ -82,4 +82,4 @@ def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
         return Detected(fitting[0].name)
     names = " or ".join(each.name for each in fitting)
     which = f", could be {names}" if names else ", no baseline has this model"
-    return Detected("", f"platform unknown ({seen}{which}) - {HOW_TO_NAME_IT}")
+    return Detected("", f"platform unknown ({seen}{which})")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotJudged
+from nodegate.finding import Finding, Limit, LimitValue
 from nodegate.judge.characteristics import Characteristics, characteristics
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from nodegate.part import Part
 
 __all__ = ["Difference", "DriftRow", "Fleet", "characteristics"]
 
@@ -34,10 +38,21 @@ class Difference:
     total: int
     values: str = ""
 
-    def __str__(self) -> str:
+    def finding(self, part: Part, *, action: str) -> Finding:
+        """The warning that says it: what this node has, and what most of the others have."""
+        said = Finding(
+            part,
+            Verdict.WARN,
+            self.characteristic,
+            self.value,
+            text=self.value,
+            action=action,
+            code=self.characteristic.lower(),
+        )
         if self.majority:
-            return f"{self.value}, {self.count} of {self.total} nodes have {self.majority}"
-        return f"{self.value}, but no value is held by most of {self.total} nodes ({self.values})"
+            limit: Limit[LimitValue] = Limit(self.majority, "", f"{self.count} of {self.total} nodes")
+            return replace(said, limit=limit)
+        return replace(said, note=f"no value is common to most of {self.total} nodes ({self.values})")
 
 
 @dataclass(frozen=True)
@@ -99,7 +114,7 @@ class Fleet:
         )
 
     def compare(self, node: str) -> tuple[Difference, ...]:
-        """In what this node differs from the majority of its platform; values that nobody could read count for nothing.
+        """In what this node differs from the majority of its platform; values that could not be read do not count.
 
         Raises:
             NotJudged: its platform is unknown, or fewer than three nodes of it are in this run.
@@ -138,10 +153,10 @@ class Fleet:
         """The characteristics of this node that at least three nodes of its platform have."""
         platform, values = self._nodes.get(node, ("", {}))
         if not platform:
-            raise NotJudged("not judged: the platform is unknown, so there is nothing to compare this node with")
+            raise NotJudged("the platform is unknown, so there is nothing to compare this node with")
         if self._members[platform] < MIN_NODES:
             raise NotJudged(
-                f"not judged: {self._members[platform]} of platform {platform} in this run, {MIN_NODES} are needed"
+                f"only {self._members[platform]} of platform {platform} in this run, {MIN_NODES} are needed"
             )
         found = []
         for name, value in values.items():

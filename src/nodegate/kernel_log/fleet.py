@@ -42,12 +42,10 @@ class FleetLog:
         """
         platform = self._nodes[node][0] if node in self._nodes else ""
         if not platform:
-            raise NotJudged("not judged: the platform is unknown, so there is nothing to compare this node with")
+            raise NotJudged("the platform is unknown, so there is nothing to compare this node with")
         total = self._readable[platform]
         if total < MIN_NODES:
-            raise NotJudged(
-                f"not judged: {total} kernel logs of platform {platform} in this run, {MIN_NODES} are needed"
-            )
+            raise NotJudged(f"only {total} kernel logs of platform {platform} in this run, {MIN_NODES} are needed")
         return self._strange[platform, shape], total
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
@@ -25,7 +24,7 @@ def demand_fabric(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     """End the check where no fabric manager is needed: the site says so, or nothing says it is and no NVSwitch is seen.
 
     Raises:
-        NotJudged: this node needs none.
+        NotApplicable: this node needs none.
     """
     required = baseline.find("fabric.required")
     if required is not None and required.value is False:
@@ -37,25 +36,25 @@ def demand_fabric(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
 def members(gpus: Sequence[Gpu], verdicts: Verdicts) -> Iterator[tuple[Gpu, GpuFabric]]:
     """The GPUs whose fabric state is to be judged.
 
-    Cards without a fabric (and A100, whose driver tells none) say "not supported", all of a node alike: that ends the
-    check. One that says so among others that do not is judged with them.
+    Cards without a fabric (and A100, whose driver reports none) say "not supported", all of a node alike: that ends
+    the check. One that says so among others that do not is judged with them.
 
     Raises:
-        NotJudged: no GPU of this node tells a fabric state.
+        NotApplicable: no GPU of this node reports a fabric state.
     """
-    told = [gpu for gpu in gpus if not _absent(gpu.fabric)]
-    if gpus and not told:
-        verdicts.skip("no GPU of this node tells a fabric state")
+    reporting = [gpu for gpu in gpus if not _absent(gpu.fabric)]
+    if gpus and not reporting:
+        verdicts.skip("no GPU of this node reports a fabric state")
     for gpu in gpus:
         if isinstance(gpu.fabric, Unknown):
             verdicts.unknown(part=gpu.part, quantity="fabric state", reason=gpu.fabric)
-        elif gpu.fabric.state != _NOT_SUPPORTED or told:
+        elif gpu.fabric.state != _NOT_SUPPORTED or reporting:
             yield gpu, gpu.fabric
 
 
 def _absent(fabric: Known[GpuFabric]) -> bool:
     reading = fabric if isinstance(fabric, Unknown) else fabric.state
-    return reading == _NOT_SUPPORTED or (isinstance(reading, Unknown) and reading.why in NORMAL_ABSENCE)
+    return reading == _NOT_SUPPORTED or (isinstance(reading, Unknown) and reading.is_absent)
 
 
 FABRIC_STATES = {0: "not supported", 1: "not started", 2: "in progress", 3: "completed"}
@@ -71,6 +70,10 @@ class _Field:
     width: int  # a mask of the field's bits: bindings before 13.615 have wrong widths, so they stand here
     name: str
     words: dict[int, tuple[Verdict, str]]
+
+    def meaning(self, value: int) -> tuple[Verdict, str]:
+        """The verdict and the sentence of a value; one that has none is `error`."""
+        return self.words.get(value, (Verdict.ERROR, f"{self.name} has the unknown value {value}"))
 
 
 _CONFIGURATION = (
@@ -102,18 +105,25 @@ _FIELDS = (
 
 
 @dataclass(frozen=True)
-class FabricHealth:
-    """A mask in words: what is wrong, each with its verdict, and how many fields said anything at all."""
+class BadField:
+    """A field of the mask that is not as it should be: its name, what that means, and in words."""
 
-    wrong: tuple[tuple[Verdict, str], ...]
-    told: int
+    field: str
+    verdict: Verdict
+    text: str
+
+
+@dataclass(frozen=True)
+class FabricHealth:
+    """A mask in words: the fields that are wrong, and how many fields were reported at all."""
+
+    wrong: tuple[BadField, ...]
+    reported: int
 
 
 def decode(mask: int) -> FabricHealth:
-    """The mask's fields. Healthy H100: 426 (0x1aa), all of the first five told and none of them bad."""
+    """The mask's fields. Healthy H100: 426 (0x1aa), the first five are reported and none of them is bad."""
     values = [(field, mask >> field.shift & field.width) for field in _FIELDS]
-    told = [(field, value) for field, value in values if value]
-    judged = [
-        field.words.get(value, (Verdict.ERROR, f"{field.name} has the unknown value {value}")) for field, value in told
-    ]
-    return FabricHealth(tuple(entry for entry in judged if entry[0] is not Verdict.PASS), len(told))
+    reported = [(field, value) for field, value in values if value]
+    judged = [BadField(field.name, *field.meaning(value)) for field, value in reported]
+    return FabricHealth(tuple(each for each in judged if each.verdict is not Verdict.PASS), len(reported))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate import part
+from nodegate.finding import Finding
 from nodegate.kernel_log.unknown_errors import shape
 from nodegate.knowledge.sxids import sxids, unknown_sxid
 from nodegate.knowledge.tables import fabric_lines
@@ -32,45 +33,48 @@ _FATAL_STARTED = "the service was started again since, which alone does not sett
 
 
 @dataclass(frozen=True)
-class Sort:
-    """Entries of one sort that are told as one: about what, what it means, what to do, how bad it is."""
+class Problem:
+    """What several entries report alike: of which part, what it means, what to do, how bad it is."""
 
     part: Part
-    name: str
+    code: str
+    shape: str  # of a message that this version does not know; else empty
     meaning: str
     action: str
     verdict: Verdict
     outlives_a_start: bool = False
 
 
-def tell(entries: Sequence[Entry], boot_s: Known[float], profile: Profile, verdicts: Verdicts) -> None:
-    """A finding for each sort of error, before and since the present start of the service apart."""
+def judge_entries(entries: Sequence[Entry], boot_s: Known[float], profile: Profile, verdicts: Verdicts) -> None:
+    """A finding for each problem, before and since the present start of the service apart."""
     start = max((number for number, entry in enumerate(entries) if started(entry)), default=-1)
-    groups: dict[tuple[Sort, str], list[Entry]] = {}
+    groups: dict[tuple[Problem, str], list[Entry]] = {}
     for number, entry in enumerate(entries):
-        sort = sort_of(entry, profile)
-        if sort is not None:
-            groups.setdefault((sort, _settled(entry, sort, boot_s, old=number < start)), []).append(entry)
-    for (sort, settled), group in list(groups.items())[:MOST_FINDINGS]:
-        _tell(sort, settled, group, verdicts)
+        problem = problem_of(entry, profile)
+        if problem is not None:
+            settled = _settled(entry, problem, boot_s, old=number < start)
+            groups.setdefault((problem, settled), []).append(entry)
+    for (problem, settled), group in list(groups.items())[:MOST_FINDINGS]:
+        verdicts.add(_finding(problem, settled, group))
     if len(groups) > MOST_FINDINGS:
-        message = f"{len(groups) - MOST_FINDINGS} more sorts of errors"
-        verdicts.found(Verdict.WARN, part=part.service(UNIT), text=message, action="read /var/log/fabricmanager.log")
+        text = f"{len(groups) - MOST_FINDINGS} more kinds of errors in its log"
+        verdicts.found(Verdict.WARN, part=part.service(UNIT), text=text, action="read /var/log/fabricmanager.log")
     if not groups:
         since = entries[start] if start >= 0 else entries[0]
         message = f"no error in its log since {since.when} ({len(entries) - max(start, 0)} entries, local time)"
         verdicts.passed(part=part.service(UNIT), text=message)
 
 
-def sort_of(entry: Entry, profile: Profile) -> Sort | None:
-    """What an entry tells of; None for one that tells of no fault."""
+def problem_of(entry: Entry, profile: Profile) -> Problem | None:
+    """The problem that an entry reports; None for one that reports none."""
     if error := switch_error(entry):
         known = sxids().get(error.sxid) or unknown_sxid(error.sxid)
         word = "fatal" if error.fatal else "non-fatal"
-        return Sort(
+        return Problem(
             part=part.nvlink(part.nvswitch(address=error.address), error.port),
-            name=f"SXid {error.sxid}",
-            meaning=f"{word} error {error.sxid} at {known.where.en}",
+            code=str(error.sxid),
+            shape="",
+            meaning=f"{word} error (SXid {error.sxid}) at {known.where.en}",
             action=known.action_for(fatal=error.fatal).en,
             verdict=Verdict.FAIL if error.fatal else Verdict.WARN,
             outlives_a_start=error.fatal,
@@ -80,31 +84,40 @@ def sort_of(entry: Entry, profile: Profile) -> Sort | None:
     for rule in fabric_lines():
         if any(held in entry.message for held in rule.holds) and rule.pattern.search(entry.message):
             verdict = rule.delivery if profile is Profile.DELIVERY else rule.bootcheck
-            return Sort(part.service(rule.part), rule.name, rule.meaning, rule.action, verdict)
-    meaning, action = "an error that this version does not know", "read /var/log/fabricmanager.log around it"
-    return Sort(part.service(UNIT), shape(entry.message), meaning, action, Verdict.WARN)
+            code = rule.name.replace("_", " ")
+            return Problem(part.service(rule.part), code, "", rule.meaning, rule.action, verdict)
+    return Problem(
+        part=part.service(UNIT),
+        code="unknown error",
+        shape=shape(entry.message),
+        meaning="an error that this version of nodegate does not know",
+        action="read /var/log/fabricmanager.log around it",
+        verdict=Verdict.WARN,
+    )
 
 
-def _settled(entry: Entry, sort: Sort, boot_s: Known[float], *, old: bool) -> str:
-    """Why an entry speaks of the past; "" when it speaks of now."""
+def _settled(entry: Entry, problem: Problem, boot_s: Known[float], *, old: bool) -> str:
+    """Why an entry is about the past; "" when it is about now."""
     when = local_s(entry)
     if not isinstance(when, Unknown) and not isinstance(boot_s, Unknown) and when + _AHEAD_S < boot_s:
         return _SETTLED_BY_BOOT
     if not old:
         return ""
-    return _FATAL_STARTED if sort.outlives_a_start else _SETTLED_BY_START
+    return _FATAL_STARTED if problem.outlives_a_start else _SETTLED_BY_START
 
 
-def _tell(sort: Sort, settled: str, group: Sequence[Entry], verdicts: Verdicts) -> None:
+def _finding(problem: Problem, settled: str, group: Sequence[Entry]) -> Finding:
     first, last = group[0], group[-1]
     when = f"once at {first.when}" if len(group) == 1 else f"{len(group)} times from {first.when} to {last.when}"
     past = Verdict.WARN if settled == _FATAL_STARTED else Verdict.PASS
-    verdicts.found(
-        past if settled else sort.verdict,
-        part=sort.part,
-        text=f'{sort.meaning}, {when} local time: "{first.message[:_QUOTED]}"' + (f" ({settled})" if settled else ""),
-        action=sort.action,
-        code=sort.name,
+    return Finding(
+        problem.part,
+        past if settled else problem.verdict,
+        quantity="log entries",
         observed=len(group),
         unit="entries",
+        text=f'{problem.meaning}, {when} local time: "{first.message[:_QUOTED]}"',
+        note=settled,
+        action=problem.action,
+        code=problem.code,
     )

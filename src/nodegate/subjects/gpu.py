@@ -1,4 +1,4 @@
-"""GPUs: which a node has, which of them answer, how hot they may get, and which readings a GPU lacks."""
+"""GPUs: which a node has, which of them respond, and how hot they may get."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.unknown import Known, Unknown, Why
-from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     from nodegate.verdicts import Verdicts
 
 NORMAL_ABSENCE = frozenset({Why.NOT_SUPPORTED, Why.MISSING})
-_DROPPED = "NVML 26:"  # nvml.h, NVML_ERROR_DEPRECATED: driver 595 no longer has it
 MEBIBYTE = 1 << 20
 ON_OFF: Mapping[int, str] = {True: "on", False: "off"}
 YES_NO: Mapping[int, str] = {True: "yes", False: "no"}
+_SEE_LOST = "see the findings of gpu.lost"
 
 
 def answering(gpus: Gpus, verdicts: Verdicts) -> tuple[Gpu, ...]:
@@ -36,12 +35,14 @@ def answering(gpus: Gpus, verdicts: Verdicts) -> tuple[Gpu, ...]:
         CannotMeasure: NVML lists no GPU at all.
     """
     if not gpus.devices:
-        verdicts.cannot("NVML lists no GPU", next_step="see the findings of gpu.count and gpu.bound")
+        verdicts.cannot("NVML lists no GPU", next_step=_SEE_LOST, blocked_by="gpu.lost")
     lost = {gpu.index: reason for gpu in gpus.devices if (reason := lost_reason(gpu)) is not None}
     for gpu in gpus.devices:
         if gpu.index in lost:
-            remedy = "see the finding of gpu.lost"
-            verdicts.unknown(part=gpu.part, quantity="its state", reason=lost[gpu.index], action=remedy)
+            reason = lost[gpu.index]
+            verdicts.unknown(
+                part=gpu.part, quantity="its state", reason=reason, action=_SEE_LOST, blocked_by="gpu.lost"
+            )
     return tuple(gpu for gpu in gpus.devices if gpu.index not in lost)
 
 
@@ -51,17 +52,6 @@ def lost_reason(gpu: Gpu) -> Unknown | None:
         return gpu.lost
     basic = (gpu.uuid, gpu.temperature_c, gpu.memory_used_bytes, gpu.power_w)
     return next((each for each in basic if isinstance(each, Unknown) and each.why is Why.LOST), None)
-
-
-def lacks(verdicts: Verdicts, gpu: Gpu, what: str, reading: object) -> bool:
-    """Whether this GPU or driver does not have the reading by design: then a `skip` finding says so.
-
-    Any other reason for an unknown (denied, timed out, failed) is left to the judgement, which makes it `error`.
-    """
-    if not isinstance(reading, Unknown) or not (reading.why in NORMAL_ABSENCE or reading.detail.startswith(_DROPPED)):
-        return False
-    verdicts.found(Verdict.SKIP, part=gpu.part, text=f"{what} is not told here ({reading})")
-    return True
 
 
 def named(reading: Known[int], names: Mapping[int, str]) -> Known[str]:
@@ -125,7 +115,7 @@ def presence(pci: Pci, driver: Driver, gpus: Gpus) -> tuple[Presence, ...]:
 
 
 def answers_on_bus(device: PciDevice) -> bool | Unknown:
-    """Whether a PCIe device answers: revision ff or a configuration space of ff is what an absent device reads as."""
+    """Whether a PCIe device responds: revision ff or a configuration space of ff is what an absent device reads as."""
     if device.revision == _REVISION_OF_NOTHING:
         return False
     return device.answers
@@ -139,7 +129,7 @@ def _by_address(pci: Pci, gpus: Gpus) -> dict[str, Gpu]:
 def address_of(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
     """Its PCIe address. NVML counts in bus order: where it lists as many GPUs as PCIe, the index gives the address.
 
-    So it does where the number of GPUs is unknown, for nvidia-smi told of nothing but the lost ones.
+    So it does where the number of GPUs is unknown, for nvidia-smi then listed nothing but the lost ones.
     """
     if not isinstance(gpu.address, Unknown):
         return gpu.address
@@ -150,21 +140,21 @@ def address_of(gpu: Gpu, pci: Pci, gpus: Gpus) -> str:
 
 
 def _of_device(device: PciDevice, gpu: Gpu | None, driver: Driver, *, whole: bool) -> Presence:
-    """How a GPU of PCIe stands. `whole`: NVML or nvidia-smi told of every GPU that it knows."""
+    """How a GPU of PCIe stands. `whole`: NVML or nvidia-smi listed every GPU that it knows."""
     entry = _driver_entry(device, driver)
     whose = _part(device, gpu, entry)
     if answers_on_bus(device) is False:
-        return Presence(whose, Standing.LOST, "PCIe configuration space reads all ff")
+        return Presence(whose, Standing.LOST, "its PCIe configuration space reads all ff")
     if gpu is not None:
         return _by_nvml(whose, lost_reason(gpu))
     if entry is not None and entry.excluded is True:
         return Presence(whose, Standing.UNBOUND, "the driver's settings exclude it (NVreg_ExcludedGpus)")
     if device.driver != "nvidia":
         return Presence(whose, Standing.UNBOUND, f"bound to {device.driver}" if device.driver else "no driver bound")
-    if reason := _hidden(device, driver, entry):
+    if reason := _hidden(driver, entry):
         return Presence(whose, Standing.HIDDEN, reason)
     lost = Presence(whose, Standing.LOST, "PCIe and the driver list it, NVML does not")
-    return lost if whole else Presence(whose, Standing.UNCLEAR, "nvidia-smi stopped at a lost GPU, told of no other")
+    return lost if whole else Presence(whose, Standing.UNCLEAR, "nvidia-smi stopped at a lost GPU and listed no others")
 
 
 def _by_nvml(whose: Part, lost: Unknown | None) -> Presence:
@@ -178,7 +168,7 @@ def _by_nvml(whose: Part, lost: Unknown | None) -> Presence:
     return Presence(whose, Standing.LOST, f"NVML cannot read it: {lost}")
 
 
-def _hidden(device: PciDevice, driver: Driver, entry: DriverGpu | None) -> str:
+def _hidden(driver: Driver, entry: DriverGpu | None) -> str:
     """Why NVML may leave out a GPU that is healthy, or empty."""
     refused = sorted(node for node, state in driver.device_nodes.items() if state in _REFUSED)
     if refused:
@@ -186,7 +176,7 @@ def _hidden(device: PciDevice, driver: Driver, entry: DriverGpu | None) -> str:
     if isinstance(driver.gpus, Unknown):
         return ""
     if entry is None:
-        return f"the driver is bound to {device.address} and /proc/driver/nvidia does not show it: a container"
+        return "the driver is bound to it, but /proc/driver/nvidia does not list it: a container"
     if len(driver.device_nodes) < len(driver.gpus):
         return f"{len(driver.device_nodes)} device nodes /dev/nvidiaN for {len(driver.gpus)} GPUs of the driver"
     return ""

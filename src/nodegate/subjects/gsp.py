@@ -1,4 +1,4 @@
-"""Whether a GPU runs its GSP firmware, as NVML and as the driver's own file say it."""
+"""Whether a GPU runs its GSP firmware, as NVML and as the driver's own file report it."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def most_common(states: Iterable[Known[str]]) -> Known[str]:
     """The state that most GPUs have; with as many of either, `on`, which is the driver's default."""
     counts = Counter(each for each in states if not isinstance(each, Unknown))
     if not counts:
-        return Unknown(Why.MISSING, "no GPU of this node tells it")
+        return Unknown(Why.MISSING, "no GPU of this node reports it")
     return max(sorted(counts, reverse=True), key=counts.__getitem__)

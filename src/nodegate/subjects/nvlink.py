@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.subjects.gpu import lacks
-from nodegate.unknown import Known, Unknown, Why
+from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from nodegate.finding import NumberLimit
     from nodegate.probe.gpu import Gpu, NvLink
@@ -21,11 +20,11 @@ SATURATED = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # all ones: a counter at 
 
 @dataclass(frozen=True)
 class LinkErrors:
-    """The errors of a GPU's links: a sentence per kind in `bad`, `told` counts the links whose counters were read."""
+    """The errors of a GPU's links: by kind, then link and count, in `bad`; `read` counts the links that were read."""
 
-    bad: tuple[str, ...]
+    bad: Mapping[str, list[tuple[int, int]]]
     unread: tuple[tuple[int, Unknown], ...]
-    told: int
+    read: int
     crc: int
 
 
@@ -35,20 +34,20 @@ def linked(
     """The GPUs that have NVLinks, with them; for the others a `skip` or `error` finding says why they are left out.
 
     Raises:
-        NotJudged: the platform has no NVLink (`nvlink.count` is 0).
+        NotApplicable: the platform has no NVLink (`nvlink.count` is 0).
     """
     if count is not None and count.value == 0:
         verdicts.skip(f"this platform has no NVLink ({count.source})")
     for gpu in gpus:
         if gpu.mig_enabled is True:
-            message = "MIG is on: its instances do not use NVLink"
-            verdicts.found(Verdict.SKIP, part=gpu.part, text=message)
+            verdicts.found(Verdict.SKIP, part=gpu.part, text="MIG is on: its instances do not use NVLink")
         elif not isinstance(gpu.nvlinks, Unknown) and (gpu.nvlinks or count is not None):
             yield gpu, gpu.nvlinks
         elif not isinstance(gpu.nvlinks, Unknown):
             verdicts.found(Verdict.SKIP, part=gpu.part, text="has no NVLink")
-        elif count is not None or not lacks(verdicts, gpu, "NVLink", gpu.nvlinks):
-            verdicts.unknown(part=gpu.part, quantity="the state of its NVLinks", reason=gpu.nvlinks)
+        else:
+            absent = Verdict.SKIP if count is None else Verdict.ERROR
+            verdicts.unknown(part=gpu.part, quantity="the state of its NVLinks", reason=gpu.nvlinks, absent=absent)
 
 
 def links_down(links: Iterable[NvLink]) -> tuple[list[int], list[tuple[int, Unknown]]]:
@@ -63,36 +62,32 @@ def links_down(links: Iterable[NvLink]) -> tuple[list[int], list[tuple[int, Unkn
 
 
 def speeds_mbps(links: Iterable[NvLink]) -> list[int]:
-    """The speeds of the links that are up, where they are told."""
+    """The speeds of the links that are up, where they are reported."""
     return [link.speed_mbps for link in links if link.up is True and isinstance(link.speed_mbps, int)]
 
 
 def slow(links: Iterable[NvLink], limit: NumberLimit) -> list[NvLink]:
     """The links that are up and not proven fast: below the limit, or of unknown speed."""
-    least = limit.value if isinstance(limit.value, (int, float)) else 0
     return [
         link
         for link in links
-        if link.up is True and not (isinstance(link.speed_mbps, int) and link.speed_mbps >= least)
+        if link.up is True and not (isinstance(link.speed_mbps, int) and link.speed_mbps >= limit.value)
     ]
 
 
 def errors(links: Iterable[NvLink]) -> LinkErrors:
     """Replay and recovery counts by link; a counter that stands at its end says nothing and is left out."""
     found = list(links)
-    bad = [
-        f"NVLink {word}s since driver load: {', '.join(f'{count} on link {link}' for link, count in counts)}"
-        for word, counts in (
-            ("replay", _counted((link.link, link.replay_errors) for link in found)),
-            ("recovery event", _counted((link.link, link.recovery_errors) for link in found)),
-        )
-        if counts
-    ]
+    counted = {
+        "replay": _counted((link.link, link.replay_errors) for link in found),
+        "recovery event": _counted((link.link, link.recovery_errors) for link in found),
+    }
     readings = [(link.link, reading) for link in found for reading in (link.replay_errors, link.recovery_errors)]
-    unread = {link: why for link, why in readings if isinstance(why, Unknown) and not _absent(why)}
-    told = sum(_says(link.replay_errors) or _says(link.recovery_errors) for link in found)
+    unread = {link: why for link, why in readings if isinstance(why, Unknown) and not why.is_absent}
+    read = sum(_says(link.replay_errors) or _says(link.recovery_errors) for link in found)
     crc = sum(link.crc_errors for link in found if isinstance(link.crc_errors, int) and _says(link.crc_errors))
-    return LinkErrors(tuple(bad), tuple(unread.items()), told, crc)
+    bad = {kind: by_link for kind, by_link in counted.items() if by_link}
+    return LinkErrors(bad, tuple(unread.items()), read, crc)
 
 
 def _counted(readings: Iterable[tuple[int, Known[int]]]) -> list[tuple[int, int]]:
@@ -101,7 +96,3 @@ def _counted(readings: Iterable[tuple[int, Known[int]]]) -> list[tuple[int, int]
 
 def _says(reading: Known[int]) -> bool:
     return not isinstance(reading, Unknown) and reading not in SATURATED
-
-
-def _absent(reason: Unknown) -> bool:
-    return reason.why in (Why.NOT_SUPPORTED, Why.MISSING)
