@@ -9,7 +9,8 @@ import pytest
 from nodegate import part
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
-from nodegate.measure.burn import findings
+from nodegate.measure.burn import findings, under_load
+from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
 from nodegate.profile import Profile
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("bootcheck")
 
 _SLOW = "compare clock, power and heat with a good GPU; reseat or replace the board"
-NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
-_COOLING = "check fans, air flow, heat sink and inlet temperature"
+_NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
 
 
 def test_complete(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
@@ -43,12 +43,10 @@ def test_complete(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     burnt = {id(gpu) for gpu in findings.facts_by_index(gpus, gpu_burn).values()}
     for gpu in gpus.devices:
         if id(gpu) not in burnt:
-            remedy = findings.AGAIN
-            verdicts.unknown(part=gpu.part, quantity="its part in the burn", reason="it took none", action=remedy)
+            reason = "it took no part in the burn"
+            verdicts.unknown(part=gpu.part, quantity="burn result", reason=reason, action=findings.AGAIN)
     for why in gpu_burn.failed:
-        verdicts.unknown(
-            part=part.tool("burn"), quantity="one of the attempts", reason=why.reason, action=why.next_step
-        )
+        verdicts.unknown(part=part.tool("burn"), quantity="one attempt", reason=why.reason, action=why.next_step)
 
 
 def test_results(gpu_burn: Burn, verdicts: Verdicts) -> None:
@@ -62,8 +60,8 @@ def test_results(gpu_burn: Burn, verdicts: Verdicts) -> None:
         odd = findings.odd_results(document)
         for each in odd:
             whose = f"differs from that of {', '.join(each.others)}"
-            doubt = "" if each.outvoted else ", and nobody can say which is right"
-            message = f"its {each.phase.dtype} result {each.phase.checksum} {whose}{doubt}"
+            doubt = "" if each.outvoted else ", with no majority to say which is right"
+            message = f"{each.phase.dtype} result {each.phase.checksum} {whose}{doubt}"
             findings.wrong(each.load, message, "results that differ between GPUs", 1, verdicts)
         differ = {each.load.index for each in odd}
         for load in document.gpus:
@@ -76,15 +74,10 @@ def test_throughput(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdic
     The slowest GPU sets the pace of the whole job. The rate is of 8192 x 8192 matrices after the warm-up, the time of
     comparing left out.
     """
-    for index, loads in gpu_burn.loads.items():
+    for loads in gpu_burn.loads.values():
         missing = [dtype for dtype in gpu_burn.dtypes if not any(findings.has_rate(load, dtype) for load in loads)]
         if missing:
-            verdicts.unknown(
-                part=part.gpu(index),
-                quantity=f"rate in {', '.join(missing)}",
-                reason=findings.why(loads),
-                action=findings.AGAIN,
-            )
+            findings.not_measured(loads, f"{', '.join(missing)} rate", verdicts)
     metric_findings.judge(verdicts, gpu_burn.rates(), baseline=baseline, peers=peers, remedy=_SLOW)
 
 
@@ -94,18 +87,23 @@ def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> 
     Within a node everything but the GPU and its slot is the same. It only warns: chips differ by a few percent under
     the same power, and burn.throughput holds each to its platform and fleet.
     """
-    limit = baseline.number("burn.node_spread_percent")
+    spread = baseline.number("burn.node_spread_percent")
+    kept = Limit(100 - spread.value, "%", spread.source)
     rates = gpu_burn.rates()
     if not rates:
         verdicts.cannot("no GPU gave a rate", next_step=findings.AGAIN)
-    medians = findings.node_medians(rates)
-    kept = 100 - limit.value if isinstance(limit.value, (int, float)) else 100
+    medians = under_load.node_medians(rates)
     for metric in rates:
+        limit = under_load.part_of_median(metric, medians.get(metric.key), kept)
+        if limit is None:
+            text = f"fewer than {findings.FEWEST_ALIKE} GPUs of its model to compare its {words(metric.name)} with"
+            verdicts.found(Verdict.NOT_JUDGED, part=part.named(metric.device), text=text, quantity=words(metric.name))
+            continue
         verdicts.at_least(
             part=part.named(metric.device),
-            quantity=metric_findings.label(metric.name),
+            quantity=words(metric.name),
             observed=round(metric.best, 3),
-            limit=findings.part_of_median(metric, medians.get(metric.key), Limit(kept, "%", limit.source)),
+            limit=limit,
             action=_SLOW,
             otherwise=Verdict.WARN,
         )
@@ -122,21 +120,20 @@ def test_clock_reasons(gpu_burn: Burn, profile: Profile, verdicts: Verdicts) -> 
     for loads in gpu_burn.loads.values():
         whose = loads[0].part
         if not any(load.under_load for load in loads):
-            verdicts.unknown(
-                part=whose, quantity="what holds the clock", reason=findings.why(loads), action=findings.AGAIN
-            )
+            findings.not_measured(loads, "clock event reasons", verdicts)
             continue
         if all("event_reasons" in load.unread for load in loads):
-            findings.lacks(whose, "what holds the clock", loads[0].unread["event_reasons"], verdicts)
+            unread = loads[0].unread["event_reasons"]
+            verdicts.unknown(part=whose, quantity="clock event reasons", reason=unread, absent=Verdict.SKIP)
             continue
-        reasons = findings.reasons_of(loads)
-        strange = reasons.keys() - findings.WORDS.keys()
-        findings.held_down(whose, reasons, findings.FAULTS, Verdict.FAIL, verdicts)
-        findings.held_down(whose, reasons, findings.HEAT, heat, verdicts)
-        findings.held_down(whose, reasons, dict.fromkeys(strange, ""), Verdict.WARN, verdicts)
-        findings.slowed(whose, loads, verdicts)
-        if reasons.keys() <= findings.NORMAL.keys():
-            held = findings.shares(reasons, reasons) or "nothing"
+        reasons = under_load.reasons_of(loads)
+        strange = sorted(reasons.keys() - under_load.WORDS.keys())
+        under_load.held_down(whose, reasons, under_load.FAULTS, Verdict.FAIL, verdicts)
+        under_load.held_down(whose, reasons, under_load.HEAT, heat, verdicts)
+        under_load.held_down(whose, reasons, strange, Verdict.WARN, verdicts)
+        under_load.slowed(whose, loads, verdicts)
+        if reasons.keys() <= under_load.NORMAL.keys():
+            held = under_load.shares(reasons, reasons) or "nothing"
             verdicts.passed(part=whose, text=f"clock held by {held}")
 
 
@@ -146,27 +143,20 @@ def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: V
     The median clock is taken once the GPU has warmed up. A node whose power is short has all its GPUs slow, so the
     fleet is asked too. Source of the part that is allowed: burn.clock_share_percent.
     """
-    part, margins = baseline.number("burn.clock_share_percent"), Margins.of(baseline)
+    share, margins = baseline.number("burn.clock_share_percent"), Margins.of(baseline)
     clocks = {metric.device: metric for metric in gpu_burn.named("burn.sm_clock_mhz")}
-    medians = findings.node_medians(clocks.values())
+    medians = under_load.node_medians(clocks.values())
     for loads in gpu_burn.loads.values():
         load = loads[0]
         metric = clocks.get(load.device)
         if metric is None:
-            findings.lacks(load.part, "SM clock under load", load.middle("sm_clock_mhz"), verdicts)
+            under_load.no_clock(loads, verdicts)
             continue
-        held = findings.shares(found := findings.reasons_of(loads), found)
-        for limit in (
-            findings.part_of_median(metric, medians.get(metric.key), part),
-            findings.part_of_fleet(metric, peers, margins, part),
-        ):
-            verdicts.at_least(
-                part=load.part,
-                quantity="SM clock under load",
-                observed=metric.best,
-                limit=limit,
-                action=f"held by {held}; {findings.POWER}" if held else f"no reason is told; {findings.POWER}",
-            )
+        limits = (
+            under_load.part_of_median(metric, medians.get(metric.key), share),
+            under_load.part_of_fleet(metric, peers, margins, share),
+        )
+        under_load.clock(loads, metric, [limit for limit in limits if limit is not None], verdicts)
 
 
 def test_temperature(gpu_burn: Burn, gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -178,20 +168,15 @@ def test_temperature(gpu_burn: Burn, gpus: Gpus, baseline: Baseline, profile: Pr
     limit = baseline.number("burn.temperature_margin_c")
     known = findings.facts_by_index(gpus, gpu_burn)
     for index, loads in gpu_burn.loads.items():
-        hottest = findings.most(loads, "temperature_c")
-        threshold = findings.slowdown_c(known[index]) if index in known else NOT_SEEN
-        if isinstance(threshold, Unknown) or isinstance(hottest, Unknown):
-            reading = hottest if isinstance(hottest, Unknown) else threshold
-            findings.lacks(loads[0].part, "margin to its slowdown temperature", reading, verdicts)
-            continue
-        verdicts.at_least(
-            part=loads[0].part,
-            quantity=f"at {hottest:.0f} °C under load its margin to the slowdown",
-            observed=round(threshold - hottest, 1),
-            limit=limit,
-            action=_COOLING,
-            otherwise=Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN,
-        )
+        hottest = under_load.most(loads, "temperature_c")
+        threshold = under_load.slowdown_c(known[index]) if index in known else _NOT_SEEN
+        if isinstance(hottest, Unknown):
+            under_load.not_read(loads, words("burn.temperature_c"), hottest, verdicts)
+        elif isinstance(threshold, Unknown):
+            under_load.not_read(loads, "slowdown temperature", threshold, verdicts)
+        else:
+            otherwise = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
+            under_load.heat(loads[0], hottest, threshold, margin=limit, otherwise=otherwise, verdicts=verdicts)
 
 
 def test_ecc(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -203,23 +188,20 @@ def test_ecc(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
     per_hour = baseline.number("counters.ecc_corrected_per_h")
     for loads in gpu_burn.loads.values():
         for load in loads:
-            for counter, limit, verdict in (
-                ("ecc_uncorrected", none_allowed("none on a healthy GPU"), Verdict.FAIL),
-                ("ecc_corrected", allowed(per_hour, load.watched_s), Verdict.WARN),
+            for kind, limit, verdict in (
+                ("uncorrected", none_allowed("none on a healthy GPU"), Verdict.FAIL),
+                ("corrected", allowed(per_hour, load.watched_s), Verdict.WARN),
             ):
-                what = counter.replace("ecc_", "") + " memory errors during the burn"
-                growth = whole(load.growth(counter))
-                if isinstance(growth, Unknown):
-                    findings.lacks(load.part, what, growth, verdicts)
-                else:
-                    verdicts.at_most(
-                        part=load.part,
-                        quantity=what,
-                        observed=growth,
-                        limit=limit,
-                        action=findings.REPLACE,
-                        otherwise=verdict,
-                    )
+                verdicts.at_most(
+                    part=load.part,
+                    quantity=f"{kind} memory errors during the burn",
+                    observed=whole(load.growth(f"ecc_{kind}")),
+                    limit=limit,
+                    action=findings.REPLACE,
+                    otherwise=verdict,
+                    absent=Verdict.SKIP,
+                    code=kind,
+                )
 
 
 def test_link(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
@@ -232,11 +214,11 @@ def test_link(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     for index, loads in gpu_burn.loads.items():
         for load in loads:
             if index not in known:
-                verdicts.unknown(part=load.part, quantity="PCIe link", reason=NOT_SEEN)
+                verdicts.unknown(part=load.part, quantity="PCIe link", reason=_NOT_SEEN)
                 continue
             gpu = known[index]
-            findings.link(load, "link_gen", "PCIe generation under load", gpu.link_gen_max, verdicts)
-            findings.link(load, "link_width", "PCIe lanes under load", gpu.link_width, verdicts)
+            under_load.link(load, "link_gen", "PCIe generation under load", gpu.link_gen_max, verdicts)
+            under_load.link(load, "link_width", "PCIe link width under load", gpu.link_width, verdicts)
 
 
 def test_gpu_burn(gpu_burn: Burn, verdicts: Verdicts) -> None:
@@ -248,12 +230,12 @@ def test_gpu_burn(gpu_burn: Burn, verdicts: Verdicts) -> None:
     if not gpu_burn.others:
         verdicts.skip("gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min")
     for other in gpu_burn.others:
-        whose = part.tool(f"gpu_burn, {other.mode}")
+        whose, what = part.tool("gpu_burn"), f"result ({other.mode})"
         if isinstance(other.found, CannotMeasure):
-            verdicts.unknown(part=whose, quantity="its result", reason=other.found.reason, action=other.found.next_step)
+            verdicts.unknown(part=whose, quantity=what, reason=other.found.reason, action=other.found.next_step)
             continue
         if other.found.listed > len(other.found.gpus) > 1:
-            reason = f"it used {len(other.found.gpus)} of {other.found.listed} GPUs, and does not say which"
-            verdicts.unknown(part=whose, quantity="the part of some GPUs", reason=reason, action=findings.AGAIN)
+            reason = f"it used {len(other.found.gpus)} of {other.found.listed} GPUs and does not say which"
+            verdicts.unknown(part=whose, quantity=what, reason=reason, action=findings.AGAIN)
         for gpu in other.found.gpus:
             findings.second_opinion(part.gpu(gpu.index), other.mode, gpu, other.found, verdicts)

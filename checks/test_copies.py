@@ -11,6 +11,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import DEVICE, OTHER, PEER, TO_DEVICE, TO_DEVICE_AT_ONCE, TO_HOST, TO_HOST_AT_ONCE
+from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.tools import nvbandwidth
 from nodegate.verdict import Verdict
@@ -42,13 +43,10 @@ def test_complete(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     seen = {id(gpu) for gpu in findings.by_index(gpus, gpu_copies).values()}
     for gpu in gpus.devices:
         if id(gpu) not in seen:
-            verdicts.unknown(
-                part=gpu.part, quantity="its part in the copies", reason="it took none", action=findings.AGAIN
-            )
+            reason = "it took no part in them"
+            verdicts.unknown(part=gpu.part, quantity="copies", reason=reason, action=findings.AGAIN)
     for why in gpu_copies.failed:
-        verdicts.unknown(
-            part=part.tool("copies"), quantity="one of the attempts", reason=why.reason, action=why.next_step
-        )
+        verdicts.unknown(part=part.tool("copies"), quantity="one attempt", reason=why.reason, action=why.next_step)
 
 
 def test_data(gpu_copies: Copies, verdicts: Verdicts) -> None:
@@ -139,8 +137,7 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     have = {index for pair in gpu_copies.pairs for index in pair}
     for index, several in gpu_copies.gpus.items():
         if index not in have:
-            reason = several[-1].error or "it took no part"
-            verdicts.unknown(part=several[-1].part, quantity="peer", reason=reason, action=findings.AGAIN)
+            findings.not_measured(several, f"{words(PEER)} rate", verdicts, otherwise="it was not reached")
 
 
 @pytest.mark.tier("delivery")
@@ -153,10 +150,10 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
         verdicts.skip("nvbandwidth was not run: it is not installed here, or this is no delivery")
     for other in gpu_copies.others:
         if isinstance(other, CannotMeasure):
-            verdicts.unknown(part=part.tool(OTHER), quantity="its result", reason=other.reason, action=other.next_step)
+            verdicts.unknown(part=part.tool(OTHER), quantity="result", reason=other.reason, action=other.next_step)
             continue
         if other.wrong_data:
-            message = f"data arrived wrong at {other.wrong_data} places"
+            message = f"copied data wrong at {other.wrong_data} place{'s' if other.wrong_data > 1 else ''}"
             verdicts.found(
                 Verdict.FAIL,
                 part=part.tool(OTHER),
@@ -164,6 +161,7 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
                 action=findings.LOST,
                 quantity="wrong data",
                 observed=other.wrong_data,
+                code="wrong data",
             )
         for case in other.cases:
             if case.status not in {nvbandwidth.PASSED, nvbandwidth.WAIVED}:

@@ -58,7 +58,7 @@ def test_all_reduce(nccl: Nccl, baseline: Baseline, peers: NodePeers, verdicts: 
     in use, nccl.nvls says so, and Ring is judged by nccl.collectives.
     """
     if findings.lost_nvls(nccl, baseline):
-        verdicts.skip("NVLS is not in use: see nccl.nvls")
+        verdicts.skip("NVLS is not in use, which nccl.nvls reports")
     remedy = (
         "look at NVLink errors and SXid lines, and at the GPUs' clocks under load; reseat or replace what stands out"
     )

@@ -9,6 +9,8 @@ import pytest
 from nodegate import part
 from nodegate.measure.groups import findings
 from nodegate.measure.groups.result import APART_NAME, NAMES
+from nodegate.measure.nccl.findings import CORRUPT, wrong_elements
+from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.verdict import Verdict
 
@@ -42,12 +44,19 @@ def test_launch(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
     mixed = [run for run in started if run.builds > 1]
     if refused and not any(run.is_well for run in launched if run.attempt == refused[-1].attempt):
         run = refused[-1]
-        verdicts.unknown(part=part.collective(run.group), quantity=run.what, reason=run.why, action=run.next_step)
+        verdicts.unknown(
+            part=part.collective(run.group), quantity=f"{run.what} result", reason=run.why, action=run.next_step
+        )
     elif mixed:
         message = f"{mixed[0].builds} builds of nccl-tests or NCCL among its nodes"
         remedy = "install the same nccl-tests and NCCL on all nodes; sha256sum tells them apart"
         verdicts.found(
-            Verdict.WARN, part=part.collective(mixed[0].group), text=message, action=remedy, quantity="builds"
+            Verdict.WARN,
+            part=part.collective(mixed[0].group),
+            text=message,
+            action=remedy,
+            quantity="builds",
+            observed=mixed[0].builds,
         )
     elif started:
         groups = len({run.group for run in started})
@@ -70,7 +79,7 @@ def test_data(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
         verdicts,
         nccl_groups,
         lambda run: run.test is not None and run.test.corrupt,
-        lambda run: f"{run.test.wrong if run.test else 0} elements came back wrong",
+        lambda run: f"{wrong_elements(run.test.wrong if run.test else 0)}: {CORRUPT}",
         "right data",
     )
 
@@ -136,11 +145,10 @@ def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ve
         remedy = "see this node's clocks, power and NVLink under load (burn, nccl)"
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
     elif runs[-1].is_well:
-        verdicts.skip("nccl-tests told no times by process")
+        verdicts.skip("this version of nccl-tests reports no time for each process")
     else:
-        verdicts.unknown(
-            part=part.collective(runs[-1].group), quantity="time", reason=runs[-1].why, action=runs[-1].next_step
-        )
+        what = part.collective(words(APART_NAME))
+        verdicts.unknown(part=what, quantity="bus bandwidth", reason=runs[-1].why, action=runs[-1].next_step)
 
 
 def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -154,12 +162,12 @@ def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, 
     metrics = [each for each in nccl_groups.named(NAMES["all_reduce"]) if each.conditions.get("group") == "pair"]
     for metric in metrics:
         verdicts.at_least(
-            part=part.collective("pair"),
-            quantity="all_reduce",
+            part=metric_findings.part_of(metric),
+            quantity=metric_findings.quantity_of(metric),
             observed=round(metric.best, 2),
             limit=limit,
             action=SLOW,
         )
     if not metrics:
         reason, step = findings.why_not(nccl_groups, "all_reduce")
-        verdicts.cannot(f"no bandwidth was measured: {reason}", next_step=step)
+        verdicts.cannot(reason, next_step=step)

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
+from nodegate.errors import NotJudged
 from nodegate.measure.rdma import findings
 from nodegate.measure.rdma.fault_location import Fault
+from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.subjects.rdma import is_active, rails
+from nodegate.text import with_unit
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -18,22 +21,24 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.rdma.fault_location import FaultLocation
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
+    from nodegate.metric import Metric
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma
 
 pytestmark = pytest.mark.tier("nightly")
 
 SLOW = (
-    "look at the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
+    "check the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
     "cables with a good rail"
 )
-FAR = "look at the switch that this rail hangs on, and for other traffic; CPU idle states slow it down too"
-ENDS = "look at this NIC's cable, port counters and kernel log, and at PFC and MTU of its switch port"
-PATH = "look at the links between the two switches, and at the routing of this rail"
+FAR = "check the switch of this rail, other traffic on it, and CPU idle states"
+ENDS = "check this NIC's cable, port counters and kernel log, and PFC and MTU of its switch port"
+PATH = "check the links between the two switches and the routing of this rail"
 OTHER = "measure it with another node"
 THIRD = "measure it with a third node, which tells the two ends apart"
 ONE_WAY = "clean or swap the cable and its transceivers, see symbol errors of both ends; then swap the NIC"
-ALONE = "this node had no other node to be measured with: see rdma_bandwidth.inside"
+ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
+_ERRORS = "rdma_bandwidth.errors"
 
 
 def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -49,13 +54,13 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     for device in sorted({*active, *rdma_bandwidth.planned}):
         missing = [name for name in wanted if (name, device) not in have]
         if not missing:
-            verdicts.passed(part=part.named(device), text="measured", quantity="measured", observed=True)
+            verdicts.passed(part=part.named(device), text="measured", quantity="bandwidth measured", observed=True)
             _say_dead_server(rdma_bandwidth, device, verdicts)
         elif any(run.trouble and run.trouble.kind == "link" for run in rdma_bandwidth.runs if run.device == device):
-            verdicts.found(Verdict.SKIP, part=part.named(device), text="no number: see rdma_bandwidth.errors")
+            verdicts.found(Verdict.SKIP, part=part.named(device), text=f"no number, as {_ERRORS} reports")
         else:
             reason, step = _why_not(rdma_bandwidth, device)
-            what = " and ".join(metric_findings.label(name) for name in missing)
+            what = " and ".join(words(name) for name in missing)
             verdicts.unknown(part=part.named(device), quantity=what, reason=reason, action=step)
 
 
@@ -63,9 +68,13 @@ def _say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> N
     """A rail may be well as a client, and its server may never start: too little memory to register, a taken port."""
     dead = [run for run in found.runs if run.device == device and run.role == "server" and run.server_died]
     if dead and dead[0].trouble is not None:
-        what = f"{metric_findings.label(dead[0].name)}: {dead[0].trouble.said}"
         verdicts.found(
-            Verdict.WARN, part=part.named(device), text=what, action=dead[0].trouble.next_step, quantity="measured"
+            Verdict.WARN,
+            part=part.named(device),
+            text=f"the server of the {words(dead[0].name)} test ended by itself: {dead[0].trouble.said}",
+            action=dead[0].trouble.next_step,
+            quantity="server",
+            code="server ended",
         )
 
 
@@ -83,15 +92,25 @@ def _why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
     return "no other node could be measured with it", "see what the other nodes say, then run again"
 
 
+def _between(found: RdmaBandwidth, verdicts: Verdicts, *names: str) -> tuple[Metric, ...]:
+    """The numbers of these names that were measured between nodes; ends the check where there are none."""
+    if not found.partners:
+        verdicts.skip(ALONE)
+    metrics = found.named(*names)
+    if not metrics:
+        reason, step = _why_not(found, "")
+        hung = any(run.trouble is not None and run.trouble.kind == "link" for run in found.runs)
+        verdicts.cannot(reason, next_step=step, blocked_by=_ERRORS if hung else "")
+    return metrics
+
+
 def test_write(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
     """Each rail writes as fast to other nodes as its platform and its peers do. (F05, F07, F14)
 
     One slow rail slows every collective of every job on this node. All pairs of nodes and all rails are loaded at
     once, as a job does; the best of several partners counts, so that a bad partner is not held against this node.
     """
-    if not rdma_bandwidth.partners:
-        verdicts.skip(ALONE)
-    metrics = rdma_bandwidth.named("rdma.write_gbps")
+    metrics = _between(rdma_bandwidth, verdicts, "rdma.write_gbps")
     metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
 
 
@@ -100,9 +119,7 @@ def test_read(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeer
 
     Data flows the other way than when writing: a NIC or a path may be slow in one direction only.
     """
-    if not rdma_bandwidth.partners:
-        verdicts.skip(ALONE)
-    metrics = rdma_bandwidth.named("rdma.read_gbps")
+    metrics = _between(rdma_bandwidth, verdicts, "rdma.read_gbps")
     metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)
 
 
@@ -112,9 +129,7 @@ def test_latency(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodeP
     Measured on an idle fabric: a detour through another switch, or a NIC that corrects errors all the time, shows here
     before it shows in bandwidth.
     """
-    if not rdma_bandwidth.partners:
-        verdicts.skip(ALONE)
-    metrics = rdma_bandwidth.named("rdma.write_latency_us", "rdma.read_latency_us")
+    metrics = _between(rdma_bandwidth, verdicts, "rdma.write_latency_us", "rdma.read_latency_us")
     metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=FAR)
 
 
@@ -124,21 +139,17 @@ def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Base
     The device's own word: it holds on a platform without a baseline, and where the whole fleet is slow alike. A NIC in
     a PCIe slot that is too narrow for it, or with congestion control set wrongly, stays far below.
     """
-    if not rdma_bandwidth.partners:
-        verdicts.skip(ALONE)
+    metrics = _between(rdma_bandwidth, verdicts, *findings.BETWEEN)
     baseline.limit(findings.SHARE)
-    metrics = rdma_bandwidth.named(*findings.BETWEEN)
     for metric in metrics:
-        what, limit = metric_findings.label(metric.name), findings.share_of_rate(rdma, metric.device, baseline)
+        what, limit = words(metric.name), findings.share_of_rate(rdma, metric.device, baseline)
         unproven = findings.unproven(rdma_bandwidth, metric, limit)
         if unproven:
-            told = f"{what} {metric.best:.1f} Gb/s, but {unproven}"
-            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD, quantity=what)
+            told = f"{what} {with_unit(metric.best, metric.unit)}, {unproven}"
+            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD)
             continue
         observed = float(f"{metric.best:.5g}")
         verdicts.at_least(part=part.named(metric.device), quantity=what, observed=observed, limit=limit, action=SLOW)
-    if not metrics:
-        verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
 
 
 def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -148,34 +159,45 @@ def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline
     slow in one direction alone, a NIC that sends badly or a fibre of two, would always have a good number. Here every
     run counts for the direction in which its data went.
     """
-    if not rdma_bandwidth.partners:
-        verdicts.skip(ALONE)
-    for device in sorted({metric.device for metric in rdma_bandwidth.named(*findings.BETWEEN)}):
+    for device in sorted({metric.device for metric in _between(rdma_bandwidth, verdicts, *findings.BETWEEN)}):
         ways = {
             way: findings.blamed_one_way(rdma_bandwidth, device, rdma, baseline, sends=way == "sends")
             for way in ("sends", "receives")
         }
-        _say_ways(verdicts, device, ways)
-    if not rdma_bandwidth.named(*findings.BETWEEN):
-        verdicts.cannot("no number was measured", next_step="see rdma_bandwidth.complete and rdma_bandwidth.errors")
+        if Fault.UNTRIED in {blame.fault for blame in ways.values()}:
+            limits = [findings.least(rdma, name, device, baseline) for name in findings.BETWEEN]
+            _say_untried(verdicts, device, has_limit=any(limits))
+        else:
+            _say_ways(verdicts, device, ways)
+
+
+def _say_untried(verdicts: Verdicts, device: str, *, has_limit: bool) -> None:
+    if has_limit:
+        verdicts.found(Verdict.SKIP, part=part.named(device), text="measured in one direction only")
+    else:
+        text, action = "RDMA bandwidth has no limit to be judged by", metric_findings.ADD_A_LIMIT
+        verdicts.found(Verdict.NOT_JUDGED, part=part.named(device), text=text, action=action)
 
 
 def _say_ways(verdicts: Verdicts, device: str, ways: dict[str, FaultLocation]) -> None:
     slow = [way for way, blame in ways.items() if blame.bad_with and not blame.good_with]
-    if Fault.UNTRIED in {blame.fault for blame in ways.values()}:
-        verdicts.found(
-            Verdict.SKIP, part=part.named(device), text="not judged: no limit, or no number, of one direction"
+    if len(slow) != 1:
+        verdicts.passed(
+            part=part.named(device), text="sends as well as it receives", quantity="slow directions", observed=len(slow)
         )
-    elif len(slow) != 1:
-        verdicts.passed(part=part.named(device), text="alike both ways", quantity="slow directions", observed=len(slow))
     elif (blame := ways[slow[0]]).fault is Fault.HERE:
-        message = f"{slow[0]} slowly, with {', '.join(blame.bad_with)}; the other way it is well"
+        other = "receives" if slow[0] == "sends" else "sends"
         verdicts.found(
-            Verdict.FAIL, part=part.named(device), text=message, action=ONE_WAY, quantity="slow directions", observed=1
+            Verdict.FAIL,
+            part=part.named(device),
+            text=f"{slow[0]} slowly with {', '.join(blame.bad_with)}, and {other} at full rate",
+            action=ONE_WAY,
+            quantity="slow directions",
+            observed=1,
         )
     else:
-        reason = f"slow with {', '.join(blame.bad_with)}: either end may be at fault"
-        verdicts.unknown(part=part.named(device), quantity=f"how it {slow[0]}", reason=reason, action=THIRD)
+        text = f"{slow[0]} slowly with {', '.join(blame.bad_with)}: either end may be at fault"
+        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=THIRD)
 
 
 def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
@@ -196,7 +218,7 @@ def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
             _say_errors(verdicts, device, bad, blame)
     if not runs:
         reason, step = _why_not(rdma_bandwidth, "")
-        verdicts.cannot(f"no transfer was tried: {reason}", next_step=step)
+        verdicts.cannot(reason, next_step=step)
 
 
 _ORDER = (
@@ -214,30 +236,22 @@ _ORDER = (
 def _say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: FaultLocation) -> None:
     first = next((run for run in bad if run.partner in blame.bad_with), bad[0])
     said = first.trouble.said if first.trouble else ""
-    what = f"{metric_findings.label(first.name)} with {first.partner}: {said}"
+    what, rail = f"{words(first.name)} with {first.partner}: {said}", part.named(device)
     if blame.fault is Fault.EITHER and first.name == "rdma.inside_gbps":
-        reason = f"{what}; no other node was met, and on some networks the NICs of one node do not reach each other"
-        verdicts.unknown(part=part.named(device), quantity="transfers", reason=reason, action=OTHER)
+        text = f"{what}; on some networks the NICs of one node do not reach each other, and there was no other node"
+        verdicts.found(Verdict.ERROR, part=rail, text=text, action=OTHER)
     elif blame.fault in {Fault.HERE, Fault.EITHER}:
-        whom = ", and with nobody without" if blame.fault is Fault.HERE else ", its only partner: this end or that one"
-        verdicts.found(Verdict.FAIL, part=part.named(device), text=what + whom, action=ENDS, quantity="errors")
+        here = "no partner works with it"
+        whom = here if blame.fault is Fault.HERE else "its only partner, so either end may be at fault"
+        verdicts.found(Verdict.FAIL, part=rail, text=f"{what}; {whom}", action=ENDS, quantity="errors")
     elif blame.fault is Fault.UNPROVEN:
-        step = "measure this node again with good ones"
-        verdicts.unknown(
-            part=part.named(device), quantity="transfers", reason=f"{what}, which is bad with others too", action=step
-        )
+        text = f"{what}; that partner fails with others too"
+        verdicts.found(Verdict.ERROR, part=rail, text=text, action="measure this node again with good ones")
     elif blame.fault is Fault.PATH:
-        verdicts.found(
-            Verdict.WARN,
-            part=part.named(device),
-            text=f"{what}; both are well with others",
-            action=PATH,
-            quantity="errors",
-        )
+        text = f"{what}; both ends work with others"
+        verdicts.found(Verdict.WARN, part=rail, text=text, action=PATH, quantity="errors", code="path")
     else:
-        verdicts.passed(
-            part=part.named(device), text=f"well with {', '.join(blame.good_with)}; {what}", quantity="errors"
-        )
+        verdicts.passed(part=rail, text=f"works with {', '.join(blame.good_with)}; {what}", quantity="errors")
 
 
 def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -255,23 +269,21 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
             continue
         judged = True
         blame = findings.blamed(rdma_bandwidth, metric.name, metric.device, limit)
-        what = metric_findings.label(metric.name)
+        what, rail = words(metric.name), part.named(metric.device)
         if blame.fault is Fault.PATH:
             slow = [run for run in rdma_bandwidth.of(metric.name, metric.device) if run.partner in blame.bad_with]
             pairs = ", ".join(f"{run.value:g} Gb/s with {run.partner}" for run in slow if run.value is not None)
-            message = f"{what} {pairs or 'failed'}, {metric.best:g} Gb/s with others; both ends are good with others"
-            verdicts.found(
-                Verdict.WARN, part=part.named(metric.device), text=message, action=PATH, quantity=metric.name
-            )
+            text = f"{what} {pairs or 'failed'}, {metric.best:g} Gb/s with others; both ends are good with others"
+            verdicts.found(Verdict.WARN, part=rail, text=text, action=PATH, quantity=what, metric=metric.name)
         elif blame.fault in {Fault.PARTNER, Fault.PATH_OR_PARTNER}:
-            message = f"{what} slow with {', '.join(blame.bad_with)} only, {metric.best:g} Gb/s with others"
-            verdicts.passed(part=part.named(metric.device), text=message, quantity=metric.name, observed="one partner")
+            text = f"{what} low only with {', '.join(blame.bad_with)}, {metric.best:g} Gb/s with others"
+            verdicts.passed(part=rail, text=text, quantity=what, observed="one partner")
         else:
-            verdicts.passed(
-                part=part.named(metric.device), text=f"{what} alike with all", quantity=metric.name, observed="alike"
-            )
+            verdicts.passed(part=rail, text=f"{what} alike with all", quantity=what, observed="alike")
+    if not rdma_bandwidth.named(*findings.BETWEEN):
+        verdicts.skip("no number between nodes, as rdma_bandwidth.complete reports")
     if not judged:
-        verdicts.skip(f"not judged: no limit rdma.write_gbps, rdma.read_gbps or {findings.SHARE}, or no number")
+        raise NotJudged(f"no limit rdma.write_gbps, rdma.read_gbps or {findings.SHARE}")
 
 
 @pytest.mark.tier("delivery")
@@ -295,18 +307,15 @@ def test_inside(
         verdict = Verdict.WARN if run.device in between else Verdict.ERROR
         if verdict is Verdict.ERROR and run.trouble.kind == "link":
             verdict = Verdict.FAIL
-        message = f"with {run.peer_device}: {run.trouble.said}"
-        verdicts.found(
-            verdict, part=part.named(run.device), text=message, action=run.trouble.next_step, quantity="inside"
-        )
+        text = f"{words(run.name)} with {run.peer_device}: {run.trouble.said}"
+        verdicts.found(verdict, part=part.named(run.device), text=text, action=run.trouble.next_step)
     own = []
     for metric in metrics:
         partners = findings.slow_partners_inside(rdma_bandwidth, metric, rdma, baseline)
         if partners:
-            told = (
-                f"inside {metric.best:.1f} Gb/s, measured with {partners} alone, slow between nodes too: not this one"
-            )
-            verdicts.passed(part=part.named(metric.device), text=told)
+            value = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}"
+            text = f"{value} with {partners} alone, which is slow between nodes too"
+            verdicts.passed(part=part.named(metric.device), text=text)
         else:
             own.append(metric)
     if own:
@@ -325,7 +334,8 @@ def test_gpu_memory(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: No
     have = {metric.device for metric in rdma_bandwidth.named("rdma.gpu_write_gbps")}
     for device in sorted({run.device for run in runs} - have):
         reason, step = _why_not_gpu(runs, device)
-        verdicts.unknown(part=part.named(device), quantity="writing from GPU memory", reason=reason, action=step)
+        quantity = words("rdma.gpu_write_gbps")
+        verdicts.unknown(part=part.named(device), quantity=quantity, reason=reason, action=step)
     if have:
         metrics = rdma_bandwidth.named("rdma.gpu_write_gbps")
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW)

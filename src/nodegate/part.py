@@ -135,10 +135,13 @@ def nic(name: str = "", *, address: str = "", netdev: str = "") -> Part:
 
 
 def named(device: str) -> Part:
-    """The part that a measurement calls so: "GPU 3", "mlx5_2"; the node for no name."""
+    """The part that a measurement calls so: "GPU 3", "mlx5_2", "mlx5_2:2" for its port 2; the node for no name."""
     word, _, index = device.partition(" ")
     if word == "GPU" and index.isdecimal():
         return gpu(int(index))
+    name, _, number = device.partition(":")
+    if number.isdecimal():
+        return port(nic(name), int(number))
     return nic(device) if device else NODE
 
 

@@ -76,7 +76,8 @@ class Entry:
     def limit(self) -> AnyLimit:
         """What a check judges by: the value less (or plus) its tolerance, with file, key and source."""
         name = self.file.rpartition("/")[2]
-        part = f"{self.tolerance:.0%} from {self.value} {self.unit}, " if self.tolerance else ""
+        side = "above" if self.direction == "at most" else "below"
+        part = f"{100 * self.tolerance:g} % {side} {self.value} {self.unit}, " if self.tolerance else ""
         return Limit(self._judged(), self.unit, f"{part}{name} {self.key}: {self.source}")
 
     def _judged(self) -> LimitValue:

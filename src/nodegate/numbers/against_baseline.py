@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from nodegate.baseline.baseline_file import Entry
-from nodegate.finding import AT_MOST, AnyLimit, Limit
+from nodegate.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, NumberLimit
 from nodegate.numbers.comparison import Comparison, shown
 from nodegate.numbers.peers import PeerGroup
 from nodegate.verdict import Verdict
@@ -37,60 +37,77 @@ def peak(right: Entry | AnyLimit | None, stored: Stored) -> float | None:
 def compare(metric: Metric, value: float, right: Stored, group: PeerGroup | NoPeers, margins: Margins) -> Comparison:
     """What the baseline says of a value."""
     if right is None:
-        return Comparison(Verdict.SKIP, "baseline", f"no baseline has {metric.name}")
+        return Comparison(Verdict.SKIP, "baseline", f"no limit {metric.name}")
     if isinstance(right, str):
         return Comparison(Verdict.SKIP, "baseline", f"the baseline is {right}", notable=True)
+    limit, reference = _limit(right), right.value
     if right.unit != metric.unit:
-        said = f"but the baseline is in {right.unit or 'no unit'} ({_limit(right).source})"
-        return Comparison(Verdict.ERROR, "baseline", said, _limit(right))
-    reference = right.value
-    if (
-        isinstance(reference, bool)
-        or not isinstance(reference, (int, float))
-        or getattr(right, "direction", "") == "equal"
-    ):
-        said = f"but the baseline asks for exactly {reference}, which no measurement gives ({_limit(right).source})"
-        return Comparison(Verdict.ERROR, "baseline", said, _limit(right))
+        said = f"measured in {metric.unit}, and the baseline is in {right.unit or 'no unit'} ({limit.source})"
+        return Comparison(Verdict.ERROR, "baseline", said, limit)
+    if not _is_number(reference) or not _is_number_limit(limit) or right.direction == "equal":
+        said = f"the baseline asks for exactly {reference}, which no measurement gives ({limit.source})"
+        return Comparison(Verdict.ERROR, "baseline", said, limit)
     if _slipped(value, reference, group):
-        return _slip(value, reference, _limit(right))
-    return _held(metric, value, right, group, margins)
+        return _slip(metric, value, reference, limit)
+    return _held(metric, value, limit, right, group, margins)
 
 
-def too_good(metric: Metric, value: float, right: Stored, top: float) -> Comparison:
-    """What is said of a value above the peak, which nothing can exceed."""
-    limit = _limit(right) if isinstance(right, (Entry, Limit)) else None
-    reference = right.value if isinstance(right, (Entry, Limit)) else top
-    if isinstance(reference, (int, float)) and _fits(value / _THOUSAND, reference):
-        return _slip(value, reference, limit)
-    said = f"too good to be true: physics allows {shown(top, metric.unit)}"
-    return Comparison(
-        Verdict.WARN,
-        "physics",
-        said,
-        Limit(top, metric.unit, f"peak, {limit.source if limit else 'baseline'}", AT_MOST),
-    )
+def too_good(metric: Metric, right: Stored, top: float, *, judged: float | None) -> Comparison:
+    """What is said of a best value above the peak, which nothing can exceed.
+
+    Args:
+        metric: with such a value.
+        right: what the baseline stores for it.
+        top: the peak.
+        judged: the best of the other attempts; None where there is none.
+    """
+    value = max(metric.values)
+    stored = right if isinstance(right, (Entry, Limit)) else None
+    limit = _limit(stored) if stored is not None else None
+    reference = stored.value if stored is not None else top
+    if _is_number(reference) and _fits(value / _THOUSAND, reference):
+        return _slip(metric, value, reference, limit)
+    source = f"peak, {limit.source if limit else 'baseline'}"
+    if judged is None:
+        bound: NumberLimit = Limit(top, metric.unit, source, AT_MOST)
+        return Comparison(Verdict.WARN, "physics", "more than the hardware can do", bound)
+    told = f"another attempt gave {shown(value, metric.unit)}, more than the peak of {shown(top, metric.unit)}"
+    return Comparison(Verdict.WARN, "physics", f"{told} ({source})")
 
 
-def _held(
-    metric: Metric, value: float, right: Entry | AnyLimit, group: PeerGroup | NoPeers, margins: Margins
+def _held(  # noqa: PLR0917 - one caller, above
+    metric: Metric,
+    value: float,
+    limit: NumberLimit,
+    right: Entry | AnyLimit,
+    group: PeerGroup | NoPeers,
+    margins: Margins,
 ) -> Comparison:
-    limit = _limit(right)
-    word = getattr(right, "direction", "") or ("at least" if metric.better == "higher" else "at most")
-    bound = float(str(limit.value))
-    good = value >= bound if word == "at least" else value <= bound
+    word = right.direction or (AT_LEAST if metric.better == "higher" else AT_MOST)
     limit = replace(limit, direction=word)
+    good = value >= limit.value if word == AT_LEAST else value <= limit.value
     if not good:
         return Comparison(Verdict.FAIL, "baseline", "", limit)
-    if isinstance(right, Entry) and word == "at least" and not isinstance(group, PeerGroup):
-        reference = float(str(right.value))
-        if metric.better == "higher" and value > reference * (1 + margins.loose):
-            said = f"but a baseline of {shown(reference, metric.unit)} is too loose to prove anything ({limit.source})"
-            return Comparison(Verdict.WARN, "baseline", said, limit)
+    judges_alone = isinstance(right, Entry) and not isinstance(group, PeerGroup)
+    if judges_alone and metric.better == "higher" and word == AT_LEAST and _is_loose(value, right.value, margins):
+        return Comparison(Verdict.WARN, "baseline", "a limit so far below what is measured proves nothing", limit)
     return Comparison(Verdict.PASS, "baseline", "", limit)
+
+
+def _is_loose(value: float, reference: object, margins: Margins) -> bool:
+    return _is_number(reference) and value > reference * (1 + margins.loose)
 
 
 def _limit(right: Entry | AnyLimit) -> AnyLimit:
     return right.limit if isinstance(right, Entry) else right
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_number_limit(limit: AnyLimit) -> TypeGuard[NumberLimit]:
+    return _is_number(limit.value)
 
 
 def _fits(value: float, reference: float) -> bool:
@@ -108,9 +125,8 @@ def _slipped(value: float, reference: float, group: PeerGroup | NoPeers) -> bool
     return _fits(value * _THOUSAND, reference) and not others_are_right
 
 
-def _slip(value: float, reference: float, limit: AnyLimit | None) -> Comparison:
+def _slip(metric: Metric, value: float, reference: float, limit: AnyLimit | None) -> Comparison:
     times = "a thousand times" if value > reference else "a thousandth of"
     source = f" ({limit.source})" if limit else ""
-    unit = limit.unit if limit else ""
-    said = f"about {times} the baseline's {shown(reference, unit)}: one of them is in the wrong unit{source}"
-    return Comparison(Verdict.ERROR, "unit", said, limit)
+    said = f"{shown(value, metric.unit)} is about {times} the baseline's {shown(reference, metric.unit)}{source}"
+    return Comparison(Verdict.ERROR, "unit", f"{said}: one of the two is in the wrong unit", limit)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.finding import AT_LEAST, AT_MOST, Limit, NumberLimit
-from nodegate.numbers.comparison import Comparison, nothing, number, shown
+from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.spread import robust
 from nodegate.verdict import Verdict
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from nodegate.numbers.peers import PeerGroup
     from nodegate.numbers.split import Split
 
+_SOURCES = {"fleet": "the other nodes", "inside": "the rest of this node", "history": "its own past"}
 _HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no reason to reject a node
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The median of `count` other values, in the metric's unit; `of` says whose they are ("other devices")."""
+    """The median of `count` other values, in the metric's unit; `of` says whose they are ("others of this node")."""
 
     median: float
     count: int
@@ -52,10 +53,8 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
     if group.split and _in_slow_part(metric, value, group.split, floor):
         return _in_two_parts(metric, group.split, limit)
     if worse_by > max(least, min(sure, margins.fleet_z * group.deviation)):
-        return Comparison(Verdict.WARN, "fleet", f"{behind}, which may be their spread", limit)
-    return Comparison(
-        Verdict.PASS, "fleet", f"{group.nodes} other nodes have {number(group.median)} in the middle", limit
-    )
+        return Comparison(Verdict.WARN, "fleet", f"{behind}, which their spread may explain", limit)
+    return Comparison(Verdict.PASS, "fleet", f"median of {_whose(group)} {shown(group.median, metric.unit)}", limit)
 
 
 def inside(metric: Metric, value: float, others: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
@@ -86,20 +85,14 @@ def _against(  # noqa: PLR0917 - two callers, both above
     said = f"{_gap(metric, value, reference.median)} the median {shown(reference.median, metric.unit)} of "
     said += f"{reference.count} {reference.of}"
     hint = proven or metric.unit in _HINTS
-    limit = Limit(
-        _bound(metric, reference.median, floor),
-        metric.unit,
-        f"{comparison}: {reference.count} {reference.of}",
-        _direction(metric),
-    )
+    limit = Limit(_bound(metric, reference.median, floor), metric.unit, _SOURCES[comparison], _direction(metric))
     return Comparison(Verdict.WARN if hint else Verdict.FAIL, comparison, said, limit)
 
 
 def _fleet_limit(metric: Metric, group: PeerGroup, floor: float, margins: Margins) -> NumberLimit:
     reach = max(floor * _scale(metric, group.median), margins.fleet_z * robust(group.mad))
     bound = group.median - reach if metric.better == "higher" else group.median + reach
-    source = f"fleet: median {number(group.median)}, MAD {number(group.mad)} of {_whose(group)}"
-    return Limit(round(bound, 6), metric.unit, source, _direction(metric))
+    return Limit(round(bound, 6), metric.unit, _SOURCES["fleet"], _direction(metric))
 
 
 def _floor(metric: Metric, relative: float, margins: Margins) -> float:
@@ -146,9 +139,8 @@ def _in_slow_part(metric: Metric, value: float, split: Split, floor: float) -> b
 
 def _in_two_parts(metric: Metric, split: Split, limit: NumberLimit) -> Comparison:
     slow, fast = shown(split.slow, metric.unit), shown(split.fast, metric.unit)
-    said = f"in the slow part of a fleet in two parts: {split.slow_nodes} nodes have about {slow}, "
-    said += f"{split.fast_nodes} about {fast}"
+    said = f"one of {split.slow_nodes} slow nodes at about {slow}, while {split.fast_nodes} reach about {fast}"
     if split.slow_nodes >= split.fast_nodes:
-        said += ", so its median calls the slow ones healthy"
+        said += ": the median hides them"
     sure = split.sure and metric.unit not in _HINTS
     return Comparison(Verdict.FAIL if sure else Verdict.WARN, "fleet", said, limit)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import NoPeers
 
+_CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wrong unit"}
+
 
 @dataclass(frozen=True)
 class Assessment:
@@ -29,8 +31,9 @@ class Assessment:
 
     `value` is what was judged, in the metric's unit: the best of the attempts that can be believed. `limit` is what it
     was held to by the comparison that decided; None where there was none. `note` says what the limit does not: how far
-    from the other nodes, why nothing judges it. `share` is the part that is left of what the other nodes have, or else
-    of what the limit asks for; None where nothing is missing.
+    from the other nodes, why nothing judges it; of an `error` it is the reason. `text` is what was seen, where that is
+    more than the value. `share` is the part that is left of what the other nodes have, or else of what the limit asks
+    for; None where nothing is missing.
     """
 
     verdict: Verdict
@@ -39,6 +42,12 @@ class Assessment:
     note: str = ""
     limit: AnyLimit | None = None
     share: float | None = None
+    text: str = ""
+
+    @property
+    def code(self) -> str:
+        """What is the matter, where it is not that the value is a bad one."""
+        return _CODES.get(self.comparison, "") if self.verdict in (Verdict.WARN, Verdict.ERROR) else ""
 
 
 def assess(
@@ -69,13 +78,14 @@ def assess(
     stored = against_baseline.stored_for(right, metric)
     top = against_baseline.peak(right, stored)
     believed = [value for value in metric.values if top is None or value <= top]
-    doubt = [against_baseline.too_good(metric, max(metric.values), stored, top)] if top is not None else []
-    if not believed:
+    best = (max if metric.better == "higher" else min)(believed, default=None)
+    doubt = []
+    if top is not None and len(believed) < len(metric.values):
+        doubt = [against_baseline.too_good(metric, stored, top, judged=best)]
+    if best is None:
         return _concluded(metric, metric.best, doubt, group)
     compared = _Comparisons(metric, stored, group, margins, inside, history)
-    best = max(believed) if metric.better == "higher" else min(believed)
-    told = compared.all_with(best)
-    found = _concluded(metric, best, told if len(believed) == len(metric.values) else told + doubt, group)
+    found = _concluded(metric, best, compared.all_with(best) + doubt, group)
     middle = median(believed)
     if found.verdict is not Verdict.PASS or middle == best:
         return found
@@ -114,7 +124,7 @@ def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: 
     if verdict is Verdict.PASS:
         notes += [each.said for each in told if each.verdict is Verdict.SKIP and each.notable]
     if verdict is Verdict.SKIP:
-        verdict, notes = Verdict.NOT_JUDGED, [" and ".join(notes)]
+        verdict, notes = Verdict.NOT_JUDGED, [f"not judged: {', and '.join(notes)}"]
     share = None if verdict is Verdict.PASS else _share(metric, value, limit, group)
     return Assessment(verdict, decisive[0].comparison, value, "; ".join(notes), limit, share)
 
@@ -127,6 +137,6 @@ def _share(metric: Metric, value: float, limit: AnyLimit | None, group: PeerGrou
 
 
 def _unsteady(metric: Metric, best: float, attempts: int, usually: Assessment) -> Assessment:
-    note = f"unsteady: the best of {attempts} attempts; the median is {shown(usually.value, metric.unit)}"
-    note += f", {usually.note}" if usually.note else ""
-    return Assessment(Verdict.WARN, "unsteady", best, note, usually.limit, usually.share)
+    middle = shown(usually.value, metric.unit)
+    text = f"unsteady: best of {attempts} attempts {shown(best, metric.unit)}, median {middle}"
+    return Assessment(Verdict.WARN, "unsteady", best, usually.note, usually.limit, usually.share, text)

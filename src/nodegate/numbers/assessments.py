@@ -56,7 +56,7 @@ def _inside(metric: Metric, alike: Sequence[Metric]) -> Reference | None:
     others = [each.best for each in alike if each.device != metric.device]
     if not metric.device or len(others) < _MIN_DEVICES:
         return None
-    return Reference(median(others), len(others), "other devices of this node")
+    return Reference(median(others), len(others), "others of this node")
 
 
 def _past(metric: Metric, earlier: Earlier | None) -> Reference | None:

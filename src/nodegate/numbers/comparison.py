@@ -17,7 +17,7 @@ _MOST = 1e12  # in every unit of measurement here far beyond any machine; square
 
 @dataclass(frozen=True)
 class Comparison:
-    """The outcome of one comparison; `said` continues a sentence that begins with the value.
+    """The outcome of one comparison; `said` is what the limit does not say.
 
     `notable`: a reason for not judging that is worth saying even when another comparison passes the value.
     """

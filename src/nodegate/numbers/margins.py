@@ -61,8 +61,8 @@ class Margins:
 
 
 def _number(baseline: Baseline, key: str) -> float:
-    limit = baseline.limit(key)
+    limit = baseline.number(key)
     value = limit.value
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+    if not value > 0:
         raise UsageError(f"{key} must be a number above 0, not {value!r}", hint=f"it comes from {limit.source}")
     return value / 100 if key.endswith("_percent") else value

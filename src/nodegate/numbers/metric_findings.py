@@ -5,19 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate import part
+from nodegate.finding import Finding
+from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
     from nodegate.numbers.peers import NodePeers
+    from nodegate.part import Part
     from nodegate.verdicts import Verdicts
 
-WHOLE_NODE = "node"
+ADD_A_LIMIT = "add a limit for this platform: nodegate baseline learn, or --baseline"
 _NOTHING = "no number was measured"
 _NOTHING_STEP = "see the evidence file of the measurement for what the tool said"
+_MEASURE = "look at the evidence file and at the baseline; one of the two is wrong"
+_COLLECTIVE = "nccl."
+_GROUPS = {"pair": "with one other node", "rack": "in the rack", "fleet": "over the fleet"}
 
 
 def judge(
@@ -37,24 +45,47 @@ def judge(
     if not metrics:
         verdicts.cannot(_NOTHING, next_step=_NOTHING_STEP)
     for metric, found in assessments(metrics, baseline=baseline, peers=peers):
-        verdicts.found(
-            found.verdict,
-            part=part.named(metric.device),
-            action=remedy,
-            quantity=label(metric.name),
-            metric=metric.name,
-            note=found.note,
-            share=found.share,
-            observed=round(found.value, 6),
-            unit=metric.unit,
-            limit=found.limit,
-        )
+        verdicts.add(finding_of(metric, found, remedy=remedy))
 
 
-def label(name: str) -> str:
-    """A metric's name in words: "nccl.all_reduce_gb_per_s" is "all_reduce"."""
-    short = name.rpartition(".")[2]
-    for suffix in ("_gb_per_s", "_tflops", "_gbps", "_us", "_mhz", "_w", "_c"):
-        if short.endswith(suffix):
-            return short.removesuffix(suffix)
-    return short
+def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str = "", note: str = "") -> Finding:
+    """The finding that an assessment is.
+
+    Args:
+        metric: what was measured.
+        found: what is said of it.
+        remedy: what to do where it is bad.
+        quantity: what it is called, where not by its own words.
+        note: what is to be known besides.
+    """
+    quantity = quantity or quantity_of(metric)
+    error = found.verdict is Verdict.ERROR
+    actions = {Verdict.ERROR: _MEASURE, Verdict.NOT_JUDGED: ADD_A_LIMIT}
+    return Finding(
+        part_of(metric),
+        found.verdict,
+        quantity,
+        observed=round(found.value, 6),
+        unit=metric.unit,
+        limit=found.limit,
+        text=found.note if error else f"{quantity} {found.text}" if found.text else "",
+        note="; ".join(each for each in (found.note, note) if each and not error),
+        action=actions.get(found.verdict, remedy),
+        code=found.code,
+        metric=metric.name,
+        share=found.share,
+    )
+
+
+def part_of(metric: Metric) -> Part:
+    """The part that a metric is about: a device, a collective, else the node."""
+    if not metric.device and metric.name.startswith(_COLLECTIVE):
+        return part.collective(words(metric.name))
+    return part.named(metric.device)
+
+
+def quantity_of(metric: Metric) -> str:
+    """What was measured, in words that follow the part."""
+    if metric.device or not metric.name.startswith(_COLLECTIVE):
+        return words(metric.name)
+    return f"bus bandwidth {_GROUPS.get(metric.conditions.get('group', ''), '')}".rstrip()

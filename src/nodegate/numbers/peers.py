@@ -89,7 +89,7 @@ class Peers:
         """
         platform = self._platforms.get(node, "")
         if not platform:
-            return NoPeers("the platform is unknown")
+            return NoPeers("the platform is not known")
         number = self._keys.get(_key(platform, metric))
         needed = max(margins.peers_min, 2)
         pool = self._pool(number, metric.device)
@@ -97,7 +97,9 @@ class Peers:
             pool = self._pool(number, None)
         others = pool.others(node)
         if others + 1 < needed:
-            return NoPeers(f"{others + 1} of platform {platform} measured this alike, {needed:g} are needed")
+            nodes = f"only {others + 1} node{'s' if others else ''} of platform {platform}"
+            measured = f"{nodes} measured it in the same way"
+            return NoPeers(f"{measured} ({needed:g} are needed to compare)")
         return pool.group(node, margins, higher_is_better=metric.better == "higher")
 
     def _pool(self, number: int | None, device: str | None) -> _Pool:

@@ -1,27 +1,29 @@
-"""What the checks of copies share: host copies in the words of PCIe, pairs of GPUs and who is to blame for them."""
+"""Findings of the copies: host copies in the words of PCIe, pairs of GPUs and which of the two is slow."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate import part
-from nodegate.finding import AT_LEAST, Limit
+from nodegate.finding import AT_LEAST, Limit, NumberLimit, share_left
 from nodegate.measure.copies.document import ALONE, INSIDE
 from nodegate.measure.copies.result import PEER
+from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
-from nodegate.numbers.metric_findings import label
+from nodegate.numbers.metric_findings import finding_of
 from nodegate.part import Kind, Part
-from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.subjects.pcie import capacity, link_of
 from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.copies.document import Data, GpuCopies, Pair
     from nodegate.measure.copies.result import Copies
+    from nodegate.numbers.assess import Assessment
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.verdicts import Verdicts
@@ -30,16 +32,14 @@ AGAIN = "measure this node again; see the evidence file for what the GPU said"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
 BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
-LOST = (
-    "take the node out: data is corrupted on the way; reseat board and riser, test the host's memory, replace the board"
-)
-LOST_INSIDE = "take the node out: this GPU corrupts data; run field diagnostics and replace the board (RMA)"
-LOST_BETWEEN = (
-    "take the node out: data is corrupted between GPUs; run field diagnostics, then replace boards or baseboard"
-)
+LOST = "take the node out of work; reseat board and riser, test the host's memory, then replace the board"
+LOST_INSIDE = "take the node out of work; run field diagnostics and replace the board (RMA)"
+LOST_BETWEEN = "take the node out of work; run field diagnostics, then replace boards or baseboard"
 PATH = "look at the path between them: nvidia-smi topo -m, NVLink errors, the log of nvidia-fabricmanager"
 _APART = 0.1  # from which part below the best pair on a GPU is blamed for a slow one; only words rest on it
 _NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
+_CORRUPT = "silent data corruption"
+COMPLETE = "copies.complete"
 _NEWEST = 5  # the generation that is named where NVML does not say what the GPU has
 
 
@@ -59,15 +59,30 @@ def by_index(gpus: Gpus, copies: Copies) -> Mapping[int, Gpu]:
 def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
     """Whether a GPU made all its copies."""
     done = ", ".join(dict.fromkeys(_way(each.what) for each in gpu.copies))
-    if gpu.error and gpu.copies:
-        message = f"stopped answering during copies (after {done}): {gpu.error}"
+    if stopped((gpu,)):
+        message = f"stopped responding during copies (after {done}): {gpu.error}"
         verdicts.found(Verdict.FAIL, part=gpu.part, text=message, action=REPLACE, quantity="copies", observed=False)
     elif gpu.error or not gpu.copies:
-        reason = gpu.error or "it made no copy"
-        verdicts.unknown(part=gpu.part, quantity="its part in the copies", reason=reason, action=AGAIN)
+        verdicts.unknown(part=gpu.part, quantity="copies", reason=gpu.error or "it made no copy", action=AGAIN)
     else:
         apart = f"; its host memory may lie on another NUMA node ({gpu.unbound})" if gpu.unbound else ""
         verdicts.passed(part=gpu.part, text=f"copied {done}{apart}")
+
+
+def stopped(several: Iterable[GpuCopies]) -> bool:
+    """Whether a GPU stopped responding between its copies: a fault of its own, which copies.complete reports."""
+    return any(each.error and each.copies for each in several)
+
+
+def not_measured(several: Sequence[GpuCopies], quantity: str, verdicts: Verdicts, *, otherwise: str) -> None:
+    """What the copies did not give of a GPU; `otherwise` is the reason where it gave none."""
+    verdicts.unknown(
+        part=several[0].part,
+        quantity=quantity,
+        reason=next((each.error for each in several if each.error), otherwise),
+        action=AGAIN,
+        blocked_by=COMPLETE if stopped(several) else "",
+    )
 
 
 def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
@@ -75,8 +90,7 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
     have = {each.device for each in copies.named(name)}
     for several in copies.gpus.values():
         if several[0].device not in have:
-            reason = next((each.error for each in several if each.error), "it did not come so far")
-            verdicts.unknown(part=several[0].part, quantity=label(name), reason=reason, action=AGAIN)
+            not_measured(several, f"{words(name)} rate", verdicts, otherwise="it was not reached")
 
 
 def judge_host(
@@ -92,25 +106,19 @@ def judge_host(
     for metric, found in assessments(copies.named(name), baseline=baseline, peers=peers):
         index = int(metric.device.removeprefix("GPU "))
         gpu = copies.gpus[index][-1]
-        words = link_of(found.value, value_or(known[index].link_gen_max, _NEWEST) if index in known else _NEWEST)
+        gives = link_of(found.value, value_or(known[index].link_gen_max, _NEWEST) if index in known else _NEWEST)
         link, carried = _link(gpu)
-        notes, verdict, limit = [found.note] if found.note else [], found.verdict, found.limit
-        if carried and found.value < carried / 2 and verdict in {Verdict.PASS, Verdict.NOT_JUDGED}:
-            verdict = Verdict.WARN
-            limit = Limit(carried / 2, "GB/s", f"half of what its {link} link carries", AT_LEAST)
-        notes += [f"{words}, and NVML read {link or 'no link'} meanwhile"]
-        verdicts.found(
-            verdict,
-            part=part.named(metric.device),
-            action=BEHIND if index in known and _whole(gpu, known[index]) else RESEAT,
-            quantity=label(name),
-            metric=name,
-            note="; ".join(notes),
-            share=found.share,
-            observed=round(found.value, 6),
-            unit=metric.unit,
-            limit=limit,
-        )
+        remedy = BEHIND if index in known and _whole(gpu, known[index]) else RESEAT
+        note = f"{gives}; {f'the link ran at {link}' if link else 'the link was not read'} meanwhile"
+        verdicts.add(finding_of(metric, _held_to_link(found, link, carried), remedy=remedy, note=note))
+
+
+def _held_to_link(found: Assessment, link: str, carried: float | None) -> Assessment:
+    """The assessment, or a warning where nothing else objects to less than half of what the link carries in GB/s."""
+    if not carried or found.value >= carried / 2 or found.verdict not in {Verdict.PASS, Verdict.NOT_JUDGED}:
+        return found
+    half: NumberLimit = Limit(carried / 2, "GB/s", f"half of what its {link} link carries", AT_LEAST)
+    return replace(found, verdict=Verdict.WARN, note="", limit=half, share=share_left(found.value, half))
 
 
 def _link(gpu: GpuCopies) -> tuple[str, float | None]:
@@ -138,20 +146,18 @@ def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> Non
     for index, several in copies.gpus.items():
         gpu, facts = several[-1], known.get(index)
         link = gpu.links[when]
-        for reading, quantity, own, source in (
-            (link.gen, "PCIe generation", facts.link_gen_max if facts else _NOT_SEEN, "GPU and slot have it"),
-            (link.width, "PCIe lanes", facts.link_width if facts else _NOT_SEEN, "before the copies"),
+        for reading, code, own, unit, source in (
+            (link.gen, "generation", facts.link_gen_max if facts else _NOT_SEEN, "", "what GPU and slot have"),
+            (link.width, "lanes", facts.link_width if facts else _NOT_SEEN, "lanes", "before the copies"),
         ):
-            what = f"{quantity} during copies{suffix}"
-            if isinstance(reading, Unknown) and reading.why in NORMAL_ABSENCE:
-                verdicts.found(Verdict.SKIP, part=gpu.part, text=f"{what} is not told here ({reading})")
-                continue
             verdicts.at_least(
                 part=gpu.part,
-                quantity=what,
+                quantity=f"PCIe {'link width' if unit else code} during copies{suffix}",
                 observed=reading if isinstance(reading, Unknown) else reading[1],
-                limit=own if isinstance(own, Unknown) else Limit(own, "", source),
+                limit=own if isinstance(own, Unknown) else Limit(own, unit, source),
                 action=RESEAT,
+                absent=Verdict.SKIP,
+                code=code,
             )
 
 
@@ -160,18 +166,8 @@ def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: 
     for metric, found in assessments(copies.named(PEER), baseline=baseline, peers=peers):
         index = int(metric.device.removeprefix("GPU "))
         pair, blame = lowest_pair(copies, index)
-        verdicts.found(
-            found.verdict,
-            part=part.named(metric.device),
-            action=blame,
-            quantity=f"{label(metric.name)} GPU {pair[0]} to GPU {pair[1]}",
-            metric=metric.name,
-            note=found.note,
-            share=found.share,
-            observed=round(found.value, 6),
-            unit=metric.unit,
-            limit=found.limit,
-        )
+        named = f"GPU {pair[0]} to GPU {pair[1]}"
+        verdicts.add(finding_of(metric, found, remedy=blame, quantity=named))
 
 
 def lowest_pair(copies: Copies, index: int) -> tuple[tuple[int, int], str]:
@@ -196,13 +192,13 @@ def judge_reach(copies: Copies, baseline: Baseline, verdicts: Verdicts) -> None:
         whose = Part(Kind.NVLINK, f"to GPU {target}", of=part.gpu(source))
         if not all(each.error for each in several):
             if joined and not any(each.direct for each in several):
-                message = "copies go through the host's memory: the GPUs cannot reach each other"
+                message = "no direct copies: data goes through the host's memory"
                 verdicts.found(Verdict.FAIL, part=whose, text=message, action=PATH, quantity="direct", observed=False)
         elif any(each.begun for each in several):
-            message = f"the copy failed: {several[-1].error}"
+            message = f"copy failed: {several[-1].error}"
             verdicts.found(Verdict.FAIL, part=whose, text=message, action=PATH, quantity="copy", observed=False)
         else:
-            verdicts.unknown(part=whose, quantity="peer", reason=several[-1].error, action=AGAIN)
+            verdicts.unknown(part=whose, quantity="copy rate", reason=several[-1].error, action=AGAIN)
 
 
 def judge_data(copies: Copies, verdicts: Verdicts) -> None:
@@ -213,11 +209,10 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
         for data in bad:
             _wrong(several[0].part, data, verdicts)
         if not compared:
-            reason = next((each.error for each in several if each.error), "nothing was compared")
-            verdicts.unknown(part=several[0].part, quantity="whether data arrives", reason=reason, action=AGAIN)
+            not_measured(several, "comparison of copied data", verdicts, otherwise="nothing was compared")
         elif not bad:
             sizes = [data.bytes for data in compared if not isinstance(data.bytes, Unknown)]
-            message = f"{len(compared)} copies of {_gib(sizes)} compared, every word right"
+            message = f"{len(compared)} copies of {_mib(sizes)} compared, every word right"
             verdicts.passed(part=several[0].part, text=message)
     pairs = [pair for attempts in copies.pairs.values() for pair in attempts if not pair.error]
     for pair in pairs:
@@ -227,11 +222,12 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
 
 
 def _wrong(whose: Part, data: Data, verdicts: Verdicts) -> None:
-    way = _way(data.what)
+    way = _way(data.what) if data.when == ALONE else f"{_way(data.what)}, all GPUs at once"
     if isinstance(data.wrong_words, Unknown):
-        verdicts.unknown(part=whose, quantity=f"whether data arrives ({way})", reason=data.wrong_words, action=AGAIN)
+        quantity = f"comparison of copied data ({way})"
+        verdicts.unknown(part=whose, quantity=quantity, reason=data.wrong_words, action=AGAIN)
         return
-    message = f"{way}, {data.when}: {_words(data.wrong_words, data.first_word, value_or(data.bytes, 0))}"
+    message = _corrupt(f"copied {way}", data.wrong_words, data.first_word, value_or(data.bytes, 0))
     remedy = LOST_INSIDE if data.what == INSIDE else LOST
     verdicts.found(
         Verdict.FAIL, part=whose, text=message, action=remedy, quantity="wrong words", observed=data.wrong_words
@@ -241,9 +237,9 @@ def _wrong(whose: Part, data: Data, verdicts: Verdicts) -> None:
 def _between(pair: Pair, verdicts: Verdicts) -> None:
     whose = Part(Kind.NVLINK, f"to GPU {pair.target}", of=part.gpu(pair.source))
     if isinstance(pair.wrong_words, Unknown):
-        verdicts.unknown(part=whose, quantity="whether data arrives", reason=pair.wrong_words, action=AGAIN)
+        verdicts.unknown(part=whose, quantity="comparison of copied data", reason=pair.wrong_words, action=AGAIN)
     elif pair.wrong_words:
-        message = _words(pair.wrong_words, pair.first_word, value_or(pair.bytes, 0))
+        message = _corrupt("copied", pair.wrong_words, pair.first_word, value_or(pair.bytes, 0))
         count = pair.wrong_words
         verdicts.found(
             Verdict.FAIL, part=whose, text=message, action=LOST_BETWEEN, quantity="wrong words", observed=count
@@ -251,13 +247,13 @@ def _between(pair: Pair, verdicts: Verdicts) -> None:
 
 
 def _way(what: str) -> str:
-    return "inside" if what == INSIDE else what.replace("_", " ")
+    return "inside the GPU" if what == INSIDE else what.replace("_", " ")
 
 
-def _words(count: int, first: int | None, size: int) -> str:
-    where = "" if first is None else f", the first at byte {4 * first}"
-    return f"{count} of {size // 4} words arrived wrong{where}"
+def _corrupt(copied: str, count: int, first: int | None, size: int) -> str:
+    where = "" if first is None else f" (first at byte {4 * first})"
+    return f"{count} of {size // 4} words {copied} {'is' if count == 1 else 'are'} wrong{where}: {_CORRUPT}"
 
 
-def _gib(sizes: Sequence[int]) -> str:
+def _mib(sizes: Sequence[int]) -> str:
     return f"{max(sizes) / 2**20:g} MiB" if sizes else "unknown size"

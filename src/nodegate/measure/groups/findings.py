@@ -1,4 +1,4 @@
-"""What the checks of NCCL over several nodes share: whose fault a bad launch is, and a finding for each collective."""
+"""Findings of NCCL over several nodes: whose fault a bad launch is, and a finding for each collective."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.groups.result import GroupRun, NcclGroups
     from nodegate.numbers.peers import NodePeers
+    from nodegate.part import Part
     from nodegate.probe.rdma import Rdma
     from nodegate.verdicts import Verdicts
 
@@ -31,7 +32,7 @@ def skip_alone(verdicts: Verdicts, groups: NcclGroups) -> None:
     """A node without another one has nothing to be judged.
 
     Raises:
-        NotJudged: it is so.
+        NotApplicable: it is so.
     """
     if groups.alone:
         verdicts.skip(groups.alone)
@@ -62,10 +63,9 @@ def judge_endings(
             _judge_bad(verdicts, groups, what, bad, say)
         elif whole:
             shown = ", ".join(dict.fromkeys(run.group for run in whole))
-            verdicts.passed(part=part.collective(what), text=f"{good}: {shown}", observed=0)
+            verdicts.passed(part=part_of(what), text=f"{good}: {shown}", observed=0)
         else:
-            reason, step = why_not(groups, what)
-            verdicts.unknown(part=part.collective(what), quantity="result", reason=reason, action=step)
+            not_measured(verdicts, groups, what, "result")
 
 
 def _judge_bad(
@@ -75,30 +75,39 @@ def _judge_bad(
     run = min(bad, key=lambda each: (order.index(whose(groups, each)), each.kind == "part"))
     fault, said = whose(groups, run), f"{run.group}: {say(run)}"
     stuck = f"; it cannot be killed: {run.stuck[0]}" if run.stuck else ""
-    if fault == "here":
-        message = f"{said}; with nodes that are well it is the same: it is this node{stuck}"
+    if fault in ("here", "either"):
+        here = "also with nodes that work without it: this node is at fault"
+        either = "this node, the other one or the path between them is at fault: there was no third node to tell"
         verdicts.found(
-            Verdict.FAIL, part=part.collective(what), text=message, action=_NAMED, quantity="group", observed=run.ending
-        )
-    elif fault == "either":
-        message = f"{said}; it is this node, the other one or the path: there was no third node{stuck}"
-        verdicts.found(
-            Verdict.FAIL, part=part.collective(what), text=message, action=_NAMED, quantity="group", observed=run.ending
+            Verdict.FAIL,
+            part=part_of(what),
+            text=f"{said}; {here if fault == 'here' else either}{stuck}",
+            action=_NAMED,
+            quantity="group",
+            observed=run.ending,
+            code=run.ending if run.ending in ("hung", "faulty") else "",
         )
     elif fault == "other":
         named = ", ".join(groups.excuses(run))
-        verdicts.passed(
-            part=part.collective(what), text=f"{said}; it is {named}, and this node is well without", observed=0
-        )
+        verdicts.passed(part=part_of(what), text=f"{said}; caused by {named}, this node works without", observed=0)
     else:
         found = f"; {run.searched}" if run.searched else ""
-        named = f"; {', '.join(run.blamed)} is bad, and this node was not seen to be well" if run.blamed else ""
-        verdicts.unknown(
-            part=part.collective(what),
-            quantity="whose fault it is",
-            reason=f"{said}{found}{named}{stuck}",
-            action=_SEARCH,
-        )
+        named = f"; {', '.join(run.blamed)} at fault, and this node not seen to work without" if run.blamed else ""
+        text = f"{said}{found}{named}{stuck}; not known which node is at fault"
+        verdicts.found(Verdict.ERROR, part=part_of(what), text=text, action=_SEARCH)
+
+
+def part_of(what: str) -> Part:
+    """The collective over nodes."""
+    return part.collective(f"{what} over nodes")
+
+
+def not_measured(verdicts: Verdicts, groups: NcclGroups, what: str, quantity: str) -> None:
+    """What a collective did not give, and which check says why."""
+    reason, step = why_not(groups, what)
+    hung = any(run.ending in {"hung", "faulty"} for run in groups.of(what))
+    blocked_by = "nccl_groups.hang" if hung else ""
+    verdicts.unknown(part=part_of(what), quantity=quantity, reason=reason, action=step, blocked_by=blocked_by)
 
 
 def why_not(groups: NcclGroups, what: str) -> tuple[str, str]:
@@ -131,12 +140,10 @@ def judge_bandwidth(
         excused = [run for run in groups.of(what) if run.kind in kinds and groups.excuses(run)]
         if not metrics and excused:
             named = ", ".join(groups.excuses(excused[0]))
-            verdicts.passed(
-                part=part.collective(what), text=f"{excused[0].group} is spoilt by {named}", observed="another node"
-            )
+            text = f"{excused[0].group}: made useless by {named}, this node works without"
+            verdicts.passed(part=part_of(what), text=text, observed="another node")
         elif not metrics:
-            reason, step = why_not(groups, what)
-            verdicts.unknown(part=part.collective(what), quantity="bus bandwidth", reason=reason, action=step)
+            not_measured(verdicts, groups, what, "bus bandwidth")
     if chosen:
         metric_findings.judge(verdicts, chosen, baseline=baseline, peers=peers, remedy=remedy)
 
@@ -152,13 +159,12 @@ def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
     Raises:
         NotJudged: no share of the rate is stored.
     """
-    share = baseline.limit(SHARE)
+    share = baseline.number(SHARE)
     ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     total = 0.0
     for port in ports:
         if isinstance(port.rate_gbps, Unknown):
             return port.rate_gbps
         total += port.rate_gbps
-    percent = float(share.value) if isinstance(share.value, (int, float)) else 0.0
-    source = f"{percent:g} % of {len(ports)} rails' {total:g} Gb/s together, {share.source}"
-    return Limit(round(total / 8.0 * percent / 100.0, 2), "GB/s", source)
+    source = f"{share.value:g} % of the {total:g} Gb/s of {len(ports)} rails; {share.source}"
+    return Limit(round(total / 8.0 * share.value / 100.0, 2), "GB/s", source)

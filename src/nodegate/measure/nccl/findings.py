@@ -1,4 +1,4 @@
-"""What the checks of NCCL inside a node share: a finding for each launch, whatever became of it."""
+"""Findings of NCCL inside a node: one for each launch, whatever became of it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.baseline.parameters import difference
+from nodegate.finding import AT_LEAST, Limit, NumberLimit
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.numbers import metric_findings
 from nodegate.unknown import Unknown
@@ -13,7 +14,6 @@ from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
-    from nodegate.finding import NumberLimit
     from nodegate.measure.nccl.result import Nccl, Outcome
     from nodegate.numbers.peers import NodePeers
     from nodegate.tools.nccl_tests import NcclTest
@@ -24,7 +24,8 @@ OTHERS = tuple(what for what in ALL if what != ALL_REDUCE)
 _FABRIC = "look at nvidia-fabricmanager and its log, at NVLink errors and SXid lines"
 _NVLS_KEY = "nccl.nvls"
 _STEADY_KEY = "measured.steady_percent"
-_GAIN = "all_reduce over Ring"
+_GAIN = "speed of all_reduce over Ring"
+CORRUPT = "silent data corruption"
 
 
 def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
@@ -37,15 +38,16 @@ def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
             verdicts.found(
                 Verdict.FAIL,
                 part=part.collective(what),
-                text=f"{corrupt[0].wrong} elements came back wrong, at {sizes} bytes",
+                text=f"{wrong_elements(corrupt[0].wrong)} (at {sizes} bytes): {CORRUPT}",
                 action="take the node out of work; burn each GPU alone to tell a GPU from the fabric between them",
                 quantity="wrong elements",
                 observed=corrupt[0].wrong,
             )
         elif final.ending != "whole" or final.test is None:
-            verdicts.unknown(part=part.collective(what), quantity="data", reason=final.why, action=final.next_step)
+            _not_measured(verdicts, nccl, what, "comparison of results")
         elif not final.test.checked:
-            verdicts.unknown(part=part.collective(what), quantity="data", reason="nccl-tests compared nothing")
+            reason = "nccl-tests compared nothing"
+            verdicts.unknown(part=part.collective(what), quantity="comparison of results", reason=reason)
         else:
             verdicts.passed(part=part.collective(what), text=f"right at {len(final.test.rows)} sizes", observed=0)
 
@@ -60,7 +62,7 @@ def judge_hangs(verdicts: Verdicts, nccl: Nccl) -> None:
                 Verdict.FAIL, part=part.collective(what), text=_hang(nccl, hung), action=_after_hang(nccl, hung)
             )
         elif final.ending == "slow" or final.test is None:
-            verdicts.unknown(part=part.collective(what), quantity="end", reason=final.why, action=final.next_step)
+            _not_measured(verdicts, nccl, what, "end of the run")
         else:
             verdicts.passed(part=part.collective(what), text=f"ended after {final.duration_s:.0f} s")
 
@@ -74,17 +76,18 @@ def judge_completeness(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> No
             remedy = "see the kernel log for the GPU's Xid; restart the node and measure it again"
             verdicts.found(Verdict.FAIL, part=part.collective(what), text=_fault(faulty), action=remedy)
         elif final.ending != "whole":
-            verdicts.unknown(part=part.collective(what), quantity="result", reason=final.why, action=final.next_step)
+            _not_measured(verdicts, nccl, what, "result")
         else:
             verdicts.passed(part=part.collective(what), text=f"{final.gpus} GPUs, up to {final.size_bytes} bytes")
     whole = next((each for each in nccl.all if each.ending == "whole"), None)
     if whole and (limit := baseline.find_number("gpu.count")):
         verdicts.at_least(
-            part=part.host("GPUs"),
-            quantity="in the collectives",
+            part=part.NODE,
+            quantity="GPUs in the collectives",
             observed=whole.gpus,
             limit=limit,
-            action="see gpu.count and gpu.lost",
+            action="see the checks gpu.count and gpu.lost",
+            code="gpus",
         )
 
 
@@ -94,10 +97,7 @@ def judge_bandwidth(
     """The bus bandwidth of some launches; each that gave none is an error of its own."""
     for what in whats:
         if not nccl.named(what):
-            final = nccl.final(what)
-            verdicts.unknown(
-                part=part.collective(what), quantity="bus bandwidth", reason=final.why, action=final.next_step
-            )
+            _not_measured(verdicts, nccl, what, "bus bandwidth")
     metrics = nccl.named(*whats)
     if metrics:
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
@@ -111,7 +111,7 @@ def lost_nvls(nccl: Nccl, baseline: Baseline) -> bool:
     gain, steady = nccl.over_ring, baseline.find_number(_STEADY_KEY)
     if not has_nvls(nccl, baseline) or isinstance(gain, Unknown) or not steady:
         return False
-    return abs(gain - 1.0) <= _share(steady)
+    return abs(gain - 1.0) <= steady.value / 100
 
 
 def has_nvls(nccl: Nccl, baseline: Baseline) -> bool:
@@ -127,34 +127,61 @@ def judge_nvls(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
     Raises:
         NotJudged: the platform has no NVLS, or not with this number of GPUs, or there is no margin.
     """
-    limit, steady, gain = baseline.limit(_NVLS_KEY), baseline.number(_STEADY_KEY), nccl.over_ring
-    if limit.value is not True:
+    limit, steady, gain = baseline.switch(_NVLS_KEY), baseline.number(_STEADY_KEY), nccl.over_ring
+    if not limit.value:
         verdicts.skip("the platform has no NVLS")
     if isinstance(gain, Unknown):
-        verdicts.unknown(part=part.collective("NVLS"), quantity="all_reduce against Ring", reason=gain)
+        missing = [what for what in (ALL_REDUCE, RING) if not nccl.named(what)]
+        for what in missing:
+            _not_measured(verdicts, nccl, what, "bus bandwidth")
+        if not missing:
+            verdicts.unknown(part=part.collective("NVLS"), quantity=_GAIN, reason=gain)
         return
     if not has_nvls(nccl, baseline):
         verdicts.skip(f"NVLS is not used with {nccl.final(ALL_REDUCE).gpus} GPUs")
+    least: NumberLimit = Limit(1 + steady.value / 100, "times", limit.source, AT_LEAST)
     times = f"all_reduce is {gain:.2f} times as fast as with NCCL_ALGO=Ring"
-    if gain > 1.0 + _share(steady):
-        verdicts.passed(part=part.collective("NVLS"), text=times, quantity=_GAIN, observed=round(gain, 3))
+    if gain > least.value:
+        verdicts.passed(part=part.collective("NVLS"), text=times, quantity=_GAIN, observed=round(gain, 3), unit="times")
         return
-    told = nccl.final(ALL_REDUCE).nvls_there
-    said = "" if isinstance(told, Unknown) or told else "; NCCL says that NVLS multicast is not available"
-    state = "not in use" if lost_nvls(nccl, baseline) else "slower than doing without it"
+    multicast = nccl.final(ALL_REDUCE).nvls_there
+    lost = lost_nvls(nccl, baseline)
     verdicts.found(
         Verdict.FAIL,
         part=part.collective("NVLS"),
-        text=f"{state}: {times}, expected more than {steady.value} % over it{said} ({limit.source})",
+        text=f"{'not in use' if lost else 'slower than Ring'}: {times}",
+        note="" if isinstance(multicast, Unknown) or multicast else "NCCL reports NVLS multicast as not available",
         action="look for NCCL_NVLS_ENABLE=0 in /etc/nccl.conf, then at nvidia-fabricmanager and the fabric state",
         quantity=_GAIN,
         observed=round(gain, 3),
-        limit=limit,
+        unit="times",
+        limit=least,
+        code="not in use" if lost else "slow",
     )
 
 
-def _share(percent: NumberLimit) -> float:
-    return float(percent.value) / 100.0 if isinstance(percent.value, (int, float)) else 0.0
+def wrong_elements(count: int) -> str:
+    """How many elements of a collective are wrong, in words."""
+    return f"{count} wrong element{'' if count == 1 else 's'}"
+
+
+def _not_measured(verdicts: Verdicts, nccl: Nccl, what: str, quantity: str) -> None:
+    """What a launch did not give, and which check says why."""
+    final = nccl.final(what)
+    verdicts.unknown(
+        part=part.collective(what),
+        quantity=quantity,
+        reason=final.why,
+        action=final.next_step,
+        blocked_by=_blocked_by(nccl, final),
+    )
+
+
+def _blocked_by(nccl: Nccl, final: Outcome) -> str:
+    """The check that reports why this launch gave nothing; empty where no other says more than this one."""
+    if final.ending == "hung" or (final.test is None and any(each.ending == "hung" for each in nccl.all)):
+        return "nccl.hang"
+    return "nccl.complete" if final.ending == "faulty" else ""
 
 
 def _tests(nccl: Nccl, what: str) -> list[NcclTest]:
@@ -167,8 +194,8 @@ def _nvls_alone_hangs(nccl: Nccl, hung: Outcome) -> bool:
 
 def _hang(nccl: Nccl, hung: Outcome) -> str:
     stuck = f"; it cannot be killed: {hung.stuck[0]}" if hung.stuck else ""
-    ring = "; with NCCL_ALGO=Ring it ends: NVLS hangs" if _nvls_alone_hangs(nccl, hung) else ""
-    return f"hangs: {hung.why}{ring}{stuck}"
+    ring = "; it ends with NCCL_ALGO=Ring, so NVLS hangs" if _nvls_alone_hangs(nccl, hung) else ""
+    return f"hung: {hung.why}{ring}{stuck}"
 
 
 def _after_hang(nccl: Nccl, hung: Outcome) -> str:

@@ -33,12 +33,12 @@ def device_of(port: RdmaPort) -> str:
 
 def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> NumberLimit | Unknown | None:
     """The least bandwidth of a device by its own link's rate, in Gb/s; None without a limit for the share."""
-    share, port = baseline.find(SHARE), port_of(rdma, device)
-    if share is None or port is None or not isinstance(share.value, (int, float)):
+    share, port = baseline.find_number(SHARE), port_of(rdma, device)
+    if share is None or port is None:
         return None
     if isinstance(port.rate_gbps, Unknown):
         return port.rate_gbps
-    source = f"{share.value:g} % of the link's {port.rate_gbps:g} Gb/s, {share.source}"
+    source = f"{share.value:g} % of the link's {port.rate_gbps:g} Gb/s; {share.source}"
     return Limit(port.rate_gbps * share.value / 100, "Gb/s", source)
 
 
@@ -71,14 +71,13 @@ def blamed_one_way(
 
 def unproven(measured: RdmaBandwidth, metric: Metric, limit: NumberLimit | Unknown | None) -> str:
     """Why a bad number of this device proves nothing against it; empty where the number is good, or does."""
-    right = limit.value if isinstance(limit, Limit) else None
-    if not isinstance(limit, Limit) or not isinstance(right, (int, float)) or metric.best >= right:
+    if not isinstance(limit, Limit) or metric.best >= limit.value:
         return ""
     found = blamed(measured, metric.name, metric.device, limit)
     if found.fault is Fault.EITHER:
-        return f"with {found.bad_with[0]} alone: either end may be slow, or what lies between"
+        return f"measured with {found.bad_with[0]} alone: either end or the path between them may be slow"
     if found.fault is Fault.UNPROVEN:
-        return f"only with partners that are slow themselves ({', '.join(found.bad_with)})"
+        return f"measured only with partners that are slow with others too ({', '.join(found.bad_with)})"
     return ""
 
 
@@ -96,11 +95,10 @@ def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, ba
 def _does_well_between(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline) -> bool | None:
     """Whether a device carries its share of the rate between nodes; None where nobody knows."""
     limit = share_of_rate(rdma, device, baseline)
-    right = limit.value if isinstance(limit, Limit) else None
     values = [metric.best for metric in measured.named(*BETWEEN) if metric.device == device]
-    if not values or not isinstance(right, (int, float)):
+    if not values or not isinstance(limit, Limit):
         return None
-    return min(values) >= right
+    return min(values) >= limit.value
 
 
 def _says_nothing(run: LinkRun) -> bool:
@@ -111,10 +109,9 @@ def _says_nothing(run: LinkRun) -> bool:
 def _good(value: float | None, run: LinkRun, limit: NumberLimit | None) -> bool:
     if value is None:
         return False
-    right = limit.value if limit else None
-    if not isinstance(right, (int, float)):
+    if limit is None:
         return True
-    return value <= right if is_latency(run.name) else value >= right
+    return value <= limit.value if is_latency(run.name) else value >= limit.value
 
 
 def _partner_good(run: LinkRun, limit: NumberLimit | None) -> bool | None:

@@ -1,0 +1,224 @@
+"""Findings on the state of a GPU under load: what holds its clock, how hot it is, its PCIe link."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.finding import AT_MOST, Limit, NumberLimit
+from nodegate.measure.burn.findings import AGAIN, FEWEST_ALIKE, not_measured, stopped, why
+from nodegate.metric_names import words
+from nodegate.numbers.peers import PeerGroup
+from nodegate.subjects.counters import whole
+from nodegate.text import with_unit
+from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from nodegate.measure.burn.document import GpuLoad
+    from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+    from nodegate.numbers.peers import NodePeers
+    from nodegate.part import Part
+    from nodegate.probe.gpu import Gpu
+    from nodegate.verdicts import Verdicts
+
+# NVML's words for what holds a clock down, in the words of a technician.
+FAULTS = {
+    "hw_slowdown": "hardware slowdown",
+    "hw_thermal_slowdown": "hardware thermal slowdown",
+    "hw_power_brake_slowdown": "power brake (power supply)",
+}
+HEAT = {"sw_thermal_slowdown": "thermal slowdown by the driver"}
+_CODES = {
+    "hw_slowdown": "hardware slowdown",
+    "hw_thermal_slowdown": "thermal",
+    "hw_power_brake_slowdown": "power brake",
+    "sw_thermal_slowdown": "thermal",
+}
+_OF_ANOTHER = "hw_slowdown"  # NVML sets it together with the reason that it has, where it knows one
+NORMAL = {
+    "gpu_idle": "idle",
+    "sw_power_cap": "software power cap",
+    "applications_clocks_setting": "application clock setting",
+    "sync_boost": "sync boost",
+    "display_clock_setting": "display clock setting",
+}
+WORDS = {**FAULTS, **HEAT, **NORMAL}
+COOLING = "check fans, air flow, heat sink and inlet temperature"
+POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
+RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
+
+
+def shares(reasons: Mapping[str, float], names: Iterable[str]) -> str:
+    """Reasons with their share of the time: "power brake (power supply) 35 % of the time"."""
+    found = sorted(((reasons[name], name) for name in names if name in reasons), reverse=True)
+    return ", ".join(f"{WORDS.get(name, name)} {_percent(share)} of the time" for share, name in found)
+
+
+def reasons_of(loads: Iterable[GpuLoad]) -> dict[str, float]:
+    """What held the clock down in any of the burns, with the largest share of the time that it had in one."""
+    found: dict[str, float] = {}
+    for load in loads:
+        for name, share in load.reasons.items():
+            found[name] = max(found.get(name, 0.0), share)
+    return found
+
+
+def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]]:
+    """The median of each quantity over the GPUs of the node that can be compared, and how many they are."""
+    groups: defaultdict[object, list[float]] = defaultdict(list)
+    for metric in metrics:
+        groups[metric.key].append(metric.best)
+    return {key: (median(values), len(values)) for key, values in groups.items() if len(values) >= FEWEST_ALIKE}
+
+
+def part_of_median(metric: Metric, middle: tuple[float, int] | None, percent: NumberLimit) -> NumberLimit | None:
+    """So many percent of the median of the GPUs of this node; None where they are too few."""
+    if middle is None:
+        return None
+    value, count = middle
+    return _share_of(metric, value, f"the median of {count} GPUs of this node", percent)
+
+
+def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, percent: NumberLimit) -> NumberLimit | None:
+    """So many percent of the median of the same GPU on the other nodes; None where nobody is there to compare with."""
+    group = peers.group(metric, margins)
+    if not isinstance(group, PeerGroup):
+        return None
+    return _share_of(metric, group.median, f"the median of {group.nodes} other nodes", percent)
+
+
+def _share_of(metric: Metric, value: float, whose: str, percent: NumberLimit) -> NumberLimit:
+    source = f"{percent.value:g} % of {with_unit(value, metric.unit)}, {whose}; {percent.source}"
+    return Limit(round(value * percent.value / 100, 3), metric.unit, source)
+
+
+def slowdown_c(gpu: Gpu) -> Known[float]:
+    """The temperature at which this GPU slows down, by its own word: absolute, or from the margin that it states."""
+    if not isinstance(gpu.temperature_slowdown_c, Unknown):
+        return float(gpu.temperature_slowdown_c)
+    if isinstance(gpu.temperature_margin_c, Unknown):
+        return gpu.temperature_margin_c
+    if isinstance(gpu.temperature_c, Unknown):
+        return gpu.temperature_c
+    return float(gpu.temperature_c + gpu.temperature_margin_c)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
+
+
+def held_down(
+    whose: Part, reasons: Mapping[str, float], names: Iterable[str], verdict: Verdict, verdicts: Verdicts
+) -> None:
+    """What held a clock down, if anything among `names` did, with its share of the time: a finding for each code."""
+    held = [name for name in names if name in reasons]
+    known = [name for name in held if name != _OF_ANOTHER] or held
+    by_code: defaultdict[str, list[str]] = defaultdict(list)
+    for name in known:
+        by_code[_CODES.get(name, "another reason")].append(name)
+    for code, same in by_code.items():
+        share = max(reasons[name] for name in same)
+        verdicts.found(
+            verdict,
+            part=whose,
+            text=f"clock held down under load by {shares(reasons, same)}",
+            action=COOLING if code == "thermal" else POWER,
+            quantity="time with the clock held down",
+            observed=round(100 * share, 2),
+            unit="%",
+            code=code,
+        )
+
+
+def heat(
+    load: GpuLoad, hottest: float, threshold: float, *, margin: NumberLimit, otherwise: Verdict, verdicts: Verdicts
+) -> None:
+    """Whether a GPU under load stays below the temperature at which it slows down, with a margin, all in °C."""
+    left = round(threshold - hottest, 1)
+    where = f"{abs(left):g} °C {'above' if left < 0 else 'below'}" if left else "at"
+    source = f"{margin.value:g} °C below the slowdown; {margin.source}"
+    verdicts.found(
+        Verdict.PASS if left >= margin.value else otherwise,
+        part=load.part,
+        text=f"{hottest:.0f} °C under load: {where} its slowdown limit",
+        action=COOLING,
+        quantity="temperature under load",
+        observed=hottest,
+        unit="°C",
+        limit=Limit(round(threshold - margin.value, 1), "°C", source, AT_MOST),
+    )
+
+
+def no_clock(loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
+    """A GPU whose clock under load is not known."""
+    middle = loads[0].middle("sm_clock_mhz")
+    reading = middle if isinstance(middle, Unknown) else Unknown(Why.FAILED, why(loads))
+    not_read(loads, words("burn.sm_clock_mhz"), reading, verdicts)
+
+
+def clock(loads: Sequence[GpuLoad], metric: Metric, limits: Sequence[NumberLimit], verdicts: Verdicts) -> None:
+    """The clock of a GPU under load, against each of its limits, with what held it down."""
+    held = shares(found := reasons_of(loads), found)
+    for limit in limits or (None,):
+        verdicts.at_least(
+            part=loads[0].part,
+            quantity=words(metric.name),
+            observed=metric.best,
+            limit=limit,
+            action=POWER,
+            note=f"held down by {held}" if held else "the GPU gives no reason",
+        )
+
+
+def not_read(loads: Sequence[GpuLoad], quantity: str, reading: Unknown, verdicts: Verdicts) -> None:
+    """A quantity without a value: a device that does not have it by design is skipped, anything else is `error`."""
+    if stopped(loads):
+        not_measured(loads, quantity, verdicts)
+    else:
+        verdicts.unknown(part=loads[0].part, quantity=quantity, reason=reading, action=AGAIN, absent=Verdict.SKIP)
+
+
+def most(loads: Sequence[GpuLoad], quantity: str) -> Known[float]:
+    """The highest sample of a quantity in any of the burns."""
+    found = [load.highest(quantity) for load in loads]
+    known = [each for each in found if not isinstance(each, Unknown)]
+    return max(known) if known else found[-1]
+
+
+def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Verdicts) -> None:
+    """Whether a PCIe link under load has at least its `own` generation or lanes."""
+    lanes = quantity == "link_width"
+    unit, source = ("lanes", "before the burn") if lanes else ("", "what GPU and slot have")
+    verdicts.at_least(
+        part=load.part,
+        quantity=what,
+        observed=whole(load.middle(quantity)),
+        limit=own if isinstance(own, Unknown) else Limit(own, unit, source),
+        action=RESEAT,
+        absent=Verdict.SKIP,
+        code="lanes" if lanes else "generation",
+    )
+
+
+def slowed(whose: Part, loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
+    """What NVML's own clocks say, which miss nothing between two samples."""
+    for name, reason, action in (("thermal", "heat", COOLING), ("board_limit", "the board limit", POWER)):
+        known = [each for load in loads if not isinstance(each := load.violations_s.get(name, 0.0), Unknown)]
+        longest = max(known, default=0.0)
+        if longest > 0:
+            message = f"slowed down by {reason} for {longest:.1f} s of the burn"
+            verdicts.found(
+                Verdict.WARN,
+                part=whose,
+                text=message,
+                action=action,
+                quantity=f"time slowed down by {reason}",
+                observed=longest,
+                unit="s",
+                code=name.replace("_", " "),
+            )
