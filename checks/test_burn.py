@@ -43,8 +43,7 @@ def test_complete(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     burnt = {id(gpu) for gpu in findings.facts_by_index(gpus, gpu_burn).values()}
     for gpu in gpus.devices:
         if id(gpu) not in burnt:
-            reason = "it took no part in the burn"
-            verdicts.unknown(part=gpu.part, quantity="burn result", reason=reason, action=findings.AGAIN)
+            verdicts.found(Verdict.ERROR, part=gpu.part, text="took no part in the burn", action=findings.AGAIN)
     for why in gpu_burn.failed:
         verdicts.unknown(part=part.tool("burn"), quantity="one attempt", reason=why.reason, action=why.next_step)
 
@@ -133,8 +132,8 @@ def test_clock_reasons(gpu_burn: Burn, profile: Profile, verdicts: Verdicts) -> 
         under_load.held_down(whose, reasons, strange, Verdict.WARN, verdicts)
         under_load.slowed(whose, loads, verdicts)
         if reasons.keys() <= under_load.NORMAL.keys():
-            held = under_load.shares(reasons, reasons) or "nothing"
-            verdicts.passed(part=whose, text=f"clock held by {held}")
+            held = under_load.shares(reasons, reasons)
+            verdicts.passed(part=whose, text=f"clock held by {held}" if held else "nothing holds the clock")
 
 
 def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:

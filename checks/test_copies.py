@@ -43,8 +43,7 @@ def test_complete(gpu_copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:
     seen = {id(gpu) for gpu in findings.by_index(gpus, gpu_copies).values()}
     for gpu in gpus.devices:
         if id(gpu) not in seen:
-            reason = "it took no part in them"
-            verdicts.unknown(part=gpu.part, quantity="copies", reason=reason, action=findings.AGAIN)
+            verdicts.found(Verdict.ERROR, part=gpu.part, text="took no part in the copies", action=findings.AGAIN)
     for why in gpu_copies.failed:
         verdicts.unknown(part=part.tool("copies"), quantity="one attempt", reason=why.reason, action=why.next_step)
 
@@ -137,7 +136,7 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     have = {index for pair in gpu_copies.pairs for index in pair}
     for index, several in gpu_copies.gpus.items():
         if index not in have:
-            findings.not_measured(several, f"{words(PEER)} rate", verdicts, otherwise="it was not reached")
+            findings.not_measured(several, f"copy rate ({words(PEER)})", verdicts, otherwise="it was not reached")
 
 
 @pytest.mark.tier("delivery")

@@ -71,7 +71,7 @@ def _say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> N
         verdicts.found(
             Verdict.WARN,
             part=part.named(device),
-            text=f"the server of the {words(dead[0].name)} test ended by itself: {dead[0].trouble.said}",
+            text=f"the server of {findings.test_of(dead[0])} ended by itself: {dead[0].trouble.said}",
             action=dead[0].trouble.next_step,
             quantity="server",
             code="server ended",
@@ -81,7 +81,7 @@ def _say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> N
 def _why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
     """Why a device has no number, and what to do."""
     if device in found.missing:
-        return found.missing[device].reason, found.missing[device].next_step
+        return found.missing[device].reason.removeprefix(f"{device}: "), found.missing[device].next_step
     for run in found.runs:
         if device in ("", run.device) and run.trouble is not None:
             return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
@@ -236,12 +236,12 @@ _ORDER = (
 def _say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: FaultLocation) -> None:
     first = next((run for run in bad if run.partner in blame.bad_with), bad[0])
     said = first.trouble.said if first.trouble else ""
-    what, rail = f"{words(first.name)} with {first.partner}: {said}", part.named(device)
+    what, rail = f"{findings.test_of(first)} with {first.partner}: {said}", part.named(device)
     if blame.fault is Fault.EITHER and first.name == "rdma.inside_gbps":
         text = f"{what}; on some networks the NICs of one node do not reach each other, and there was no other node"
         verdicts.found(Verdict.ERROR, part=rail, text=text, action=OTHER)
     elif blame.fault in {Fault.HERE, Fault.EITHER}:
-        here = "no partner works with it"
+        here = "it fails with every partner"
         whom = here if blame.fault is Fault.HERE else "its only partner, so either end may be at fault"
         verdicts.found(Verdict.FAIL, part=rail, text=f"{what}; {whom}", action=ENDS, quantity="errors")
     elif blame.fault is Fault.UNPROVEN:
@@ -279,7 +279,7 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
             text = f"{what} low only with {', '.join(blame.bad_with)}, {metric.best:g} Gb/s with others"
             verdicts.passed(part=rail, text=text, quantity=what, observed="one partner")
         else:
-            verdicts.passed(part=rail, text=f"{what} alike with all", quantity=what, observed="alike")
+            verdicts.passed(part=rail, text=f"{what} alike with all partners", quantity=what, observed="alike")
     if not rdma_bandwidth.named(*findings.BETWEEN):
         verdicts.skip("no number between nodes, as rdma_bandwidth.complete reports")
     if not judged:
@@ -307,7 +307,7 @@ def test_inside(
         verdict = Verdict.WARN if run.device in between else Verdict.ERROR
         if verdict is Verdict.ERROR and run.trouble.kind == "link":
             verdict = Verdict.FAIL
-        text = f"{words(run.name)} with {run.peer_device}: {run.trouble.said}"
+        text = f"{findings.test_of(run)} with {run.peer_device}: {run.trouble.said}"
         verdicts.found(verdict, part=part.named(run.device), text=text, action=run.trouble.next_step)
     own = []
     for metric in metrics:

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from nodegate.demo.machine import Machine
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 AGAIN = "burn this node again; see the evidence file for what the GPU said"
-RMA = "take the node out: this GPU computes wrong; run field diagnostics and replace the board (RMA)"
+RMA = "take the node out of work; run field diagnostics and replace the board (RMA)"
 POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
 RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
-REFUSED = "put that right (a job on the GPUs, MIG, no driver), then burn this node again"
+REFUSED = "fix this (a job on the GPUs, MIG, no driver), then burn this node again"
 SLOW = "compare clock, power and heat with a good GPU; reseat or replace the board"
-GPU3 = "GPU 3 (0000:3d:00.0)"
+GPU3 = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
+COOLING = "check fans, air flow, heat sink and inlet temperature"
 
 
 def gpu(index: int, **values: object) -> Callable[[Document], object]:
@@ -123,7 +125,10 @@ BROKE = not_run("burn", CannotMeasure("gpu01: the connection broke", next_step="
 
 COMPLETE = (
     BurnCase(
-        "healthy", "burn.complete", PASS, "GPU 0 (0000:19:00.0): worked to the end in bf16, fp32, fp64 (and 7 more)"
+        "healthy",
+        "burn.complete",
+        PASS,
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: worked to the end in bf16, fp32, fp64"),
     ),
     BurnCase(
         "a GPU that hangs under load",
@@ -136,35 +141,35 @@ COMPLETE = (
         "a GPU that never starts",
         "burn.complete",
         ERROR,
-        f"{GPU3}: its part in the burn is unknown (cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED) - {AGAIN}",
+        (f"{GPU3}: could not read burn result: cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED - {AGAIN}"),
         never_started,
     ),
     BurnCase(
         "a GPU that is left out",
         "burn.complete",
         ERROR,
-        f"GPU 3 (0000:3d:00.0, serial 1650001000003): its part in the burn is unknown (it took none) - {AGAIN}",
+        f"{GPU3}: took no part in the burn - {AGAIN}",
         without(3),
     ),
     BurnCase(
         "a phase that was not reached",
         "burn.complete",
         ERROR,
-        f"{GPU3}: its part in the burn is unknown (fp64 was not measured) - {AGAIN}",
+        f"{GPU3}: could not read burn result: fp64 was not measured - {AGAIN}",
         phase(3, 2, tflops=None),
     ),
     BurnCase(
         "a GPU that nobody watched",
         "burn.complete",
         ERROR,
-        f"{GPU3}: its state under load is unknown (NVML 999) - {AGAIN}",
+        f"{GPU3}: could not read state under load: NVML 999 - {AGAIN}",
         gpu(3, samples={"error": "NVML 999"}),
     ),
     BurnCase(
         "GPUs in use",
         "burn.complete",
         ERROR,
-        f"gpu01: nothing was burnt: GPU 2 is in use by pid 4711 (python) - {REFUSED}",
+        f"node: burn not run: GPU 2 is in use by pid 4711 (python) - {REFUSED}",
         refused,
     ),
 )
@@ -173,15 +178,18 @@ RESULTS = (
         "healthy",
         "burn.results",
         PASS,
-        "GPU 0 (0000:19:00.0): 60000 products without a wrong word, the first equal on 7 GPUs like it (and 7 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 60000 products without a "
+            "wrong result, the first equal on 7 GPUs of its model"
+        ),
     ),
     BurnCase(
         "a word that changes",
         "burn.results",
         FAIL,
         (
-            f"{GPU3}: wrong words in its bf16 results: 12, first in product 4711 after 31 s at row "
-            f"17, column 4096 - {RMA}"
+            f"{GPU3}: 12 wrong results in bf16 (first in product 4711 after 31 s at row 17, column 4096): "
+            f"silent data corruption - {RMA}"
         ),
         phase(
             3,
@@ -195,8 +203,8 @@ RESULTS = (
         "burn.results",
         FAIL,
         (
-            f"{GPU3}: its fp32 result deadbeef differs from that of GPU 0, GPU 1, GPU 2, GPU 4, GPU "
-            f"5, GPU 6, GPU 7 - {RMA}"
+            f"{GPU3}: fp32 result deadbeef differs from that of GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, "
+            f"GPU 7: silent data corruption - {RMA}"
         ),
         phase(3, 1, checksum="deadbeef"),
     ),
@@ -204,14 +212,17 @@ RESULTS = (
         "a first result that is wrong",
         "burn.results",
         FAIL,
-        f"{GPU3}: 3 of 32 elements of its first fp32 result are wrong - {RMA}",
+        f"{GPU3}: 3 of 32 elements wrong in the first fp32 result: silent data corruption - {RMA}",
         phase(3, 1, reference_errors=3),
     ),
     BurnCase(
         "two models compared with their own kind",
         "burn.results",
         PASS,
-        "GPU 0 (0000:19:00.0): 60000 products without a wrong word, the first equal on 5 GPUs like it (and 7 more)",
+        (
+            "6 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5: 60000 products without a wrong result, the "
+            "first equal on 5 GPUs of its model"
+        ),
         two_models,
     ),
     BurnCase(
@@ -219,8 +230,8 @@ RESULTS = (
         "burn.results",
         FAIL,
         (
-            "GPU 6 (0000:bb:00.0): its bf16 result 5d41402a differs from that of GPU 7, and nobody "
-            f"can say which is right - {RMA} (and 1 more)"
+            "GPU 6 (0000:bb:00.0, S/N 1650001000006): bf16 result 5d41402a differs from that of GPU 7, "
+            f"with no majority to say which is right: silent data corruption - {RMA} (and 1 more)"
         ),
         disagreeing_pair,
     ),
@@ -228,7 +239,7 @@ RESULTS = (
         "wrong in the first burn, right in the second",
         "burn.results",
         FAIL,
-        f"{GPU3}: wrong words in its bf16 results: 1 - {RMA}",
+        f"{GPU3}: 1 wrong result in bf16: silent data corruption - {RMA}",
         phase(3, 0, mismatches=1),
         again=[lambda found: None],
     ),
@@ -236,17 +247,14 @@ RESULTS = (
         "a GPU without a result",
         "burn.results",
         ERROR,
-        (
-            f"{GPU3}: whether its results are right is unknown (cuInit: 802 "
-            f"CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED) - {AGAIN}"
-        ),
+        (f"{GPU3}: could not read result comparison: cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED - {AGAIN}"),
         never_started,
     ),
     BurnCase(
         "a count that is not told",
         "burn.results",
         ERROR,
-        f"{GPU3}: whether its bf16 results are right is unknown (failed) - {AGAIN}",
+        f"{GPU3}: could not read bf16 result comparison: failed - {AGAIN}",
         phase(3, 0, mismatches={"why": "failed"}),
     ),
 )
@@ -255,7 +263,10 @@ THROUGHPUT = (
         "healthy, in a fleet",
         "burn.throughput",
         PASS,
-        "GPU 0: bf16 700 TFLOPS, expected at least 640 TFLOPS; 8 other nodes have 700 in the middle (and 23 more)",
+        (
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): bf16 rate 700 TFLOPS; median 700 TFLOPS of 8 other "
+            "nodes, GPU 0 of each"
+        ),
         nodes=9,
     ),
     BurnCase(
@@ -263,9 +274,9 @@ THROUGHPUT = (
         "burn.throughput",
         FAIL,
         (
-            "GPU 3: bf16 631.9 TFLOPS, expected at least 640 TFLOPS (h100.yaml burn.bf16_tflops: "
-            f"test); 10.0 % below the median 702.1 TFLOPS of 8 other nodes, GPU 3 of each - {SLOW} "
-            "(and 2 more)"
+            f"{GPU3}: bf16 rate 632 TFLOPS, expected at least 640 TFLOPS (h100.yaml burn.bf16_tflops: "
+            f"test); 10.0 % below the median 702.1 TFLOPS of 8 other nodes, GPU 3 of each - {SLOW} (and 2 "
+            "more)"
         ),
         slow(0.9),
         nodes=9,
@@ -273,8 +284,12 @@ THROUGHPUT = (
     BurnCase(
         "slow only once",
         "burn.throughput",
-        PASS,
-        "GPU 0: bf16 700 TFLOPS, expected at least 640 TFLOPS (and 7 more)",
+        NOT_JUDGED,
+        (
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): fp32 rate 51 TFLOPS; not judged: no limit "
+            "burn.fp32_tflops, and the platform is not known - add a limit for this platform: nodegate "
+            "baseline learn, or --baseline (and 15 more)"
+        ),
         slow(0.9),
         again=[slow(1.0), slow(1.0)],
     ),
@@ -282,36 +297,42 @@ THROUGHPUT = (
         "no rate from one GPU",
         "burn.throughput",
         ERROR,
-        f"GPU 3: rate in bf16, fp32, fp64 is unknown (cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED) - {AGAIN}",
+        (f"{GPU3}: could not read bf16, fp32, fp64 rate: cuInit: 802 CUDA_ERROR_SYSTEM_NOT_YET_INITIALIZED - {AGAIN}"),
         never_started,
         nodes=9,
     ),
 )
 SPREAD = (
-    BurnCase("healthy", "burn.node_spread", PASS, "GPU 0: bf16 700 TFLOPS (and 23 more)"),
+    BurnCase("healthy", "burn.node_spread", PASS, "GPU 0 (0000:19:00.0, S/N 1650001000000): bf16 rate 700 TFLOPS"),
     BurnCase(
         "a GPU 6 % below its node",
         "burn.node_spread",
         WARN,
         (
-            "GPU 3: bf16 659.974 TFLOPS, expected at least 666.995 TFLOPS (95 % of 702.1, the median "
-            f"of 8 GPUs of this node; h100.yaml burn.node_spread_percent: test) - {SLOW} (and 2 more)"
+            f"{GPU3}: bf16 rate 660 TFLOPS, expected at least 667 TFLOPS (95 % of 702 TFLOPS, the median of "
+            f"8 GPUs of this node; h100.yaml burn.node_spread_percent: test) - {SLOW} (and 2 more)"
         ),
         slow(0.94),
     ),
-    BurnCase("a GPU 4 % below its node", "burn.node_spread", PASS, "GPU 0: bf16 700 TFLOPS (and 23 more)", slow(0.96)),
+    BurnCase(
+        "a GPU 4 % below its node",
+        "burn.node_spread",
+        PASS,
+        "GPU 0 (0000:19:00.0, S/N 1650001000000): bf16 rate 700 TFLOPS",
+        slow(0.96),
+    ),
     BurnCase(
         "nothing measured",
         "burn.node_spread",
         ERROR,
-        f"gpu01: nothing was burnt: GPU 2 is in use by pid 4711 (python) - {REFUSED}",
+        f"node: burn not run: GPU 2 is in use by pid 4711 (python) - {REFUSED}",
         refused,
     ),
     BurnCase(
         "no limit",
         "burn.node_spread",
-        SKIP,
-        "not judged: no limit burn.node_spread_percent for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: not judged: no limit burn.node_spread_percent for platform hgx-h100-8",
         limits={"burn.node_spread_percent": None},
     ),
 )
@@ -320,40 +341,37 @@ REASONS = (
         "the power cap is normal",
         "burn.clock_reasons",
         PASS,
-        "GPU 0 (0000:19:00.0): clock held by software power cap 100 % of the time (and 7 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: clock held by software power "
+            "cap 100 % of the time"
+        ),
     ),
     BurnCase(
         "a power brake in one sample",
         "burn.clock_reasons",
         FAIL,
-        (
-            f"{GPU3}: clock held down under load by hardware slowdown less than 1 % of the time, "
-            f"power brake (power supply) less than 1 % of the time - {POWER}"
-        ),
+        (f"{GPU3}: clock held down under load by power brake (power supply) less than 1 % of the time - {POWER}"),
         moment(3, 30, reason_samples={"4": 5, "8": 1, "128": 1}),
     ),
     BurnCase(
         "heat",
         "burn.clock_reasons",
         FAIL,
-        (
-            f"{GPU3}: clock held down under load by hardware thermal slowdown 40 % of the time, "
-            f"hardware slowdown 40 % of the time - {POWER}"
-        ),
+        (f"{GPU3}: clock held down under load by hardware thermal slowdown 40 % of the time - {COOLING}"),
         load(3, reason_samples={"64": 2, "8": 2}),
     ),
     BurnCase(
         "heat by the driver, at delivery",
         "burn.clock_reasons",
         FAIL,
-        f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {POWER}",
+        (f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {COOLING}"),
         load(3, reason_samples={"32": 5}),
     ),
     BurnCase(
         "heat by the driver, at night",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {POWER}",
+        (f"{GPU3}: clock held down under load by thermal slowdown by the driver 100 % of the time - {COOLING}"),
         load(3, reason_samples={"32": 5}),
         profile=Profile.NIGHTLY,
     ),
@@ -368,35 +386,42 @@ REASONS = (
         "slowed between two samples",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: slowed for heat for 2.4 s of the burn - {POWER}",
+        f"{GPU3}: slowed down by heat for 2.4 s of the burn - {COOLING}",
         lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
     ),
     BurnCase(
         "a fault before the load",
         "burn.clock_reasons",
         PASS,
-        "GPU 0 (0000:19:00.0): clock held by software power cap 100 % of the time (and 7 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: clock held by software power "
+            "cap 100 % of the time"
+        ),
         moment(3, -1, reason_samples={"8": 5}),
     ),
     BurnCase(
         "not watched",
         "burn.clock_reasons",
         ERROR,
-        f"{GPU3}: what holds the clock is unknown (NVML 999) - {AGAIN}",
+        f"{GPU3}: could not read clock event reasons: NVML 999 - {AGAIN}",
         gpu(3, samples={"error": "NVML 999"}),
     ),
 )
 CLOCK = (
-    BurnCase("healthy, alone", "burn.clock", PASS, "GPU 0 (0000:19:00.0): SM clock under load 1755 MHz (and 7 more)"),
+    BurnCase(
+        "healthy, alone",
+        "burn.clock",
+        PASS,
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: SM clock under load 1755 MHz",
+    ),
     BurnCase(
         "a GPU at 500 MHz",
         "burn.clock",
         FAIL,
         (
-            f"{GPU3}: SM clock under load 500 MHz, expected at least 1579.5 MHz (90 % of 1755, the "
-            "median of 8 GPUs of this node; h100.yaml burn.clock_share_percent: test) - held by "
-            "hardware slowdown 100 % of the time, power brake (power supply) 100 % of the time; "
-            f"{POWER}"
+            f"{GPU3}: SM clock under load 500 MHz, expected at least 1580 MHz (90 % of 1755 MHz, the median "
+            "of 8 GPUs of this node; h100.yaml burn.clock_share_percent: test); held down by hardware "
+            f"slowdown 100 % of the time, power brake (power supply) 100 % of the time - {POWER}"
         ),
         load(3, sm_clock_mhz=[480, 500, 510], reason_samples={"128": 5, "8": 5}),
     ),
@@ -404,7 +429,7 @@ CLOCK = (
         "a GPU 9 % below its node",
         "burn.clock",
         PASS,
-        "GPU 0 (0000:19:00.0): SM clock under load 1755 MHz (and 7 more)",
+        "7 alike: GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7: SM clock under load 1755 MHz",
         load(3, sm_clock_mhz=[1500, 1600, 1700]),
     ),
     BurnCase(
@@ -412,9 +437,9 @@ CLOCK = (
         "burn.clock",
         FAIL,
         (
-            "GPU 0 (0000:19:00.0): SM clock under load 1200 MHz, expected at least 1579.5 MHz (90 % "
-            "of 1755, the median of 8 other nodes; h100.yaml burn.clock_share_percent: test) - held "
-            f"by software power cap 100 % of the time; {POWER} (and 7 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): SM clock under load 1200 MHz, expected at least 1580 "
+            "MHz (90 % of 1755 MHz, the median of 8 other nodes; h100.yaml burn.clock_share_percent: "
+            f"test); held down by software power cap 100 % of the time - {POWER} (and 7 more)"
         ),
         every_gpu(sm_clock_mhz=[1100, 1200, 1300]),
         nodes=9,
@@ -423,14 +448,14 @@ CLOCK = (
         "no clock",
         "burn.clock",
         ERROR,
-        f"{GPU3}: SM clock under load is unknown (failed: NVML) - {AGAIN}",
+        f"{GPU3}: could not read SM clock under load: failed: NVML - {AGAIN}",
         without_quantity(3, "sm_clock_mhz", "failed"),
     ),
     BurnCase(
         "no clock by design",
         "burn.clock",
         PASS,
-        "GPU 0 (0000:19:00.0): SM clock under load 1755 MHz (and 6 more)",
+        "7 alike: GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7: SM clock under load 1755 MHz",
         without_quantity(3, "sm_clock_mhz", "not supported"),
     ),
 )
@@ -439,16 +464,18 @@ HEAT = (
         "healthy",
         "burn.temperature",
         PASS,
-        "GPU 0 (0000:19:00.0): at 64 °C under load its margin to the slowdown 22 °C (and 7 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 64 °C under load: 22 °C "
+            "below its slowdown limit"
+        ),
     ),
     BurnCase(
         "2 °C from its slowdown",
         "burn.temperature",
         FAIL,
         (
-            f"{GPU3}: at 84 °C under load its margin to the slowdown 2 °C, expected at least 3 °C "
-            "(h100.yaml burn.temperature_margin_c: test) - check fans, air flow, heat sink and inlet "
-            "temperature"
+            f"{GPU3}: 84 °C under load: 2 °C below its slowdown limit, expected at most 83 °C (3 °C below "
+            f"the slowdown; h100.yaml burn.temperature_margin_c: test) - {COOLING}"
         ),
         load(3, temperature_c=[80, 83, 84]),
     ),
@@ -457,9 +484,8 @@ HEAT = (
         "burn.temperature",
         WARN,
         (
-            f"{GPU3}: at 84 °C under load its margin to the slowdown 2 °C, expected at least 3 °C "
-            "(h100.yaml burn.temperature_margin_c: test) - check fans, air flow, heat sink and inlet "
-            "temperature"
+            f"{GPU3}: 84 °C under load: 2 °C below its slowdown limit, expected at most 83 °C (3 °C below "
+            f"the slowdown; h100.yaml burn.temperature_margin_c: test) - {COOLING}"
         ),
         load(3, temperature_c=[80, 83, 84]),
         profile=Profile.NIGHTLY,
@@ -468,20 +494,26 @@ HEAT = (
         "a GPU without threshold",
         "burn.temperature",
         PASS,
-        "GPU 0 (0000:19:00.0): at 64 °C under load its margin to the slowdown 22 °C (and 6 more)",
+        ("7 alike: GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7: 64 °C under load: 22 °C below its slowdown limit"),
         machine=no_slowdown,
     ),
     BurnCase(
         "no temperature",
         "burn.temperature",
         ERROR,
-        f"{GPU3}: margin to its slowdown temperature is unknown (failed: NVML) - {AGAIN}",
+        f"{GPU3}: could not read temperature under load: failed: NVML - {AGAIN}",
         without_quantity(3, "temperature_c", "failed"),
     ),
 )
 ECC = (
     BurnCase(
-        "healthy", "burn.ecc", PASS, "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 15 more)"
+        "healthy",
+        "burn.ecc",
+        PASS,
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: uncorrected memory errors "
+            "during the burn 0"
+        ),
     ),
     BurnCase(
         "uncorrected",
@@ -504,14 +536,20 @@ ECC = (
         "a few corrected",
         "burn.ecc",
         PASS,
-        "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 15 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: uncorrected memory errors "
+            "during the burn 0"
+        ),
         growing("ecc_corrected", 9),
     ),
     BurnCase(
         "errors from before",
         "burn.ecc",
         PASS,
-        "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 15 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: uncorrected memory errors "
+            "during the burn 0"
+        ),
         lambda found: [window.update(ecc_uncorrected=[3, 3, 3]) for window in found["gpus"][3]["samples"]["windows"]],
     ),
     BurnCase(
@@ -519,8 +557,8 @@ ECC = (
         "burn.ecc",
         ERROR,
         (
-            f"{GPU3}: uncorrected memory errors during the burn is unknown (failed: the counter went "
-            f"back during the burn: it was set to zero) - {AGAIN}"
+            f"{GPU3}: could not read uncorrected memory errors during the burn: failed: the counter went "
+            "back during the burn: it was set to zero - see the evidence file for what the node answered"
         ),
         moment(3, 30, ecc_uncorrected=[5, 5, 5]),
     ),
@@ -528,19 +566,27 @@ ECC = (
         "a GPU without ECC",
         "burn.ecc",
         PASS,
-        "GPU 0 (0000:19:00.0): uncorrected memory errors during the burn 0 (and 14 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: uncorrected memory errors "
+            "during the burn 0"
+        ),
         without_quantity(3, "ecc_corrected", "not supported"),
     ),
 )
 LINK = (
-    BurnCase("healthy", "burn.link", PASS, "GPU 0 (0000:19:00.0): PCIe generation under load 5 (and 15 more)"),
+    BurnCase(
+        "healthy",
+        "burn.link",
+        PASS,
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe generation under load 5",
+    ),
     BurnCase(
         "Gen1 under load",
         "burn.link",
         FAIL,
         (
-            f"{GPU3}: PCIe generation under load 1, expected at least 5 (what the GPU and its slot "
-            "have) - power-cycle the node; if it stays, reseat the board or riser"
+            f"{GPU3}: PCIe generation under load 1, expected at least 5 (what GPU and slot have) - "
+            "power-cycle the node; if it stays, reseat the board or riser"
         ),
         load(3, link_gen=[1, 1, 5]),
     ),
@@ -549,8 +595,8 @@ LINK = (
         "burn.link",
         FAIL,
         (
-            f"{GPU3}: PCIe lanes under load 8, expected at least 16 (before the burn) - power-cycle "
-            "the node; if it stays, reseat the board or riser"
+            f"{GPU3}: PCIe link width under load 8 lanes, expected at least 16 lanes (before the burn) - "
+            "power-cycle the node; if it stays, reseat the board or riser"
         ),
         load(3, link_width=[8, 8, 16]),
     ),
@@ -558,7 +604,7 @@ LINK = (
         "a slot of Gen4",
         "burn.link",
         PASS,
-        "GPU 0 (0000:19:00.0): PCIe generation under load 4 (and 15 more)",
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe generation under load 4",
         every_gpu(link_gen=[4, 4, 4]),
         machine=gen4_slot,
     ),
@@ -566,14 +612,17 @@ LINK = (
         "Gen1 before the load",
         "burn.link",
         PASS,
-        "GPU 0 (0000:19:00.0): PCIe generation under load 5 (and 15 more)",
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe generation under load 5",
         moment(3, -1, link_gen=[1, 1, 1]),
     ),
     BurnCase(
         "not told",
         "burn.link",
         ERROR,
-        f"{GPU3}: PCIe generation under load is unknown (failed: NVML) - {AGAIN}",
+        (
+            f"{GPU3}: could not read PCIe generation under load: failed: NVML - see the evidence file for "
+            "what the node answered"
+        ),
         without_quantity(3, "link_gen", "failed"),
     ),
 )
@@ -582,20 +631,23 @@ OTHER = (
         "not installed",
         "burn.gpu_burn",
         SKIP,
-        "gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min",
+        "node: gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min",
     ),
     BurnCase(
         "healthy",
         "burn.gpu_burn",
         PASS,
-        "GPU 0 in gpu_burn, fp32: 1120 products without an error (and 1 more)",
+        "2 alike: GPU 0, GPU 1: 1120 products without an error in gpu_burn (fp32)",
         others=(ran_by_others("healthy.txt"),),
     ),
     BurnCase(
         "wrong results, and a dead GPU",
         "burn.gpu_burn",
         FAIL,
-        f"GPU 1 in gpu_burn, fp32: 7 elements of its results are wrong - {RMA} (and 1 more)",
+        (
+            "GPU 1 (0000:1b:00.0, S/N 1650001000001): 7 wrong results in gpu_burn (fp32): silent data "
+            f"corruption - {RMA} (and 1 more)"
+        ),
         others=(ran_by_others("faulty.txt"),),
     ),
     BurnCase(
@@ -603,8 +655,8 @@ OTHER = (
         "burn.gpu_burn",
         ERROR,
         (
-            "GPU 0 in gpu_burn, fp32: its part is unknown (no report shows work, whatever the list "
-            f"at the end says) - {AGAIN} (and 1 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): could not read gpu_burn result (fp32): no report "
+            f"shows work, whatever the list at the end says - {AGAIN} (and 1 more)"
         ),
         others=(ran_by_others("no-report.txt"),),
     ),
@@ -613,8 +665,8 @@ OTHER = (
         "burn.gpu_burn",
         ERROR,
         (
-            "GPU 0 in gpu_burn, fp32: its end is unknown (missing: gpu_burn did not come to its list "
-            f"of GPUs) - {AGAIN} (and 1 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): could not read gpu_burn result (fp32): missing: "
+            f"gpu_burn did not come to its list of GPUs - {AGAIN} (and 1 more)"
         ),
         others=(ran_by_others("truncated.txt"),),
     ),
@@ -623,8 +675,8 @@ OTHER = (
         "burn.gpu_burn",
         ERROR,
         (
-            "gpu_burn, fp32: its result is unknown (gpu_burn printed no report: cuInit returned 802 "
-            "(system not yet initialized)) - run gpu_burn on the node by hand, in its own folder"
+            "gpu_burn: could not read result (fp32): gpu_burn printed no report: cuInit returned 802 "
+            "(system not yet initialized) - run gpu_burn on the node by hand, in its own folder"
         ),
         others=(
             ran_by_others("empty.txt", stderr="cuInit returned 802 (system not yet initialized)\nNo CUDA devices"),
@@ -634,7 +686,7 @@ OTHER = (
         "an older list, one device",
         "burn.gpu_burn",
         PASS,
-        "GPU 3 in gpu_burn, fp32: 840 products without an error",
+        f"{GPU3}: 840 products without an error in gpu_burn (fp32)",
         others=(ran_by_others("one-device.txt"),),
     ),
 )

@@ -32,28 +32,25 @@ if TYPE_CHECKING:
     from nodegate.demo.machine import Machine
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-GPU3 = "GPU 3 (0000:3d:00.0)"
+NOT_JUDGED = Verdict.NOT_JUDGED
+GPU3 = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
 NONE = ""
 NOT_TOLD = {name: {"why": "not supported", "detail": "NVML 3"} for name in ("link_gen", "link_width")}
 AGAIN = "measure this node again; see the evidence file for what the GPU said"
 BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
-LOST = (
-    "take the node out: data is corrupted on the way; reseat board and riser, test the host's memory, replace the board"
-)
-LOST_BETWEEN = (
-    "take the node out: data is corrupted between GPUs; run field diagnostics, then replace boards or baseboard"
-)
-LOST_INSIDE = "take the node out: this GPU corrupts data; run field diagnostics and replace the board (RMA)"
+LOST = "take the node out of work; reseat board and riser, test the host's memory, then replace the board"
+LOST_BETWEEN = "take the node out of work; run field diagnostics, then replace boards or baseboard"
+LOST_INSIDE = "take the node out of work; run field diagnostics and replace the board (RMA)"
 PATH = "look at the path between them: nvidia-smi topo -m, NVLink errors, the log of nvidia-fabricmanager"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
-FROM_IN = "expected at least 50.41 GB/s (9% from 55.4 GB/s, h100.yaml memory.host_to_device_gb_per_s: test)"
-FROM_OUT = "expected at least 50.14 GB/s (9% from 55.1 GB/s, h100.yaml memory.device_to_host_gb_per_s: test)"
-FROM_PEER = "expected at least 345.9 GB/s (8% from 376 GB/s, h100.yaml memory.peer_gb_per_s: test)"
+FROM_IN = "expected at least 50.41 GB/s (9 % below 55.4 GB/s, h100.yaml memory.host_to_device_gb_per_s: test)"
+FROM_OUT = "expected at least 50.14 GB/s (9 % below 55.1 GB/s, h100.yaml memory.device_to_host_gb_per_s: test)"
+FROM_PEER = "expected at least 345.9 GB/s (8 % below 376 GB/s, h100.yaml memory.peer_gb_per_s: test)"
 SHARED = "look at what GPUs share: PCIe switch uplinks, memory channels, IOMMU and ACS settings"
-UNKNOWN = "and the platform is unknown"
+UNKNOWN = "and the platform is not known"
 BY_HAND = "run nvbandwidth on the node by hand and look at what it says"
-GEN5 = "what a Gen5 x16 link gives, and NVML read Gen5 x16 meanwhile"
+GEN5 = "what a Gen5 x16 link gives, while the link ran at Gen5 x16"
 CUDA = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
 
 
@@ -103,13 +100,16 @@ COMPLETE = (
         "healthy",
         "copies.complete",
         PASS,
-        "GPU 0 (0000:19:00.0): copied device to host, host to device, inside (and 7 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: copied device to host, host "
+            "to device, inside the GPU"
+        ),
     ),
     CopiesCase(
         "a GPU that never started",
         "copies.complete",
         ERROR,
-        f"{GPU3}: its part in the copies is unknown ({CUDA}) - {AGAIN}",
+        f"{GPU3}: could not read copy rates: {CUDA} - {AGAIN}",
         dead,
     ),
     CopiesCase(
@@ -117,7 +117,7 @@ COMPLETE = (
         "copies.complete",
         FAIL,
         (
-            f"{GPU3}: stopped answering during copies (after device to host): no answer within 20 s, at "
+            f"{GPU3}: stopped responding during copies (after device to host): no answer within 20 s, at "
             f"cuStreamSynchronize - {REPLACE}"
         ),
         stopped,
@@ -126,7 +126,7 @@ COMPLETE = (
         "a GPU that is left out",
         "copies.complete",
         ERROR,
-        (f"GPU 3 (0000:3d:00.0, serial 1650001000003): its part in the copies is unknown (it took none) - {AGAIN}"),
+        (f"{GPU3}: took no part in the copies - {AGAIN}"),
         without,
     ),
     CopiesCase(
@@ -134,8 +134,8 @@ COMPLETE = (
         "copies.complete",
         PASS,
         (
-            "GPU 0 (0000:19:00.0): copied device to host, host to device, inside; its host memory may lie "
-            "on another NUMA node (sysfs lists no CPU beside it: '') (and 7 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): copied device to host, host to device, inside the "
+            "GPU; its host memory may lie on another NUMA node (sysfs lists no CPU beside it: '')"
         ),
         of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU beside it: ''"}),
     ),
@@ -145,52 +145,74 @@ DATA = (
         "healthy",
         "copies.data",
         PASS,
-        "GPU 0 (0000:19:00.0): 3 copies of 512 MiB compared, every word right (and 8 more)",
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 3 copies of 512 MiB "
+            "compared, every word right"
+        ),
     ),
     CopiesCase(
         "a word lost on the way in",
         "copies.data",
         FAIL,
-        (f"{GPU3}: host to device, alone: 3 of 134217728 words arrived wrong, the first at byte 28 - {LOST}"),
+        (
+            f"{GPU3}: 3 wrong words of 134217728 copied host to device (first at byte 28): silent data "
+            f"corruption - {LOST}"
+        ),
         wrong(0, wrong_words=3, first_word=7),
     ),
     CopiesCase(
         "a word lost on the way out",
         "copies.data",
         FAIL,
-        f"{GPU3}: device to host, at once: 1 of 134217728 words arrived wrong - {LOST}",
+        (
+            f"{GPU3}: 1 wrong word of 134217728 copied device to host with all GPUs at once: silent data "
+            f"corruption - {LOST}"
+        ),
         wrong(2, what="device_to_host", wrong_words=1, first_word=None),
     ),
     CopiesCase(
         "a word lost inside",
         "copies.data",
         FAIL,
-        f"{GPU3}: inside, alone: 1 of 134217728 words arrived wrong, the first at byte 0 - {LOST_INSIDE}",
+        (
+            f"{GPU3}: 1 wrong word of 134217728 copied inside the GPU (first at byte 0): silent data "
+            f"corruption - {LOST_INSIDE}"
+        ),
         wrong(1, wrong_words=1, first_word=0),
     ),
     CopiesCase(
         "a word lost between two GPUs",
         "copies.data",
         FAIL,
-        f"GPU 5 -> GPU 3: 4 of 134217728 words arrived wrong, the first at byte 8 - {LOST_BETWEEN}",
+        (
+            "GPU 5 to GPU 3 (0000:9d:00.0, S/N 1650001000005): 4 wrong words of 134217728 copied (first at "
+            f"byte 8): silent data corruption - {LOST_BETWEEN}"
+        ),
         pair(5, 3, wrong_words=4, first_word=2),
     ),
     CopiesCase(
         "wrong once, right when measured again",
         "copies.data",
         FAIL,
-        f"{GPU3}: inside, alone: 1 of 134217728 words arrived wrong, the first at byte 0 - {LOST_INSIDE}",
+        (
+            f"{GPU3}: 1 wrong word of 134217728 copied inside the GPU (first at byte 0): silent data "
+            f"corruption - {LOST_INSIDE}"
+        ),
         wrong(1, wrong_words=1, first_word=0),
         again=(lambda found: None,),
     ),
     CopiesCase(
-        "nothing compared", "copies.data", ERROR, f"{GPU3}: whether data arrives is unknown ({CUDA}) - {AGAIN}", dead
+        "nothing compared",
+        "copies.data",
+        ERROR,
+        f"{GPU3}: could not read comparison of copied data: {CUDA} - {AGAIN}",
+        dead,
     ),
     CopiesCase(
         "a count that is not told",
         "copies.data",
         ERROR,
-        f"{GPU3}: whether data arrives (host to device) is unknown (failed) - {AGAIN}",
+        f"{GPU3}: could not read comparison of copied data (host to device): failed - {AGAIN}",
         wrong(0, wrong_words={"why": "failed"}),
     ),
     CopiesCase(
@@ -198,8 +220,8 @@ DATA = (
         "copies.data",
         ERROR,
         (
-            "GPU 5 -> GPU 3: whether data arrives is unknown (failed: expected a whole number, the node "
-            f"sent x) - {AGAIN}"
+            "GPU 5 to GPU 3 (0000:9d:00.0, S/N 1650001000005): could not read comparison of copied data: "
+            f"failed: expected a whole number, the node sent x - {AGAIN}"
         ),
         pair(5, 3, wrong_words="x"),
     ),
@@ -209,15 +231,16 @@ IN = (
         "healthy",
         "copies.host_to_device",
         PASS,
-        f"GPU 0: host_to_device 55.4 GB/s, expected at least 50.41 GB/s; {GEN5} (and 7 more)",
+        (f"8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: host to device 55.4 GB/s; {GEN5}"),
     ),
     CopiesCase(
         "a link of eight lanes",
         "copies.host_to_device",
         FAIL,
         (
-            f"GPU 3: host_to_device 27 GB/s, {FROM_IN}; 51.3 % below the median 55.4 GB/s of 7 other devices "
-            f"of this node; what a Gen4 x16 or Gen5 x8 link gives, and NVML read Gen5 x8 meanwhile - {RESEAT}"
+            f"{GPU3}: host to device 27 GB/s, expected at least 50.4 GB/s (9 % below 55.4 GB/s, h100.yaml "
+            "memory.host_to_device_gb_per_s: test); 51.3 % below the median 55.4 GB/s of 7 other GPUs of "
+            f"this node; what a Gen4 x16 or Gen5 x8 link gives, while the link ran at Gen5 x8 - {RESEAT}"
         ),
         together(rate("host_to_device", 27.0), link(link_width=[8, 8, 8])),
     ),
@@ -226,9 +249,9 @@ IN = (
         "copies.host_to_device",
         FAIL,
         (
-            f"GPU 3: host_to_device 27 GB/s, {FROM_IN}; 51.3 % below the median 55.4 GB/s of 7 other devices "
-            "of this node; what a Gen4 x16 or Gen5 x8 link gives, and NVML read Gen5 x16 meanwhile - "
-            f"{BEHIND}"
+            f"{GPU3}: host to device 27 GB/s, expected at least 50.4 GB/s (9 % below 55.4 GB/s, h100.yaml "
+            "memory.host_to_device_gb_per_s: test); 51.3 % below the median 55.4 GB/s of 7 other GPUs of "
+            f"this node; what a Gen4 x16 or Gen5 x8 link gives, while the link ran at Gen5 x16 - {BEHIND}"
         ),
         rate("host_to_device", 27.0),
     ),
@@ -236,7 +259,7 @@ IN = (
         "slow once",
         "copies.host_to_device",
         PASS,
-        f"GPU 0: host_to_device 55.4 GB/s, expected at least 50.41 GB/s; {GEN5} (and 7 more)",
+        (f"8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: host to device 55.4 GB/s; {GEN5}"),
         rate("host_to_device", 27.0),
         again=(lambda found: None, lambda found: None),
     ),
@@ -245,8 +268,8 @@ IN = (
         "copies.host_to_device",
         FAIL,
         (
-            "GPU 3: host_to_device 51.5 GB/s, 7.0 % below the median 55.4 GB/s of 8 other nodes, GPU 3 of "
-            f"each; {GEN5} - {BEHIND}"
+            f"{GPU3}: host to device 51.5 GB/s, expected at least 54 GB/s (the other nodes); 7.0 % below "
+            f"the median 55.4 GB/s of 8 other nodes, GPU 3 of each; {GEN5} - {BEHIND}"
         ),
         rate("host_to_device", 51.5),
         nodes=9,
@@ -256,9 +279,9 @@ IN = (
         "copies.host_to_device",
         WARN,
         (
-            "GPU 0: host_to_device 27 GB/s, not judged: no baseline has memory.host_to_device_gb_per_s "
-            f"{UNKNOWN}; less than half of what its Gen5 x16 link carries; what a Gen4 x16 or Gen5 x8 link "
-            f"gives, and NVML read Gen5 x16 meanwhile - {BEHIND} (and 7 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device 27 GB/s, expected at least 31.5 GB/s "
+            "(half of what its Gen5 x16 link carries); what a Gen4 x16 or Gen5 x8 link gives, while the "
+            f"link ran at Gen5 x16 - {BEHIND} (and 7 more)"
         ),
         every_gpu("host_to_device", 27.0),
         limits=NONE,
@@ -266,10 +289,11 @@ IN = (
     CopiesCase(
         "an older platform",
         "copies.host_to_device",
-        SKIP,
+        NOT_JUDGED,
         (
-            "GPU 0: host_to_device 26 GB/s, not judged: no baseline has memory.host_to_device_gb_per_s "
-            f"{UNKNOWN}; what a Gen4 x16 link gives, and NVML read Gen4 x16 meanwhile (and 7 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device 26 GB/s; not judged: no limit "
+            f"memory.host_to_device_gb_per_s, {UNKNOWN}; what a Gen4 x16 link gives, while the link ran at "
+            "Gen4 x16 - add a limit for this platform: nodegate baseline learn, or --baseline (and 7 more)"
         ),
         together(every_gpu("host_to_device", 26.0), *(link(gpu, link_gen=[4, 4, 4]) for gpu in range(8))),
         machine=gen4_slot,
@@ -280,8 +304,8 @@ IN = (
         "copies.host_to_device",
         PASS,
         (
-            "GPU 0: host_to_device 55.4 GB/s, expected at least 50.41 GB/s; what a Gen5 x16 link gives, and "
-            "NVML read no link meanwhile (and 7 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device 55.4 GB/s; what a Gen5 x16 link gives "
+            "(NVML did not read the link)"
         ),
         of_gpu(0, link={"error": "NVML 999"}),
     ),
@@ -289,7 +313,7 @@ IN = (
         "no rate from one GPU",
         "copies.host_to_device",
         ERROR,
-        f"{GPU3}: host_to_device is unknown ({CUDA}) - {AGAIN}",
+        f"{GPU3}: could not read copy rate (host to device): {CUDA} - {AGAIN}",
         dead,
     ),
     CopiesCase(
@@ -297,8 +321,9 @@ IN = (
         "copies.host_to_device",
         WARN,
         (
-            "GPU 3: host_to_device 80 GB/s, too good to be true: physics allows 63 GB/s; more than PCIe "
-            f"Gen5 x16 can carry, and NVML read Gen5 x16 meanwhile - {BEHIND}"
+            f"{GPU3}: host to device 80 GB/s, expected at most 63 GB/s (peak of h100.yaml "
+            "memory.host_to_device_gb_per_s: test); more than the hardware can do; more than PCIe Gen5 x16 "
+            f"can carry, while the link ran at Gen5 x16 - {BEHIND}"
         ),
         rate("host_to_device", 80.0),
     ),
@@ -308,16 +333,17 @@ OUT = (
         "healthy",
         "copies.device_to_host",
         PASS,
-        f"GPU 0: device_to_host 55.1 GB/s, expected at least 50.14 GB/s; {GEN5} (and 7 more)",
+        (f"8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: device to host 55.1 GB/s; {GEN5}"),
     ),
     CopiesCase(
         "slow in one direction",
         "copies.device_to_host",
         FAIL,
         (
-            f"GPU 3: device_to_host 13 GB/s, {FROM_OUT}; 76.4 % below the median 55.1 GB/s of 7 other "
-            "devices of this node; what a Gen3 x16, Gen4 x8 or Gen5 x4 link gives, and NVML read Gen5 x16 "
-            f"meanwhile - {BEHIND}"
+            f"{GPU3}: device to host 13 GB/s, expected at least 50.1 GB/s (9 % below 55.1 GB/s, h100.yaml "
+            "memory.device_to_host_gb_per_s: test); 76.4 % below the median 55.1 GB/s of 7 other GPUs of "
+            "this node; what a Gen3 x16, Gen4 x8 or Gen5 x4 link gives, while the link ran at Gen5 x16 - "
+            f"{BEHIND}"
         ),
         rate("device_to_host", 13.0),
     ),
@@ -325,7 +351,7 @@ OUT = (
         "no rate from one GPU",
         "copies.device_to_host",
         ERROR,
-        f"{GPU3}: device_to_host is unknown ({CUDA}) - {AGAIN}",
+        f"{GPU3}: could not read copy rate (device to host): {CUDA} - {AGAIN}",
         dead,
     ),
 )
@@ -334,7 +360,10 @@ TOGETHER = (
         "healthy, in a fleet",
         "copies.host_at_once",
         PASS,
-        "GPU 0: host_to_device_at_once 42 GB/s, 8 other nodes have 42 in the middle (and 15 more)",
+        (
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device with all GPUs at once 42 GB/s; median "
+            "42 GB/s of 8 other nodes, GPU 0 of each"
+        ),
         nodes=9,
     ),
     CopiesCase(
@@ -342,8 +371,8 @@ TOGETHER = (
         "copies.host_at_once",
         FAIL,
         (
-            "GPU 3: host_to_device_at_once 20 GB/s, 52.4 % below the median 42 GB/s of 8 other nodes, GPU 3 "
-            f"of each - {SHARED}"
+            f"{GPU3}: host to device with all GPUs at once 20 GB/s, expected at least 41 GB/s (the other "
+            f"nodes); 52.4 % below the median 42 GB/s of 8 other nodes, GPU 3 of each - {SHARED}"
         ),
         at_once(20.0, 41.0),
         nodes=9,
@@ -351,60 +380,67 @@ TOGETHER = (
     CopiesCase(
         "no fleet to compare with",
         "copies.host_at_once",
-        SKIP,
+        NOT_JUDGED,
         (
-            "GPU 0: host_to_device_at_once 42 GB/s, not judged: no baseline has "
-            f"memory.host_to_device_at_once_gb_per_s {UNKNOWN} - {SHARED} (and 15 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device with all GPUs at once 42 GB/s; not "
+            f"judged: no limit memory.host_to_device_at_once_gb_per_s, {UNKNOWN} - add a limit for this "
+            "platform: nodegate baseline learn, or --baseline (and 15 more)"
         ),
     ),
     CopiesCase(
         "a GPU that shares its uplink, with no fleet to tell",
         "copies.host_at_once",
-        SKIP,
+        NOT_JUDGED,
         (
-            "GPU 0: host_to_device_at_once 42 GB/s, not judged: no baseline has "
-            f"memory.host_to_device_at_once_gb_per_s {UNKNOWN} - {SHARED} (and 15 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device with all GPUs at once 42 GB/s; not "
+            f"judged: no limit memory.host_to_device_at_once_gb_per_s, {UNKNOWN} - add a limit for this "
+            "platform: nodegate baseline learn, or --baseline (and 15 more)"
         ),
         at_once(20.0, 41.0),
     ),
-    CopiesCase("one GPU", "copies.host_at_once", SKIP, "only one GPU", only_one),
+    CopiesCase("one GPU", "copies.host_at_once", SKIP, "node: only one GPU", only_one),
     CopiesCase(
         "no rate from one GPU",
         "copies.host_at_once",
         ERROR,
-        f"{GPU3}: host_to_device_at_once is unknown ({CUDA}) - {AGAIN} (and 1 more)",
+        (f"{GPU3}: could not read copy rate (host to device with all GPUs at once): {CUDA} - {AGAIN} (and 1 more)"),
         dead,
         nodes=9,
     ),
 )
 LINK = (
-    CopiesCase("healthy", "copies.link", PASS, "GPU 0 (0000:19:00.0): PCIe generation during copies 5 (and 31 more)"),
+    CopiesCase(
+        "healthy",
+        "copies.link",
+        PASS,
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe generation during copies 5"),
+    ),
     CopiesCase(
         "a link that stays at Gen1",
         "copies.link",
         FAIL,
-        f"{GPU3}: PCIe generation during copies 1, expected at least 5 (GPU and slot have it) - {RESEAT}",
+        (f"{GPU3}: PCIe generation during copies 1, expected at least 5 (what GPU and slot have) - {RESEAT}"),
         link(link_gen=[1, 1, 1]),
     ),
     CopiesCase(
         "a link that was at Gen1 for a moment",
         "copies.link",
         PASS,
-        "GPU 0 (0000:19:00.0): PCIe generation during copies 5 (and 31 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe generation during copies 5"),
         link(link_gen=[1, 5, 5]),
     ),
     CopiesCase(
         "lanes lost at work",
         "copies.link",
         FAIL,
-        f"{GPU3}: PCIe lanes during copies 8, expected at least 16 (before the copies) - {RESEAT}",
+        (f"{GPU3}: PCIe link width during copies 8 lanes, expected at least 16 lanes (before the copies) - {RESEAT}"),
         link(link_width=[8, 8, 16]),
     ),
     CopiesCase(
         "a Gen4 slot",
         "copies.link",
         PASS,
-        "GPU 0 (0000:19:00.0): PCIe generation during copies 4 (and 31 more)",
+        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: PCIe generation during copies 4"),
         together(
             *(
                 of_gpu(
@@ -419,7 +455,10 @@ LINK = (
         "a link that NVML does not tell",
         "copies.link",
         SKIP,
-        ("GPU 0 (0000:19:00.0): PCIe generation during copies is not told here (not supported: NVML 3) (and 31 more)"),
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: does not report PCIe "
+            "generation during copies (not supported: NVML 3) (and 3 more)"
+        ),
         together(
             *(
                 of_gpu(
@@ -438,29 +477,36 @@ LINK = (
         "copies.link",
         ERROR,
         (
-            f"{GPU3}: PCIe generation during copies is unknown (failed: NVML gave no sample during the "
-            "copies) - see the evidence file for what the node answered (and 3 more)"
+            f"{GPU3}: could not read PCIe generation during copies: failed: NVML gave no sample during the "
+            "copies - see the evidence file for what the node answered (and 3 more)"
         ),
         of_gpu(3, link={"error": "no answer within 20 s"}),
     ),
 )
 MEMORY = (
     CopiesCase(
-        "healthy", "copies.device_memory", PASS, "GPU 0: device 2490 GB/s, expected at least 2341 GB/s (and 7 more)"
+        "healthy",
+        "copies.device_memory",
+        PASS,
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: memory bandwidth 2490 GB/s",
     ),
     CopiesCase(
         "a slow memory",
         "copies.device_memory",
         FAIL,
         (
-            "GPU 3: device 2200 GB/s, expected at least 2341 GB/s (6% from 2490 GB/s, h100.yaml "
-            "memory.device_gb_per_s: test); 11.6 % below the median 2490 GB/s of 7 other devices of this "
-            "node - compare memory clock and ECC errors with a good GPU; replace the board"
+            f"{GPU3}: memory bandwidth 2200 GB/s, expected at least 2341 GB/s (6 % below 2490 GB/s, "
+            "h100.yaml memory.device_gb_per_s: test); 11.6 % below the median 2490 GB/s of 7 other GPUs of "
+            "this node - compare memory clock and ECC errors with a good GPU; replace the board"
         ),
         rate("device", 1100.0),
     ),
     CopiesCase(
-        "no rate from one GPU", "copies.device_memory", ERROR, f"{GPU3}: device is unknown ({CUDA}) - {AGAIN}", dead
+        "no rate from one GPU",
+        "copies.device_memory",
+        ERROR,
+        f"{GPU3}: could not read memory bandwidth: {CUDA} - {AGAIN}",
+        dead,
     ),
 )
 PEERS = (
@@ -468,15 +514,16 @@ PEERS = (
         "healthy",
         "copies.peer",
         PASS,
-        "GPU 0: peer 376 GB/s, expected at least 345.9 GB/s (its lowest: GPU 0 -> GPU 1) (and 7 more)",
+        "2 alike: GPU 0, GPU 1: GPU 0 to GPU 1 376 GB/s",
     ),
     CopiesCase(
         "a bad link shows at both of its ends",
         "copies.peer",
         FAIL,
         (
-            f"GPU 3: peer 190 GB/s, {FROM_PEER}; 49.5 % below the median 376 GB/s of 7 other devices of this "
-            f"node (its lowest: GPU 5 -> GPU 3) - {PATH} (and 1 more)"
+            f"{GPU3}: GPU 5 to GPU 3 190 GB/s, expected at least 346 GB/s (8 % below 376 GB/s, h100.yaml "
+            "memory.peer_gb_per_s: test); 49.5 % below the median 376 GB/s of 7 other GPUs of this node - "
+            f"{PATH} (and 1 more)"
         ),
         pair(5, 3, gb_per_s=190.0),
     ),
@@ -485,8 +532,9 @@ PEERS = (
         "copies.peer",
         FAIL,
         (
-            f"GPU 0: peer 190 GB/s, {FROM_PEER} (its lowest: GPU 0 -> GPU 3) - GPU 3 gives no partner more "
-            f"than 190 GB/s: look at its NVLinks first; {RESEAT} (and 7 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): GPU 0 to GPU 3 190 GB/s, expected at least 346 GB/s "
+            "(8 % below 376 GB/s, h100.yaml memory.peer_gb_per_s: test) - GPU 3 gives no partner more than "
+            f"190 GB/s: look at its NVLinks first; {RESEAT} (and 7 more)"
         ),
         each_pair_of(3, gb_per_s=190.0),
     ),
@@ -494,28 +542,34 @@ PEERS = (
         "noise, all slow",
         "copies.peer",
         FAIL,
-        f"GPU 0: peer 300 GB/s, {FROM_PEER} (its lowest: GPU 0 -> GPU 1) - {PATH} (and 7 more)",
+        (
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): GPU 0 to GPU 1 300 GB/s, expected at least 346 GB/s "
+            f"(8 % below 376 GB/s, h100.yaml memory.peer_gb_per_s: test) - {PATH} (and 7 more)"
+        ),
         together(every_pair(gb_per_s=300.0), pair(5, 3, gb_per_s=295.0)),
     ),
     CopiesCase(
         "a pair that fails",
         "copies.peer",
         FAIL,
-        f"GPU 3 -> GPU 5: the copy failed: cuMemcpyPeerAsync: 719 CUDA_ERROR_LAUNCH_FAILED - {PATH}",
+        (
+            "GPU 3 to GPU 5 (0000:3d:00.0, S/N 1650001000003): copy failed: cuMemcpyPeerAsync: 719 "
+            f"CUDA_ERROR_LAUNCH_FAILED - {PATH}"
+        ),
         pair(3, 5, error="cuMemcpyPeerAsync: 719 CUDA_ERROR_LAUNCH_FAILED"),
     ),
     CopiesCase(
         "a pair that was not tried",
         "copies.peer",
         ERROR,
-        f"GPU 3 -> GPU 5: peer is unknown (no time was left) - {AGAIN}",
+        (f"GPU 3 to GPU 5 (0000:3d:00.0, S/N 1650001000003): could not read copy rate: no time was left - {AGAIN}"),
         pair(3, 5, begun=False, error="no time was left"),
     ),
     CopiesCase(
         "a pair that failed once",
         "copies.peer",
         PASS,
-        "GPU 0: peer 376 GB/s, expected at least 345.9 GB/s (its lowest: GPU 0 -> GPU 1) (and 7 more)",
+        "2 alike: GPU 0, GPU 1: GPU 0 to GPU 1 376 GB/s",
         pair(3, 5, error="no answer in time"),
         again=(lambda found: None,),
     ),
@@ -523,33 +577,44 @@ PEERS = (
         "GPUs that cannot reach each other though the platform joins them",
         "copies.peer",
         FAIL,
-        f"GPU 3 -> GPU 5: copies go through the host's memory: the GPUs cannot reach each other - {PATH}",
+        (
+            "GPU 3 to GPU 5 (0000:3d:00.0, S/N 1650001000003): no direct copies: data goes through the "
+            f"host's memory - {PATH}"
+        ),
         pair(3, 5, direct=False, gb_per_s=20.0),
     ),
     CopiesCase(
         "a platform that does not join its GPUs",
         "copies.peer",
         SKIP,
-        "no GPU of this node reaches another directly: copies go through the host's memory",
+        "node: no GPU of this node reaches another directly: copies go through the host's memory",
         every_pair(direct=False, gb_per_s=20.0),
         limits=NONE,
     ),
-    CopiesCase("a GPU that took no part", "copies.peer", ERROR, f"{GPU3}: peer is unknown ({CUDA}) - {AGAIN}", dead),
-    CopiesCase("a short run", "copies.peer", SKIP, "copies between GPUs are left out in a run this short", no_pairs),
-    CopiesCase("one GPU", "copies.peer", SKIP, "only one GPU", only_one),
+    CopiesCase(
+        "a GPU that took no part",
+        "copies.peer",
+        ERROR,
+        f"{GPU3}: could not read copy rate (GPU to GPU): {CUDA} - {AGAIN}",
+        dead,
+    ),
+    CopiesCase(
+        "a short run", "copies.peer", SKIP, "node: copies between GPUs are left out in a run this short", no_pairs
+    ),
+    CopiesCase("one GPU", "copies.peer", SKIP, "node: only one GPU", only_one),
 )
 OTHER = (
     CopiesCase(
         "not installed",
         "copies.nvbandwidth",
         SKIP,
-        "nvbandwidth was not run: it is not installed here, or this is no delivery",
+        "node: nvbandwidth was not run: it is not installed here, or this is no delivery",
     ),
     CopiesCase(
         "healthy",
         "copies.nvbandwidth",
         PASS,
-        "GPU 0: host_to_device 55.6 GB/s, expected at least 50.41 GB/s (and 11 more)",
+        "4 alike: GPU 0, GPU 1, GPU 2, GPU 3: host to device 55.6 GB/s",
         others=(ran_by_others("healthy.json"),),
     ),
     CopiesCase(
@@ -557,8 +622,9 @@ OTHER = (
         "copies.nvbandwidth",
         FAIL,
         (
-            f"GPU 2: host_to_device 27.8 GB/s, {FROM_IN}; 50.0 % below the median 55.6 GB/s of 3 other "
-            f"devices of this node - {RESEAT} (and 5 more)"
+            "GPU 2 (0000:3b:00.0, S/N 1650001000002): host to device 27.8 GB/s, expected at least 50.4 "
+            "GB/s (9 % below 55.4 GB/s, h100.yaml memory.host_to_device_gb_per_s: test); 50.0 % below the "
+            f"median 55.6 GB/s of 3 other GPUs of this node - {RESEAT} (and 5 more)"
         ),
         others=(ran_by_others("slow-gpu.json"),),
     ),
@@ -566,14 +632,14 @@ OTHER = (
         "wrong data, and every case Passed",
         "copies.nvbandwidth",
         FAIL,
-        f"nvbandwidth: data arrived wrong at 2 places - {LOST}",
+        f"nvbandwidth: copied data wrong at 2 places - {LOST}",
         others=(ran_by_others("wrong-data.json"),),
     ),
     CopiesCase(
         "a case that failed",
         "copies.nvbandwidth",
         ERROR,
-        f"nvbandwidth: device_to_device_memcpy_write_ce is unknown (it ended as Error) - {BY_HAND}",
+        f"nvbandwidth: could not read device_to_device_memcpy_write_ce: it ended as Error - {BY_HAND}",
         others=(ran_by_others("case-fails.json"),),
     ),
     CopiesCase(
@@ -581,9 +647,9 @@ OTHER = (
         "copies.nvbandwidth",
         ERROR,
         (
-            "nvbandwidth: its result is unknown (nvbandwidth ran no case: [CUDA_ERROR_SYSTEM_NOT_READY] "
+            "nvbandwidth: could not read result: nvbandwidth ran no case: [CUDA_ERROR_SYSTEM_NOT_READY] "
             "system not yet initialized in expression cuInit(0) in int main(int, char**)() : "
-            "nvbandwidth.cpp:240) - run nvbandwidth -j on the node by hand and look at what it says"
+            "nvbandwidth.cpp:240 - run nvbandwidth -j on the node by hand and look at what it says"
         ),
         others=(ran_by_others("no-cuda.json"),),
     ),

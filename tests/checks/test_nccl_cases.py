@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 HGX, L40S = Machine.hgx_h100, Machine.pcie_l40s
 
 
@@ -60,53 +61,68 @@ FABRIC = (
 XID = "see the kernel log for the GPU's Xid; restart the node and measure it again"
 
 DATA = [
-    NcclCase("all right", "nccl.data", PASS, "all_reduce: right at 2 sizes (and 5 more)"),
+    NcclCase(
+        "all right",
+        "nccl.data",
+        PASS,
+        ("6 alike: all_reduce, all_reduce ring, all_gather, reduce_scatter, alltoall, sendrecv: right at 2 sizes"),
+    ),
     NcclCase(
         "wrong sums",
         "nccl.data",
         FAIL,
-        f"alltoall: 6 elements came back wrong, at 536870912, 1073741824 bytes - {TAKE_OUT}",
+        f"alltoall: 6 wrong elements at 536870912, 1073741824 bytes: silent data corruption - {TAKE_OUT}",
         told=fault("wrong", "alltoall"),
     ),
     NcclCase(
         "wrong sums, told by a version that counts none",
         "nccl.data",
         FAIL,
-        f"all_gather: 6 elements came back wrong, at some size bytes - {TAKE_OUT}",
+        f"all_gather: 6 wrong elements: silent data corruption - {TAKE_OUT}",
         told={**fault("wrong", "all_gather"), "layout": "2.9"},
     ),
     NcclCase(
         "a deviation of 5e-07 is rounding, and in place is not compared for alltoall",
         "nccl.data",
         PASS,
-        "all_reduce: right at 2 sizes (and 5 more)",
+        ("6 alike: all_reduce, all_reduce ring, all_gather, reduce_scatter, alltoall, sendrecv: right at 2 sizes"),
         told={"layout": "2.9"},
     ),
     NcclCase(
         "a crash after the first size",
         "nccl.data",
         ERROR,
-        f"sendrecv: data is unknown (no row of 1073741824 bytes; {FOOTER}; exit code 139) - {AGAIN}",
+        (f"sendrecv: could not read result comparison: no row of 1073741824 bytes; {FOOTER}; exit code 139 - {AGAIN}"),
         told=fault("crash", "sendrecv"),
     ),
-    NcclCase("no tool", "nccl.data", ERROR, NO_TOOL, change=no_tool),
+    NcclCase(
+        "no tool", "nccl.data", ERROR, "node: all_reduce_perf is not on the node - build nccl-tests", change=no_tool
+    ),
 ]
 
 HANG = [
-    NcclCase("all end", "nccl.hang", PASS, "all_reduce: ended after 9 s (and 5 more)"),
+    NcclCase(
+        "all end",
+        "nccl.hang",
+        PASS,
+        ("6 alike: all_reduce, all_reduce ring, all_gather, reduce_scatter, alltoall, sendrecv: ended after 9 s"),
+    ),
     NcclCase(
         "NVLS hangs",
         "nccl.hang",
         FAIL,
-        "all_reduce: hangs: did not end within 60 s, and finished no size; with NCCL_ALGO=Ring it ends: NVLS hangs - "
-        "restart nvidia-fabricmanager with no job on the node; it must be of the driver's version",
+        (
+            "all_reduce: hung: did not end within 60 s, and finished no size; it ends with NCCL_ALGO=Ring, "
+            "so NVLS hangs - restart nvidia-fabricmanager with no job on the node; it must be of the "
+            "driver's version"
+        ),
         told=fault("hang", "all_reduce"),
     ),
     NcclCase(
         "everything hangs",
         "nccl.hang",
         FAIL,
-        f"all_reduce: hangs: did not end within 60 s, and finished no size - {FABRIC} (and 1 more)",
+        f"all_reduce: hung: did not end within 60 s, and finished no size - {FABRIC} (and 1 more)",
         told=fault("hang"),
         change=stops_after_hang,
     ),
@@ -114,15 +130,18 @@ HANG = [
         "sendrecv hangs half-way",
         "nccl.hang",
         FAIL,
-        f"sendrecv: hangs: did not end within 60 s; the last size that it finished is 536870912 bytes - {FABRIC}",
+        (f"sendrecv: hung: did not end within 60 s; the last size that it finished is 536870912 bytes - {FABRIC}"),
         told=fault("stall", "sendrecv"),
     ),
     NcclCase(
         "it cannot be killed",
         "nccl.hang",
         FAIL,
-        "all_reduce: hangs: did not end within 60 s, and finished no size; with NCCL_ALGO=Ring it ends: NVLS hangs; it "
-        "cannot be killed: 4711 all_reduce_perf D - restart the node; see the kernel log for what the driver waits for",
+        (
+            "all_reduce: hung: did not end within 60 s, and finished no size; it ends with NCCL_ALGO=Ring, "
+            "so NVLS hangs; it cannot be killed: 4711 all_reduce_perf D - restart the node; see the kernel "
+            "log for what the driver waits for"
+        ),
         told=fault("hang", "all_reduce"),
         change=stuck,
     ),
@@ -130,16 +149,28 @@ HANG = [
         "slow boards need longer and do not hang",
         "nccl.hang",
         ERROR,
-        "all_reduce: end is unknown (did not end within 60 s; the last size that it finished is 536870912 bytes: at 1 "
-        "GB/s it needs more time than it was given) - measure it with a longer profile (and 5 more)",
+        (
+            "all_reduce: did not end within 60 s; the last size that it finished is 536870912 bytes: at 1 "
+            "GB/s it needs more time than it was given - measure it with a longer profile (and 5 more)"
+        ),
         told={"busbw": 1.0},
         change=slow_and_unfinished,
     ),
-    NcclCase("no tool", "nccl.hang", ERROR, NO_TOOL, change=no_tool),
+    NcclCase(
+        "no tool", "nccl.hang", ERROR, "node: all_reduce_perf is not on the node - build nccl-tests", change=no_tool
+    ),
 ]
 
 COMPLETE = [
-    NcclCase("all whole", "nccl.complete", PASS, "all_reduce: 8 GPUs, up to 1073741824 bytes (and 6 more)"),
+    NcclCase(
+        "all whole",
+        "nccl.complete",
+        PASS,
+        (
+            "6 alike: all_reduce, all_reduce ring, all_gather, reduce_scatter, alltoall, sendrecv: 8 GPUs, "
+            "up to 1073741824 bytes"
+        ),
+    ),
     NcclCase(
         "a GPU is lost",
         "nccl.complete",
@@ -165,37 +196,41 @@ COMPLETE = [
         "a GPU fewer than the board has",
         "nccl.complete",
         FAIL,
-        "GPUs: in the collectives 7 GPUs, expected at least 8 GPUs (SOURCE) - see gpu.count and gpu.lost",
+        ("node: GPUs in the collectives 7, expected at least 8 GPUs (SOURCE) - see the checks gpu.count and gpu.lost"),
         gpus=7,
     ),
     NcclCase(
         "an exit code of 0 after a mistyped option",
         "nccl.complete",
         ERROR,
-        f"all_reduce: result is unknown (nccl-tests did not run: invalid option 'q') - {AGAIN} (and 5 more)",
+        (f"all_reduce: could not read result: nccl-tests did not run: invalid option 'q' - {AGAIN} (and 5 more)"),
         told=fault("typo"),
     ),
     NcclCase(
         "too little memory for the size",
         "nccl.complete",
         ERROR,
-        "all_gather: result is unknown (the largest size was reduced to 536875008 bytes for want of memory; no row of "
-        f"1073741824 bytes) - {AGAIN}",
+        (
+            "all_gather: could not read result: the largest size was reduced to 536875008 bytes for want "
+            f"of memory; no row of 1073741824 bytes - {AGAIN}"
+        ),
         told=fault("reduced", "all_gather"),
     ),
     NcclCase(
         "numbers that contradict each other",
         "nccl.complete",
         ERROR,
-        "all_gather: result is unknown (536870912 bytes, out of place: algbw 683.71 GB/s is not size over time) - "
-        + AGAIN,
+        (
+            "all_gather: could not read result: 536870912 bytes, out of place: algbw 683.71 GB/s is not "
+            f"size over time - {AGAIN}"
+        ),
         told=fault("lies", "all_gather"),
     ),
     NcclCase(
         "a whole table and then a crash",
         "nccl.complete",
         ERROR,
-        f"sendrecv: result is unknown (exit code 139) - {AGAIN}",
+        f"sendrecv: could not read result: exit code 139 - {AGAIN}",
         told=fault("leftover", "sendrecv"),
     ),
 ]
@@ -214,7 +249,7 @@ ALL_REDUCE = [
         "without NVLS it is not called slow",
         "nccl.all_reduce",
         SKIP,
-        "NVLS is not in use: see nccl.nvls",
+        "node: NVLS is not in use, which nccl.nvls reports",
         told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}},
     ),
     NcclCase(
@@ -228,7 +263,7 @@ ALL_REDUCE = [
         "hangs",
         "nccl.all_reduce",
         ERROR,
-        f"all_reduce: bus bandwidth is unknown (did not end within 60 s, and finished no size) - {SEE}",
+        (f"all_reduce: could not read bus bandwidth: did not end within 60 s, and finished no size - {SEE}"),
         told=fault("hang", "all_reduce"),
     ),
 ]
@@ -239,55 +274,58 @@ NVLS = [
         "not in use",
         "nccl.nvls",
         FAIL,
-        "NVLS: not in use: all_reduce is 1.00 times as fast as with NCCL_ALGO=Ring, expected more than 5 % over it; "
-        "NCCL says that NVLS multicast is not available (SOURCE) - look for NCCL_NVLS_ENABLE=0 in /etc/nccl.conf, then "
-        "at nvidia-fabricmanager and the fabric state",
+        (
+            "NVLS: not in use: all_reduce is 1.00 times as fast as with NCCL_ALGO=Ring, expected at least "
+            "1.05 times (SOURCE); NCCL reports NVLS multicast as not available - look for "
+            "NCCL_NVLS_ENABLE=0 in /etc/nccl.conf, then at nvidia-fabricmanager and the fabric state"
+        ),
         told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}, "nvls": False},
     ),
     NcclCase(
         "in use and slow",
         "nccl.nvls",
         FAIL,
-        "NVLS: slower than doing without it: all_reduce is 0.54 times as fast as with NCCL_ALGO=Ring, expected more "
-        "than 5 % over it (SOURCE) - look for NCCL_NVLS_ENABLE=0 in /etc/nccl.conf, then at nvidia-fabricmanager and "
-        "the fabric state",
+        (
+            "NVLS: slower than Ring: all_reduce is 0.54 times as fast as with NCCL_ALGO=Ring, expected at "
+            "least 1.05 times (SOURCE) - look for NCCL_NVLS_ENABLE=0 in /etc/nccl.conf, then at "
+            "nvidia-fabricmanager and the fabric state"
+        ),
         told={"busbw": {"all_reduce": 200.0, "all_reduce ring": 370.0}},
     ),
     NcclCase(
         "a hang of all_reduce says nothing of its speed",
         "nccl.nvls",
         ERROR,
-        "NVLS: all_reduce against Ring is unknown (missing: all_reduce: did not end within 60 s, and finished no size) "
-        "- see the evidence file for what the node answered",
+        (f"all_reduce: could not read bus bandwidth: did not end within 60 s, and finished no size - {SEE}"),
         told=fault("hang", "all_reduce"),
     ),
     NcclCase(
         "NCCL does not use it with four GPUs",
         "nccl.nvls",
         SKIP,
-        "NVLS is not used with 4 GPUs",
+        "node: NVLS is not used with 4 GPUs",
         told={"busbw": {"all_reduce": 371.0, "all_reduce ring": 370.0}},
         gpus=4,
     ),
-    NcclCase("a platform without it", "nccl.nvls", SKIP, "the platform has no NVLS", limits={"nccl.nvls": False}),
+    NcclCase("a platform without it", "nccl.nvls", SKIP, "node: the platform has no NVLS", limits={"nccl.nvls": False}),
     NcclCase(
         "a platform of which nothing is known",
         "nccl.nvls",
-        SKIP,
-        "not judged: no limit nccl.nvls for platform l40s",
+        NOT_JUDGED,
+        "node: not judged: no limit nccl.nvls for platform l40s",
         machine=L40S,
         limits={"nccl.nvls": None},
     ),
 ]
 
 COLLECTIVES = [
-    NcclCase("as fast as its platform", "nccl.collectives", PASS, ""),
+    NcclCase("as fast as its platform", "nccl.collectives", NOT_JUDGED, ""),
     NcclCase("a slow alltoall", "nccl.collectives", FAIL, "", told={"busbw": {"alltoall": 150.0}}),
     NcclCase(
         "a crash of one",
         "nccl.collectives",
         ERROR,
-        f"sendrecv: bus bandwidth is unknown (no row of 1073741824 bytes; {FOOTER}; exit code 139) - {AGAIN}",
+        (f"sendrecv: could not read bus bandwidth: no row of 1073741824 bytes; {FOOTER}; exit code 139 - {AGAIN}"),
         told=fault("crash", "sendrecv"),
     ),
 ]
@@ -302,7 +340,9 @@ VERSION = [
         "brings it",
         told={"nccl": "2.20.5"},
     ),
-    NcclCase("no tool", "nccl.version", ERROR, NO_TOOL, change=no_tool),
+    NcclCase(
+        "no tool", "nccl.version", ERROR, "node: all_reduce_perf is not on the node - build nccl-tests", change=no_tool
+    ),
 ]
 
 CASES = [*DATA, *HANG, *COMPLETE, *ALL_REDUCE, *NVLS, *COLLECTIVES, *VERSION]

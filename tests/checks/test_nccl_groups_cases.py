@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 WHATS = ("all_reduce", "alltoall", "sendrecv")
 NAMED = "keep the node out of jobs; measure it alone (nccl, rdma_bandwidth), look at its kernel log and at its NICs"
 SEARCH = "see what the other nodes of the group say; run the command of the evidence file with fewer nodes"
@@ -116,10 +117,10 @@ LAUNCH = [
         "no launcher",
         "nccl_groups.launch",
         ERROR,
-        "pair gpu01+gpu02: sendrecv is unknown (gpu01: no mpirun was found) - install openmpi-bin",
+        ("pair gpu01+gpu02: could not read sendrecv result: gpu01: no mpirun was found - install openmpi-bin"),
         refused(),
     ),
-    GroupCase("no other node", "nccl_groups.launch", SKIP, "no other node takes part", ALONE_RUN),
+    GroupCase("no other node", "nccl_groups.launch", SKIP, "node: no other node takes part", ALONE_RUN),
     GroupCase(
         "refused with one node, launched with another",
         "nccl_groups.launch",
@@ -130,58 +131,75 @@ LAUNCH = [
 ]
 
 HANG = [
-    GroupCase("all end", "nccl_groups.hang", PASS, "all_reduce: ended: pair gpu01+gpu02 (and 2 more)", pairs()),
+    GroupCase(
+        "all end",
+        "nccl_groups.hang",
+        PASS,
+        ("3 alike: all_reduce over nodes, alltoall over nodes, sendrecv over nodes: ended: pair gpu01+gpu02"),
+        pairs(),
+    ),
     GroupCase(
         "this node hangs with one that is well",
         "nccl_groups.hang",
         FAIL,
-        f"all_reduce: pair gpu01+gpu02: {HUNG}; with nodes that are well it is the same: it is this node - {NAMED}",
+        (
+            f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; also with nodes that work without it: this "
+            f"node is at fault - {NAMED}"
+        ),
         PAIR_HANGS_HERE,
     ),
     GroupCase(
         "its neighbour hangs",
         "nccl_groups.hang",
         PASS,
-        f"all_reduce: pair gpu01+gpu02: {HUNG}; it is gpu02, and this node is well without (and 2 more)",
+        f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; caused by gpu02, this node works without",
         PAIR_HANGS_THERE,
     ),
     GroupCase(
         "the fleet hangs, and another node is named",
         "nccl_groups.hang",
         PASS,
-        f"all_reduce: fleet: {HUNG}; it is gpu04, and this node is well without (and 2 more)",
+        f"all_reduce over nodes: fleet: {HUNG}; caused by gpu04, this node works without",
         FLEET_HANGS_THERE,
     ),
     GroupCase(
         "the fleet hangs, and nobody is named",
         "nccl_groups.hang",
         ERROR,
-        f"all_reduce: whose fault it is is unknown (fleet: {HUNG}; gpu01, gpu02, gpu03, gpu04 are bad together only)"
-        f" - {SEARCH}",
+        (
+            f"all_reduce over nodes: fleet: {HUNG}; gpu01, gpu02, gpu03, gpu04 are bad together only; not "
+            f"known which node is at fault - {SEARCH}"
+        ),
         FLEET_HANGS_TOGETHER,
     ),
     GroupCase(
         "another node is named, and this one was seen well nowhere",
         "nccl_groups.hang",
         ERROR,
-        f"all_reduce: whose fault it is is unknown (pair gpu01+gpu02: {HUNG}; gpu02 is bad, and this node was not seen"
-        f" to be well) - {SEARCH} (and 2 more)",
+        (
+            f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; gpu02 fails, and this node was not seen to "
+            f"work without; not known which node is at fault - {SEARCH} (and 2 more)"
+        ),
         [hung(ran("all_reduce"), blamed="gpu02")],
     ),
     GroupCase(
         "two nodes and no third",
         "nccl_groups.hang",
         FAIL,
-        f"all_reduce: pair gpu01+gpu02: {HUNG}; it is this node, the other one or the path: there was no third node"
-        f" - {NAMED}",
+        (
+            f"all_reduce over nodes: pair gpu01+gpu02: {HUNG}; this node, the other one or the path between "
+            f"them is at fault: there was no third node to tell - {NAMED}"
+        ),
         [hung(ran("all_reduce"))],
     ),
     GroupCase(
         "an ECC error on the other node ends the launch",
         "nccl_groups.hang",
         PASS,
-        "all_reduce: pair gpu01+gpu02: gpu02: uncorrectable ECC error encountered; it is gpu02, and this node is well"
-        " without (and 2 more)",
+        (
+            "all_reduce over nodes: pair gpu01+gpu02: gpu02: uncorrectable ECC error encountered; caused "
+            "by gpu02, this node works without"
+        ),
         [
             replace(
                 hung(ran("all_reduce"), blamed="gpu02"),
@@ -196,36 +214,48 @@ HANG = [
         "crashes",
         "nccl_groups.hang",
         ERROR,
-        "all_reduce: result is unknown (pair gpu01+gpu02: all_reduce: the output of nccl-tests is empty "
-        "(exit code 139)) - run the command of the evidence file by hand on its head (and 2 more)",
+        (
+            "all_reduce over nodes: could not read result: pair gpu01+gpu02: the output of nccl-tests is "
+            "empty (exit code 139) - run the command of the evidence file by hand on its head (and 2 more)"
+        ),
         BROKEN,
     ),
-    GroupCase("no other node", "nccl_groups.hang", SKIP, "no other node takes part", ALONE_RUN),
+    GroupCase("no other node", "nccl_groups.hang", SKIP, "node: no other node takes part", ALONE_RUN),
 ]
 
 DATA = [
-    GroupCase("right", "nccl_groups.data", PASS, "all_reduce: right data: pair gpu01+gpu02 (and 2 more)", pairs()),
+    GroupCase(
+        "right",
+        "nccl_groups.data",
+        PASS,
+        ("3 alike: all_reduce over nodes, alltoall over nodes, sendrecv over nodes: right data: pair gpu01+gpu02"),
+        pairs(),
+    ),
     GroupCase(
         "wrong sums, with a good node too",
         "nccl_groups.data",
         FAIL,
-        "all_reduce: pair gpu01+gpu02: 6 elements came back wrong; with nodes that are well it is the same: it is this "
-        f"node - {NAMED}",
+        (
+            "all_reduce over nodes: pair gpu01+gpu02: 6 wrong elements: silent data corruption; also with "
+            f"nodes that work without it: this node is at fault - {NAMED}"
+        ),
         [ran("all_reduce", wrong=3, blamed="gpu01"), part("gpu01", "gpu03", good="gpu03", wrong=3)],
     ),
     GroupCase(
         "wrong sums of another node",
         "nccl_groups.data",
         PASS,
-        "all_reduce: fleet: 6 elements came back wrong; it is gpu04, and this node is well without (and 2 more)",
+        (
+            "all_reduce over nodes: fleet: 6 wrong elements: silent data corruption; caused by gpu04, this "
+            "node works without"
+        ),
         [*pairs(), fleet(wrong=3, blamed="gpu04"), part("gpu01", "gpu02")],
     ),
     GroupCase(
         "not launched",
         "nccl_groups.data",
         ERROR,
-        "all_reduce: result is unknown (pair gpu01+gpu02: all_reduce: gpu01: no mpirun was found) - install openmpi-bin"
-        " (and 2 more)",
+        ("all_reduce over nodes: could not read result: gpu01: no mpirun was found - install openmpi-bin (and 2 more)"),
         refused(),
     ),
 ]
@@ -247,12 +277,12 @@ BANDWIDTH = [
         "hangs",
         "nccl_groups.all_reduce",
         ERROR,
-        f"all_reduce: bus bandwidth is unknown (pair gpu01+gpu02: all_reduce: {HUNG}) - {SEE}",
+        f"all_reduce over nodes: could not read bus bandwidth: pair gpu01+gpu02: {HUNG} - {SEE}",
         PAIR_HANGS_HERE,
         limits=FAST,
     ),
     GroupCase("alltoall is slow", "nccl_groups.collectives", FAIL, "", pairs(busbw=220.0), limits=FAST),
-    GroupCase("both as fast as stored", "nccl_groups.collectives", PASS, "", pairs(), limits=FAST),
+    GroupCase("both as fast as stored", "nccl_groups.collectives", NOT_JUDGED, "", pairs(), limits=FAST),
     GroupCase("not launched", "nccl_groups.collectives", ERROR, "", refused(), limits=FAST),
     GroupCase("the fleet is fast", "nccl_groups.wide", PASS, "", [*pairs(), fleet()], limits=FAST),
     GroupCase("the fleet is slow", "nccl_groups.wide", FAIL, "", [*pairs(), fleet(busbw=200.0)], limits=FAST),
@@ -260,7 +290,7 @@ BANDWIDTH = [
         "the fleet is slow because of another node",
         "nccl_groups.wide",
         PASS,
-        "all_reduce: fleet is spoilt by gpu04",
+        "all_reduce over nodes: fleet: disturbed by gpu04, this node works without",
         [*pairs(), fleet(busbw=200.0)],
         again=[*pairs(), fleet(busbw=200.0, blamed="gpu04")],
         limits=FAST,
@@ -270,7 +300,7 @@ BANDWIDTH = [
         "pairs only",
         "nccl_groups.wide",
         SKIP,
-        "the node is in no group of more than two nodes, or the profile asks for pairs only",
+        "node: the node is in no group of more than two nodes, or the profile asks for pairs only",
         pairs(),
     ),
 ]
@@ -288,13 +318,17 @@ APART = [
     GroupCase("slow", "nccl_groups.apart", FAIL, "", [*pairs(), kept_apart(time_us="9000")], limits=APART_FAST),
     GroupCase("hangs", "nccl_groups.apart", ERROR, "", [*pairs(), hung(kept_apart())], limits=APART_FAST),
     GroupCase(
-        "no times in the report", "nccl_groups.apart", SKIP, "nccl-tests told no times by process", [kept_apart()]
+        "no times in the report",
+        "nccl_groups.apart",
+        SKIP,
+        "node: this version of nccl-tests reports no time for each process",
+        [kept_apart()],
     ),
     GroupCase(
         "an old version",
         "nccl_groups.apart",
         SKIP,
-        "not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only",
+        ("node: not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only"),
         pairs(),
     ),
 ]
@@ -314,8 +348,8 @@ SHARE = [
     GroupCase(
         "no share is stored",
         "nccl_groups.share_of_rate",
-        SKIP,
-        "not judged: no limit nccl.group_share_of_rate_percent for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: not judged: no limit nccl.group_share_of_rate_percent for platform hgx-h100-8",
         pairs(),
     ),
 ]

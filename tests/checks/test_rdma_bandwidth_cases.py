@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from nodegate.demo.machine import Machine
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 WRITE, READ = "ib_write_bw", "ib_read_bw"
-ALONE = "this node had no other node to be measured with: see rdma_bandwidth.inside"
+ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
 LOST = {"text": "peer-lost.txt", "timed_out": True}
 NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install perftest")
 
@@ -152,41 +153,54 @@ def left_out(links: Links) -> list[list[object]]:
 
 CASES = (
     # complete
-    LinkCase("every rail", "rdma_bandwidth.complete", PASS, "mlx5_0: measured (and 7 more)"),
+    LinkCase(
+        "every rail",
+        "rdma_bandwidth.complete",
+        PASS,
+        "8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: measured",
+    ),
     LinkCase(
         "a rail without a number",
         "rdma_bandwidth.complete",
         ERROR,
-        "mlx5_3: write is unknown (no other node could be measured with it) - see what the other nodes say, "
-        "then run again",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): could not read RDMA write bandwidth: no other node could be "
+            "measured with it - see what the other nodes say, then run again"
+        ),
         change=without(),
     ),
     LinkCase(
         "a rail without a GID",
         "rdma_bandwidth.complete",
         ERROR,
-        "mlx5_3: write and read is unknown (mlx5_3: no RoCE v2 GID with an IPv4 address) - give it an address",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): could not read RDMA write bandwidth and RDMA read bandwidth: no "
+            "RoCE v2 GID with an IPv4 address - give it an address"
+        ),
         attempts=left_out,
     ),
     LinkCase(
         "every partner of a rail lacks something",
         "rdma_bandwidth.complete",
         ERROR,
-        "mlx5_3: write is unknown (with gpu02 mlx5_3: gpu02: the connection broke) - look at the other node",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): could not read RDMA write bandwidth: with gpu02 mlx5_3: gpu02: "
+            "the connection broke - look at the other node"
+        ),
         change=broken(cannot="gpu02: the connection broke"),
     ),
     LinkCase(
         "healthy: one partner of three was lost",
         "rdma_bandwidth.complete",
         PASS,
-        "mlx5_0: measured (and 7 more)",
+        "8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: measured",
         change=broken("gpu02", cannot="gpu02: the connection broke"),
     ),
     LinkCase(
         "healthy: a rail that is down",
         "rdma_bandwidth.complete",
         PASS,
-        "mlx5_0: measured (and 6 more)",
+        "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: measured",
         machine=down,
         attempts=lambda links: [
             attempt(
@@ -195,12 +209,18 @@ CASES = (
             )
         ],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.complete", PASS, "mlx5_0: measured (and 7 more)", attempts=alone),
+    LinkCase(
+        "a node alone",
+        "rdma_bandwidth.complete",
+        PASS,
+        "8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: measured",
+        attempts=alone,
+    ),
     LinkCase(
         "no perftest",
         "rdma_bandwidth.complete",
         ERROR,
-        "gpu01: no ib_write_bw on the node - apt install perftest",
+        f"node: no {WRITE} on the node - apt install perftest",
         attempts=lambda links: [[not_run("", NO_TOOL)]],
     ),
     # write and read
@@ -226,7 +246,7 @@ CASES = (
         "",
         attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0] != WRITE})],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.write", SKIP, ALONE, attempts=alone),
+    LinkCase("a node alone", "rdma_bandwidth.write", SKIP, f"node: {ALONE}", attempts=alone),
     LinkCase("slow to read", "rdma_bandwidth.read", FAIL, "", change=slow(150.25, tool=READ)),
     LinkCase(
         "healthy: slow to read is fast to write", "rdma_bandwidth.write", PASS, "", change=slow(150.25, tool=READ)
@@ -249,23 +269,31 @@ CASES = (
         "",
         attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.latency", SKIP, ALONE, attempts=alone),
+    LinkCase("a node alone", "rdma_bandwidth.latency", SKIP, f"node: {ALONE}", attempts=alone),
     # the share of the link's own rate
-    LinkCase("healthy", "rdma_bandwidth.share_of_rate", PASS, "mlx5_0: write 391.5 Gb/s (and 15 more)"),
+    LinkCase(
+        "healthy",
+        "rdma_bandwidth.share_of_rate",
+        PASS,
+        ("8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth 392 Gb/s"),
+    ),
     LinkCase(
         "far below its own rate",
         "rdma_bandwidth.share_of_rate",
         FAIL,
-        "mlx5_3: write 212.5 Gb/s, expected at least 360 Gb/s (90 % of the link's 400 Gb/s, h100.yaml "
-        "rdma.share_of_rate_percent: test) - look at the NIC's PCIe width and speed, its cable and port counters, PFC "
-        "and ECN on its switch port; then swap cables with a good rail",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s, expected at least 360 Gb/s (90 % "
+            "of the link's 400 Gb/s; h100.yaml rdma.share_of_rate_percent: test) - check the NIC's PCIe "
+            "width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
+            "cables with a good rail"
+        ),
         change=slow(212.5),
     ),
     LinkCase(
         "healthy: far below 0.01 Gb/s, where that is enough",
         "rdma_bandwidth.share_of_rate",
         PASS,
-        "mlx5_0: write 391.5 Gb/s (and 15 more)",
+        "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth 392 Gb/s",
         change=slow(0.00374),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", "0.004 Gb/sec (1X SDR)"),
     ),
@@ -273,92 +301,110 @@ CASES = (
         "known false alarm: of two nodes alone nobody can tell which end is slow",
         "rdma_bandwidth.share_of_rate",
         ERROR,
-        "mlx5_3: write 212.5 Gb/s, but with gpu02 mlx5_3 alone: either end may be slow, or what lies between - measure "
-        "it with a third node, which tells the two ends apart",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s, measured with gpu02 mlx5_3 alone: "
+            "either end or the path between them may be slow - measure it with a third node, which tells "
+            "the two ends apart"
+        ),
         attempts=lambda _links: [attempt(of_two(), partners=1)],
     ),
     LinkCase(
         "the rate was not read",
         "rdma_bandwidth.share_of_rate",
         ERROR,
-        "mlx5_3: the limit for write is unknown (failed: EIO) - see the evidence file for what the node "
-        "answered (and 1 "
-        "more)",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): could not read the limit for RDMA write bandwidth: failed: EIO - "
+            "see the evidence file for what the node answered (and 1 more)"
+        ),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", {"why": "failed", "detail": "EIO"}),
     ),
     LinkCase(
         "healthy: a link that trained slower carries what it can",
         "rdma_bandwidth.share_of_rate",
         PASS,
-        "mlx5_0: write 391.5 Gb/s (and 15 more)",
+        "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth 392 Gb/s",
         change=lambda links: (slow(195.5)(links), slow(194.5, tool=READ)(links)),
         machine=lambda machine: machine.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
     ),
     LinkCase(
         "a site without the share",
         "rdma_bandwidth.share_of_rate",
-        SKIP,
-        "not judged: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
+        NOT_JUDGED,
+        "node: not judged: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
         limits={"rdma.share_of_rate_percent": None},
     ),
     # errors
-    LinkCase("healthy", "rdma_bandwidth.errors", PASS, "mlx5_0: transfers without an error (and 7 more)"),
+    LinkCase(
+        "healthy",
+        "rdma_bandwidth.errors",
+        PASS,
+        ("8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: transfers without an error"),
+    ),
     LinkCase(
         "a rail that loses its peers",
         "rdma_bandwidth.errors",
         FAIL,
-        "mlx5_3: write with gpu02 mlx5_3: stalled: 0 iterations, it lost its peer, and with nobody without - "
-        "look at this "
-        "NIC's cable, port counters and kernel log, and at PFC and MTU of its switch port",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write with gpu02 mlx5_3: stalled: 0 iterations, it lost its "
+            "peer; it fails with every partner - check this NIC's cable, port counters and kernel log, and "
+            "PFC and MTU of its switch port"
+        ),
         change=broken(**LOST),
     ),
     LinkCase(
         "completion errors",
         "rdma_bandwidth.errors",
         FAIL,
-        "mlx5_3: write with gpu02 mlx5_3: completion with error, status 12 (transport retry counter "
-        "exceeded), and with "
-        "nobody without - look at this NIC's cable, port counters and kernel log, and at PFC and MTU of its "
-        "switch port",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write with gpu02 mlx5_3: completion with error, status 12 "
+            "(transport retry counter exceeded); it fails with every partner - check this NIC's cable, "
+            "port counters and kernel log, and PFC and MTU of its switch port"
+        ),
         change=broken(text="completion-error.txt"),
     ),
     LinkCase(
         "a path that hangs",
         "rdma_bandwidth.errors",
         WARN,
-        "mlx5_3: write with gpu03 mlx5_3: hung: no result within 25 s; both are well with others - look at the links "
-        "between the two switches, and at the routing of this rail",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write with gpu03 mlx5_3: hung: no result within 25 s; both "
+            "ends work with others - check the links between the two switches and the routing of this rail"
+        ),
         change=broken("gpu03", text="truncated.txt", timed_out=True),
     ),
     LinkCase(
         "healthy: one partner hangs, nothing is known of it",
         "rdma_bandwidth.errors",
         PASS,
-        "mlx5_0: transfers without an error (and 7 more)",
+        "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: transfers without an error",
         change=broken("gpu03", peer_best="", **LOST),
     ),
     LinkCase(
         "only partners that are bad themselves",
         "rdma_bandwidth.errors",
         ERROR,
-        "mlx5_3: transfers is unknown (write with gpu02 mlx5_3: stalled: 0 iterations, it lost its peer, "
-        "which is bad with "
-        "others too) - measure this node again with good ones",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write with gpu02 mlx5_3: stalled: 0 iterations, it lost its "
+            "peer; that partner fails with others too - measure this node again with good ones"
+        ),
         change=broken(peer_best="none", **LOST),
     ),
     LinkCase(
         "healthy: the partner had no perftest",
         "rdma_bandwidth.errors",
         PASS,
-        "mlx5_0: transfers without an error (and 7 more)",
+        ("8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: transfers without an error"),
         change=broken("gpu02", cannot="gpu02: no ib_write_bw"),
     ),
     LinkCase(
         "a node alone whose NICs do not reach each other",
         "rdma_bandwidth.errors",
         ERROR,
-        "mlx5_3: transfers is unknown (inside with gpu01 mlx5_2: Failed to modify QP 17 to RTR; no other node was met, "
-        "and on some networks the NICs of one node do not reach each other) - measure it with another node",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write inside the node with gpu01 mlx5_2: Failed to modify "
+            "QP 17 to RTR; on some networks the NICs of one node do not reach each other, and there was no "
+            "other node - measure it with another node"
+        ),
         change=lambda links: links.clear(),
         attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
     ),
@@ -366,110 +412,145 @@ CASES = (
         "nothing was tried",
         "rdma_bandwidth.errors",
         ERROR,
-        "gpu01: no transfer was tried: no other node could be measured with it - see what the other nodes say, "
-        "then run again",
+        "node: no other node could be measured with it - see what the other nodes say, then run again",
         attempts=lambda links: [attempt({})],
     ),
     # both_ways
-    LinkCase("healthy", "rdma_bandwidth.both_ways", PASS, "mlx5_0: alike both ways (and 7 more)"),
+    LinkCase(
+        "healthy",
+        "rdma_bandwidth.both_ways",
+        PASS,
+        ("8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: sends as well as it receives"),
+    ),
     LinkCase(
         "a rail that sends slowly to all, whoever is the client",
         "rdma_bandwidth.both_ways",
         FAIL,
-        "mlx5_3: sends slowly, with gpu02 mlx5_3, gpu04 mlx5_3, gpu03 mlx5_3; the other way it is well - clean or swap "
-        "the cable and its transceivers, see symbol errors of both ends; then swap the NIC",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): sends slowly with gpu02 mlx5_3, gpu04 mlx5_3, gpu03 mlx5_3, and "
+            "receives at full rate - clean or swap the cable and its transceivers, see symbol errors of "
+            "both ends; then swap the NIC"
+        ),
         change=one_way(),
     ),
     LinkCase(
         "healthy: a partner that receives slowly",
         "rdma_bandwidth.both_ways",
         PASS,
-        "mlx5_0: alike both ways (and 7 more)",
+        ("8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: sends as well as it receives"),
         change=one_way("gpu03"),
     ),
     LinkCase(
         "healthy: slow both ways, which the other checks say",
         "rdma_bandwidth.both_ways",
         PASS,
-        "mlx5_0: alike both ways (and 7 more)",
+        "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: sends as well as it receives",
         change=hurt_both_ways,
     ),
     LinkCase(
         "one partner alone",
         "rdma_bandwidth.both_ways",
         ERROR,
-        "mlx5_3: how it sends is unknown (slow with gpu02 mlx5_3: either end may be at fault) - measure it with a "
-        "third node, which tells the two ends apart",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): sends slowly with gpu02 mlx5_3: either end may be at fault - "
+            "measure it with a third node, which tells the two ends apart"
+        ),
         attempts=lambda links: [attempt(of_two_one_way(), partners=1)],
     ),
-    LinkCase("a node alone", "rdma_bandwidth.both_ways", SKIP, ALONE, attempts=alone),
+    LinkCase("a node alone", "rdma_bandwidth.both_ways", SKIP, f"node: {ALONE}", attempts=alone),
     LinkCase(
         "no limit",
         "rdma_bandwidth.both_ways",
-        SKIP,
-        "mlx5_0: not judged: no limit, or no number, of one direction (and 7 more)",
+        NOT_JUDGED,
+        (
+            "mlx5_0 (0000:18:00.0, ibs0): RDMA bandwidth has no limit to be judged by - add a limit for "
+            "this platform: nodegate baseline learn, or --baseline (and 7 more)"
+        ),
         limits={"rdma.write_gbps": None, "rdma.read_gbps": None, "rdma.share_of_rate_percent": None},
     ),
     # path
-    LinkCase("healthy", "rdma_bandwidth.path", PASS, "mlx5_0: write alike with all (and 15 more)"),
+    LinkCase(
+        "healthy",
+        "rdma_bandwidth.path",
+        PASS,
+        (
+            "8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth "
+            "alike with all partners"
+        ),
+    ),
     LinkCase(
         "a slow path",
         "rdma_bandwidth.path",
         WARN,
-        "mlx5_3: write 98.5 Gb/s with gpu03 mlx5_3, 391.5 Gb/s with others; both ends are good with others - "
-        "look at the "
-        "links between the two switches, and at the routing of this rail",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 98.5 Gb/s with gpu03 mlx5_3, 391.5 Gb/s "
+            "with others; both ends are good with others - check the links between the two switches and "
+            "the routing of this rail"
+        ),
         change=slow(98.5, "gpu03"),
     ),
     LinkCase(
         "healthy: a slow partner",
         "rdma_bandwidth.path",
         PASS,
-        "mlx5_0: write alike with all (and 15 more)",
+        (
+            "7 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth alike "
+            "with all partners"
+        ),
         change=slow(98.5, "gpu03", peer_best="99.25"),
     ),
     LinkCase(
         "slow with all: the NIC, which is not the path's",
         "rdma_bandwidth.path",
         PASS,
-        "mlx5_0: write alike with all (and 15 more)",
+        (
+            "8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth "
+            "alike with all partners"
+        ),
         change=slow(98.5),
     ),
-    LinkCase("a node alone", "rdma_bandwidth.path", SKIP, ALONE, attempts=alone),
+    LinkCase("a node alone", "rdma_bandwidth.path", SKIP, f"node: {ALONE}", attempts=alone),
     LinkCase(
         "no perftest",
         "rdma_bandwidth.path",
         ERROR,
-        "gpu01: no ib_write_bw on the node - apt install perftest",
+        f"node: no {WRITE} on the node - apt install perftest",
         attempts=lambda links: [[not_run("", NO_TOOL)]],
     ),
     # inside
-    LinkCase("not asked for", "rdma_bandwidth.inside", SKIP, "NIC to NIC inside the node was not asked for"),
+    LinkCase("not asked for", "rdma_bandwidth.inside", SKIP, "node: NIC to NIC inside the node was not asked for"),
     LinkCase("a node alone", "rdma_bandwidth.inside", PASS, "", attempts=alone),
     LinkCase("a slow NIC", "rdma_bandwidth.inside", FAIL, "", attempts=with_inside(value=61.5)),
     LinkCase(
         "the neighbour of a slow NIC is not blamed: one finding, of mlx5_3",
         "rdma_bandwidth.inside",
         FAIL,
-        "mlx5_3: inside 212.5 Gb/s, expected at least 380 Gb/s (h100.yaml rdma.inside_gbps: test); 45.7 % below the "
-        "median 391.5 Gb/s of 6 other devices of this node - look at the NIC's PCIe width and speed, its cable and "
-        "port counters, PFC and ECN on its switch port; then swap cables with a good rail",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth inside the node 212 Gb/s, expected at least "
+            "380 Gb/s (h100.yaml rdma.inside_gbps: test); 45.7 % below the median 391.5 Gb/s of 6 other "
+            "NICs of this node - check the NIC's PCIe width and speed, its cable and port counters, PFC "
+            "and ECN on its switch port; then swap cables with a good rail"
+        ),
         attempts=neighbour_inside,
     ),
     LinkCase(
         "healthy: NICs of a node that do not reach each other",
         "rdma_bandwidth.inside",
         WARN,
-        "mlx5_3: with mlx5_2: stalled: 0 iterations, it lost its peer - look at both ends: cable, port counters and "
-        "kernel log, PFC on the switch",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write inside the node with mlx5_2: stalled: 0 iterations, "
+            "it lost its peer - look at both ends: cable, port counters and kernel log, PFC on the switch"
+        ),
         attempts=with_inside(**LOST),
     ),
     LinkCase(
         "a node alone whose NIC loses its peer",
         "rdma_bandwidth.inside",
         FAIL,
-        "mlx5_3: with mlx5_2: stalled: 0 iterations, it lost its peer - look at both ends: cable, port counters and "
-        "kernel log, PFC on the switch",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write inside the node with mlx5_2: stalled: 0 iterations, "
+            "it lost its peer - look at both ends: cable, port counters and kernel log, PFC on the switch"
+        ),
         change=lambda links: links.clear(),
         attempts=with_inside(**LOST),
     ),
@@ -477,7 +558,7 @@ CASES = (
         "a node alone whose program does not start",
         "rdma_bandwidth.inside",
         ERROR,
-        "mlx5_3: with mlx5_2: no memory - look at the other node",
+        ("mlx5_3 (0000:3c:00.0, ibs3): RDMA write inside the node with mlx5_2: no memory - look at the other node"),
         change=lambda links: links.clear(),
         attempts=with_inside(cannot="no memory"),
     ),
@@ -486,7 +567,7 @@ CASES = (
         "no CUDA in perftest",
         "rdma_bandwidth.gpu_memory",
         SKIP,
-        "perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)",
+        ("node: perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)"),
     ),
     LinkCase("healthy", "rdma_bandwidth.gpu_memory", PASS, "", attempts=with_gpu(value=380.5)),
     LinkCase("a detour through host memory", "rdma_bandwidth.gpu_memory", FAIL, "", attempts=with_gpu(value=140.5)),
@@ -494,9 +575,11 @@ CASES = (
         "no peer memory",
         "rdma_bandwidth.gpu_memory",
         ERROR,
-        "mlx5_3: writing from GPU memory is unknown (with gpu02 mlx5_3: Couldn't allocate MR) - raise the "
-        "locked memory "
-        "limit (ulimit -l unlimited); for GPU memory load nvidia_peermem",
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): could not read RDMA write bandwidth from GPU memory: with gpu02 "
+            "mlx5_3: Couldn't allocate MR - raise the locked memory limit (ulimit -l unlimited); for GPU "
+            "memory load nvidia_peermem"
+        ),
         attempts=with_gpu(stderr=" Couldn't allocate MR\n"),
     ),
 )

@@ -18,7 +18,12 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.judge.judge import judge
+<<<<<<< HEAD
 from nodegate.measure.burn import run
+=======
+from nodegate.judge.node_parts import node_parts
+from nodegate.measure.burn import burn
+>>>>>>> 9937d6d (tests: cases of burn, copies, nccl and rdma say the sentences of today)
 from nodegate.measure.burn.document import WIRE
 from nodegate.measure.program_run import ProgramRun
 from nodegate.numbers.peers import Peers
@@ -213,7 +218,7 @@ def judged(case: BurnCase) -> Record:
             return run.parse(attempts)
         return known[name] if name in known else facts_of(machine).get(name)
 
-    return judge(checks()[case.check], resolve, NODE)
+    return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
 
 
 def refused(found: Document) -> None:

@@ -18,6 +18,7 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.measure.copies import result as copies_result
 from nodegate.measure.copies.document import WIRE
 from nodegate.measure.program_run import ProgramRun
@@ -226,7 +227,7 @@ def judged(case: CopiesCase) -> Record:
             return copies_result.parse(attempts)
         return known[name] if name in known else facts_of(machine).get(name)
 
-    return judge(checks()[case.check], resolve, NODE)
+    return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
 
 
 def _fleet(case: CopiesCase) -> Peers:

@@ -10,6 +10,7 @@ from support.judging import baseline_of
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.measure.groups.result import parse
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
@@ -49,4 +50,4 @@ class GroupCase:
             known = {"baseline": baseline, "peers": Peers.of({}).of_node("gpu01"), "rdma": facts.rdma}
             return known[name]
 
-        return judge(suite.check(self.check), resolve, node.name)
+        return judge(suite.check(self.check), resolve, node.name, node_parts(facts))

@@ -11,6 +11,7 @@ from support.judging import baseline_of
 from nodegate import suite
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
 from nodegate.measure.nccl.launches import LAUNCHES
 from nodegate.measure.nccl.result import parse
 from nodegate.node import Node
@@ -61,4 +62,4 @@ def said(
             return parse(attempts)
         return {"baseline": baseline, "node": node, "peers": Peers.of({}).of_node(node.name)}[name]
 
-    return judge(suite.check(check), resolve, node.name)
+    return judge(suite.check(check), resolve, node.name, node_parts(facts))

@@ -13,7 +13,12 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
+<<<<<<< HEAD
 from nodegate.measure.program_run import ProgramRun
+=======
+from nodegate.judge.node_parts import node_parts
+from nodegate.measure.ran import Ran
+>>>>>>> 9937d6d (tests: cases of burn, copies, nccl and rdma say the sentences of today)
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.numbers.peers import Peers
 
@@ -144,4 +149,4 @@ def judged(case: LinkCase) -> Record:
             return rdma_result.parse(case.attempts(links))
         return known[name] if name in known else facts_of(machine).get(name)
 
-    return judge(checks()[case.check], resolve, NODE)
+    return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))

@@ -75,10 +75,14 @@ class Entry:
     @property
     def limit(self) -> AnyLimit:
         """What a check judges by: the value less (or plus) its tolerance, with file, key and source."""
-        name = self.file.rpartition("/")[2]
         side = "above" if self.direction == "at most" else "below"
         part = f"{100 * self.tolerance:g} % {side} {self.value} {self.unit}, " if self.tolerance else ""
-        return Limit(self._judged(), self.unit, f"{part}{name} {self.key}: {self.source}")
+        return Limit(self._judged(), self.unit, f"{part}{self.origin}")
+
+    @property
+    def origin(self) -> str:
+        """Where it stands and comes from: "h100.yaml burn.bf16_tflops: learned"."""
+        return f"{self.file.rpartition('/')[2]} {self.key}: {self.source}"
 
     def _judged(self) -> LimitValue:
         if not isinstance(self.value, (int, float)) or not self.tolerance:

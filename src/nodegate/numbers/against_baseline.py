@@ -67,7 +67,7 @@ def too_good(metric: Metric, right: Stored, top: float, *, judged: float | None)
     reference = stored.value if stored is not None else top
     if _is_number(reference) and _fits(value / _THOUSAND, reference):
         return _slip(metric, value, reference, limit)
-    source = f"peak, {limit.source if limit else 'baseline'}"
+    source = f"peak of {stored.origin}" if isinstance(stored, Entry) else "peak of the baseline"
     if judged is None:
         bound: NumberLimit = Limit(top, metric.unit, source, AT_MOST)
         return Comparison(Verdict.WARN, "physics", "more than the hardware can do", bound)

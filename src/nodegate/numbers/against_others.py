@@ -28,7 +28,7 @@ _HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no r
 
 @dataclass(frozen=True)
 class Reference:
-    """The median of `count` other values, in the metric's unit; `of` says whose they are ("others of this node")."""
+    """The median of `count` other values, in the metric's unit; `of` says whose they are ("other GPUs of this node")."""
 
     median: float
     count: int
@@ -54,7 +54,7 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
         return _in_two_parts(metric, group.split, limit)
     if worse_by > max(least, min(sure, margins.fleet_z * group.deviation)):
         return Comparison(Verdict.WARN, "fleet", f"{behind}, which their spread may explain", limit)
-    return Comparison(Verdict.PASS, "fleet", f"median of {_whose(group)} {shown(group.median, metric.unit)}", limit)
+    return Comparison(Verdict.PASS, "fleet", f"median {shown(group.median, metric.unit)} of {_whose(group)}", limit)
 
 
 def inside(metric: Metric, value: float, others: Reference | None, margins: Margins, *, proven: bool) -> Comparison:

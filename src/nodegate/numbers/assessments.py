@@ -6,6 +6,7 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess
 from nodegate.numbers.margins import Margins
@@ -56,7 +57,11 @@ def _inside(metric: Metric, alike: Sequence[Metric]) -> Reference | None:
     others = [each.best for each in alike if each.device != metric.device]
     if not metric.device or len(others) < _MIN_DEVICES:
         return None
-    return Reference(median(others), len(others), "others of this node")
+    return Reference(median(others), len(others), f"other {_kind(metric)} of this node")
+
+
+def _kind(metric: Metric) -> str:
+    return "GPUs" if part.named(metric.device).kind is part.Kind.GPU else "NICs"
 
 
 def _past(metric: Metric, earlier: Earlier | None) -> Reference | None:

@@ -35,7 +35,7 @@ QUANTITIES = (
 VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _LARGEST = float(1 << 64)
-_REFUSED_STEP = "put that right (a job on the GPUs, MIG, no driver), then burn this node again"
+_REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then burn this node again"
 _STEP = "run the burn on this node again, or see the evidence file for what it sent"
 _NAMED = "the burn's document"
 _WIRE = Wire(SCHEMA, "the burn", MAX_DOCUMENT_BYTES, _STEP)
@@ -192,7 +192,7 @@ def decode(written: str) -> BurnDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = checked_document(_WIRE, written, named=_NAMED, undone="nothing was burnt", refused_step=_REFUSED_STEP)
+    data = checked_document(_WIRE, written, named=_NAMED, undone="burn not run", refused_step=_REFUSED_STEP)
     gpus, phases = read.records(data, "gpus"), read.records(data, "phases")
     if isinstance(gpus, Unknown) or isinstance(phases, Unknown) or not gpus or not phases:
         raise CannotMeasure(f"{_NAMED} has no GPU or no phase in it", next_step=_STEP)

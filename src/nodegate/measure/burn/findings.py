@@ -117,7 +117,7 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
         if isinstance(phase.mismatches, Unknown) or isinstance(phase.reference_errors, Unknown):
             reason = phase.mismatches if isinstance(phase.mismatches, Unknown) else phase.reference_errors
             verdicts.unknown(
-                part=load.part, quantity=f"{phase.dtype} comparison of results", reason=str(reason), action=AGAIN
+                part=load.part, quantity=f"{phase.dtype} result comparison", reason=str(reason), action=AGAIN
             )
             bad = True
             continue
@@ -132,7 +132,7 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
             bad = True
     compared = [phase for phase in load.phases if phase.checksum]
     if not _products(compared):
-        not_measured((load,), "comparison of results", verdicts)
+        not_measured((load,), "result comparison", verdicts)
     elif not bad:
         others = compared_with(document, load)
         alike = f"the first equal on {others} GPUs of its model" if others else "no GPU of its model to compare with"
@@ -180,7 +180,7 @@ def second_opinion(whose: Part, mode: str, gpu: BurntGpu, run: GpuBurnRun, verdi
     elif gpu.verdict != "OK":
         verdicts.unknown(part=whose, quantity=f"gpu_burn result ({mode})", reason=str(gpu.verdict), action=AGAIN)
     else:
-        verdicts.passed(part=whose, text=f"{gpu.processed} products without an error")
+        verdicts.passed(part=whose, text=f"{gpu.processed} products without an error in gpu_burn ({mode})")
 
 
 def _s(count: int) -> str:

@@ -22,7 +22,7 @@ ALONE, AT_ONCE = "alone", "at once"
 _MAX_COPIES = 64
 _MAX_GPUS = 64
 _FASTEST_GB_PER_S = 1e6
-_REFUSED_STEP = "put that right (a job on the GPUs, MIG, no driver), then measure this node again"
+_REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then measure this node again"
 _STEP = "run the copies on this node again, or see the evidence file for what it sent"
 _NAMED = "the document of the copies"
 _WIRE = Wire(SCHEMA, "the program for the copies", MAX_DOCUMENT_BYTES, _STEP)
@@ -137,7 +137,7 @@ def decode(written: str) -> CopiesDocument:
     Raises:
         CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
     """
-    data = checked_document(_WIRE, written, named=_NAMED, undone="nothing was copied", refused_step=_REFUSED_STEP)
+    data = checked_document(_WIRE, written, named=_NAMED, undone="copies not run", refused_step=_REFUSED_STEP)
     gpus = read.records(data, "gpus")
     if isinstance(gpus, Unknown) or not gpus:
         raise CannotMeasure(f"{_NAMED} has no GPU in it", next_step=_STEP)

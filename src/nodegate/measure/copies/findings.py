@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate import part
 from nodegate.finding import AT_LEAST, Limit, NumberLimit, share_left
 from nodegate.measure.copies.document import ALONE, INSIDE
-from nodegate.measure.copies.result import PEER
+from nodegate.measure.copies.result import DEVICE, PEER
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import finding_of
@@ -63,7 +63,7 @@ def took_part(gpu: GpuCopies, verdicts: Verdicts) -> None:
         message = f"stopped responding during copies (after {done}): {gpu.error}"
         verdicts.found(Verdict.FAIL, part=gpu.part, text=message, action=REPLACE, quantity="copies", observed=False)
     elif gpu.error or not gpu.copies:
-        verdicts.unknown(part=gpu.part, quantity="copies", reason=gpu.error or "it made no copy", action=AGAIN)
+        verdicts.unknown(part=gpu.part, quantity="copy rates", reason=gpu.error or "it made no copy", action=AGAIN)
     else:
         apart = f"; its host memory may lie on another NUMA node ({gpu.unbound})" if gpu.unbound else ""
         verdicts.passed(part=gpu.part, text=f"copied {done}{apart}")
@@ -90,7 +90,8 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
     have = {each.device for each in copies.named(name)}
     for several in copies.gpus.values():
         if several[0].device not in have:
-            not_measured(several, f"{words(name)} rate", verdicts, otherwise="it was not reached")
+            quantity = words(name) if name == DEVICE else f"copy rate ({words(name)})"
+            not_measured(several, quantity, verdicts, otherwise="it was not reached")
 
 
 def judge_host(
@@ -109,7 +110,7 @@ def judge_host(
         gives = link_of(found.value, value_or(known[index].link_gen_max, _NEWEST) if index in known else _NEWEST)
         link, carried = _link(gpu)
         remedy = BEHIND if index in known and _whole(gpu, known[index]) else RESEAT
-        note = f"{gives}; {f'the link ran at {link}' if link else 'the link was not read'} meanwhile"
+        note = f"{gives}, while the link ran at {link}" if link else f"{gives} (NVML did not read the link)"
         verdicts.add(finding_of(metric, _held_to_link(found, link, carried), remedy=remedy, note=note))
 
 
@@ -222,7 +223,7 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
 
 
 def _wrong(whose: Part, data: Data, verdicts: Verdicts) -> None:
-    way = _way(data.what) if data.when == ALONE else f"{_way(data.what)}, all GPUs at once"
+    way = _way(data.what) if data.when == ALONE else f"{_way(data.what)} with all GPUs at once"
     if isinstance(data.wrong_words, Unknown):
         quantity = f"comparison of copied data ({way})"
         verdicts.unknown(part=whose, quantity=quantity, reason=data.wrong_words, action=AGAIN)
@@ -252,7 +253,7 @@ def _way(what: str) -> str:
 
 def _corrupt(copied: str, count: int, first: int | None, size: int) -> str:
     where = "" if first is None else f" (first at byte {4 * first})"
-    return f"{count} of {size // 4} words {copied} {'is' if count == 1 else 'are'} wrong{where}: {_CORRUPT}"
+    return f"{count} wrong word{'' if count == 1 else 's'} of {size // 4} {copied}{where}: {_CORRUPT}"
 
 
 def _mib(sizes: Sequence[int]) -> str:

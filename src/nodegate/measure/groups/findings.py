@@ -92,7 +92,7 @@ def _judge_bad(
         verdicts.passed(part=part_of(what), text=f"{said}; caused by {named}, this node works without", observed=0)
     else:
         found = f"; {run.searched}" if run.searched else ""
-        named = f"; {', '.join(run.blamed)} at fault, and this node not seen to work without" if run.blamed else ""
+        named = f"; {', '.join(run.blamed)} fails, and this node was not seen to work without" if run.blamed else ""
         text = f"{said}{found}{named}{stuck}; not known which node is at fault"
         verdicts.found(Verdict.ERROR, part=part_of(what), text=text, action=_SEARCH)
 
@@ -114,7 +114,8 @@ def why_not(groups: NcclGroups, what: str) -> tuple[str, str]:
     """Why a collective gave nothing, and what to do."""
     for run in (*groups.of(what), *groups.runs):
         if run.why:
-            return f"{run.group}: {run.what}: {run.why}", run.next_step
+            where = run.group if run.what == what else f"{run.group}, {run.what}"
+            return run.why if run.ending == "refused" else f"{where}: {run.why}", run.next_step
     if groups.failed:
         return groups.failed[-1].reason, groups.failed[-1].next_step
     return "not run", "measure this node again"
@@ -140,7 +141,7 @@ def judge_bandwidth(
         excused = [run for run in groups.of(what) if run.kind in kinds and groups.excuses(run)]
         if not metrics and excused:
             named = ", ".join(groups.excuses(excused[0]))
-            text = f"{excused[0].group}: made useless by {named}, this node works without"
+            text = f"{excused[0].group}: disturbed by {named}, this node works without"
             verdicts.passed(part=part_of(what), text=text, observed="another node")
         elif not metrics:
             not_measured(verdicts, groups, what, "bus bandwidth")

@@ -34,20 +34,21 @@ def judge_data(verdicts: Verdicts, nccl: Nccl) -> None:
         corrupt = [test for test in _tests(nccl, what) if test.corrupt]
         final = nccl.final(what)
         if corrupt:
-            sizes = ", ".join(str(row.size_bytes) for row in corrupt[0].rows if any(row.wrong_counts)) or "some size"
+            sizes = ", ".join(str(row.size_bytes) for row in corrupt[0].rows if any(row.wrong_counts))
+            where = f" at {sizes} bytes" if sizes else ""
             verdicts.found(
                 Verdict.FAIL,
                 part=part.collective(what),
-                text=f"{wrong_elements(corrupt[0].wrong)} (at {sizes} bytes): {CORRUPT}",
+                text=f"{wrong_elements(corrupt[0].wrong)}{where}: {CORRUPT}",
                 action="take the node out of work; burn each GPU alone to tell a GPU from the fabric between them",
                 quantity="wrong elements",
                 observed=corrupt[0].wrong,
             )
         elif final.ending != "whole" or final.test is None:
-            _not_measured(verdicts, nccl, what, "comparison of results")
+            _not_measured(verdicts, nccl, what, "result comparison")
         elif not final.test.checked:
             reason = "nccl-tests compared nothing"
-            verdicts.unknown(part=part.collective(what), quantity="comparison of results", reason=reason)
+            verdicts.unknown(part=part.collective(what), quantity="result comparison", reason=reason)
         else:
             verdicts.passed(part=part.collective(what), text=f"right at {len(final.test.rows)} sizes", observed=0)
 
@@ -62,7 +63,7 @@ def judge_hangs(verdicts: Verdicts, nccl: Nccl) -> None:
                 Verdict.FAIL, part=part.collective(what), text=_hang(nccl, hung), action=_after_hang(nccl, hung)
             )
         elif final.ending == "slow" or final.test is None:
-            _not_measured(verdicts, nccl, what, "end of the run")
+            _not_measured(verdicts, nccl, what, "")
         else:
             verdicts.passed(part=part.collective(what), text=f"ended after {final.duration_s:.0f} s")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from nodegate.finding import Limit, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
+from nodegate.metric_names import words
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ def port_of(rdma: Rdma, device: str) -> RdmaPort | None:
 def device_of(port: RdmaPort) -> str:
     """The word under which a port is measured."""
     return port.device if port.port == 1 else f"{port.device}:{port.port}"
+
+
+def test_of(run: LinkRun) -> str:
+    """The test that a run was, in words: "RDMA write", "RDMA write latency"."""
+    return words(run.name).replace(" bandwidth", "")
 
 
 def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> NumberLimit | Unknown | None:
