@@ -352,7 +352,7 @@ CASES = [*DATA, *HANG, *COMPLETE, *ALL_REDUCE, *NVLS, *COLLECTIVES, *VERSION]
 def test_each_case(case: NcclCase) -> None:
     record = case.record()
     if case.message:
-        source = next((each.limit_source for each in record.findings if each.limit_source), "SOURCE")
+        source = next((each.limit.source for each in record.findings if each.limit), "SOURCE")
         shown = record.message.replace(f"({source})", "(SOURCE)") if "(SOURCE)" in case.message else record.message
         assert shown == case.message
     assert record.verdict is case.verdict, record.message
@@ -387,11 +387,13 @@ def test_a_tool_that_failed_once_and_ran_again_is_complete() -> None:
 def test_every_version_of_the_tool_can_pass_every_check(layout: str) -> None:
     attempts = [[fake.ran(what, layout=layout) for what in WHATS]]
     for check in {case.check for case in CASES}:
-        assert said(check, attempts, HGX()).verdict is PASS, check
+        unjudged = check == "nccl.collectives"  # sendrecv has no limit, and a node alone no fleet
+        assert said(check, attempts, HGX()).verdict is (NOT_JUDGED if unjudged else PASS), check
 
 
 def test_at_delivery_the_largest_size_is_judged() -> None:
     attempts = [[fake.ran(what, size_bytes=8 << 30) for what in WHATS]]
     for check in {case.check for case in CASES}:
         record = said(check, attempts, HGX())
-        assert record.verdict is PASS, record.message
+        unjudged = check == "nccl.collectives"  # sendrecv has no limit, and a node alone no fleet
+        assert record.verdict is (NOT_JUDGED if unjudged else PASS), record.message

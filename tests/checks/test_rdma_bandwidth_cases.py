@@ -593,8 +593,8 @@ def test_what_a_check_says(case: LinkCase) -> None:
 
 def test_a_slow_rail_is_named_with_its_number_and_what_to_do() -> None:
     record = judged(next(case for case in CASES if case.name == "a slow rail"))
-    assert record.message.startswith("mlx5_3: write 212.5 Gb/s")
-    assert "look at the NIC's PCIe width and speed" in record.message
+    assert record.message.startswith("mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s")
+    assert "check the NIC's PCIe width and speed" in record.message
 
 
 def test_every_check_has_a_case_that_passes_one_that_is_bad_and_one_that_is_an_error() -> None:

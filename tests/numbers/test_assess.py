@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 
+from nodegate import part
 from nodegate.baseline.baseline import Baseline
 from nodegate.errors import CannotMeasure, NotJudged, UsageError
-from nodegate.finding import Limit
+from nodegate.finding import AT_LEAST, Limit
 from nodegate.numbers import metric_findings
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import Assessment, assess
@@ -18,9 +19,9 @@ from nodegate.numbers.suspects import suspects
 from nodegate.verdict import Verdict
 from nodegate.verdicts import Verdicts
 
-PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+PASS, WARN, FAIL, ERROR, NOT_JUDGED = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.NOT_JUDGED
 MARGINS = margins()
-NOBODY = NoPeers("1 of platform hgx-h100-8 measured this alike, 8 are needed")
+NOBODY = NoPeers("only 1 node of platform hgx-h100-8 measured it in the same way (8 are needed to compare)")
 ENTRY = f"""
   {ALL_REDUCE}:
     value: 480
@@ -47,19 +48,26 @@ def told(
     return assess(metric(*values, **changes), stored, others, MARGINS, inside=inside, history=history)
 
 
+def sentence(found: Assessment, **changes: str) -> str:
+    """What people read of it, behind the part."""
+    finding = metric_findings.finding_of(metric(found.value, **changes), found, remedy="")
+    return finding.message.removeprefix(f"{finding.part.label}: ")
+
+
 class TestBaseline:
     def test_a_value_above_the_limit_passes(self):
         found = told(470, entry=ENTRY)
         assert (found.verdict, found.comparison) == (PASS, "baseline")
-        assert found.message == "470 GB/s, expected at least 456 GB/s"
-        assert found.limit == Limit(456.0, "GB/s", f"5% from 480 GB/s, h100.yaml {ALL_REDUCE}: learned")
+        assert sentence(found) == "bus bandwidth 470 GB/s"
+        assert found.limit == Limit(456.0, "GB/s", f"5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned", AT_LEAST)
 
     def test_one_below_fails_and_the_limit_is_named(self):
         found = told(455, entry=ENTRY)
         assert (found.verdict, found.comparison) == (FAIL, "baseline")
-        assert found.message == (
-            f"455 GB/s, expected at least 456 GB/s (5% from 480 GB/s, h100.yaml {ALL_REDUCE}: learned)"
+        assert sentence(found) == (
+            f"bus bandwidth 455 GB/s, expected at least 456 GB/s (5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned)"
         )
+        assert found.share == pytest.approx(455 / 456)
 
     def test_a_floor_stands_whatever_the_tolerance(self):
         entry = PLAIN.replace("tolerance: 0.05", "tolerance: 0.5, floor: 460")
@@ -69,7 +77,11 @@ class TestBaseline:
         entry = "  rdma.write_latency_us: {value: 2, unit: µs, source: s, direction: at most, tolerance: 0.5}\n"
         latency = {"name": "rdma.write_latency_us", "unit": "µs", "better": "lower"}
         assert told(2.9, entry=entry, **latency).verdict is PASS
-        assert told(3.1, entry=entry, **latency).message.startswith("3.1 µs, expected at most 3 µs (")
+        found = told(3.1, entry=entry, **latency)
+        assert sentence(found, **latency).startswith(
+            "RDMA write latency 3.1 µs, expected at most 3 µs (50 % above 2 µs, h100.yaml"
+        )
+        assert found.share is None
 
     @pytest.mark.parametrize(
         ("changes", "said"),
@@ -80,35 +92,39 @@ class TestBaseline:
     )
     def test_a_value_measured_otherwise_is_not_judged_by_it(self, changes: dict[str, str], said: str):
         found = told(100, entry=ENTRY, **changes)
-        assert found.verdict is SKIP
-        assert found.message == f"100 GB/s, not judged: the baseline is {said} and {NOBODY.reason}"
+        assert found.verdict is NOT_JUDGED
+        assert sentence(found) == (
+            f"bus bandwidth 100 GB/s; not judged: the baseline is {said}, and {NOBODY.reason} - "
+            f"{metric_findings.ADD_A_LIMIT}"
+        )
 
     def test_nor_silently_when_the_fleet_passes_it(self):
         found = told(480, entry=ENTRY, others=LIKE_480, nccl="2.21.5")
         assert found.verdict is PASS
-        assert found.message == (
-            "480 GB/s, 127 other nodes have 480 in the middle; "
+        assert sentence(found) == (
+            "bus bandwidth 480 GB/s; median 480 GB/s of 127 other nodes; "
             "the baseline is stored for nccl 2.27.3, measured with 2.21.5"
         )
 
     def test_the_inventory_may_set_the_limit(self):
         limit = Limit(490, "GB/s", "inventory hosts.yaml:7")
         found = assess(metric(480), right(baseline(ENTRY, {ALL_REDUCE: limit}), ALL_REDUCE), NOBODY, MARGINS)
-        assert found.message == "480 GB/s, expected at least 490 GB/s (inventory hosts.yaml:7)"
+        assert sentence(found) == "bus bandwidth 480 GB/s, expected at least 490 GB/s (inventory hosts.yaml:7)"
         assert found.verdict is FAIL
 
     def test_another_unit_is_never_compared(self):
         entry = "  site.copy: {value: 480000, unit: MB/s, source: s}\n"
         found = told(480, entry=entry, name="site.copy")
-        assert (found.verdict, found.message) == (
-            ERROR,
-            "480 GB/s, but the baseline is in MB/s (h100.yaml site.copy: s)",
+        assert found.verdict is ERROR
+        assert sentence(found, name="site.copy").startswith(
+            "could not read copy: measured in GB/s, and the baseline is in MB/s (h100.yaml site.copy: s) - "
         )
 
     def test_a_baseline_far_below_what_is_measured_proves_nothing(self):
         found = told(800, entry=PLAIN)
         assert (found.verdict, found.comparison) == (WARN, "baseline")
-        assert "but a baseline of 480 GB/s is too loose to prove anything" in found.message
+        assert sentence(found).startswith("bus bandwidth 800 GB/s, expected at least 456 GB/s (")
+        assert sentence(found).endswith("; a limit so far below what is measured proves nothing")
 
     def test_unless_the_fleet_can_tell(self):
         others = PeerGroup(nodes=20, count=20, median=801.0, mad=1.0)
@@ -119,7 +135,11 @@ class TestPhysics:
     def test_more_than_the_peak_is_not_believed(self):
         found = told(950, entry=ENTRY)
         assert (found.verdict, found.comparison) == (WARN, "physics")
-        assert found.message == "950 GB/s, too good to be true: physics allows 900 GB/s"
+        assert sentence(found) == (
+            f"bus bandwidth 950 GB/s, expected at most 900 GB/s (peak of h100.yaml {ALL_REDUCE}: learned); "
+            "more than the hardware can do"
+        )
+        assert found.code == "more than possible"
 
     def test_the_peak_holds_under_other_conditions_too(self):
         assert told(950, entry=ENTRY, others=LIKE_480, nccl="2.21.5").comparison == "physics"
@@ -130,13 +150,18 @@ class TestPhysics:
 
     def test_nor_is_it_forgotten_on_a_good_one(self):
         found = told(480, 950, 481, entry=ENTRY)
-        assert (found.verdict, found.comparison) == (WARN, "physics")
+        assert (found.verdict, found.comparison, found.value) == (WARN, "physics", 481)
+        assert sentence(found) == (
+            "bus bandwidth 481 GB/s; another attempt gave 950 GB/s, more than the peak of 900 GB/s "
+            f"(peak of h100.yaml {ALL_REDUCE}: learned)"
+        )
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
     def test_what_can_be_no_measurement_is_an_error(self, value: float):
         found = told(480.0, value, entry=ENTRY, others=LIKE_480)
         assert found.verdict is ERROR
-        assert found.message.endswith("GB/s can be no measurement")
+        assert sentence(found).startswith("could not read bus bandwidth: 480, ")
+        assert "GB/s cannot be a measurement - " in sentence(found)
 
 
 class TestUnits:
@@ -144,7 +169,9 @@ class TestUnits:
     def test_a_value_off_by_1000_is_an_error(self, value: float):
         found = told(value, entry=ENTRY)
         assert (found.verdict, found.comparison) == (ERROR, "unit")
-        assert "the baseline's 480 GB/s: one of them is in the wrong unit" in found.message
+        assert f"the baseline's 480 GB/s (5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned)" in found.note
+        assert found.note.endswith(": one of the two is in the wrong unit")
+        assert found.code == "wrong unit"
 
     def test_a_value_that_is_too_low_by_1000_where_others_are_right_is_a_slow_node(self):
         assert told(0.47, entry=ENTRY, others=LIKE_480).verdict is FAIL
@@ -158,8 +185,12 @@ class TestFleet:
     def test_5_percent_below_the_others_fails(self):
         found = told(456, others=LIKE_480)
         assert (found.verdict, found.comparison) == (FAIL, "fleet")
-        assert found.message == "456 GB/s, 5.0 % below the median 480 GB/s of 127 other nodes"
-        assert found.limit == Limit(468.0, "GB/s", "fleet: median 480, MAD 2 of 127 other nodes")
+        assert sentence(found) == (
+            "bus bandwidth 456 GB/s, expected at least 468 GB/s (the other nodes); "
+            "5.0 % below the median 480 GB/s of 127 other nodes"
+        )
+        assert found.limit == Limit(468.0, "GB/s", "the other nodes", AT_LEAST)
+        assert found.share == pytest.approx(456 / 480)
 
     def test_2_percent_below_is_within_the_floor_however_tight_the_fleet(self):
         assert told(470.4, others=PeerGroup(127, 127, 480.0, 0.0)).verdict is PASS
@@ -172,12 +203,13 @@ class TestFleet:
 
     def test_the_slot_is_named(self):
         found = told(456, others=PeerGroup(127, 127, 480.0, 2.0, device="GPU 3"), device="GPU 3")
-        assert found.message.endswith("of 127 other nodes, GPU 3 of each")
+        assert found.note.endswith("of 127 other nodes, GPU 3 of each")
 
     def test_both_baseline_and_fleet_are_named_when_both_trip(self):
         found = told(430, entry=PLAIN, others=LIKE_480)
         assert found.comparison == "baseline"
-        assert found.message.endswith("; 10.4 % below the median 480 GB/s of 127 other nodes")
+        assert sentence(found).startswith("bus bandwidth 430 GB/s, expected at least 456 GB/s (5 % below 480 GB/s, ")
+        assert sentence(found).endswith("; 10.4 % below the median 480 GB/s of 127 other nodes")
 
     def test_good_by_the_baseline_does_not_excuse_being_slower_than_the_others(self):
         assert told(470, entry=PLAIN, others=PeerGroup(127, 127, 500.0, 2.0)).comparison == "fleet"
@@ -186,22 +218,28 @@ class TestFleet:
         latency = {"name": "rdma.write_latency_us", "unit": "µs", "better": "lower"}
         others = PeerGroup(127, 127, 2.0, 0.02)
         assert told(2.4, others=others, **latency).verdict is PASS
-        assert told(2.6, others=others, **latency).message == "2.6 µs, 30.0 % above the median 2 µs of 127 other nodes"
+        assert sentence(told(2.6, others=others, **latency), **latency) == (
+            "RDMA write latency 2.6 µs, expected at most 2.5 µs (the other nodes); "
+            "30.0 % above the median 2 µs of 127 other nodes"
+        )
 
     def test_heat_is_a_hint_and_is_compared_in_degrees(self):
         heat = {"name": "burn.temperature_c", "unit": "°C", "better": "lower"}
         others = PeerGroup(127, 127, 60.0, 1.0)
         assert told(67, others=others, **heat).verdict is PASS
         found = told(75, others=others, **heat)
-        assert (found.verdict, found.message) == (WARN, "75 °C, 15 °C above the median 60 °C of 127 other nodes")
+        assert found.verdict is WARN
+        assert sentence(found, **heat) == (
+            "temperature under load 75 °C, expected at most 68 °C (the other nodes); "
+            "15 °C above the median 60 °C of 127 other nodes"
+        )
 
     def test_a_slow_majority_is_warned_of(self):
         judged = peers(*[430.0] * 5, *[480.0] * 3)
         found = told(430, others=group(judged.group("gpu001", metric(430), MARGINS)))
         assert (found.verdict, found.comparison) == (WARN, "fleet")
-        assert found.message == (
-            "430 GB/s, in the slow part of a fleet in two parts: 5 nodes have about 430 GB/s, 3 about 480 GB/s, so its "
-            "median calls the slow ones healthy"
+        assert found.note == (
+            "one of 5 slow nodes at about 430 GB/s, while 3 reach about 480 GB/s: the median hides them"
         )
         assert told(480, others=group(judged.group("gpu008", metric(480), MARGINS))).verdict is PASS
 
@@ -215,25 +253,31 @@ class TestFleet:
     def test_what_only_the_plain_deviation_calls_odd_is_warned_of(self):
         found = told(456, others=PeerGroup(7, 7, 480.0, 6.0, deviation=5.0))
         assert (found.verdict, found.comparison) == (WARN, "fleet")
-        assert found.message.endswith("of 7 other nodes, which may be their spread")
+        assert found.note.endswith("of 7 other nodes, which their spread may explain")
 
 
 class TestTheNodeItself:
     def test_one_gpu_slower_than_its_neighbours_where_there_is_no_fleet(self):
-        others = Reference(700.0, 7, "other devices of this node")
+        others = Reference(700.0, 7, "other GPUs of this node")
         found = told(650, inside=others, device="GPU 3")
         assert (found.verdict, found.comparison) == (FAIL, "inside")
-        assert found.message == "650 GB/s, 7.1 % below the median 700 GB/s of 7 other devices of this node"
+        assert sentence(found, device="GPU 3", name="burn.bf16_tflops") == (
+            "bf16 rate 650 GB/s, expected at least 665 GB/s (the rest of this node); "
+            "7.1 % below the median 700 GB/s of 7 other GPUs of this node"
+        )
 
     def test_a_slot_that_is_so_on_every_node_is_no_fault(self):
-        others = Reference(520.0, 7, "other devices of this node")
+        others = Reference(520.0, 7, "other GPUs of this node")
         assert told(480, others=LIKE_480, inside=others).verdict is PASS
 
     def test_a_node_slower_than_its_own_past_is_warned_of_while_it_is_good_enough(self):
         past = Reference(500.0, 3, "earlier runs of this node")
         found = told(480, others=LIKE_480, history=past)
         assert (found.verdict, found.comparison) == (WARN, "history")
-        assert found.message == "480 GB/s, 4.0 % below the median 500 GB/s of 3 earlier runs of this node"
+        assert sentence(found) == (
+            "bus bandwidth 480 GB/s, expected at least 488 GB/s (its own past); "
+            "4.0 % below the median 500 GB/s of 3 earlier runs of this node"
+        )
 
     def test_and_fails_where_nothing_else_can_judge_it(self):
         assert told(480, history=Reference(500.0, 3, "earlier runs of this node")).verdict is FAIL
@@ -241,10 +285,9 @@ class TestTheNodeItself:
     @pytest.mark.parametrize("reference", ["inside", "history"])
     def test_being_like_oneself_proves_no_health(self, reference: str):
         found = told(480, **{reference: Reference(480.0, 7, "others")})
-        assert (found.verdict, found.message) == (
-            SKIP,
-            f"480 GB/s, not judged: no baseline has {ALL_REDUCE} and {NOBODY.reason}",
-        )
+        assert found.verdict is NOT_JUDGED
+        assert found.note == f"not judged: no limit {ALL_REDUCE}, and {NOBODY.reason}"
+        assert found.limit is None
 
 
 class TestAttempts:
@@ -255,9 +298,11 @@ class TestAttempts:
     def test_a_node_that_is_good_only_once_is_unsteady(self):
         found = told(430, 481, 431, entry=PLAIN, others=LIKE_480)
         assert (found.verdict, found.comparison, found.value) == (WARN, "unsteady", 481)
-        assert found.message.startswith(
-            "unsteady: the best of 3 attempts is 481 GB/s, the median 431 GB/s, expected at least 456 GB/s ("
+        assert sentence(found).startswith(
+            "bus bandwidth unsteady: best of 3 attempts 481 GB/s, median 431 GB/s, expected at least 456 GB/s ("
         )
+        assert sentence(found).endswith("); 10.2 % below the median 480 GB/s of 127 other nodes")
+        assert found.code == "unsteady"
 
     def test_a_slow_node_is_slow_every_time(self):
         assert told(430, 433, 431, entry=PLAIN).verdict is FAIL
@@ -274,9 +319,10 @@ class TestTheRule:
 
     def test_a_finding_for_each_metric_with_value_unit_limit_and_source(self):
         finding = self.judge(metric(430, device="GPU 3"), entry=PLAIN, fleet=Peers.of({})).findings[0]
-        assert (finding.subject, finding.verdict) == ("GPU 3", FAIL)
-        assert (finding.metric, finding.value, finding.unit, finding.limit) == (ALL_REDUCE, 430, "GB/s", 456.0)
-        assert finding.limit_source == f"5% from 480 GB/s, h100.yaml {ALL_REDUCE}: learned"
+        assert (finding.part, finding.verdict) == (part.gpu(3), FAIL)
+        assert (finding.metric, finding.observed, finding.unit) == (ALL_REDUCE, 430, "GB/s")
+        source = f"5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned"
+        assert finding.limit == Limit(456.0, "GB/s", source, AT_LEAST)
         assert finding.message.startswith("GPU 3: all_reduce 430 GB/s, expected at least 456 GB/s (")
         assert finding.message.endswith(" - look")
 
@@ -289,10 +335,18 @@ class TestTheRule:
         with pytest.raises(NotJudged, match=r"no limit measured\.peers_min"):
             list(assessments([metric(480)], baseline=bare, peers=peers(480).of_node("gpu001")))
 
-    @pytest.mark.parametrize("value", [0, -1, "two", True])
-    def test_a_margin_is_a_positive_number(self, value: object):
+    @pytest.mark.parametrize(
+        ("value", "wrong_by"),
+        [
+            (0, "must be a number above 0"),
+            (-1, "must be a number above 0"),
+            ("two", "is text, not a number"),
+            (True, "is true or false, not a number"),
+        ],
+    )
+    def test_a_margin_is_a_positive_number(self, value: object, wrong_by: str):
         wrong = {"measured.fleet_z": Limit(value, "", "inventory hosts.yaml:3")}
-        with pytest.raises(UsageError, match=r"measured\.fleet_z must be a number above 0"):
+        with pytest.raises(UsageError, match=rf"measured\.fleet_z {wrong_by}"):
             Margins.of(baseline("", wrong))
 
     def test_the_nodes_own_past_comes_with_its_peers(self):
@@ -300,18 +354,19 @@ class TestTheRule:
         own = peers(*[480.0] * 8).of_node("gpu001", lambda _: (500.0, 501.0))
         metric_findings.judge(verdicts, [metric(480)], baseline=baseline(), peers=own, remedy="look")
         assert verdicts.findings[0].message == (
-            "node: all_reduce 480 GB/s, 4.1 % below the median 500.5 GB/s of 2 earlier runs of this node - look"
+            "all_reduce: bus bandwidth 480 GB/s, expected at least 488 GB/s (its own past); "
+            "4.1 % below the median 500.5 GB/s of 2 earlier runs of this node - look"
         )
 
     def test_siblings_are_those_under_the_same_conditions(self):
         gpus = [metric(700, device=f"GPU {at}") for at in range(4)] + [metric(400, device="GPU 4", nccl="2.21.5")]
         verdicts = self.judge(*gpus, fleet=Peers.of({}))
-        assert [each.verdict for each in verdicts.findings] == [SKIP] * 5
+        assert [each.verdict for each in verdicts.findings] == [NOT_JUDGED] * 5
 
     def test_one_slow_gpu_of_a_node_without_a_fleet_is_named(self):
         gpus = [metric(700 if at != 3 else 600, device=f"GPU {at}") for at in range(8)]
         found = [each for each in self.judge(*gpus, fleet=Peers.of({})).findings if each.verdict is FAIL]
-        assert [each.subject for each in found] == ["GPU 3"]
+        assert [each.part for each in found] == [part.gpu(3)]
 
 
 class TestSuspects:

@@ -50,7 +50,7 @@ class TestWhoIsAPeer:
         judged = Peers.of(measured)
         assert group(judged.group("gpu001", metric(480), MARGINS)).nodes == 7
         assert judged.group("gpu009", metric(430, **other), MARGINS) == NoPeers(
-            "1 of platform hgx-h100-8 measured this alike, 8 are needed"
+            "only 1 node of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
         )
 
     def test_nodes_of_another_platform_are_none(self):
@@ -71,7 +71,7 @@ class TestWhoIsAPeer:
 class TestTooFew:
     def test_seven_nodes_do_not_judge_each_other(self):
         assert peers(*[480.0] * 7).group("gpu001", metric(480), MARGINS) == NoPeers(
-            "7 of platform hgx-h100-8 measured this alike, 8 are needed"
+            "only 7 nodes of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
         )
 
     def test_eight_do(self):
@@ -80,14 +80,16 @@ class TestTooFew:
     def test_eight_gpus_of_one_node_are_one_node(self):
         gpus = [metric(700, device=f"GPU {at}") for at in range(8)]
         found = Peers.of({"gpu001": ("hgx-h100-8", gpus)}).group("gpu001", gpus[0], MARGINS)
-        assert found == NoPeers("1 of platform hgx-h100-8 measured this alike, 8 are needed")
+        assert found == NoPeers(
+            "only 1 node of platform hgx-h100-8 measured it in the same way (8 are needed to compare)"
+        )
 
     def test_an_unknown_platform_has_no_peers(self):
         measured = {f"gpu{at}": ("", [metric(480)]) for at in range(20)}
-        assert Peers.of(measured).group("gpu1", metric(480), MARGINS) == NoPeers("the platform is unknown")
+        assert Peers.of(measured).group("gpu1", metric(480), MARGINS) == NoPeers("the platform is not known")
 
     def test_a_node_that_is_not_in_the_run_has_none(self):
-        assert peers(*[480.0] * 8).group("gpu999", metric(480), MARGINS) == NoPeers("the platform is unknown")
+        assert peers(*[480.0] * 8).group("gpu999", metric(480), MARGINS) == NoPeers("the platform is not known")
 
     def test_a_run_that_measured_nothing(self):
         assert isinstance(Peers.of({}).of_node("gpu001").group(metric(480), MARGINS), NoPeers)
