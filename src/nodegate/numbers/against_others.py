@@ -28,7 +28,7 @@ _HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no r
 
 @dataclass(frozen=True)
 class Reference:
-    """The median of `count` other values, in the metric's unit; `of` says whose they are ("other GPUs of this node")."""
+    """The median of `count` other values, in the metric's unit; `of` says whose: "other GPUs of this node"."""
 
     median: float
     count: int
