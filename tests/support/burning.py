@@ -18,12 +18,8 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.judge.judge import judge
-<<<<<<< HEAD
-from nodegate.measure.burn import run
-=======
 from nodegate.judge.node_parts import node_parts
-from nodegate.measure.burn import burn
->>>>>>> 9937d6d (tests: cases of burn, copies, nccl and rdma say the sentences of today)
+from nodegate.measure.burn import run
 from nodegate.measure.burn.document import WIRE
 from nodegate.measure.program_run import ProgramRun
 from nodegate.numbers.peers import Peers

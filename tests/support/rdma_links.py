@@ -13,12 +13,8 @@ from nodegate import suite
 from nodegate.baseline.baseline import Baseline
 from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
-<<<<<<< HEAD
-from nodegate.measure.program_run import ProgramRun
-=======
 from nodegate.judge.node_parts import node_parts
-from nodegate.measure.ran import Ran
->>>>>>> 9937d6d (tests: cases of burn, copies, nccl and rdma say the sentences of today)
+from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.numbers.peers import Peers
 
