@@ -61,8 +61,8 @@ def test_two_nodes_are_no_fleet() -> None:
             0.5,
             Verdict.FAIL,
             (
-                "clock: difference from the controller's clock 8.5 s, expected at most 2 s (site) - set the clock: chronyc "
-                "makestep"
+                "clock: difference from the controller's clock 8.5 s, expected at most 2 s (site) - set the clock: "
+                "chronyc makestep"
             ),
         ),
         (
@@ -70,8 +70,8 @@ def test_two_nodes_are_no_fleet() -> None:
             0.0,
             Verdict.ERROR,
             (
-                "clock: could not read difference from the controller's clock: failed: no number - see the evidence file "
-                "for what the node answered"
+                "clock: could not read difference from the controller's clock: failed: no number - see the evidence "
+                "file for what the node answered"
             ),
         ),
         (
