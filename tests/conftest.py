@@ -3,12 +3,17 @@
 A shell starts what runs in its background with SIGINT ignored, and so does everything that is started from there. Tests
 press Ctrl-C in runs of their own: those must not inherit that.
 
+Runs of pytest that tests start do not load the plugin of hypothesis, as on the machines of those who use nodegate: that
+takes a quarter of the time of a short run.
+
 Hypothesis measures how long an example takes by the clock on the wall, which says nothing on a machine that is busy.
 
 A warning is an error here, and not in pyproject.toml: a run over nodes, which reads that too, must not end by one.
 """
 
+import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,6 +22,13 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("nodegate", settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]))
 settings.load_profile("nodegate")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def runs_without_hypothesis() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTEST_ADDOPTS", f"{os.environ.get('PYTEST_ADDOPTS', '')} -p no:hypothesispytest".strip())
+        yield
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -75,11 +76,19 @@ def test_a_file_in_its_place_is_one_message(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that came to its end."""
+    where = tmp_path_factory.mktemp("ended")
+    write_fleet(where, [Machine.hgx_h100("gpu0001", 1)])
+    assert run_pytest(where, ["--inventory", "hosts.yaml", "-q", "--run-dir", "run"]).exit_code == 0
+    return where / "run"
+
+
 @pytest.fixture
-def run(tmp_path: Path) -> Path:
-    write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
-    assert run_pytest(tmp_path, ["--inventory", "hosts.yaml", "-q", "--run-dir", "run"]).exit_code == 0
-    return tmp_path / "run"
+def run(ended: Path, tmp_path: Path) -> Path:
+    """A copy of it."""
+    return Path(shutil.copytree(ended, tmp_path / "run"))
 
 
 def test_the_reports_are_written_again_as_they_were(run: Path) -> None:
@@ -153,13 +162,9 @@ def test_the_exit_code_of_bootcheck_stands_when_nobody_reads_its_line(tmp_path: 
     assert done.stderr == ""
 
 
-def test_demo_does_not_take_an_earlier_run_for_its_own(tmp_path: Path) -> None:
-    assert nodegate("demo", where=tmp_path).returncode == 0
-    done = nodegate("demo", where=tmp_path, PYTEST_ADDOPTS="--no-such-option")
-    assert done.returncode == 2
-    assert "demo: pytest ended with exit code 4" in done.stdout
-
-
-def test_demo_runs_in_a_site_folder_with_checks_of_its_own(site: Path) -> None:
+def test_demo_runs_in_a_site_folder_and_does_not_take_an_earlier_run_for_its_own(site: Path) -> None:
     done = nodegate("demo", where=site)
     assert done.returncode == 0, done.stdout
+    again = nodegate("demo", where=site, PYTEST_ADDOPTS="--no-such-option")
+    assert again.returncode == 2
+    assert "demo: pytest ended with exit code 4" in again.stdout

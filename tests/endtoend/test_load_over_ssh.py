@@ -16,7 +16,7 @@ from support.recorded import PytestOutcome
 from lab.processes import running, wait_until
 from lab.run import words_of
 
-NODES, WITH_RDMA = 64, 16
+NODES, WITH_RDMA = 32, 16
 MEASUREMENTS = ("gpu_burn", "nccl", "rdma_bandwidth")
 
 
@@ -44,7 +44,7 @@ FAULTS = {
         lambda fleet: fleet["gpu12"].gpu(1, "cuda.product_s", 5e-7),
         "burn.throughput",
         "fail",
-        ("GPU 1: bf16 536.9 TFLOPS", "below the median 706.4 TFLOPS of 63 other nodes"),
+        ("GPU 1: bf16 536.9 TFLOPS", "below the median 706.4 TFLOPS of 31 other nodes"),
     ),
     "all_reduce that hangs and ignores SIGTERM": Fault(
         "gpu30",
@@ -54,8 +54,8 @@ FAULTS = {
         ("all_reduce: hangs: did not end within 20 s",),
     ),
     "program that ends half-way": Fault(
-        "gpu41",
-        lambda fleet: fleet["gpu41"].nccl(faults={"all_gather": "crash"}),
+        "gpu21",
+        lambda fleet: fleet["gpu21"].nccl(faults={"all_gather": "crash"}),
         "nccl.complete",
         "error",
         ("all_gather: result is unknown", "exit code 139"),
@@ -100,7 +100,7 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         for fault in FAULTS.values():
             fault.plant(fleet)
         fleet[DEAD_SERVER].adapter("mlx5_0", fault="deaf")
-        # 64 nodes on one machine: what each may take is far more than a node takes that has one for itself
+        # 32 nodes on one machine: what each may take is far more than a node takes that has one for itself
         outcome = fleet.run(folder / "run", "-p", "lab.slow_probe", "--hang-after", "20s")
         yield Run(fleet, outcome, fleet.connections(), left=not fleet.is_clear())
 

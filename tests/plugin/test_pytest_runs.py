@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,36 @@ from support.recorded import PytestOutcome, run_pytest, write_fleet
 from nodegate.demo.machine import Machine
 
 
-@pytest.fixture
-def fleet(tmp_path: Path) -> Path:
+def fleet_in(folder: Path) -> Path:
     """Four healthy nodes, but for gpu0003: one GPU link at x2."""
     machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 5)]
     machines[2].set_link(machines[2].gpu_address(5), width=2)
-    return write_fleet(tmp_path, machines)
+    return write_fleet(folder, machines)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    return fleet_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> PytestOutcome:
+    """One run of everything over the four nodes, which says each verdict in a line."""
+    return run(fleet_in(tmp_path_factory.mktemp("whole")), "-rA")
+
+
+@pytest.fixture
+def first(whole: PytestOutcome, fleet: Path) -> Path:
+    """A folder of that run beside the inventory, for a test to do with as it likes."""
+    return Path(shutil.copytree(whole.folder.resolve(), fleet.parent / "first"))
 
 
 def run(fleet: Path, *arguments: str, **settings: str) -> PytestOutcome:
     return run_pytest(fleet.parent, ["--inventory", str(fleet), *arguments], **settings)
 
 
-def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(fleet: Path) -> None:
-    outcome = run(fleet, "-q")
+def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(whole: PytestOutcome) -> None:
+    outcome = whole
     assert outcome.exit_code == 1, outcome.stdout
     assert outcome.verdicts("pcie.link_width") == {
         "gpu0001": "pass",
@@ -37,8 +54,8 @@ def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(fleet: Path) -
     assert "accepted                   3  gpu[0001-0002,0004]" in outcome.stdout
 
 
-def test_the_run_folder_holds_what_the_contract_says(fleet: Path) -> None:
-    folder = run(fleet, "-q").folder
+def test_the_run_folder_holds_what_the_contract_says(whole: PytestOutcome) -> None:
+    folder = whole.folder
     for name in ("run.json", "results.jsonl", "report.json", "report.html", "junit.xml", "results.csv", "metrics.prom"):
         assert (folder / name).stat().st_size > 0, name
     assert (folder / "evidence" / "gpu0001" / "facts.json").exists()
@@ -48,16 +65,15 @@ def test_the_run_folder_holds_what_the_contract_says(fleet: Path) -> None:
     assert conditions["inventory"][0]["sha256"]
 
 
-def test_results_hold_one_line_for_each_check_and_node(fleet: Path) -> None:
-    outcome = run(fleet, "-q")
-    pairs = [(record.node, record.check) for record in outcome.records]
+def test_results_hold_one_line_for_each_check_and_node(whole: PytestOutcome) -> None:
+    pairs = [(record.node, record.check) for record in whole.records]
     assert len(pairs) == len(set(pairs))
     checks = {check for _, check in pairs}
     assert len(pairs) == 4 * len(checks)
 
 
-def test_pytest_words_match_the_verdicts(fleet: Path) -> None:
-    outcome = run(fleet, "-rA")
+def test_pytest_words_match_the_verdicts(whole: PytestOutcome) -> None:
+    outcome = whole
     counts = {word: outcome.stdout.count(f"\n{word} ") for word in ("FAILED", "ERROR")}
     verdicts = [record.verdict.value for record in outcome.records]
     assert counts == {"FAILED": verdicts.count("fail"), "ERROR": verdicts.count("error")}
@@ -100,15 +116,14 @@ def test_lf_runs_only_the_failed_pairs_again(fleet: Path) -> None:
     assert {(record.node, record.check) for record in again.records} == {("gpu0003", "pcie.link_width")}
 
 
-def test_n_judges_in_workers_and_finds_the_same(fleet: Path) -> None:
-    alone = run(fleet, "-q")
+def test_n_judges_in_workers_and_finds_the_same(fleet: Path, whole: PytestOutcome) -> None:
     spread = run(fleet, "-q", "-n", "2")
-    assert spread.exit_code == alone.exit_code, spread.stdout
+    assert spread.exit_code == whole.exit_code, spread.stdout
 
     def found(outcome: PytestOutcome) -> set[tuple[str, str, str]]:
         return {(record.node, record.check, record.verdict.value) for record in outcome.records}
 
-    assert found(spread) == found(alone)
+    assert found(spread) == found(whole)
     assert (spread.folder / "report.html").exists()
 
 
@@ -119,19 +134,18 @@ def test_n_with_k_measures_only_the_selected_node(fleet: Path) -> None:
     assert sorted(path.name for path in (outcome.folder / "evidence").iterdir() if path.is_dir()) == ["gpu0002"]
 
 
-def test_replay_judges_an_earlier_run_without_its_inventory(fleet: Path) -> None:
-    first = run(fleet, "-q", "--run-dir", "first")
-    again = run_pytest(fleet.parent, ["--replay", "first", "-q"])
-    assert again.exit_code == first.exit_code == 1
+def test_replay_judges_an_earlier_run_without_its_inventory(fleet: Path, first: Path, whole: PytestOutcome) -> None:
+    fleet.unlink()
+    again = run_pytest(fleet.parent, ["--replay", first.name, "-q"])
+    assert again.exit_code == whole.exit_code == 1
     assert again.verdicts("pcie.link_width")["gpu0003"] == "fail"
 
 
-def test_resume_measures_what_has_no_evidence(fleet: Path) -> None:
-    run(fleet, "-q", "--run-dir", "first")
-    kept = fleet.parent / "first" / "evidence"
+def test_resume_measures_what_has_no_evidence(fleet: Path, first: Path) -> None:
+    kept = first / "evidence"
     before = (kept / "gpu0001" / "facts.json").stat().st_mtime_ns
     (kept / "gpu0002" / "facts.json").unlink()
-    outcome = run(fleet, "-q", "--resume", "first")
+    outcome = run(fleet, "-q", "--resume", first.name)
     assert outcome.exit_code == 1, outcome.stdout
     assert (kept / "gpu0002" / "facts.json").exists()
     assert (kept / "gpu0001" / "facts.json").stat().st_mtime_ns == before

@@ -29,17 +29,28 @@ from nodegate.run.settings import Settings
 WIDTH = ["-q", "--tb=short", "-k", "link_width"]
 
 
+def healthy(count: int) -> list[Machine]:
+    return [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, count + 1)]
+
+
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 4)]
-    return write_fleet(tmp_path, machines)
+    return write_fleet(tmp_path, healthy(3))
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run that came to its end; all is well in it."""
+    where = tmp_path_factory.mktemp("ended")
+    write_fleet(where, healthy(3))
+    assert run_pytest(where, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH]).exit_code == 0
+    return where / "first"
 
 
 @pytest.fixture
-def earlier(fleet: Path) -> Path:
-    """The folder of a run that came to its end; all is well in it."""
-    assert run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH]).exit_code == 0
-    return fleet.parent / "first"
+def earlier(fleet: Path, ended: Path) -> Path:
+    """A copy of that folder beside the inventory."""
+    return Path(shutil.copytree(ended, fleet.parent / "first"))
 
 
 def evidence(run: Path, node: str = "gpu0001") -> Path:

@@ -19,7 +19,7 @@ from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from nodegate.finding import Record
 
@@ -29,8 +29,12 @@ def bootchecked(machine: Machine) -> Outcome:
     return bootcheck(measure=lambda node: Evidence(node.name, "facts", 0.0, 0.0, document=machine.document()))
 
 
-def whole(machine: Machine, profile: Profile = Profile.DELIVERY) -> Mapping[str, Record]:
-    """Every check of the profile on one machine."""
+def whole(
+    machine: Machine,
+    profile: Profile = Profile.DELIVERY,
+    only: Callable[[suite.Check], bool] = lambda check: True,
+) -> Mapping[str, Record]:
+    """Every check of the profile on one machine, or those of which `only` says so."""
     facts, node = facts_of(machine), Node("gpu01")
     context = {"node": node, "profile": profile, "baseline": baseline_of(facts, node)}
 
@@ -43,4 +47,5 @@ def whole(machine: Machine, profile: Profile = Profile.DELIVERY) -> Mapping[str,
             return measured_of(machine, name)
         return context[name] if name in context else facts.get(name)
 
-    return {check.id: judge(check, resolve, node.name) for check in suite.checks() if profile.includes(check.tier)}
+    asked = [check for check in suite.checks() if profile.includes(check.tier) and only(check)]
+    return {check.id: judge(check, resolve, node.name) for check in asked}
