@@ -9,11 +9,12 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/installed
 	$(BIN)/nodegate demo
 
+# Three workers for two cores: a third of the time of these tests is waiting for what hangs.
 test: .venv/test-installed
 	tests/system_packages.sh
 	$(MAKE) lint
-	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 2 --dist loadfile
-	$(BIN)/python -m pytest tests/endtoend
+	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 3 --dist loadfile
+	$(BIN)/python -m pytest tests/endtoend -n 2 --dist loadgroup
 
 # Nodes with systemd and Slurm, virtual machines with real perftest over soft-RoCE: needs root and no special hardware.
 # Two workers, so two sets of guests at a time (lab/tests/conftest.py): with more on two cores, they poll more than they work.

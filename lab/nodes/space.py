@@ -16,11 +16,12 @@ from lab.processes import first_process
 FOLDER = "/run/nodes"
 # The first process inside waits for the end of our pipe; the one that holds it from outside clears up after it.
 _WAIT = f"mount -t tmpfs lab /run && mkdir -p /run/netns {FOLDER} && echo ready && exec cat"
-# Each systemd and its services watch files with seven inotify instances, of which a kernel gives a user 128.
+# Each systemd and its services watch files with seven inotify instances, of which a kernel gives a user 128. A lab adds
+# what it needs and takes it away again, so that several can run at once.
 _WATCHES, _WATCHES_A_NODE = "/proc/sys/fs/inotify/max_user_instances", 8
 _HOLD = (
-    f'need=$1; shift; had=$(cat {_WATCHES}); [ "$had" -ge "$need" ] || echo "$need" >{_WATCHES}; '
-    f'unshare "$@"; [ "$had" -ge "$need" ] || echo "$had" >{_WATCHES}; '
+    f"need=$1; shift; echo $(($(cat {_WATCHES}) + need)) >{_WATCHES}; "
+    f'unshare "$@"; echo $(($(cat {_WATCHES}) - need)) >{_WATCHES}; '
     f"set -- {' '.join(map(str, cgroups.groups('$$')))}; {cgroups.REMOVE}"
 )
 

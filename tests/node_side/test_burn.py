@@ -116,17 +116,20 @@ def test_a_gpu_that_cuda_does_not_see_is_an_error_and_the_others_burn(tmp_path: 
 def test_an_ecc_error_in_mid_run_ends_one_gpu_and_keeps_what_it_did(tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(1, "cuda.error.cuStreamSynchronize", 214)
     scenario.set(1, "cuda.after.cuStreamSynchronize", 10)
-    gpus = cuda.burn(scenario, tmp_path, seconds=10.0)["gpus"]
+    gpus = cuda.burn(scenario, tmp_path, seconds=4.0)["gpus"]
     assert gpus[1]["error"] == "cuStreamSynchronize: 214 CUDA_ERROR_ECC_UNCORRECTABLE"
     assert gpus[1]["phases"][0]["dtype"] == "bf16"
     assert gpus[0]["error"] == ""
 
 
-@pytest.mark.parametrize(("function", "after"), [("cuStreamSynchronize", 5), ("cuMemcpyDtoH_v2", 40)])
-def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(function: str, after: int, tmp_path: Path) -> None:
-    scenario = healthy_h100(2).set(1, f"cuda.hang.{function}", 1).set(1, f"cuda.after.{function}", after)
+def test_a_hang_is_named_by_its_call_and_costs_only_its_gpu(tmp_path: Path) -> None:
+    hangs = {1: ("cuStreamSynchronize", 5), 2: ("cuMemcpyDtoH_v2", 40)}
+    scenario = healthy_h100(3)
+    for gpu, (function, after) in hangs.items():
+        scenario.set(gpu, f"cuda.hang.{function}", 1).set(gpu, f"cuda.after.{function}", after)
     gpus = cuda.burn(scenario, tmp_path, seconds=10.0, answer_limit_s=12.0)["gpus"]
-    assert gpus[1]["error"] == f"no answer within 12 s, at {function}"
+    for gpu, (function, _) in hangs.items():
+        assert gpus[gpu]["error"] == f"no answer within 12 s, at {function}"
     assert gpus[0]["error"] == ""
     assert gpus[0]["phases"][0]["iterations"] > 0
 
