@@ -14,7 +14,7 @@ from nodegate.finding import AT_LEAST, Finding, Limit, Record
 from nodegate.report import wording as words
 from nodegate.report.cause_rows import MOST_DETAILS, MOST_PARTS, CauseRow, cause_rows
 from nodegate.report.model import CheckInfo, NodeReport, Report
-from nodegate.report.not_judged import NO_RESULT, not_applicable, not_judged, unjudged_checks
+from nodegate.report.not_judged import NO_LIMIT, NO_RESULT, not_applicable, not_judged, unjudged_checks
 from nodegate.report.stats import measurements
 from nodegate.report.waived import waived
 from nodegate.verdict import NodeVerdict, Verdict
@@ -196,7 +196,7 @@ def test_what_has_no_limit_is_folded_over_nodes_though_values_differ() -> None:
     made = report(*((name, (unjudged(name, "burn.throughput", value=float(n)),)) for n, name in enumerate(names)))
     [gap] = [gap for gap in not_judged(made) if gap.reason != NO_RESULT]
     assert (gap.checks, gap.nodes) == (("burn.throughput",), names)
-    assert gap.reason.startswith("no baseline has burn.fp64_tflops")
+    assert (gap.reason, gap.keys) == (NO_LIMIT, ("burn.fp64_tflops",))
     assert unjudged_checks(made) == (("burn.throughput",), names)
     assert not_applicable(made) == []
 
@@ -252,6 +252,26 @@ def test_each_part_counts_though_equal_ones_are_one_finding() -> None:
     assert row.values == (50.0,) * 8 + (60.0,)
     assert row.median == 50.0
     assert (row.lowest_at, row.highest_at) == ("gpu001 GPU 0 + 7 more", "gpu002 GPU 0")
+
+
+def test_pairs_of_one_metric_are_one_statistic() -> None:
+    pairs = [
+        Finding(gpu(index), Verdict.PASS, f"peer GPU {index} to GPU 7", 375.0 + index, "GB/s", metric="memory.peer")
+        for index in range(3)
+    ]
+    [row] = measurements(report(("gpu001", (Record("gpu001", "copies.peer", Verdict.PASS, tuple(pairs)),))).nodes)
+    assert (row.quantity, row.metric, len(row.values)) == ("peer", "memory.peer", 3)
+
+
+def test_readings_that_failed_for_one_reason_share_a_line() -> None:
+    found = tuple(
+        Finding(gpu(index), Verdict.ERROR, quantity, text="cuInit: 802", action="see the evidence")
+        for index in range(2)
+        for quantity in ("SM clock", "power")
+    )
+    [row] = rows(("gpu001", (Record("gpu001", "burn.clock", Verdict.ERROR, found),)))
+    [shown] = row.shows
+    assert (shown.said, shown.parts, shown.count) == ("could not read 2 values: cuInit: 802", "GPU 0 + 1 more", 4)
 
 
 @pytest.mark.parametrize("value", [True, float("nan"), float("inf"), "5", None])

@@ -94,7 +94,10 @@ def unjudged(node: str, check: str, quantity: str = "fp64", value: float = 1.4) 
     """Measured, but nothing says what is right."""
     note = "no baseline has burn.fp64_tflops and 5 of platform l40s measured this alike, 8 are needed"
     action = "add limits: nodegate baseline learn"
-    found = Finding(gpu(2, node), Verdict.NOT_JUDGED, quantity, value, "TFLOPS", note=note, action=action)
+    metric = "burn.fp64_tflops"
+    found = Finding(
+        gpu(2, node), Verdict.NOT_JUDGED, quantity, value, "TFLOPS", note=note, action=action, metric=metric
+    )
     return Record(node, check, Verdict.NOT_JUDGED, (found,), ("F08",))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.lines import line, short_with_serial
 from nodegate.report.model import in_order
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -141,7 +142,10 @@ def _details(found: Iterable[CheckFinding]) -> list[Detail]:
     alike: dict[tuple[object, ...], list[CheckFinding]] = {}
     for each in found:
         finding = each.finding
-        same = (finding.quantity, finding.expected, finding.unit) if finding.metric else finding.brief
+        if finding.verdict is Verdict.ERROR:
+            same: object = finding.text
+        else:
+            same = (finding.quantity, finding.expected, finding.unit) if finding.metric else finding.brief
         alike.setdefault((finding.verdict, same), []).append(each)
     return [_detail(group) for group in alike.values()]
 
@@ -153,11 +157,16 @@ def _detail(group: list[CheckFinding]) -> Detail:
         verdict=first.verdict.value,
         checks=tuple(dict.fromkeys(each.check for each in group)),
         parts=names[0] + (f" + {len(names) - 1} more" if len(names) > 1 else ""),
-        said=_said(first, len(group)),
+        said=_said([each.finding for each in group]),
         source=first.limit.source if first.limit else "",
         count=len(group),
     )
 
 
-def _said(first: Finding, count: int) -> str:
-    return first.brief if count == 1 or not first.metric else f"{first.brief}; and {count - 1} more like it"
+def _said(alike: list[Finding]) -> str:
+    """What findings say in common: of readings that failed for one reason, the reason."""
+    first = alike[0]
+    if first.verdict is Verdict.ERROR:
+        quantities = dict.fromkeys(each.quantity for each in alike)
+        return first.brief if len(quantities) == 1 else f"could not read {len(quantities)} values: {first.text}"
+    return first.brief if len(alike) == 1 or not first.metric else f"{first.brief}; and {len(alike) - 1} more like it"

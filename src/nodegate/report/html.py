@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nodegate.report.stats import Measurement
 
 _MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own
+_RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", "%"))  # counts are told by findings
 MOST_ROWS = 500  # of a table that the page is made with; more are counted, and results.csv has them
 
 
@@ -57,7 +58,7 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
             causes=rows,
             filters=_filters(rows),
             racks=_racks(report),
-            spread=[(entry, _svg(entry)) for entry in found if entry.unit and entry.lowest != entry.highest],
+            spread=[(entry, _svg(entry)) for entry in found if entry.unit in _RATES and entry.lowest != entry.highest],
             waived=waived(report),
             gaps=not_judged(report),
             inapplicable=not_applicable(report),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.report.model import check_ids, in_order
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
     from nodegate.report.model import Report
 
 NO_RESULT = "no result: the run ended before this check, or it was not asked for"
+NO_LIMIT = "no baseline has a limit for what was measured, and too few nodes measured the same to compare with"
 _Pairs = dict[tuple[str, str], dict[str, None]]  # (reason, check) -> nodes
 
 
 @dataclass(frozen=True)
 class Gap:
-    """One reason why checks say nothing of some nodes."""
+    """One reason why checks say nothing of some nodes. `keys` are the limits that would let them judge."""
 
     reason: str
     checks: tuple[str, ...]
     nodes: tuple[str, ...]
+    keys: tuple[str, ...] = ()
 
 
 def not_judged(report: Report) -> list[Gap]:
@@ -34,14 +36,22 @@ def not_judged(report: Report) -> list[Gap]:
     """
     checks = check_ids(report)
     pairs: _Pairs = {}
+    keys: dict[str, set[str]] = {}
     for node in report.nodes:
         for record in node.records:
             for reason in _reasons(record, Verdict.NOT_JUDGED):
                 pairs.setdefault((reason, record.check), {})[node.node] = None
+            metrics = {each.metric for each in record.findings if each.verdict is Verdict.NOT_JUDGED and each.metric}
+            keys.setdefault(record.check, set()).update(metrics)
         if node.verdict is not NodeVerdict.UNREACHABLE:
             for check in set(checks).difference(record.check for record in node.records):
                 pairs.setdefault((NO_RESULT, check), {})[node.node] = None
-    return _folded(pairs)
+    return [
+        replace(gap, keys=tuple(sorted(set().union(*(keys[check] for check in gap.checks)))))
+        if gap.reason == NO_LIMIT
+        else gap
+        for gap in _folded(pairs)
+    ]
 
 
 def not_applicable(report: Report) -> list[Gap]:
@@ -72,6 +82,8 @@ def _reasons(record: Record, verdict: Verdict) -> Iterable[str]:
 
 
 def _reason(finding: Finding) -> str:
+    if finding.verdict is Verdict.NOT_JUDGED and finding.metric:
+        return NO_LIMIT
     return finding.note or finding.text or finding.seen
 
 

@@ -6,6 +6,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass
+from itertools import takewhile
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from nodegate.report.model import NodeReport
 
 
-_Key = tuple[str, str, str, str, str]  # platform, check, metric, quantity, unit
+_Key = tuple[str, str, str, str]  # platform, check, metric, unit
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def measurements(nodes: Iterable[NodeReport]) -> list[Measurement]:
     """The statistics of every metric that was measured as a number, by platform, check and metric."""
     found: dict[_Key, list[tuple[float, str, Finding]]] = {}
     for node, check, finding, value in _numbers(nodes):
-        key = (node.platform, check, finding.metric or finding.quantity, finding.quantity, finding.unit)
+        key = (node.platform, check, finding.metric or finding.quantity, finding.unit)
         found.setdefault(key, []).append((value, node.node, finding))
     return [_measurement(key, found[key]) for key in sorted(found)]
 
@@ -86,12 +87,12 @@ def _measurement(key: _Key, found: list[tuple[float, str, Finding]]) -> Measurem
     limits = Counter(
         limit for _, _, finding in found if finding.limit and (limit := number(finding.limit.value)) is not None
     )
-    platform, check, metric, quantity, unit = key
+    platform, check, metric, unit = key
     return Measurement(
         platform=platform,
         check=check,
         metric=metric,
-        quantity=quantity,
+        quantity=_in_common([finding.quantity for _, _, finding in found]) or metric,
         unit=unit,
         values=values,
         nodes=len({node for _, node, _ in found}),
@@ -101,6 +102,15 @@ def _measurement(key: _Key, found: list[tuple[float, str, Finding]]) -> Measurem
         highest_at=_place(values[-1], values, found[-1]),
         limit=limits.most_common(1)[0][0] if limits else None,
     )
+
+
+def _in_common(quantities: list[str]) -> str:
+    """What several quantities of one metric are called: of "peer GPU 0 to GPU 1" and "peer GPU 3 to GPU 2" "peer"."""
+    first, last = min(quantities).split(), max(quantities).split()
+    if first == last:
+        return " ".join(first)
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(first, last, strict=False))
+    return " ".join(word for word, _ in common).removesuffix("GPU").rstrip()
 
 
 def _place(value: float, values: tuple[float, ...], where: tuple[float, str, Finding]) -> str:
