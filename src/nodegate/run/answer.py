@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 MOST_CAUSES = 34  # with what stands above and below them the answer fits on 40 lines
 NARROWEST = 80
-_COLUMNS = (13, 14, 26)  # severity, nodes, part: at most
+_COLUMNS = (12, 12, 24)  # severity, nodes, part: at most
+_SHORT = {Severity.CONFIGURATION.value: "config"}
 _GOOD = (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)
 _RED = frozenset((Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE))
 _MARKS = {NodeVerdict.REJECTED: "red", NodeVerdict.UNREACHABLE: "red", NodeVerdict.INCOMPLETE: "yellow"}
@@ -84,7 +85,7 @@ def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
 
 
 def _head_cells(row: CauseLine) -> tuple[str, str, str]:
-    return row.severity, row.where, row.part
+    return _SHORT.get(row.severity, row.severity), row.where, row.part
 
 
 def _what(cause: Cause, row: CauseLine) -> str:
