@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from nodegate.causes.conditions import conditions
+from nodegate.causes.explain import causes_of
+from nodegate.causes.fleet import fleet_causes
 from nodegate.files import strict_yaml
 from nodegate.finding import Finding, Record
 from nodegate.part import NODE
@@ -38,12 +41,12 @@ class PlantedFault:
 
     def is_found_in(self, record: Record, finding: Finding) -> bool:
         """Whether this finding is what was planted."""
+        return record.node == self.node and fnmatchcase(record.check, self.check) and self.is_shown_by(finding)
+
+    def is_shown_by(self, finding: Finding) -> bool:
+        """Whether a finding of the node and check is of this verdict and part."""
         named = any(part.is_called(self.subject) for part in finding.parts)
-        return (
-            (record.node, finding.verdict) == (self.node, self.verdict)
-            and fnmatchcase(record.check, self.check)
-            and (named or not self.subject)
-        )
+        return finding.verdict is self.verdict and (named or not self.subject)
 
     def __str__(self) -> str:
         where = f" of {self.subject}" if self.subject else ""
@@ -52,22 +55,30 @@ class PlantedFault:
 
 @dataclass(frozen=True)
 class Differences:
-    """What a run missed, and what it found that nobody had planted. Empty (false) when both agree."""
+    """What a run missed, and what it found that was not planted. Empty (false) when both agree.
+
+    `untold` are planted faults that no cause of their node tells: none of their findings decides one.
+    """
 
     missed: tuple[PlantedFault, ...]
     false_alarms: tuple[str, ...]
     planted: int
     nodes: int
+    untold: tuple[str, ...] = ()
+    faults: int = 0
+    causes: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.missed or self.false_alarms)
+        return bool(self.missed or self.false_alarms or self.untold)
 
     def lines(self) -> Sequence[str]:
         """For people: one line for each difference, then the sum."""
         said = [f"missed: {fault}" for fault in self.missed] + [f"false alarm: {alarm}" for alarm in self.false_alarms]
+        said += [f"no cause tells: {fault}" for fault in self.untold]
         found = self.planted - len(self.missed)
         alarms = f"{len(self.false_alarms)} false alarms" if self.false_alarms else "no false alarm"
-        return (*said, f"demo: {found} of {self.planted} planted findings found on {self.nodes} nodes, {alarms}")
+        told = f"demo: {self.faults - len(self.untold)} of {self.faults} planted faults told, in {self.causes} causes"
+        return (*said, told, f"demo: {found} of {self.planted} planted findings found on {self.nodes} nodes, {alarms}")
 
 
 def compare(results: Iterable[Record], faults: Sequence[PlantedFault]) -> Differences:
@@ -75,7 +86,8 @@ def compare(results: Iterable[Record], faults: Sequence[PlantedFault]) -> Differ
     found: set[PlantedFault] = set()
     alarms: list[str] = []
     nodes: set[str] = set()
-    for record in results:
+    kept = list(results)
+    for record in kept:
         nodes.add(record.node)
         for finding in _alarms(record):
             matching = [fault for fault in faults if fault.is_found_in(record, finding)]
@@ -83,7 +95,27 @@ def compare(results: Iterable[Record], faults: Sequence[PlantedFault]) -> Differ
             if not matching:
                 alarms.append(f"{record.node} {record.check}: {finding.verdict.value} {finding.message}")
     missed = tuple(fault for fault in faults if fault not in found)
-    return Differences(missed, tuple(alarms), len(faults), len(nodes))
+    untold, causes = _told(kept, faults)
+    whats = {(fault.node, fault.what) for fault in faults}
+    return Differences(missed, tuple(alarms), len(faults), len(nodes), untold, len(whats), causes)
+
+
+def _told(records: Sequence[Record], faults: Sequence[PlantedFault]) -> tuple[tuple[str, ...], int]:
+    """The planted faults that are no cause's decisive finding, and how many causes the whole run has."""
+    by_node: dict[str, list[Record]] = {}
+    for record in records:
+        by_node.setdefault(record.node, []).append(record)
+    of_nodes = {node: causes_of(found, conditions()) for node, found in by_node.items()}
+    decisive = [(node, cause.decisive) for node, causes in of_nodes.items() for cause in causes]
+    told = {
+        (fault.node, fault.what)
+        for fault in faults
+        for node, each in decisive
+        if node == fault.node and fnmatchcase(each.check, fault.check) and fault.is_shown_by(each.finding)
+    }
+    whats = dict.fromkeys((fault.node, fault.what) for fault in faults)
+    untold = tuple(f"{node}: {what}" for node, what in whats if (node, what) not in told)
+    return untold, len(fleet_causes(of_nodes, {}))
 
 
 def read_faults(path: Path) -> tuple[PlantedFault, ...]:
