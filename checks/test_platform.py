@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
+from nodegate.judge.fleet import SAME_MACHINE_STEP
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
+    from nodegate.judge.fleet import Fleet
     from nodegate.node import Node
     from nodegate.probe.host import Host
 
@@ -40,6 +42,16 @@ def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
     how = "named by the inventory" if baseline.named else "recognised from the hardware"
     text = f"platform {baseline.platform}, {how}"
     verdicts.passed(part=part.NODE, text=text, quantity="platform", observed=baseline.platform)
+
+
+def test_one_name(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
+    """The node has one name in the inventory: no other name of the run leads to the same machine. (F33)
+
+    Two names would have one machine accepted twice, and another one that was delivered not at all.
+    """
+    if same := fleet.same_machine(node.name):
+        verdicts.cannot(same, next_step=SAME_MACHINE_STEP)
+    verdicts.passed(part=part.host("machine"), text="no other name of this run leads to it")
 
 
 def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:

@@ -33,6 +33,7 @@ OTHERS = frozenset(
         "recordings",
         "fabric_address",
         "host_keys",
+        "lock",
         "tools",
         "tool_paths",
         "image",

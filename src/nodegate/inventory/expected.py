@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 PREFIX = "nodegate_"
 _NAME = re.compile(r"\w{1,100}")
-CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys", "nodegate_lock"})
+CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys"})
 
 
 def expected(variables: Variables) -> Mapping[str, object]:

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import NotJudged
+from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
 from nodegate.finding import Finding, Limit, LimitValue
 from nodegate.judge.characteristics import Characteristics, characteristics
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
@@ -16,11 +16,14 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from nodegate.facts import NodeFacts
+    from nodegate.node import Node
     from nodegate.part import Part
 
-__all__ = ["Difference", "DriftRow", "Fleet", "characteristics"]
+__all__ = ["SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics", "machine"]
 
 MAX_SHOWN = 4
+SAME_MACHINE_STEP = "correct ansible_host of one of them, or take one out of the inventory"
 
 
 @dataclass(frozen=True)
@@ -94,10 +97,17 @@ class Fleet:
 
     Args:
         nodes: for each node its platform ("" when unknown) and its characteristics.
+        machines: for each node what tells its machine from all others (`machine`), as far as it is known.
     """
 
-    def __init__(self, nodes: Mapping[str, tuple[str, Mapping[str, Known[str]]]]) -> None:
+    def __init__(
+        self, nodes: Mapping[str, tuple[str, Mapping[str, Known[str]]]], machines: Mapping[str, str] | None = None
+    ) -> None:
         self._nodes = nodes
+        self._machines = {node: each for node, each in (machines or {}).items() if each}
+        self._names: defaultdict[str, list[str]] = defaultdict(list)
+        for node, each in self._machines.items():
+            self._names[each].append(node)
         self._members: Counter[str] = Counter(platform for platform, _ in nodes.values())
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for platform, values in nodes.values():
@@ -112,6 +122,20 @@ class Fleet:
                 if isinstance(values, Characteristics)
             }
         )
+
+    def same_machine(self, node: str) -> str:
+        """In words, which names of this run lead to the machine of this node; empty where no other does.
+
+        Raises:
+            NotApplicable: the node is judged by itself.
+            NotJudged: nothing is known by which this machine could be told from others.
+        """
+        if not self._nodes:
+            raise NotApplicable("a node by itself: there is no other name to compare")
+        if node not in self._machines:
+            raise NotJudged("not judged: its boot id and host name could not be read")
+        names = sorted(self._names[self._machines[node]])
+        return f"{', '.join(names[:-1])} and {names[-1]} are the same machine" if len(names) > 1 else ""
 
     def compare(self, node: str) -> tuple[Difference, ...]:
         """In what this node differs from the majority of its platform; values that could not be read do not count.
@@ -165,6 +189,21 @@ class Fleet:
                 if tally.total >= MIN_NODES:
                     found.append((name, value, tally))
         return found
+
+
+def machine(facts: NodeFacts, node: Node) -> str:
+    """What tells a machine from all others while it is up; empty where it is not known.
+
+    The boot id is the kernel's own, so copies of one disk image differ in it. Containers on one machine share it: they
+    have a host name each, or the site gives them a lock each.
+    """
+    try:
+        boot_id, name = facts.host.boot_id, facts.host.hostname
+    except CannotMeasure:
+        return ""
+    if isinstance(boot_id, Unknown) or isinstance(name, Unknown) or not boot_id:
+        return ""
+    return f"{boot_id} {name} {node.expected.get('lock', '')}"
 
 
 def _difference(name: str, value: str, tally: _Tally) -> Difference:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.evidence import FACTS, Evidence
 from nodegate.judge.context import facts_of
+from nodegate.judge.fleet import SAME_MACHINE_STEP
 from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
 from nodegate.run import node_facts
@@ -85,6 +86,7 @@ class Campaign:
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
         self._sessions: set[Session] = set()
         self._targets: dict[str, Target] = {}
+        self._other_names: list[str] = []  # of machines that this run holds by another name
         self._guard = threading.Lock()
         self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
         self._left = len(plan.nodes)
@@ -242,10 +244,12 @@ class Campaign:
                 self._sessions.add(session)
             if self._cancelled.is_set():  # after it is listed: from here on, cancel() closes it
                 raise CannotMeasure("the run was ended", next_step="go on with --resume")
-            if self._plan.take_lock:
-                node_facts.lock(session, f"nodegate run {self._folder.path.name}")
+            who = node_facts.who(self._folder.path.name)
+            ours = not self._plan.take_lock or node_facts.lock(session, who)
             evidence = kept or node_facts.facts(session)
-            if self._plan.under_load:
+            if not ours:
+                self._other_names.append(node.name)
+            elif self._plan.under_load:
                 self._targets[node.name] = self._site(session, evidence)
                 stays = True
             return evidence
@@ -274,6 +278,7 @@ class Campaign:
                 return
         try:
             self._copy_recordings()
+            self._leave_out_other_names()
             targets = [self._targets[node.name] for node in self._plan.nodes if node.name in self._targets]
             pool = ThreadPool(self._progress, self._cancelled)
             load = Load(self._folder, targets, pool, self._gate)
@@ -291,6 +296,16 @@ class Campaign:
         if not self._cancelled.is_set():
             self._loaded.set()
             self._finish()
+
+    def _leave_out_other_names(self) -> None:
+        """Nothing is measured by a second name of a machine: it is not locked by it."""
+        said = CannotMeasure("another name of the inventory leads to the same machine", next_step=SAME_MACHINE_STEP)
+        for node in self._other_names:
+            for measurement in self._plan.measurements:
+                said = self._gate.refusal(node, measurement) or said
+                self._write(Evidence(node, measurement.name, time.time(), 0.0, error=said))
+            if self._plan.facts_after:
+                self._write(Evidence(node, FACTS_AFTER, time.time(), 0.0, error=said))
 
     def _leaving(self, target: Target) -> Callable[[], None]:
         def leave() -> None:

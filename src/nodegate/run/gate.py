@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import Busy, CannotMeasure
+from nodegate.judge.fleet import SAME_MACHINE_STEP
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Gate:
             return Busy(
                 f"the node is busy: {summary.busy}", next_step="drain it, wait until its job ends, then run again"
             )
+        if said := self._judging.same_machine(node):
+            return CannotMeasure(said, next_step=SAME_MACHINE_STEP)
         for name in measurement.rests_on:
             record = self._judging.record(suite.check(name), node)
             if record.verdict is Verdict.FAIL and (name in HARMED or not record.waiver):

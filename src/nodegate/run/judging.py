@@ -8,11 +8,11 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure, NotApplicable, Unreachable
+from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotJudged, Unreachable
 from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context
-from nodegate.judge.fleet import Fleet, characteristics
+from nodegate.judge.fleet import Fleet, characteristics, machine
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
@@ -42,7 +42,7 @@ NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 class NodeSummary:
     """What a node is, kept after its facts are gone: for the fleet's comparison and the report.
 
-    `busy` says who works on it; empty when nobody is seen.
+    `busy` says who works on it; empty when nobody is seen. `machine` tells its machine from all others.
     """
 
     platform: str
@@ -50,6 +50,7 @@ class NodeSummary:
     serials: Mapping[str, str]
     busy: str
     gpus: int = 0
+    machine: str = ""
 
 
 @dataclass
@@ -139,9 +140,16 @@ class Judging:
             for name in self.asked:
                 if name not in self._summaries:
                     self._context(name)
-            known = {name: (traits.platform, traits.characteristics) for name, traits in self._summaries.items()}
-            self._fleet = Fleet(known)
+            known = {name: (each.platform, each.characteristics) for name, each in self._summaries.items()}
+            self._fleet = Fleet(known, {name: each.machine for name, each in self._summaries.items()})
         return self._fleet
+
+    def same_machine(self, name: str) -> str:
+        """In words, which names of this run lead to the machine of this node; empty where no other is known to."""
+        try:
+            return self.fleet().same_machine(name)
+        except (NotApplicable, NotJudged):
+            return ""
 
     def _judge(self, check: Check, context: Context) -> Record:
         reason = self._left_alone(context)
@@ -230,7 +238,14 @@ class Judging:
 
 def _summary_of(known: Context, facts: NodeFacts) -> NodeSummary:
     gpus = sum(part.kind is Kind.GPU for part in known.parts)
-    return NodeSummary(known.baseline.platform, characteristics(facts), serials(facts), busy_reason(facts), gpus)
+    return NodeSummary(
+        known.baseline.platform,
+        characteristics(facts),
+        serials(facts),
+        busy_reason(facts),
+        gpus,
+        machine(facts, known.node),
+    )
 
 
 def _comes_last(check: Check) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from typing import TYPE_CHECKING
 
@@ -40,16 +42,26 @@ def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str]
     )
 
 
-def lock(session: Session, who: str) -> None:
+def who(run: str) -> str:
+    """How this process signs the lock of a node: no other run writes the same."""
+    return f"nodegate run {run[:100]} on {socket.gethostname()[:60]}, process {os.getpid()}"
+
+
+def lock(session: Session, who: str) -> bool:
     """Take the node, so that two runs never meet on it; given back when the session is closed.
+
+    False where this very run has it already: another name of the inventory leads to the same machine.
 
     Raises:
         Busy: another run has it.
     """
     taken = session.hold_lock(session.node.connection.lock, who=who)
     if isinstance(taken, Held):
+        if taken.holder == who:
+            return False
         reason = f"another run holds the node's lock ({taken.holder})"
         raise Busy(reason, next_step="wait for it to end, then run again")
+    return True
 
 
 def recorded(node: Node, measurement: str) -> Evidence:
