@@ -489,6 +489,14 @@ CASES = (
         expected={"serial": "7XK0001"},
     ),
     Case("none given", "platform.serial", SKIP, "node: no serial number given: nodegate_serial names it"),
+    Case("alone", "platform.one_name", PASS, "machine: no other name of this run leads to it"),
+    Case(
+        "its boot id is hidden",
+        "platform.one_name",
+        NOT_JUDGED,
+        "node: not judged: its boot id and host name could not be read",
+        change=lambda machine: machine.set("system", "boot_id", {"why": "denied", "detail": "EACCES"}),
+    ),
     Case(
         "too few nodes",
         "drift.same_as_fleet",

@@ -27,6 +27,8 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from nodegate.judge.fleet import Fleet
+
 CHECKS = suite.checks()
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage.md"
@@ -36,8 +38,8 @@ BAD = frozenset({WARN, FAIL})
 
 # Checks that speak to no failure mode, with the reason. None so far.
 WITHOUT_FAILURE_MODE: dict[str, str] = {}
-# A node is reached or it is not, a rail was measured or it was not: these checks have nothing to warn of.
-NEVER_BAD = {"node.reachable", "rdma_bandwidth.complete"}
+# A node is reached or it is not, a rail was measured or it was not, a machine has two names or one: these checks have nothing to warn of.
+NEVER_BAD = {"node.reachable", "platform.one_name", "rdma_bandwidth.complete"}
 
 
 # docs/coverage.md
@@ -151,6 +153,10 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
         WARN: lambda: in_fleet("gsp.fleet", without_gsp),
         ERROR: lambda: unreachable("gsp.fleet"),
     },
+    "platform.one_name": {
+        PASS: lambda: in_fleet("platform.one_name"),
+        ERROR: lambda: judge_one("platform.one_name", Machine.hgx_h100("gpu01"), node=Node("gpu01"), fleet=twins()),
+    },
     "node.reachable": {
         PASS: lambda: judge_one("node.reachable", Machine.hgx_h100()),
         ERROR: lambda: unreachable("node.reachable"),
@@ -161,6 +167,12 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
         ERROR: lambda: unreachable("host.clock_skew"),
     },
 }
+
+
+def twins() -> Fleet:
+    """One machine under two names."""
+    machine = Machine.hgx_h100("gpu01")
+    return fleet_of({"gpu01": machine, "gpu02": machine})
 
 
 def skewed(seconds: float) -> Record:

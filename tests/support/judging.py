@@ -18,7 +18,7 @@ from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.judge.characteristics import characteristics
-from nodegate.judge.fleet import Fleet
+from nodegate.judge.fleet import Fleet, machine
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.registry import MEASURED
@@ -91,11 +91,12 @@ def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | Non
 
 def fleet_of(machines: Mapping[str, Machine]) -> Fleet:
     """The fleet that these machines make, by node name."""
-    found = {}
-    for name, machine in machines.items():
-        facts = facts_of(machine)
+    found, ids = {}, {}
+    for name, each in machines.items():
+        facts = facts_of(each)
         found[name] = (baseline_of(facts, Node(name)).platform, characteristics(facts))
-    return Fleet(found)
+        ids[name] = machine(facts, Node(name))
+    return Fleet(found, ids)
 
 
 def _unit(baseline: Baseline, key: str) -> str:
