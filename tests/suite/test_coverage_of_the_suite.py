@@ -38,7 +38,7 @@ BAD = frozenset({WARN, FAIL})
 
 # Checks that speak to no failure mode, with the reason. None so far.
 WITHOUT_FAILURE_MODE: dict[str, str] = {}
-# A node is reached or it is not, a rail was measured or it was not, a machine has two names or one: these checks have nothing to warn of.
+# Reached or not, measured or not, one name or two: these checks have nothing to warn of.
 NEVER_BAD = {"node.reachable", "platform.one_name", "rdma_bandwidth.complete"}
 
 
