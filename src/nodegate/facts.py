@@ -206,7 +206,7 @@ def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:
     section = readings.record(section_data(document.sections, "nvidia_smi"))
     written = section if isinstance(section, Unknown) else readings.body(section, "q", nvidia_smi.MAX_TEXT)
     if isinstance(written, Unknown):
-        raise CannotMeasure(f"nvidia-smi: {written}", next_step="run nvidia-smi on the node manually")
+        raise CannotMeasure(f"nvidia-smi: {written}", next_step="run nvidia-smi on the node by hand")
     return nvidia_smi.parse_xml(written)
 
 

@@ -151,8 +151,11 @@ class TestSitesOwnFiles:
         ("platform: p\nlimits:\n  a.b: {value: 8, unit: W}\n", "b.yaml:3: limits.a.b needs source"),
         ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: ''}\n", "b.yaml:3: limits.a.b needs source"),
         ("platform: p\nlimits:\n  a.b: {value: 8, unit: 3, source: s}\n", "b.yaml:3: limits.a.b needs unit"),
-        ("platform: p\nlimits:\n  a.b: {value: {x: 1}, unit: W, source: s}\n", "b.yaml:3: a.b: {'x': 1} is no number"),
-        ("platform: p\nlimits:\n  a.b: {value: null, unit: W, source: s}\n", "b.yaml:3: a.b: None is no number"),
+        (
+            "platform: p\nlimits:\n  a.b: {value: {x: 1}, unit: W, source: s}\n",
+            "b.yaml:3: a.b: {'x': 1} is not a number",
+        ),
+        ("platform: p\nlimits:\n  a.b: {value: null, unit: W, source: s}\n", "b.yaml:3: a.b: None is not a number"),
         ("platform: p\nlimits:\n  a.b_mhz: {value: 8, unit: GHz, source: s}\n", "b.yaml:3: a.b_mhz is in MHz"),
         ("platform: p\nlimits:\n  a.b_gbps: {value: 8, unit: GB/s, source: s}\n", "b.yaml:3: a.b_gbps is in Gb/s"),
         ("platform: p\nlimits:\n  gpu.ecc: {value: yea, unit: '', source: s}\n", 'gpu.ecc must be "on" or "off"'),

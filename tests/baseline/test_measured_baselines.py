@@ -126,8 +126,8 @@ class TestVariantsInAFile:
                 "unknown key 'parameter' - did you mean parameters",
             ),
             ("variants: [{value: 8, source: s, parameters: {x_min: lots}}]", "x_min must be a number, not 'lots'"),
-            ("variants: [{value: 8, source: s, parameters: {x: {y: 1}}}]", "x: {'y': 1} is no number"),
-            ("variants: [{value: 8, source: s, parameters: {x: []}}]", "x: [] is no number"),
+            ("variants: [{value: 8, source: s, parameters: {x: {y: 1}}}]", "x: {'y': 1} is not a number"),
+            ("variants: [{value: 8, source: s, parameters: {x: []}}]", "x: [] is not a number"),
             ("variants: [{value: 8, source: s, parameters: [x]}]", "parameters must be a mapping of names"),
             (
                 "variants: [{value: 8, source: s, parameters: {x: 1}}, {value: 9, source: s, parameters: {x: 1}}]",

@@ -666,7 +666,7 @@ OTHER = (
         ERROR,
         (
             "GPU 0 (0000:19:00.0, S/N 1650001000000): could not read gpu_burn result (fp32): missing: "
-            f"gpu_burn did not come to its list of GPUs - {AGAIN} (and 1 more)"
+            f"gpu_burn did not reach its list of GPUs - {AGAIN} (and 1 more)"
         ),
         others=(ran_by_others("truncated.txt"),),
     ),

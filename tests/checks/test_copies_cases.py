@@ -49,7 +49,7 @@ FROM_OUT = "expected at least 50.14 GB/s (9 % below 55.1 GB/s, h100.yaml memory.
 FROM_PEER = "expected at least 345.9 GB/s (8 % below 376 GB/s, h100.yaml memory.peer_gb_per_s: test)"
 SHARED = "look at what GPUs share: PCIe switch uplinks, memory channels, IOMMU and ACS settings"
 UNKNOWN = "and the platform is not known"
-BY_HAND = "run nvbandwidth on the node by hand and look at what it says"
+BY_HAND = "run nvbandwidth on the node by hand and check its output"
 GEN5 = "what a Gen5 x16 link gives, while the link ran at Gen5 x16"
 CUDA = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
 
@@ -649,7 +649,7 @@ OTHER = (
         (
             "nvbandwidth: could not read result: nvbandwidth ran no case: [CUDA_ERROR_SYSTEM_NOT_READY] "
             "system not yet initialized in expression cuInit(0) in int main(int, char**)() : "
-            "nvbandwidth.cpp:240 - run nvbandwidth -j on the node by hand and look at what it says"
+            "nvbandwidth.cpp:240 - run nvbandwidth -j on the node by hand and check its output"
         ),
         others=(ran_by_others("no-cuda.json"),),
     ),

@@ -112,8 +112,8 @@ DEVICES = (
         "counters.devices",
         ERROR,
         (
-            "node: pci could not be read: timeout: 10 s - the node answers slowly: look at its load "
-            "and kernel log, then run again"
+            "node: pci could not be read: timeout: 10 s - the node is slow: check its load and "
+            "kernel log, then run again"
         ),
         lambda machine: machine.section_fails("pci", "timeout", "10 s"),
     ),

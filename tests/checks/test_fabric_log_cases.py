@@ -181,7 +181,7 @@ CASES = (
         "there is something else in it",
         CHECK,
         ERROR,
-        "node: the fabric manager's log holds no entry: binary junk - read /var/log/fabricmanager.log on the node",
+        "node: the fabric manager's log has no entry: binary junk - read /var/log/fabricmanager.log on the node",
         lambda machine: machine.set("services", "fabric_manager_log", "binary junk\n"),
     ),
     Case(

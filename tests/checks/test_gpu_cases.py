@@ -279,7 +279,7 @@ LOST = (
         "gpu.lost",
         ERROR,
         "node: nvml could not be read: timeout: 10 s; nvidia_smi could not be read: missing: the node "
-        "sent no nvidia_smi - the driver may hang: look at the kernel log, then reboot the node",
+        "sent no nvidia_smi - the driver may hang: read the kernel log, then reboot the node",
         lambda machine: machine.section_fails("nvml", "timeout", "10 s"),
     ),
     Case(
@@ -367,8 +367,8 @@ BOUND = (
         "PCIe cannot be read",
         "gpu.bound",
         ERROR,
-        "node: pci could not be read: timeout: 5 s - the node answers slowly: look at its load and "
-        "kernel log, then run again",
+        "node: pci could not be read: timeout: 5 s - the node is slow: check its load and kernel "
+        "log, then run again",
         lambda machine: machine.section_fails("pci", "timeout", "5 s"),
     ),
 )

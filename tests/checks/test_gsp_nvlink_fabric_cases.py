@@ -415,8 +415,8 @@ MANAGER = (
         "the node's services cannot be had",
         "fabric.manager",
         ERROR,
-        "node: services could not be read: timeout: 5 s - the node answers slowly: look at its load and "
-        "kernel log, then run again",
+        "node: services could not be read: timeout: 5 s - the node is slow: check its load and kernel "
+        "log, then run again",
         lambda machine: machine.section_fails("services", "timeout", "5 s"),
     ),
     Case(

@@ -460,7 +460,7 @@ CASES = (
         "the mount table was not read",
         "host.hung_mounts",
         ERROR,
-        "node: mounts could not be read: failed: EIO - see the node's facts.json for what it sent",
+        "node: mounts could not be read: failed: EIO - read what it sent in the node's facts.json",
         change=lambda machine: machine.section_fails("mounts", "failed", "EIO"),
     ),
     Case("enough", "host.free_space", PASS, "3 alike: /, /tmp, /var/log: free space 90 %", limits=FREE),

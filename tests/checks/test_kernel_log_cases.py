@@ -598,8 +598,8 @@ CASES = (
         "kernel_log.sxid",
         ERROR,
         (
-            "node: kernel_log could not be read: timeout: 10 s - the node answers slowly: look at "
-            "its load and kernel log, then run again"
+            "node: kernel_log could not be read: timeout: 10 s - the node is slow: check its "
+            "load and kernel log, then run again"
         ),
         change=lambda machine: machine.section_fails("kernel_log", "timeout", "10 s"),
     ),

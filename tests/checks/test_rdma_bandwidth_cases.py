@@ -539,7 +539,7 @@ CASES = (
         WARN,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write inside the node with mlx5_2: stalled: 0 iterations, "
-            "it lost its peer - look at both ends: cable, port counters and kernel log, PFC on the switch"
+            "it lost its peer - check both ends: cable, port counters and kernel log, PFC on the switch"
         ),
         attempts=with_inside(**LOST),
     ),
@@ -549,7 +549,7 @@ CASES = (
         FAIL,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write inside the node with mlx5_2: stalled: 0 iterations, "
-            "it lost its peer - look at both ends: cable, port counters and kernel log, PFC on the switch"
+            "it lost its peer - check both ends: cable, port counters and kernel log, PFC on the switch"
         ),
         change=lambda links: links.clear(),
         attempts=with_inside(**LOST),

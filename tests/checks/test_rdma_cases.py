@@ -163,8 +163,8 @@ CASES = (
         "rdma.rails",
         ERROR,
         (
-            "node: infiniband could not be read: timeout: 5 s - the node answers slowly: look at its "
-            "load and kernel log, then run again"
+            "node: infiniband could not be read: timeout: 5 s - the node is slow: check its load "
+            "and kernel log, then run again"
         ),
         change=lambda machine: machine.section_fails("infiniband", "timeout", "5 s"),
     ),

@@ -423,8 +423,8 @@ CASES = (
         "software.persistence_daemon",
         ERROR,
         (
-            "node: services could not be read: timeout: 5 s - the node answers slowly: look at its "
-            "load and kernel log, then run again"
+            "node: services could not be read: timeout: 5 s - the node is slow: check its load "
+            "and kernel log, then run again"
         ),
         change=lambda machine: machine.section_fails("services", "timeout", "5 s"),
     ),

@@ -54,7 +54,7 @@ KEPT = [
     ),
     Kept(
         "triage.kernel_logs",
-        "a journal line whose time is no number",
+        "a journal line whose time is not a number",
         b'{"MESSAGE": ' + XID + b', "__REALTIME_TIMESTAMP": NaN}',
     ),
     Kept(
@@ -63,7 +63,7 @@ KEPT = [
         PROBE + b"9" * 400 + b"}",
         "OverflowError: int too large to convert to float",
     ),
-    Kept("probe.evidence", "a recording whose clock is no number", PROBE + b"NaN}"),
+    Kept("probe.evidence", "a recording whose clock is not a number", PROBE + b"NaN}"),
     Kept(
         "files.inventory",
         "a listing in YAML with a number as the name of a variable",

@@ -207,7 +207,7 @@ def test_a_broken_connection_keeps_what_ran_before(tmp_path):
         ("crash", "incomplete", "no row of 1073741824 bytes; no line 'Out of bounds values'; no line 'Avg bus"),
         ("typo", "incomplete", "nccl-tests did not run: invalid option 'q'"),
         ("empty", "incomplete", "the output of nccl-tests is empty"),
-        ("reduced", "incomplete", "the largest size was reduced to 536875008 bytes for want of memory; no row of"),
+        ("reduced", "incomplete", "the largest size was reduced to 536875008 bytes for lack of memory; no row of"),
         ("leftover", "incomplete", "exit code 139"),
         ("lies", "incomplete", "536870912 bytes, out of place: algbw"),
         ("wrong", "whole", ""),

@@ -516,7 +516,7 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
         ({"stdout": "", "exit_code": None, "timed_out": True}, "hung", "not every rank began"),
         ({"stdout": whole_output(3)}, "incomplete", "3 of 2 GPUs took part"),
         ({"exit_code": 139, "stdout": whole_output(2)}, "incomplete", "exit code 139"),
-        ({"stdout": "x" * 100000, "exit_code": 1}, "incomplete", "is not that of nccl-tests"),
+        ({"stdout": "x" * 100000, "exit_code": 1}, "incomplete", "is not from nccl-tests"),
         (
             {"stdout": "", "stderr": "A daemon failed to report back after being spawned.", "exit_code": 255},
             "refused",

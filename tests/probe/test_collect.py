@@ -150,7 +150,7 @@ def test_collect_sends_the_program_to_the_nodes_own_python() -> None:
     [
         (output(exit_code=None, timed_out=True), "did not end within 60 s"),
         (output(stderr=b"x\nImportError: no zlib\n", exit_code=1), "exit code 1: 'ImportError: no zlib'"),
-        (output(exit_code=None), "was cut off"),
+        (output(exit_code=None), "was truncated"),
         (output(sent(changed()), truncated=True), "more than"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_section_without_data_says_why_and_what_to_do(name, why):
     ("section", "why", "step"),
     [
         ("nvml", "missing", "install the NVIDIA driver"),
-        ("nvml", "timeout", "look at the kernel log"),
+        ("nvml", "timeout", "read the kernel log"),
         ("kernel_log", "denied", "ansible_become"),
         ("limits", "denied", "ansible_become"),
         ("mounts", "hung", "check the file servers"),

@@ -78,5 +78,5 @@ def test_one_bad_link_or_process_makes_the_list_unknown_so_that_none_is_overlook
 
 
 def test_no_list_of_gpus_cannot_be_measured():
-    with pytest.raises(CannotMeasure, match="NVML gave no list of GPUs"):
+    with pytest.raises(CannotMeasure, match="NVML returned no list of GPUs"):
         gpu.parse({"count": 8})

@@ -85,7 +85,7 @@ def test_no_systemd_is_unknown_and_not_dead():
     assert services.parse({"show": {"why": "failed", "detail": "Host is down"}}).units == Unknown(
         Why.FAILED, "Host is down"
     )
-    assert services.parse({"show": ""}).units == Unknown(Why.FAILED, "systemctl show named no unit")
+    assert services.parse({"show": ""}).units == Unknown(Why.FAILED, "systemctl show listed no unit")
 
 
 # Limits, mounts, environment, software

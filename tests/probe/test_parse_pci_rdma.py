@@ -107,5 +107,5 @@ def test_network_devices():
     machine.set_netdev("eno1", "speed", "-1")
     devices = facts_of(machine).netdevs
     assert devices["eno1"].carrier is False
-    assert devices["eno1"].speed_mbps == Unknown(Why.MISSING, "the kernel knows no speed")
+    assert devices["eno1"].speed_mbps == Unknown(Why.MISSING, "the kernel does not know the speed")
     assert (devices["ens2f0np0"].speed_mbps, devices["ens2f0np0"].address) == (200_000, "0000:2a:00.0")

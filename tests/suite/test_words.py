@@ -48,6 +48,7 @@ DATA = sorted(
 _CODE = re.compile(r"`[^`]*`|\[[\w./]+\]\([^)]*\)")  # code, and links to files by their names
 # Pages that are being rewritten.
 _LATER = {"architecture.md", "adding-a-check.md"}
+TOOLS = ("fabric_manager", "gpu_burn", "nccl_json", "nccl_rows", "nccl_tests", "nvbandwidth", "nvidia_smi", "perftest")
 # Rooms of src/nodegate whose strings, docstrings and comments are in these words.
 ROOMS = [
     "src/nodegate/errors.py",
@@ -61,9 +62,15 @@ ROOMS = [
     "src/nodegate/metric.py",
     "src/nodegate/node.py",
     "src/nodegate/node_program.py",
+    "src/nodegate/node_side/guard.py",
+    "src/nodegate/node_side/lock.py",
+    "src/nodegate/node_side/probe",
+    "src/nodegate/node_side/run_many.py",
+    "src/nodegate/probe",
     "src/nodegate/profile.py",
     "src/nodegate/suite.py",
     "src/nodegate/text.py",
+    *(f"src/nodegate/tools/{tool}.py" for tool in TOOLS),
     "src/nodegate/transport",
     "src/nodegate/triage",
     "src/nodegate/unknown.py",
@@ -148,7 +155,11 @@ def _said(source: str) -> list[str]:
     ]
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     texts += [(token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT]
-    return [f"{line}: {word}: {text[:120]}" for line, text in texts for word in avoided(" ".join(text.split()))]
+    return [
+        f"{line}: {word}: {text[:120]}"
+        for line, text in texts
+        for word in avoided(_CODE.sub("", " ".join(text.split())))
+    ]
 
 
 def test_strings_docstrings_and_comments_of_a_source_are_read() -> None:

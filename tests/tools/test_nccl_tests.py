@@ -123,7 +123,7 @@ def test_rows_that_nccl_tears_apart_with_its_messages_are_joined():
 
 
 def test_programs_beside_each_other_are_no_result():
-    with pytest.raises(CannotMeasure, match="8 programs ran beside each other"):
+    with pytest.raises(CannotMeasure, match="8 separate programs ran"):
         read("unrelated-copies.txt")
 
 
@@ -214,7 +214,7 @@ def test_without_labels_the_process_names_the_rank():
     assert [fault.rank for fault in read("rank-by-process.txt").faults] == [3]
     alone = nccl_tests.parse("gpu01: Test timeout (30s) common.cu:524\n")
     assert alone.faults[0].text == "Test timeout (30s)"
-    assert alone.faults[0].rank == Unknown(Why.MISSING, "no line tells the rank")
+    assert alone.faults[0].rank == Unknown(Why.MISSING, "no line names the rank")
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_infinity_and_text_for_booleans_are_read():
 
 
 def test_a_json_report_that_is_cut_off_shows_nothing_of_its_environment():
-    with pytest.raises(CannotMeasure, match="cut off or broken at line 1 column") as said:
+    with pytest.raises(CannotMeasure, match="truncated or corrupt at line 1 column") as said:
         nccl_json.parse(recording("nccl_tests", "report-truncated.json"))
     assert "SECRET" not in str(said.value)
 

@@ -139,5 +139,5 @@ def test_switch_errors_are_read():
 
 def test_a_tail_that_begins_within_an_entry_loses_only_that_entry():
     assert len(fabric_manager.parse_log(recording("fabric_manager", "truncated.txt"))) == 2
-    with pytest.raises(CannotMeasure, match="holds no entry: something else"):
+    with pytest.raises(CannotMeasure, match="has no entry: something else"):
         fabric_manager.parse_log("something else\n")

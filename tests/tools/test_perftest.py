@@ -111,7 +111,7 @@ def test_client_and_server_in_one_file_count_once_and_the_worse_one():
         (" Unable to Connect the HCA's through the link", "link", "GID tables"),
         (" Found Incompatibility issue with GID types.", "link", "GID tables"),
         (" Couldn't connect to 192.0.2.2:18515\n Unable to init the socket connection", "setup", "let TCP through"),
-        (" Couldn't listen to port 18515", "setup", "end what listens"),
+        (" Couldn't listen to port 18515", "setup", "end the process that listens"),
         (" IB device mlx5_0 not found\n Unable to find the Infiniband/RoCE device", "setup", "ibv_devinfo"),
         (" Did not detect devices \n If device exists, check if driver is up", "setup", "ibv_devinfo"),
         (" Unable to query port 2 attributes", "setup", "ibv_devinfo"),

@@ -281,7 +281,7 @@ def send(pid: int, number: int) -> None:
 
 
 def main(stdin: "BinaryIO") -> None:
-    """Read the request and serve it."""
+    """Read the request and do it."""
     request = json.loads(stdin.read(int(stdin.readline())).decode())
     payload = stdin.read(request["stdin_bytes"])
     if len(payload) < request["stdin_bytes"]:

@@ -1,11 +1,11 @@
-"""Node side: run several programs at the same time and say what each left behind. Python 3.6, standard library only.
+"""Node side: run several programs at the same time and report the result of each. Python 3.6, standard library only.
 
 Run under the guard as `python3 -c SOURCE`, with a request on standard input:
     {"programs": [{"argv": [...], "timeout_s": 20}], "ports": [18515], "listen_s": 10, "max_bytes": 65536}
-`ports` are empty, or the TCP port of each program. What it writes is a line of JSON each: where ports are given, first
+`ports` are empty, or the TCP port of each program. It writes lines of JSON: if ports are given, first
 {"listening": [18515], "taken": []}, when every program that runs listens on its port or `listen_s` is over (`taken`
-were listened on before we began); then one line for each program when it has ended, with its place in the request.
-Ports are looked up in /proc/net/tcp: to connect would be taken for the client that a server waits for.
+were in use before); then one line for each program when it has ended, with its place in the request.
+Ports are looked up in /proc/net/tcp: a connection would look like the client that a server waits for.
 """
 
 import contextlib
@@ -22,8 +22,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-TERM_S = 1.0  # from SIGTERM to SIGKILL; the guard grants us two seconds when it ends us
-KILL_S = 3.0  # after SIGKILL: what lives on sits in the kernel (state D)
+TERM_S = 1.0  # from SIGTERM to SIGKILL; the guard allows two seconds when it ends this program
+KILL_S = 3.0  # after SIGKILL: what is still alive waits in the kernel (state D)
 STEP_S = 0.05
 CHUNK = 65536
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
@@ -57,7 +57,7 @@ class Program:
             os.set_blocking(fd, False)
 
     def read(self) -> None:
-        """Take what it has written; what is over the limit is dropped, so that it never waits for us."""
+        """Read what it has written; what is over the limit is dropped, so that it never blocks."""
         for name, fd in list(self.streams.items()):
             while True:
                 try:
@@ -74,7 +74,7 @@ class Program:
                 self.written[name] += data[: max(0, room)]
 
     def has_ended(self) -> bool:
-        """Whether it is over; ends it where its time is."""
+        """Whether it has ended; ends it at its time limit."""
         if self.process is None:
             return True
         status = self.process.poll()
@@ -99,7 +99,7 @@ class Program:
             os.killpg(self.process.pid, number)
 
     def line(self) -> "dict[str, Any]":
-        """What is said of it."""
+        """Its line."""
         stuck = self.process is not None and self.process.poll() is None
         return {
             "place": self.place,
@@ -119,14 +119,14 @@ class Program:
 
 
 def terminal() -> "tuple[int, int]":
-    """A terminal to read from and one to write to: into a pipe, a program that is ended has often written nothing yet.
+    """A terminal to read from and one to write to: into a pipe, programs write only at their end.
 
-    Where the node has none, a pipe.
+    If the node has none, a pipe.
     """
     try:
         ours, theirs = os.openpty()
         settings = termios.tcgetattr(theirs)
-        settings[1] &= ~termios.OPOST  # a line's end stays as it is
+        settings[1] &= ~termios.OPOST  # line ends stay unchanged
         termios.tcsetattr(theirs, termios.TCSANOW, settings)
     except (OSError, termios.error):
         return os.pipe()
@@ -134,7 +134,7 @@ def terminal() -> "tuple[int, int]":
 
 
 def listening(ports: "list[int]") -> "list[int]":
-    """Which of these TCP ports somebody listens on."""
+    """Which of these TCP ports are in use."""
     found: set[int] = set()
     for name in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
@@ -147,13 +147,13 @@ def listening(ports: "list[int]") -> "list[int]":
 
 
 def say(line: "dict[str, Any]") -> None:
-    """Write one line, whole and at once."""
+    """Write one complete line at once."""
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 
 def run(request: "dict[str, Any]") -> None:
-    """All of it."""
+    """Run the programs."""
     taken = listening(request["ports"])
     programs = [Program(place, each, request["max_bytes"]) for place, each in enumerate(request["programs"])]
     ending: list[bool] = []
@@ -183,7 +183,7 @@ def run(request: "dict[str, Any]") -> None:
 
 
 def wait(programs: "list[Program]") -> None:
-    """Until one of them writes something, or for a moment."""
+    """Wait until one of them writes something, or for a moment."""
     poll = select.poll()
     for program in programs:
         for fd in program.streams.values():
@@ -192,5 +192,5 @@ def wait(programs: "list[Program]") -> None:
 
 
 def main() -> None:
-    """Read the request and serve it."""
+    """Read the request and do it."""
     run(json.loads(sys.stdin.read()))

@@ -1,4 +1,4 @@
-"""Clock synchronisation as the node states it and as the controller sees it. Section `clock`."""
+"""Clock synchronisation as the node reports it and as the controller sees it. Section `clock`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _KERNEL_UNSYNCHRONIZED = 0x40  # linux/timex.h: STA_UNSYNC
 
 @dataclass(frozen=True)
 class Clock:
-    """Clock synchronisation. `offset_s` is the distance to the time source as the node's own daemon states it.
+    """Clock synchronisation. `offset_s` is the offset from the time source as the node's own daemon reports it.
 
-    `skew_s` is the node's clock minus the controller's, `skew_error_s` its uncertainty: half of what the round trip
-    took beyond the probe's own time.
+    `skew_s` is the node's clock minus the controller's, `skew_error_s` its uncertainty: half of the round trip's
+    time beyond the probe's own time.
     """
 
     synchronized: Known[bool]
@@ -40,7 +40,7 @@ def parse(data: object, document: ProbeDocument) -> Clock:
     """The data of section `clock`, and the skew against the controller's clock from the times of the round trip.
 
     Raises:
-        CannotMeasure: it is no object.
+        CannotMeasure: it is not an object.
     """
     found = object_in("clock", data)
     kernel = read.mapping(found, "adjtimex")
@@ -65,13 +65,13 @@ class _Tracking:
 
 
 def _chrony(written: str) -> Known[_Tracking]:
-    """What `chronyc tracking` says: the daemon that steers the clock knows best."""
+    """The output of `chronyc tracking`: the daemon that controls the clock knows best."""
     lines = fields_in(written)
     leap = lines.get("Leap status")
     if leap is None:
         return read.wrong("chronyc tracking", written)
     system = re.fullmatch(r"([0-9.]{1,20}) seconds (slow|fast) of NTP time", lines.get("System time", ""))
-    offset = read.real_in(system[1]) if system else Unknown(Why.MISSING, "chronyc names no System time")
+    offset = read.real_in(system[1]) if system else Unknown(Why.MISSING, "chronyc printed no System time")
     delay, dispersion = _leading(lines, "Root delay"), _leading(lines, "Root dispersion")
     if isinstance(delay, Unknown) or isinstance(dispersion, Unknown):
         error: Known[float] = delay if isinstance(delay, Unknown) else dispersion
@@ -104,10 +104,10 @@ def _first(*readings: Known[T]) -> Known[T]:
 
 
 def _skew(document: ProbeDocument) -> tuple[Known[float], float]:
-    """Node's clock minus ours, and its uncertainty, in seconds.
+    """Node's clock minus the controller's, and its uncertainty, in seconds.
 
-    The probe started after we sent it, and at least its own duration before we had the answer: the middle of that
-    window is the estimate, half the window is the error.
+    The probe started after it was sent, and at least its own duration before the answer arrived: the middle of
+    that window is the estimate, half the window is the error.
     """
     if document.received_epoch_s <= 0:
         return Unknown(Why.MISSING, "the time of the round trip was not recorded"), 0.0

@@ -1,4 +1,4 @@
-"""Collecting the facts of a node: run the probe over a session, check what comes back."""
+"""Collecting the facts of a node: run the probe over a session, check the answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["collect", "decode", "program"]
 
 _NOISE_BYTES = 64 << 10  # what a login may print before the document
-_NEXT_STEP = "run the probe by hand on the node, or see the evidence file for what it sent"
+_NEXT_STEP = "run the probe by hand on the node, or read what it sent in the evidence file"
 _WIRE = Wire(SCHEMA, "the probe", MAX_DOCUMENT_BYTES, _NEXT_STEP)
 WIRE = _WIRE.mark.encode()  # as node_side/probe/main.py writes it
 _REASONS = frozenset(why.value for why in Why)
@@ -29,7 +29,7 @@ _REASONS = frozenset(why.value for why in Why)
 def collect(
     session: Session, *, timeout_s: float = 60.0, as_root: bool = False, sections: Sequence[str] | None = None
 ) -> ProbeDocument:
-    """Bring the facts of a node in one round trip.
+    """Collect the facts of a node in one round trip.
 
     Args:
         session: an open session with the node.
@@ -39,8 +39,8 @@ def collect(
 
     Raises:
         Unreachable: the connection broke, or the node has no python3 or no sudo.
-        CannotMeasure: the probe did not end in time or sent no good document.
-        UsageError: the controller has no good pynvml.
+        CannotMeasure: the probe did not end in time or sent an invalid document.
+        UsageError: the controller has no valid pynvml.
     """
     argv = [session.node.connection.python, *PYTHON_OPTIONS, "-"]
     output = session.run(
@@ -58,10 +58,10 @@ def collect(
 def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:
     """The document in what a node sent, or in a recording.
 
-    On the wire it is one line, compressed; what a login script printed before it is left out. Plain JSON is taken too.
+    On the wire it is one line, compressed; what a login script printed before it is ignored. Plain JSON is accepted.
 
     Raises:
-        CannotMeasure: it is too large, no JSON, or not of the form of docs/probe-document.md.
+        CannotMeasure: it is too large, not JSON, or not as in docs/probe-document.md.
     """
     document = _object(_WIRE.json(raw.decode("utf-8", "replace")), "the document")
     if document.get("schema") != SCHEMA:
@@ -85,7 +85,7 @@ def _check_end(output: Output, timeout_s: float) -> None:
         )
     if output.exit_code != 0:
         said = output.stderr.decode("utf-8", "replace").strip().splitlines()
-        how = "was cut off" if output.exit_code is None else f"ended with exit code {output.exit_code}"
+        how = "was truncated" if output.exit_code is None else f"ended with exit code {output.exit_code}"
         raise CannotMeasure(f"the probe {how}: {_quoted(said[-1] if said else '')}", next_step=_NEXT_STEP)
     if output.truncated:
         raise CannotMeasure(f"the probe sent more than {MAX_DOCUMENT_BYTES} bytes", next_step=_NEXT_STEP)
@@ -112,7 +112,7 @@ def _check_number(document: Mapping[str, object], key: str) -> None:
 
 
 def _quoted(value: object) -> str:
-    """A value of the node's as a message may show it: one printable line, bounded."""
+    """A value from the node for a message: one printable line, bounded."""
     if isinstance(value, str):
         return repr(value[:120])
     return str(value)[:120] if isinstance(value, (int, float)) else type(value).__name__

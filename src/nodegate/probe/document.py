@@ -17,7 +17,7 @@ _MOST_SECONDS = 1e12
 
 @dataclass(frozen=True)
 class ProbeDocument:
-    """What the probe brought. `received_epoch_s` and `round_trip_s` are by the controller's clock."""
+    """The probe's answer. `received_epoch_s` and `round_trip_s` are by the controller's clock."""
 
     sections: Mapping[str, object]
     uid: int
@@ -37,12 +37,12 @@ def document_of(
     """The document from its JSON object.
 
     Args:
-        value: what the probe wrote, or what a recording kept.
-        received_epoch_s: the controller's clock when it came; 0 when nobody knows (a bare recording).
+        value: the probe's answer, or a recording.
+        received_epoch_s: the controller's clock when it arrived; 0 if unknown (a bare recording).
         round_trip_s: how long the controller waited for it.
 
     Raises:
-        CannotMeasure: it is not what a probe of this version writes.
+        CannotMeasure: it is not from a probe of this version.
     """
     if value.get("schema") != SCHEMA:
         shown = str(value.get("schema", ""))[:40]
@@ -65,6 +65,6 @@ def document_of(
 
 
 def _seconds(value: object) -> float:
-    """The number of seconds; 0 for what can be none. A recording never went through the checks of the wire."""
-    known = isinstance(value, (int, float)) and abs(value) < _MOST_SECONDS  # not for nan
+    """The number of seconds; 0 if it is invalid. A recording is not checked on the wire."""
+    known = isinstance(value, (int, float)) and abs(value) < _MOST_SECONDS  # false for nan
     return float(value) if known else 0.0  # type: ignore[arg-type]

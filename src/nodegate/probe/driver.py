@@ -1,4 +1,4 @@
-"""The NVIDIA kernel driver as its own files and device nodes show it. Section `driver`."""
+"""The NVIDIA kernel driver according to its own files and device nodes. Section `driver`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class DriverGpu:
     model: Known[str]
     uuid: Known[str]
     vbios: Known[str]
-    gsp_firmware: Known[str]  # Unknown(NOT_SUPPORTED) when the driver says N/A: GSP is off
+    gsp_firmware: Known[str]  # Unknown(NOT_SUPPORTED) if the driver says N/A: GSP is off
     excluded: Known[bool]
 
 
@@ -31,7 +31,7 @@ class DriverGpu:
 class Driver:
     """/proc/driver/nvidia and the device nodes.
 
-    `open_kernel_module` tells the open flavour from the proprietary one.
+    `open_kernel_module`: the open flavour, not the proprietary one.
     """
 
     loaded: bool
@@ -46,15 +46,13 @@ def parse(data: object) -> Driver:
     """The data of section `driver`.
 
     Raises:
-        CannotMeasure: it does not say whether the driver is loaded, or which device nodes there are.
+        CannotMeasure: it lacks whether the driver is loaded, or which device nodes there are.
     """
     files = object_in("driver", data)
     loaded, nodes = read.flag(files, "loaded"), read.mapping(files, "devices")
     if isinstance(loaded, Unknown) or isinstance(nodes, Unknown):
         why = loaded if isinstance(loaded, Unknown) else nodes
-        raise CannotMeasure(
-            f"driver files: {why}", next_step="look at /proc/driver/nvidia and /dev/nvidia* on the node"
-        )
+        raise CannotMeasure(f"driver files: {why}", next_step="check /proc/driver/nvidia and /dev/nvidia* on the node")
     version, gpus = read.body(files, "version"), read.mapping(files, "gpus")
     return Driver(
         loaded=loaded,

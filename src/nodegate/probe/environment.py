@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Environment:
     """Variables that a job's login shell would have, and NCCL's own settings files (name -> value).
 
-    `origin` says where each setting stands: "login environment", "/etc/nccl.conf" or "~/.nccl.conf".
+    `origin` says where each setting comes from: "login environment", "/etc/nccl.conf" or "~/.nccl.conf".
     """
 
     variables: Mapping[str, str]
@@ -46,7 +46,7 @@ def parse(data: object) -> Environment:
 def nccl_settings(written: str) -> Mapping[str, str]:
     """The NAME=VALUE lines of an NCCL settings file as NCCL reads them.
 
-    NCCL takes the name and the value as they stand, blanks included: "NCCL_DEBUG = INFO" sets nothing that NCCL knows.
+    NCCL takes the name and the value unchanged, including blanks: "NCCL_DEBUG = INFO" sets nothing that NCCL knows.
     """
     lines = (line.partition("=") for line in written.splitlines()[: read.MAX_ITEMS] if not line.startswith("#"))
     return {read.shown(name): read.shown(value, read.MAX_LABEL) for name, equals, value in lines if equals}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# nvml.h, nvmlClocksEventReasons: what holds the clock down right now.
+# nvml.h, nvmlClocksEventReasons: what limits the clock right now.
 EVENT_REASONS = {
     0x1: "gpu_idle",
     0x2: "applications_clocks_setting",
@@ -94,7 +94,7 @@ class NvLink:
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """A process that holds this GPU. `pid` is the host's; `memory_bytes` is unknown where the driver hides it."""
+    """A process that uses this GPU. `pid` is the host's; `memory_bytes` is unknown if the driver hides it."""
 
     pid: int
     kind: str  # compute | graphics | mps
@@ -104,7 +104,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU. When `lost` is not None its handle could not be had, and every other reading is Unknown(LOST)."""
+    """One GPU. If `lost` is not None, its handle could not be read, and every other reading is Unknown(LOST)."""
 
     index: int
     lost: Unknown | None
@@ -198,12 +198,12 @@ def parse(data: object) -> Gpus:
     """The data of section `nvml`.
 
     Raises:
-        CannotMeasure: there is no list of GPUs in it.
+        CannotMeasure: it has no list of GPUs.
     """
     section = read.record(data)
     listed = section if isinstance(section, Unknown) else read.items(section, "gpus")
     if isinstance(section, Unknown) or isinstance(listed, Unknown):
-        raise CannotMeasure(f"NVML gave no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")
+        raise CannotMeasure(f"NVML returned no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")
     return Gpus(
         driver_version=read.text(section, "driver_version"),
         nvml_version=read.text(section, "nvml_version"),
@@ -214,7 +214,7 @@ def parse(data: object) -> Gpus:
 
 
 def lost_gpu(index: int, why: Unknown, *, address: Known[str] | None = None) -> Gpu:
-    """A GPU whose handle could not be had: every reading is Unknown(LOST) with the reason."""
+    """A GPU whose handle could not be read: every reading is Unknown(LOST) with the reason."""
     nothing = Unknown(Why.LOST, why.detail or why.why.value)
     unknown: dict[str, object] = dict.fromkeys((field.name for field in fields(Gpu)), nothing)
     unknown["ecc"] = EccCounters(*[nothing] * len(fields(EccCounters)))
@@ -333,7 +333,7 @@ def _scaled_in(data: Known[Mapping[str, object]], key: str, factor: float) -> Kn
 def _list_of(
     data: Mapping[str, object], key: str, one: Callable[[Mapping[str, object]], Known[T]]
 ) -> Known[tuple[T, ...]]:
-    """Every entry of a list; a single bad one makes the whole unknown, so that none is overlooked."""
+    """Every entry of a list; a single invalid one makes the whole list unknown, so that none is overlooked."""
     listed = read.items(data, key)
     if isinstance(listed, Unknown):
         return listed

@@ -53,10 +53,10 @@ class Host:
 
 
 def parse(data: object, *, epoch_s: float, uid: int) -> Host:
-    """The data of section `system`, with the node's clock and our user id from the head of the document.
+    """The data of section `system`, with the node's clock and the login's user id from the head of the document.
 
     Raises:
-        CannotMeasure: it is no object.
+        CannotMeasure: it is not an object.
     """
     system = object_in("system", data)
     dmi = read.mapping(system, "dmi")

@@ -1,4 +1,4 @@
-"""What runs on the node now. Section `jobs`."""
+"""Jobs and processes on the node now. Section `jobs`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parse(data: object) -> Jobs:
     """The data of section `jobs`.
 
     Raises:
-        CannotMeasure: it is no object.
+        CannotMeasure: it is not an object.
     """
     found = object_in("jobs", data)
     return Jobs(

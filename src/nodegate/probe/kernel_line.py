@@ -32,11 +32,11 @@ _DMESG_T = re.compile(
     r" ([0-9]{2}):([0-9]{2}):([0-9]{2}) ([0-9]{4})\] ?"
 )
 _SYSLOG = re.compile(rf"({_MONTH}) {{1,2}}([0-9]{{1,2}}) ([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}}) (?=kernel: |\S+ \S+: )")
-_FORWARDED = re.compile(rf"kernel: (?=(?:{_MONTH}) )")  # a forwarder put its own word before the whole line
+_FORWARDED = re.compile(rf"kernel: (?=(?:{_MONTH}) )")  # a forwarder put its own prefix before the whole line
 _HOST_PROGRAM = re.compile(r"[\w.-]{1,255} (?=[^\s:\[]{1,60}(?:\[[0-9]{1,10}\])?: )")
 _FUTURE_GRACE_S = 120.0
-# After a time comes "host kernel: "; a driver's own identifier ("host NVRM[12]: ") belongs to the text. The journal has
-# "host unknown: " where a message came by /dev/kmsg and names nobody.
+# The time is followed by "host kernel: "; a driver's own identifier ("host NVRM[12]: ") is text. The journal has
+# "host unknown: " if a message came by /dev/kmsg and names no program.
 _HOST_KERNEL = re.compile(r"(?:[\w.-]{1,255} )?kernel(?:\[[0-9]{1,10}\])?: ?|[\w.-]{1,255} unknown: ")
 _HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
 
@@ -45,7 +45,7 @@ _HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
 class KernelLine:
     """One message without its prefix.
 
-    `epoch_s` is unknown where the prefix has no time, or only seconds since boot while the boot time is unknown.
+    `epoch_s` is unknown if the prefix has no time, or only seconds since boot while the boot time is unknown.
     """
 
     text: str
@@ -53,10 +53,10 @@ class KernelLine:
 
 
 def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], names_host: bool = False) -> KernelLine:
-    """One line of any source; `names_host` where every line names its host and program (the journal).
+    """One line of any source; `names_host`: every line names its host and program (the journal).
 
     Times without a zone (dmesg -T, syslog) are taken as UTC; a date without a year is the newest one that is not in
-    the future, with a day of grace for the zone.
+    the future, with one day of tolerance for the zone.
     """
     rest = line[:MAX_LINE].rstrip("\r\n")
     if _KMSG_TAG.match(rest):
@@ -72,7 +72,7 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
     elif match := _KMSG.match(rest):
         when, rest = _since_boot(float(match[1]) / 1e6, boot_epoch_s, now_epoch_s), rest[match.end() :]
     if match := _HOST_KERNEL.match(rest):
-        rest, names_host = rest[match.end() :], False  # what follows is the kernel's own text
+        rest, names_host = rest[match.end() :], False  # the rest is the kernel's own text
     if match := _SINCE_BOOT.match(rest):
         when = when if not isinstance(when, Unknown) else _since_boot(float(match[1]), boot_epoch_s, now_epoch_s)
         rest = rest[match.end() :]
@@ -92,7 +92,7 @@ def _since_boot(seconds: float, boot_epoch_s: Known[float], now_epoch_s: float) 
     if isinstance(boot_epoch_s, Unknown):
         return boot_epoch_s
     if boot_epoch_s + seconds > now_epoch_s + _FUTURE_GRACE_S:
-        return Unknown(Why.FAILED, "more seconds since boot than the node is up: the line is of another boot")
+        return Unknown(Why.FAILED, "more seconds since boot than the node's uptime: the line is from another boot")
     return boot_epoch_s + seconds
 
 
@@ -130,8 +130,8 @@ def _syslog_time(match: Match[str], now_epoch_s: float) -> Known[float]:
     try:
         this_year = datetime.fromtimestamp(now_epoch_s, timezone.utc).year
     except (ValueError, OverflowError, OSError):
-        return Unknown(Why.FAILED, "the node's clock shows no date")
-    # 29 February may lie up to eight years back.
+        return Unknown(Why.FAILED, "the node's clock is not a valid date")
+    # 29 February may be up to eight years ago.
     for year in range(this_year + 1, max(this_year - 9, 0), -1):
         when = _epoch(year, _MONTHS[month], int(day), (clock[0], clock[1], clock[2]))
         if not isinstance(when, Unknown) and when <= now_epoch_s + _DAY_S:

@@ -1,4 +1,4 @@
-"""Kernel messages with their time, from whatever source the node gave. Section `kernel_log`."""
+"""Kernel messages with their time, from the source that the node used. Section `kernel_log`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["KernelLine", "KernelLog", "parse", "parse_lines"]
 class KernelLog:
     """The interesting kernel messages, oldest first.
 
-    `since_epoch_s` is how far back the log reaches: before it nothing is known. `boot_epoch_s` is the start of the
+    `since_epoch_s` is how far back the log reaches: earlier messages are unknown. `boot_epoch_s` is the start of the
     present boot; a message before it belongs to an earlier one. `dropped` lines did not fit the size limit.
     """
 
@@ -37,7 +37,7 @@ def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
     """The data of section `kernel_log`, with the node's clock and uptime at the time of the probe.
 
     Raises:
-        CannotMeasure: it holds no list of lines, or does not say how many were left out.
+        CannotMeasure: it has no list of lines, or not how many were left out.
     """
     found = object_in("kernel_log", data)
     lines, dropped = read.items(found, "lines"), read.integer(found, "dropped")
@@ -69,7 +69,7 @@ def parse_lines(
 
 
 def _not_before(boot_epoch_s: Known[float], line: KernelLine) -> KernelLine:
-    """A line of this boot: one that is stamped before its start was written before the clock was set."""
+    """A line of this boot: a time before the boot means that it was written before the clock was set."""
     if isinstance(boot_epoch_s, Unknown) or isinstance(line.epoch_s, Unknown) or line.epoch_s >= boot_epoch_s:
         return line
     return replace(line, epoch_s=boot_epoch_s)

@@ -18,7 +18,7 @@ UNLIMITED = -1
 
 @dataclass(frozen=True)
 class ResourceLimits:
-    """Resource limits (soft, hard) of our login, and of slurmd where it runs. -1 is unlimited.
+    """Resource limits (soft, hard) of the login, and of slurmd if it runs. -1 is unlimited.
 
     Jobs inherit those of slurmd.
     """
@@ -35,7 +35,7 @@ def parse(data: object) -> ResourceLimits:
     """The data of section `limits`.
 
     Raises:
-        CannotMeasure: it is no object.
+        CannotMeasure: it is not an object.
     """
     found = object_in("limits", data)
     own, slurmd = read.mapping(found, "self"), read.body(found, "slurmd")

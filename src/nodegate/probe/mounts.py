@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Mount:
-    """One mounted file system. Usage is unknown where the mount hangs or refuses."""
+    """One mounted file system. Usage is unknown if the mount hangs or refuses."""
 
     path: str
     source: str
@@ -42,10 +42,10 @@ class Mounts:
 def parse(data: object) -> Mounts:
     """The data of section `mounts`.
 
-    A path whose usage was read though it is no mount point is listed too, without type.
+    A path that is not a mount point, but whose usage was read, is listed too, without type.
 
     Raises:
-        CannotMeasure: there is no mount table in it.
+        CannotMeasure: it has no mount table.
     """
     found = object_in("mounts", data)
     table, usage = read.body(found, "table"), value_or(read.mapping(found, "usage"), {})

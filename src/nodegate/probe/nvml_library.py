@@ -1,4 +1,4 @@
-"""NVML's library and whether it fits the loaded driver. Section `nvml`, also where NVML refused to start."""
+"""NVML's library and whether it fits the loaded driver. Section `nvml`, also if NVML refused to start."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OTHER_VERSION = "NVML 18:"  # nvml.h, NVML_ERROR_LIB_RM_VERSION_MISMATCH
 
 @dataclass(frozen=True)
 class NvmlLibrary:
-    """What the library says of the driver. `refuses_driver`: it is of another version than the kernel module."""
+    """What the library reports about the driver. `refuses_driver`: its version differs from the kernel module's."""
 
     driver_version: Known[str]
     refuses_driver: bool

@@ -60,7 +60,7 @@ class PciDevice:
 
     @property
     def is_nvswitch(self) -> bool:
-        """An NVSwitch: a bridge of NVIDIA's that is no PCI bridge (class 0x0680)."""
+        """An NVSwitch: an NVIDIA bridge that is not a PCI bridge (class 0x0680)."""
         return self.vendor == 0x10DE and self.class_code >> 8 == 0x0680
 
     @property
@@ -81,7 +81,7 @@ class Pci:
     devices: tuple[PciDevice, ...]
 
     def __getitem__(self, address: str) -> PciDevice:
-        """The device at an address; KeyError when the probe did not see it."""
+        """The device at an address; KeyError if the probe did not see it."""
         for device in self.devices:
             if device.address == address:
                 return device
@@ -117,7 +117,7 @@ def parse(data: object) -> Pci:
     """The data of section `pci`: devices in address order.
 
     Raises:
-        CannotMeasure: it is no list of devices, or a device has no usable address, class or vendor.
+        CannotMeasure: it is not a list of devices, or a device has no usable address, class or vendor.
     """
     if not isinstance(data, list):
         raise _bad(read.wrong("a list of devices", data))
@@ -126,7 +126,7 @@ def parse(data: object) -> Pci:
 
 
 def width_in(written: str) -> Known[int | None]:
-    """Lanes as sysfs writes them; None where there is no link."""
+    """Lanes as sysfs writes them; None if there is no link."""
     lanes = read.integer_in(written)
     return None if lanes in _NO_LINK_WIDTHS else lanes
 
@@ -145,7 +145,7 @@ def _device(entry: object) -> PciDevice:
     address = read.mapped(read.text(data, "address"), read.address_in)
     class_code = read.hexadecimal(data, "class", 24)
     vendor, device = read.hexadecimal(data, "vendor", 16), read.hexadecimal(data, "device", 16)
-    # Without these four nothing says what the device is: a missing GPU would go unseen.
+    # Without these four the device is unknown: a missing GPU would not be noticed.
     if isinstance(address, Unknown):
         raise _bad(address)
     if isinstance(class_code, Unknown) or isinstance(vendor, Unknown) or isinstance(device, Unknown):

@@ -19,7 +19,7 @@ def program(*, sections: Sequence[str] | None = None, limits_s: Mapping[str, flo
 
     Args:
         sections: the sections of the document to read; None: all.
-        limits_s: time limits in seconds that replace a section's own.
+        limits_s: time limits in seconds, in place of a section's own.
 
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
@@ -28,7 +28,7 @@ def program(*, sections: Sequence[str] | None = None, limits_s: Mapping[str, flo
         main=f"{PACKAGE}.main",
         packages=[PACKAGE],
         options={"sections": None if sections is None else list(sections), "limits_s": dict(limits_s or {})},
-        purpose="reads the state of this node and writes one JSON document; changes nothing.",
+        purpose="reads the state of this node and writes one JSON document; it changes nothing.",
     )
 
 

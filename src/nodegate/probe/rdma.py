@@ -26,7 +26,7 @@ class RdmaPort:
     """One port. `state` and `phys_state` are the kernel's words ("ACTIVE", "LinkUp"); `rate_gbps` Gb/s of all lanes.
 
     `counters` are absolute values since the driver was loaded: only a difference over a window means anything, and a
-    legacy counter at its full scale (link_downed 255) counts no further.
+    legacy counter at its full scale (link_downed 255) does not count any further.
     """
 
     device: str
@@ -87,7 +87,7 @@ class NetDevice:
     mtu: Known[int]
     mac: Known[str]
     carrier_changes: Known[int]
-    address: str  # PCI address; "" when it is no PCI device
+    address: str  # PCI address; "" if it is not a PCI device
     driver: str
 
 
@@ -95,7 +95,7 @@ def parse(data: object) -> Rdma:
     """The data of section `infiniband`, in the order of the adapters' names.
 
     Raises:
-        CannotMeasure: it is no object of adapters with their ports.
+        CannotMeasure: it is not an object of adapters with their ports.
     """
     adapters = read.record(data)
     if isinstance(adapters, Unknown):
@@ -107,7 +107,7 @@ def parse_netdevs(data: object) -> Mapping[str, NetDevice]:
     """The data of section `netdev`: physical network devices by name.
 
     Raises:
-        CannotMeasure: it is no object of devices.
+        CannotMeasure: it is not an object of devices.
     """
     found = read.record(data)
     if isinstance(found, Unknown):
@@ -124,13 +124,13 @@ def rate_in(written: str) -> tuple[Known[float], Known[int]]:
 
 
 def state_in(written: str) -> str:
-    """The word of "4: ACTIVE"; text in another form stays as it is."""
+    """The word of "4: ACTIVE"; text in another form is unchanged."""
     match = _STATE.fullmatch(written.strip())
     return match[1] if match else written.strip()
 
 
 def _bad(what: str, why: Unknown) -> CannotMeasure:
-    return CannotMeasure(f"{what} cannot be read: {why}", next_step="look at /sys/class/infiniband and /sys/class/net")
+    return CannotMeasure(f"{what} cannot be read: {why}", next_step="check /sys/class/infiniband and /sys/class/net")
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
@@ -182,12 +182,12 @@ def _port(device: str, number: str, entry: object) -> RdmaPort:
 
 
 def _lid(written: str) -> Known[int]:
-    """LIDs stand in hexadecimal: "0x1c"."""
+    """LIDs are in hexadecimal: "0x1c"."""
     return read.hexadecimal({"lid": written}, "lid")
 
 
 def _counters(data: Mapping[str, object], key: str) -> Mapping[str, Known[int]]:
-    """Counters by name; none where the folder is not there."""
+    """Counters by name; none if there is no folder."""
     found = value_or(read.mapping(data, key), {})
     return {name: read.counted(found, name) for name in found}
 
@@ -216,7 +216,7 @@ def _netdev(name: str, entry: object) -> NetDevice:
         name=name,
         state=read.text(data, "operstate"),
         carrier=read.mapped(read.counted(data, "carrier"), bool),
-        speed_mbps=Unknown(Why.MISSING, "the kernel knows no speed") if none else speed,
+        speed_mbps=Unknown(Why.MISSING, "the kernel does not know the speed") if none else speed,
         mtu=read.counted(data, "mtu"),
         mac=read.text(data, "address"),
         carrier_changes=read.counted(data, "carrier_changes"),

@@ -1,4 +1,4 @@
-"""Typed access to what a node sent: bounded, checked, never raising; a wrong value is Unknown.
+"""Typed access to what a node sent: bounded, checked, without exceptions; an invalid value is Unknown.
 
 A reading is the value itself, or an object `{"why": ..., "detail": ...}` that says why there is none.
 """
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2}
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as a message may quote it: one line, printable, bounded."""
+    """A value for a message: one line, printable, bounded."""
     text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__
     if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
         text_form = str(value)
@@ -41,7 +41,7 @@ def shown(value: object, limit: int = 60) -> str:
 
 
 def why_not(value: object) -> Unknown | None:
-    """The reason in a reading object, or None when the value is no such object."""
+    """The reason in a reading object, or None if the value is not such an object."""
     if not isinstance(value, Mapping) or "why" not in value:
         return None
     detail = value.get("detail", "")
@@ -54,12 +54,12 @@ def why_not(value: object) -> Unknown | None:
 
 
 def wrong(expected: str, value: object) -> Unknown:
-    """The node sent something else than what belongs here."""
+    """The node sent something else than expected."""
     return Unknown(Why.FAILED, f"expected {expected}, the node sent {shown(value) or 'nothing'}")
 
 
 def taken(data: Mapping[str, object], key: str) -> object:
-    """The raw value of a key; Unknown when it is absent or a reading object with its reason."""
+    """The raw value of a key; Unknown if it is absent or a reading object with its reason."""
     if key not in data:
         return Unknown(Why.MISSING, f"the node sent no {key}")
     value = data[key]
@@ -79,7 +79,7 @@ def text(data: Mapping[str, object], key: str) -> Known[str]:
 
 
 def body(data: Mapping[str, object], key: str, limit: int = MAX_BODY) -> Known[str]:
-    """A text of many lines, as it was written; what cannot be encoded is replaced."""
+    """A text of many lines, unchanged; characters that cannot be encoded are replaced."""
     value = taken(data, key)
     if isinstance(value, Unknown):
         return value
@@ -89,7 +89,7 @@ def body(data: Mapping[str, object], key: str, limit: int = MAX_BODY) -> Known[s
 
 
 def whole(value: object) -> Known[int]:
-    """A whole number that JSON gave as a number."""
+    """A whole number that is a number in JSON."""
     if isinstance(value, Unknown):
         return value
     if isinstance(value, bool) or not isinstance(value, int) or abs(value) > _MAX_INTEGER:
@@ -131,7 +131,7 @@ def counted(data: Mapping[str, object], key: str) -> Known[int]:
 
 
 def integer_in(written: str) -> Known[int]:
-    """The whole number that a text holds, and nothing else."""
+    """The whole number in a text that has nothing else."""
     stripped = written.strip()
     if _DECIMAL.fullmatch(stripped):
         return int(stripped)
@@ -141,7 +141,7 @@ def integer_in(written: str) -> Known[int]:
 
 
 def real_in(written: str) -> Known[float]:
-    """The decimal number that a text holds, and nothing else."""
+    """The decimal number in a text that has nothing else."""
     stripped = written.strip()
     if _DECIMAL_POINT.fullmatch(stripped) and math.isfinite(value := float(stripped)):
         return value
@@ -191,7 +191,7 @@ def items(data: Mapping[str, object], key: str) -> Known[Sequence[object]]:
 
 
 def records(data: Mapping[str, object], key: str) -> Known[tuple[Mapping[str, object], ...]]:
-    """A list of objects; entries that are none are left out."""
+    """A list of objects; other entries are left out."""
     found = items(data, key)
     if isinstance(found, Unknown):
         return found
@@ -199,7 +199,7 @@ def records(data: Mapping[str, object], key: str) -> Known[tuple[Mapping[str, ob
 
 
 def mapped(reading: Known[T], change: Callable[[T], Known[U]]) -> Known[U]:
-    """The reading changed by a function where it is known."""
+    """The reading changed by a function if it is known."""
     return reading if isinstance(reading, Unknown) else change(reading)
 
 

@@ -1,4 +1,4 @@
-"""One section of the probe document: its data, or the reason why the node has none, with what to do about it."""
+"""One section of the probe document: its data, or the reason why the node has none, and what to do about it."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from nodegate.unknown import Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-EVIDENCE = "see the node's facts.json for what it sent"
+EVIDENCE = "read what it sent in the node's facts.json"
 ROOT = "run as root, or set ansible_become for this node"
-HUNG = "the driver may hang: look at the kernel log, then reboot the node"
+HUNG = "the driver may hang: read the kernel log, then reboot the node"
 
 _NEXT_STEPS = {
     ("nvml", Why.MISSING): "install the NVIDIA driver; in a container, mount libnvidia-ml.so.1",
-    ("nvml", Why.FAILED): "run nvidia-smi on the node; when driver and library differ, reload the driver or reboot",
-    ("nvml", Why.LOST): "power-cycle the node: a GPU does not answer",
+    ("nvml", Why.FAILED): "run nvidia-smi on the node; if driver and library differ, reload the driver or reboot",
+    ("nvml", Why.LOST): "power-cycle the node: a GPU does not respond",
     ("driver", Why.MISSING): "install and load the NVIDIA driver",
-    ("infiniband", Why.MISSING): "load the RDMA driver (mlx5_ib), or take the RDMA checks out for this node",
-    ("services", Why.MISSING): "no systemd here: ask the node's own service manager",
+    ("infiniband", Why.MISSING): "load the RDMA driver (mlx5_ib), or deselect the RDMA checks for this node",
+    ("services", Why.MISSING): "no systemd on this node: query its own service manager",
     ("kernel_log", Why.DENIED): f"{ROOT}, or let the login read the journal (group systemd-journal)",
     ("kernel_log", Why.MISSING): f"{ROOT}, or keep a journal on the node",
     ("mounts", Why.HUNG): "a mount hangs: check the file servers",
@@ -33,9 +33,9 @@ _NEXT_STEPS = {
 }
 _NEXT_STEPS_BY_WHY = {
     Why.DENIED: ROOT,
-    Why.TIMEOUT: "the node answers slowly: look at its load and kernel log, then run again",
-    Why.HUNG: "a process on the node cannot be ended: look at the kernel log, then reboot the node",
-    Why.LOST: "power-cycle the node: a device does not answer",
+    Why.TIMEOUT: "the node is slow: check its load and kernel log, then run again",
+    Why.HUNG: "a process on the node cannot be ended: read the kernel log, then reboot the node",
+    Why.LOST: "power-cycle the node: a device does not respond",
 }
 
 
@@ -43,7 +43,7 @@ def section_data(sections: Mapping[str, object], name: str) -> object:
     """The data of a section.
 
     Raises:
-        CannotMeasure: the section is absent, or says why it has none.
+        CannotMeasure: the section is absent, or gives the reason why it has none.
     """
     section = read.mapping(sections, name)
     data = section if isinstance(section, Unknown) else read.taken(section, "data")
@@ -61,7 +61,7 @@ def object_in(section: str, data: object) -> Mapping[str, object]:
     """The data of a section whose data must be an object.
 
     Raises:
-        CannotMeasure: it is none.
+        CannotMeasure: it is not.
     """
     found = read.record(data)
     if isinstance(found, Unknown):

@@ -1,4 +1,4 @@
-"""The systemd units that a GPU node rests on. Section `services`."""
+"""The systemd units that a GPU node needs. Section `services`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Services:
-    """The systemd units that matter, by name; unknown where systemd does not answer."""
+    """The systemd units that matter, by name; unknown if systemd does not answer."""
 
     units: Known[Mapping[str, Service]]
     fabric_manager_version: Known[str]  # "550.163.01"
@@ -41,7 +41,7 @@ def parse(data: object) -> Services:
     """The data of section `services`.
 
     Raises:
-        CannotMeasure: it is no object.
+        CannotMeasure: it is not an object.
     """
     found = object_in("services", data)
     return Services(
@@ -55,7 +55,7 @@ def units_in(written: str) -> Known[Mapping[str, Service]]:
     """Units by name from `systemctl show`: key=value blocks between blank lines, in systemd's own order."""
     blocks = [_properties(block) for block in re.split(r"\n\s*\n", written)]
     units = [_service(block) for block in blocks if block.get("Id")]
-    return {unit.name: unit for unit in units} if units else Unknown(Why.FAILED, "systemctl show named no unit")
+    return {unit.name: unit for unit in units} if units else Unknown(Why.FAILED, "systemctl show listed no unit")
 
 
 def _properties(block: str) -> Mapping[str, str]:

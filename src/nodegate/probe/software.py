@@ -26,7 +26,7 @@ class NcclLibrary:
 
 @dataclass(frozen=True)
 class Software:
-    """Libraries and tools on the node. `tools` maps a program to its path, "" when it is not there."""
+    """Libraries and tools on the node. `tools` maps a program to its path, "" if it is missing."""
 
     nccl: Known[tuple[NcclLibrary, ...]]
     cuda: Known[Mapping[str, str]]  # folder -> version
@@ -40,12 +40,12 @@ def parse(data: object) -> Software:
     """The data of section `software`.
 
     Raises:
-        CannotMeasure: it does not say which tools are there.
+        CannotMeasure: it lacks the tools.
     """
     found = object_in("software", data)
     tools = read.mapping(found, "tools")
     if isinstance(tools, Unknown):
-        raise CannotMeasure(f"tools on the node: {tools}", next_step="see the evidence file for what the node sent")
+        raise CannotMeasure(f"tools on the node: {tools}", next_step="read what the node sent in the evidence file")
     return Software(
         nccl=read.mapped(read.records(found, "nccl"), lambda files: tuple(_nccl(one) for one in files)),
         cuda=read.mapped(read.mapping(found, "cuda"), _cuda),
@@ -79,7 +79,7 @@ def _nccl(entry: Mapping[str, object]) -> NcclLibrary:
 
 
 def _cuda(folders: Mapping[str, object]) -> Mapping[str, str]:
-    """Versions by folder; "" where the file says none."""
+    """Versions by folder; "" if the file has none."""
     return {folder: value_or(read.mapped(read.body(folders, folder), cuda_version_in), "") for folder in folders}
 
 

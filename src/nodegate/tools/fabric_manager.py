@@ -1,4 +1,4 @@
-"""/var/log/fabricmanager.log: entries with their level; an entry may go on over lines without a time."""
+"""/var/log/fabricmanager.log: entries with their level; an entry may continue on lines without a time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def parse_log(written: str) -> tuple[Entry, ...]:
     """All entries, oldest first. A log that begins in the middle of an entry (its tail was read) loses that entry.
 
     Raises:
-        CannotMeasure: it holds no entry at all.
+        CannotMeasure: it has no entry at all.
     """
     found: list[Entry] = []
     for line in written[-MAX_TEXT:].splitlines():
@@ -56,7 +56,7 @@ def parse_log(written: str) -> tuple[Entry, ...]:
             found[-1] = Entry(last.when, last.level, shown(f"{last.message} {line.strip()}", MAX_MESSAGE))
     if not found:
         first = next((line for line in written[:MAX_TEXT].splitlines() if line.strip()), "")
-        what = f"holds no entry: {shown(first, 120)}" if first else "is empty"
+        what = f"has no entry: {shown(first, 120)}" if first else "is empty"
         raise CannotMeasure(f"the fabric manager's log {what}", next_step="read /var/log/fabricmanager.log on the node")
     return tuple(found)
 
@@ -67,15 +67,15 @@ def started(entry: Entry) -> bool:
 
 
 def local_s(entry: Entry) -> Known[float]:
-    """When the entry was written, in seconds of the node's local time: its zone does not stand in the log."""
+    """When the entry was written, in seconds of the node's local time: the log does not name its zone."""
     try:
         return datetime.strptime(f"{entry.when} +0000", "%b %d %Y %H:%M:%S %z").astimezone(timezone.utc).timestamp()
     except (ValueError, OverflowError):
-        return Unknown(Why.FAILED, f"no date: {entry.when}")
+        return Unknown(Why.FAILED, f"not a date: {entry.when}")
 
 
 def switch_error(entry: Entry) -> SwitchError | None:
-    """The NVSwitch error that an entry reports, or None when it reports none."""
+    """The NVSwitch error that an entry reports, or None if it reports none."""
     match = _SWITCH_ERROR.fullmatch(entry.message)
     if match is None:
         return None

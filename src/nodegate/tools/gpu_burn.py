@@ -1,6 +1,6 @@
-"""gpu_burn (wilicc/gpu-burn): what it prints while it burns, and the list of GPUs at its end.
+"""gpu_burn (wilicc/gpu-burn): what it prints during the burn, and the list of GPUs at its end.
 
-Its exit code is 0 whatever it found, and a GPU that never ran is listed OK: only the reports say who worked.
+Its exit code is always 0, and a GPU that never ran is listed OK: only the reports show which GPUs worked.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class BurntGpu:
     """One GPU of a run. `index` is CUDA's.
 
     `gflops` are the rates of its reports in their order (Gflop/s), each report once; the first one contains the start.
-    `processed` are the products that it has done, `errors` the wrong elements over all reports. `died` tells that its
-    process ended early. `verdict` is gpu_burn's own word at the end: OK says nothing where `processed` is 0.
+    `processed` are the products that it has done, `errors` the wrong elements over all reports. `died`: its
+    process ended early. `verdict` is gpu_burn's own at the end: OK means nothing if `processed` is 0.
     """
 
     index: int
@@ -66,9 +66,9 @@ class BurntGpu:
 
 @dataclass(frozen=True)
 class GpuBurnRun:
-    """One run. `precision` is gpu_burn's own word; `percent` how far it came; `told` its messages of failure.
+    """One run. `precision` is gpu_burn's name for it; `percent` how far it got; `told` its error messages.
 
-    `listed` is the number of GPUs that nvidia-smi showed it: with fewer in `gpus` some did not take part.
+    `listed` is the number of GPUs that nvidia-smi listed for it: with fewer in `gpus` some did not take part.
     """
 
     gpus: tuple[BurntGpu, ...]
@@ -81,7 +81,7 @@ class GpuBurnRun:
 
 @dataclass
 class _Tally:
-    """What the reports of one column add up to."""
+    """The sum of the reports of one column."""
 
     processed: int = 0
     counted: int = 0  # errors of the finished summaries
@@ -96,7 +96,7 @@ class _Tally:
             self.processed = processed
             self.gflops += [rate] if rate > 0 else []
         self.died = self.died or processed < 0 or errors[1]
-        if not self.died:  # what it adds for a dead process was never counted by anyone
+        if not self.died:  # what it adds for a dead process was not counted
             self.errors = max(self.errors, errors[0])
         self.hottest_c = max(self.hottest_c, heat)
 
@@ -106,10 +106,10 @@ class _Tally:
 
 
 def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
-    """What a run printed, cut off in its middle or at its end as it may be.
+    """The output of a run, which may be truncated in its middle or at its end.
 
     Raises:
-        CannotMeasure: it holds neither a report nor a list at its end, or a report cannot be read.
+        CannotMeasure: it has neither a report nor a list at its end, or a report cannot be read.
     """
     lines = list(_lines(stdout))
     told = tuple(shown(line, 200) for line in dict.fromkeys((*_lines(stderr), *lines)) if _TOLD.search(line))[:16]
@@ -137,8 +137,8 @@ def parse(stdout: str, stderr: str = "") -> GpuBurnRun:
 def condensed(stdout: str) -> str:
     """The same output with at most some 150 reports, so that a long run can be kept.
 
-    Kept are the last report of each state, every one before a change of the error counts or a summary, the first
-    eight, and the rest evenly thinned. All other lines stay.
+    It keeps the last report of each state, every one before a change of the error counts or a summary, the first
+    eight, and an even selection of the rest. All other lines stay.
     """
     lines = list(_lines(stdout))
     states = [_state(line) for line in lines]
@@ -162,7 +162,7 @@ def _state(line: str) -> tuple[str, str] | None:
 
 
 def _matters(states: list[tuple[str, str] | None], number: int) -> bool:
-    """Whether the next line is no report, or one with other error counts."""
+    """Whether the next line is not a report, or one with other error counts."""
     following = states[number + 1] if number + 1 < len(states) else None
     present = states[number]
     return following is None or (present is not None and following[1] != present[1])
@@ -184,7 +184,7 @@ def _reports(lines: list[str]) -> tuple[dict[int, _Tally], float]:
                 tally.summary()
         found = _PERCENT.match(line.strip())
         if found is None or "errors:" not in line or "temps:" not in line:
-            continue  # no report, or one that was cut off
+            continue  # not a report, or a truncated one
         percent = max(percent, float(found[1]))
         for column, (work, errors, heat) in enumerate(_columns(line)):
             tallies.setdefault(column, _Tally()).report(work, errors, heat)
@@ -192,7 +192,7 @@ def _reports(lines: list[str]) -> tuple[dict[int, _Tally], float]:
 
 
 def _columns(line: str) -> list[tuple[tuple[int, float], tuple[int, bool], int]]:
-    """The GPUs of one report. A temperature that is cut off counts as none."""
+    """The GPUs of one report. A truncated temperature counts as missing."""
     work, _, rest = line.partition("proc'd:")[2].partition("errors:")
     counts, _, heats = rest.partition("temps:")
     works = [_WORK.fullmatch(each.strip()) for each in work.split("- ")[:MAX_GPUS]]
@@ -243,7 +243,7 @@ def _gpu(
         errors=tally.counted + tally.errors,
         died=tally.died,
         hottest_c=tally.hottest_c or Unknown(Why.MISSING, "gpu_burn showed no temperature"),
-        verdict=ended.get(column, Unknown(Why.MISSING, "gpu_burn did not come to its list of GPUs")),
+        verdict=ended.get(column, Unknown(Why.MISSING, "gpu_burn did not reach its list of GPUs")),
     )
 
 

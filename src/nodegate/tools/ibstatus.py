@@ -1,4 +1,4 @@
-"""ibstatus and ibstat as recordings hold them: ports of RDMA adapters. On a live node sysfs says the same."""
+"""ibstatus and ibstat in recordings: ports of RDMA adapters. On a live node sysfs has the same."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def _adapter(name: str, ports: tuple[RdmaPort, ...], fields: Fields) -> RdmaDevi
 
 def _given(tool: str, device: str, fields: Fields, name: str) -> str:
     if name not in fields:
-        raise _bad(tool, f"{device} has no {name}: the output is cut off")
+        raise _bad(tool, f"{device} has no {name}: the output is truncated")
     return fields[name]
 
 

@@ -1,4 +1,4 @@
-"""lspci -vv and lspci -nn as recordings hold them. On a live node sysfs says more, and needs no root."""
+"""lspci -vv and lspci -nn in recordings. On a live node sysfs has more, without root."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CAPABILITY = re.compile(rf"LnkCap:\s*(?:Port #[0-9]{{1,3}}, )?{_SPEED}, {_WIDTH
 _HEX_DUMP = re.compile(r"[0-9a-f]{2,3}:(?: [0-9a-f]{2}){1,16}")  # lspci -x
 _NUMA = re.compile(r"NUMA node: ([0-9]{1,4})")
 _DRIVER = re.compile(r"Kernel driver in use: ([\w.-]{1,60})")
-# lspci without -n writes names: these suffice to tell GPUs, NVSwitches, NICs and bridges apart.
+# lspci without -n writes names: these are enough to distinguish GPUs, NVSwitches, NICs and bridges.
 _CLASSES = {
     "3D controller": 0x0302, "VGA compatible controller": 0x0300, "Ethernet controller": 0x0200,
     "Infiniband controller": 0x0207, "Network controller": 0x0280, "PCI bridge": 0x0604, "Bridge": 0x0680,
@@ -41,18 +41,18 @@ _NOT_SHOWN = Unknown(Why.MISSING, "lspci does not show it")
 
 @dataclass(frozen=True)
 class Link:
-    """One LnkSta or LnkCap line: GT/s and lanes, None where there is no link."""
+    """One LnkSta or LnkCap line: GT/s and lanes, None if there is no link."""
 
     speed_gts: float | None
     width: int | None
-    downgraded: bool  # as lspci says it itself: it may be a management port that is wired so
+    downgraded: bool  # as lspci reports it: it may be a management port that is wired this way
 
 
 def parse(written: str) -> Pci:
     """`lspci -vv`, `lspci -vvnn` or `lspci -nn`, in the order of the addresses.
 
     Without root lspci hides the capabilities: widths and speeds are then Unknown(DENIED). Without -n the device
-    number is 0 where the name does not hold it.
+    number is 0 if the name does not contain it.
 
     Raises:
         CannotMeasure: no device is in it, or a link line is cut off or malformed.
@@ -71,7 +71,7 @@ def parse(written: str) -> Pci:
 
 
 def parse_link(line: str) -> Link:
-    """One line that holds LnkSta, whatever stands in front of it (the count of `uniq -c`, a tab).
+    """One line with LnkSta, whatever is before it (the count of `uniq -c`, a tab).
 
     Raises:
         CannotMeasure: it is not what lspci writes.
@@ -84,7 +84,7 @@ def parse_link(line: str) -> Link:
 
 def _device(block: Sequence[str]) -> PciDevice:
     head = _HEAD.fullmatch(block[0].rstrip())
-    address = address_in(head[1]) if head else Unknown(Why.FAILED, "no address")
+    address = address_in(head[1]) if head else Unknown(Why.FAILED, "not an address")
     if head is None or isinstance(address, Unknown):
         raise _bad(block[0])
     status, capability = _links(block)

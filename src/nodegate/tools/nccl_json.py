@@ -1,8 +1,8 @@
-"""nccl-tests -J: the JSON report (since 2.17.5), with the times of every process where -I was given (since 2.19.4).
+"""nccl-tests -J: the JSON report (since 2.17.5), with the times of every process if -I was given (since 2.19.4).
 
-Traps: it holds the whole environment of the job, which is dropped here and kept nowhere; "okay" and the booleans are
-text; infinity is written as a bare `inf`; before 2.18.4 an early error leaves the file cut off; a file that exists is
-not written over, the report goes to `<name>.0` then. Source: NVIDIA/nccl-tests v2.19.6, src/util.cu.
+Traps: it contains the whole environment of the job, which is dropped here; "okay" and the booleans are
+text; infinity is written as a bare `inf`; before 2.18.4 an early error leaves the file truncated; a file that exists is
+not overwritten, the report goes to `<name>.0` then. Source: NVIDIA/nccl-tests v2.19.6, src/util.cu.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEXT = "look at what nccl-tests printed; run it again with another file name fo
 
 @dataclass(frozen=True)
 class Half:
-    """Out of place or in place: µs, GB/s, and the elements that came back wrong."""
+    """Out of place or in place: µs, GB/s, and the wrong elements."""
 
     time_us: Known[float]
     algbw_gb_per_s: Known[float]
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def process_medians_us(self) -> tuple[float, ...]:
-        """The median time of each process: the one that waits least is the one that the others wait for."""
+        """The median time of each process: the one that waits least is the one for which the others wait."""
         return tuple(median(times) for times in self.process_times_us if times)
 
 
@@ -69,7 +69,7 @@ class Device:
 
 @dataclass(frozen=True)
 class NcclReport:
-    """A whole report. `ended` is false where the file stops before `end_time`."""
+    """A whole report. `ended` is false if the file stops before `end_time`."""
 
     nccl: Known[str]
     arguments: tuple[str, ...]
@@ -93,11 +93,17 @@ def parse(written: str) -> NcclReport:
     try:
         whole = json.loads(_BARE_INFINITY.sub("null", written[:MAX_TEXT]))
     except (ValueError, RecursionError) as error:
-        place = f"line {error.lineno} column {error.colno}" if isinstance(error, json.JSONDecodeError) else "its depth"
-        # What stands at that place is not quoted: it may be a secret out of the environment.
-        raise CannotMeasure(f"the JSON report of nccl-tests is cut off or broken at {place}", next_step=_NEXT) from None
+        place = (
+            f"line {error.lineno} column {error.colno}"
+            if isinstance(error, json.JSONDecodeError)
+            else "its nesting depth"
+        )
+        # The text at that place is not quoted: it may be a secret from the environment.
+        raise CannotMeasure(
+            f"the JSON report of nccl-tests is truncated or corrupt at {place}", next_step=_NEXT
+        ) from None
     if not isinstance(whole, dict) or not isinstance(whole.get("results"), list):
-        raise CannotMeasure("the JSON report of nccl-tests holds no results", next_step=_NEXT)
+        raise CannotMeasure("the JSON report of nccl-tests has no results", next_step=_NEXT)
     whole.pop("env", None)
     return _report(whole)
 
@@ -150,7 +156,7 @@ def _half(value: object) -> Known[Half]:
 
 
 def _times(processes: Sequence[object]) -> tuple[tuple[float, ...], ...]:
-    """The times of every process; none at all where one of them is not a list of numbers."""
+    """The times of every process; none at all if one of them is not a list of numbers."""
     found = []
     count = 0
     for process in processes:

@@ -1,4 +1,4 @@
-"""The result table of nccl-tests: rows found by their shape, in text that launchers and NCCL's messages tear apart."""
+"""The result table of nccl-tests: rows found by their shape, in text that launchers and NCCL's messages interrupt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_TEXT = 1 << 20
 MAX_LINE = 4096
 MAX_ROWS = 4096
 _ANSI = re.compile(r"\x1b\[[0-9;?]{0,16}[A-Za-z]")
-# mpirun --tag-output writes "[1,0]<stdout>:", srun -l "0: ", others "[0]" wherever a write was flushed.
+# mpirun --tag-output writes "[1,0]<stdout>:", srun -l "0: ", others "[0]" at every flush.
 _LABEL = re.compile(r"\[\d{1,6}(?:,\d{1,6})?\](?:<std(?:out|err)>)?:? ?")
 _LINE_LABEL = re.compile(r"^ {0,6}(?:\d{1,6}|\[?[\w.-]{1,120}\]?): (?=[ #]*(?:\d|#|Rank|nThread|NCCL|Out of|Avg|size))")
 _MESSAGE = re.compile(
@@ -42,13 +42,13 @@ _NOT_CHECKED = Unknown(Why.NOT_SUPPORTED, "not checked in this run")
 
 @dataclass(frozen=True)
 class Half:
-    """Out of place or in place. `step_*` is half of the last digit as written: how far off the true value may be."""
+    """Out of place or in place. `step_*` is half of the last digit as written: the rounding error."""
 
     time_us: float
     algbw_gb_per_s: float
     busbw_gb_per_s: float
     wrong: Known[int]
-    deviation: Known[float]  # before 2.13: the largest relative deviation, no count
+    deviation: Known[float]  # before 2.13: the largest relative deviation, not a count
     step_time: float = 0.0
     step_algbw: float = 0.0
     step_busbw: float = 0.0
@@ -90,7 +90,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows, the first line that looks like a row and holds no numbers, and what is left of a row that was cut."""
+    """The rows, the first line that looks like a row and has no numbers, and the rest of a truncated row."""
 
     rows: tuple[Row, ...]
     unreadable: str = ""
@@ -99,7 +99,7 @@ class Table:
 
 @dataclass(frozen=True)
 class _Layout:
-    """What the last header says of the cells."""
+    """What the last header says about the cells."""
 
     deviation: bool = False
     cpu_time: bool = False
@@ -114,13 +114,13 @@ def clean(written: str) -> tuple[str, str]:
         line = whole[:MAX_LINE]
         if match := _MESSAGE.search(line):
             messages.append(match[0])
-            line = line[: match.start()]  # what stands before the message belongs to a row
+            line = line[: match.start()]  # the text before the message belongs to a row
         lines.append(_LINE_LABEL.sub("", _LABEL.sub(" ", line)))
     return "\n".join(lines), "\n".join(messages)
 
 
 def read_rows(text: str) -> Table:
-    """The rows of a cleaned text, sizes of 0 left out. A row that was torn into pieces is joined again."""
+    """The rows of a cleaned text, sizes of 0 left out. A row that was split into pieces is joined again."""
     rows: list[Row] = []
     layout, pending, unreadable = _Layout(), "", ""
     for line in text.splitlines():
@@ -139,7 +139,7 @@ def read_rows(text: str) -> Table:
 
 
 def _row(line: str, layout: _Layout) -> Row | None:
-    """A whole row; None while cells are missing, or where one is no number."""
+    """A whole row; None while cells are missing, or if one is not a number."""
     match = _START.fullmatch(_TIMESTAMP.sub("", line.rstrip()))
     if match is None:
         return None
@@ -195,14 +195,14 @@ def _half_step(word: str) -> float:
 
 
 def _fits_time(size_bytes: int, half: Half) -> bool:
-    """Whether algbw is size over time, as far as the written digits can tell. 1 byte/µs is 0.001 GB/s."""
+    """Whether algbw is size over time, as far as the written digits show. 1 byte/µs is 0.001 GB/s."""
     transferred = size_bytes / 1000.0
     off = half.algbw_gb_per_s * half.step_time + half.time_us * half.step_algbw + half.step_time * half.step_algbw
     return abs(half.algbw_gb_per_s * half.time_us - transferred) <= off * 1.01 + 1e-9
 
 
 def _fits_factor(half: Half, collective: str, ranks: Known[int]) -> bool:
-    """Whether busbw follows from algbw; by any factor where the collective or the number of ranks is not known."""
+    """Whether busbw follows from algbw; by any factor if the collective or the number of ranks is not known."""
     if collective and collective not in FACTORS:
         return True
     kinds = [FACTORS[collective]] if collective else [_TWICE, _ONCE, _PLAIN]
@@ -220,12 +220,12 @@ def _fits_factor(half: Half, collective: str, ranks: Known[int]) -> bool:
 
 
 def _cells(line: str) -> bool:
-    """Whether a line is nothing but cells of a row that began above."""
+    """Whether a line consists only of cells of a row that began above."""
     words = _TIMESTAMP.sub("", line).split()
     return 0 < len(words) <= 20 and all(_CELL.fullmatch(word) for word in words)
 
 
 def _no_numbers(line: str) -> str:
-    """The line, if it has as many words as a row and some of them are no numbers: a template, not a torn row."""
+    """The line, if it has as many words as a row and some of them are not numbers: a template, not a split row."""
     words = line.split()
     return line.strip() if len(words) >= 11 and not all(_CELL.fullmatch(word) for word in words[5:]) else ""

@@ -1,7 +1,7 @@
 """nccl-tests: the text of its *_perf programs, in every layout from 2.0 to 2.19, through any launcher.
 
 Source of the layouts: NVIDIA/nccl-tests v2.0 to v2.19.6 (src/common.cu, src/util.cu). Bandwidths are GB/s (1e9 bytes),
-times µs, sizes bytes. "Avg bus bandwidth" is no bandwidth of the machine: it averages every size of the sweep.
+times µs, sizes bytes. "Avg bus bandwidth" is not a bandwidth of the machine: it averages every size of the sweep.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _FAULTS: tuple[tuple[Literal["cuda", "nccl", "gpus", "timeout"], re.Pattern[str]
 _FOLLOWER = re.compile(r"\.\. (\S{1,255}) pid (\d{1,9}): Test failure ")
 _RANK_LABEL = re.compile(r"^(?:\[\d{1,6},(\d{1,6})\]<std(?:out|err)>|(\d{1,6})): ?")
 _WARNING = re.compile(r"NCCL WARN (.{1,300})")
-# What stops a program before it measures anything: never the node's hardware.
+# Errors that stop a program before it measures anything: never the node's hardware.
 _DID_NOT_RUN = re.compile(
     r"There are not enough slots available|error while loading shared libraries: .{1,200}|invalid option '.'"
     r"|invalid size specified for .{1,60}|cannot execute binary file|No such file or directory"
@@ -58,7 +58,7 @@ _DID_NOT_RUN = re.compile(
 
 @dataclass(frozen=True)
 class Device:
-    """One rank as the header lists it. `group` is 0 before version 2.14; `bus` is as it is written there."""
+    """One rank as the header lists it. `group` is 0 before version 2.14; `bus` is unchanged."""
 
     rank: int
     group: int
@@ -71,7 +71,7 @@ class Device:
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a run ended early. `rank` is the rank that said it, where a label or its process tells."""
+    """Why a run ended early. `rank` is the rank that reported it, if a label or its process shows it."""
 
     kind: Literal["cuda", "nccl", "gpus", "timeout"]
     text: str
@@ -81,12 +81,12 @@ class Fault:
 
 @dataclass(frozen=True)
 class NcclTest:
-    """What one run said.
+    """The result of one run.
 
-    `collective` is "" where the version does not name it. `rows` are in the order of the table, without sizes of 0.
-    `out_of_bounds` counts the elements that came back wrong. `reduced_to_bytes` is the size that the program went down
-    to for want of memory: larger ones were not run. `faults` are in the order of the text: the first names the guilty
-    rank, the others follow it. `inconsistent` are sentences about numbers of a row that contradict each other.
+    `collective` is "" if the version does not name it. `rows` are in the order of the table, without sizes of 0.
+    `out_of_bounds` counts the wrong elements. `reduced_to_bytes` is the size to which the program reduced the
+    largest message for lack of memory: larger ones were not run. `faults` are in the order of the text: the first
+    names the guilty rank, the others follow it. `inconsistent` are sentences about contradictory numbers of a row.
     """
 
     collective: str
@@ -107,9 +107,9 @@ class NcclTest:
     inconsistent: tuple[str, ...]
 
     def row(self, size_bytes: int) -> Row | None:
-        """The row of a size, the last one where it was run several times.
+        """The row of a size, the last one if it was run several times.
 
-        Collectives that share a message out round its size down to a multiple of the ranks.
+        Collectives that distribute a message round its size down to a multiple of the ranks.
         """
         least = size_bytes - min(64 * len(self.devices), size_bytes // 100)
         return next((row for row in reversed(self.rows) if least <= row.size_bytes <= size_bytes), None)
@@ -124,24 +124,24 @@ class NcclTest:
 
     @property
     def wrong(self) -> int:
-        """How many elements are known to have come back wrong, by whichever count is larger."""
+        """How many elements are known to be wrong, by the larger of two counts."""
         counted = sum(value for row in self.rows for value in row.wrong_counts)
         return max(counted, 0 if isinstance(self.out_of_bounds, Unknown) else self.out_of_bounds)
 
     @property
     def corrupt(self) -> bool:
-        """Whether the run itself says that data came back wrong."""
+        """Whether the run itself reports wrong data."""
         return self.wrong > 0 or self.out_of_bounds_ok is False
 
     def gaps(self, *, ranks: int, size_bytes: int) -> tuple[str, ...]:
-        """What is missing for a whole run of `ranks` GPUs at a size; empty: the evidence is complete."""
+        """What is missing for a complete run of `ranks` GPUs at a size; empty: the evidence is complete."""
         found = [fault.text for fault in self.faults[:1]]
         if isinstance(self.ranks, Unknown):
             found.append(f"how many GPUs took part is unknown ({self.ranks})")
         elif self.ranks != ranks:
             found.append(f"{self.ranks} of {ranks} GPUs took part")
         if self.reduced_to_bytes is not None and self.reduced_to_bytes < size_bytes:
-            found.append(f"the largest size was reduced to {self.reduced_to_bytes} bytes for want of memory")
+            found.append(f"the largest size was reduced to {self.reduced_to_bytes} bytes for lack of memory")
         if self.row(size_bytes) is None:
             found.append(f"no row of {size_bytes} bytes")
         return (*found, *self.open_ends)
@@ -160,11 +160,11 @@ def parse(written: str, stderr: str = "", *, collective: str = "") -> NcclTest:
 
     Args:
         written: standard output.
-        stderr: standard error; the loss of a GPU is told there.
-        collective: what was run, for the versions that do not say it: "all_reduce".
+        stderr: standard error; the loss of a GPU is reported there.
+        collective: what was run, for the versions that do not name it: "all_reduce".
 
     Raises:
-        CannotMeasure: it is no such output, its rows hold no numbers, or several programs ran beside each other.
+        CannotMeasure: it is not such an output, its rows have no numbers, or several programs ran side by side.
     """
     both = f"{written[:MAX_TEXT]}\n{stderr[:MAX_TEXT]}"
     text, noise = clean(both)
@@ -179,7 +179,7 @@ def parse(written: str, stderr: str = "", *, collective: str = "") -> NcclTest:
     if not table.rows and not faults:
         raise _nothing(text, table.torn, devices)
     if len({device.rank for device in devices}) < len(devices):
-        reason = f"{len(devices)} programs ran beside each other instead of as one"
+        reason = f"{len(devices)} separate programs ran instead of one"
         raise CannotMeasure(reason, next_step="use nccl-tests built with MPI=1, or one process with -g")
     named = _STARTING.search(text)
     return _of(text, noise, named[1] if named else collective, devices, faults, table.rows)
@@ -232,7 +232,7 @@ def _devices(text: str) -> Iterator[Device]:
 def _ranks(devices: tuple[Device, ...], parameters: re.Match[str] | None) -> Known[int]:
     """How many ranks took part.
 
-    One process with many GPUs cuts its list short ("..." after 2 kB): then by its -t and -g.
+    One process with many GPUs truncates its list ("..." after 2 kB): then by its -t and -g.
     """
     of_process = int(parameters[1]) * int(parameters[2]) if parameters else 0
     if len({device.pid for device in devices}) == 1 and of_process > len(devices) >= 10:
@@ -280,12 +280,12 @@ def _rank(line: str, host: str, after: list[str], devices: tuple[Device, ...]) -
     ranks = [
         device.rank for device in devices if follower and device.pid == int(follower[2]) and device.host == follower[1]
     ]
-    return ranks[0] if len(ranks) == 1 else Unknown(Why.MISSING, "no line tells the rank")
+    return ranks[0] if len(ranks) == 1 else Unknown(Why.MISSING, "no line names the rank")
 
 
 def _nothing(text: str, torn: str, devices: tuple[Device, ...]) -> CannotMeasure:
     line = torn or next((line.strip() for line in reversed(text.splitlines()) if line.strip(" #\t")), "")
     if not line:
         return CannotMeasure("the output of nccl-tests is empty", next_step=_BY_HAND)
-    what = "holds no result" if devices else "is not that of nccl-tests"
+    what = "has no result" if devices else "is not from nccl-tests"
     return CannotMeasure(f"the output {what}; it ends with: {shown(line, 120)}", next_step=_BY_HAND)

@@ -1,8 +1,8 @@
 """nvbandwidth: copies between host and GPUs and between GPUs, as text or as JSON (-j).
 
-Traps: cells of a matrix are text, "N/A" or, in old versions, 0.00 where two GPUs cannot reach each other; a case that
+Traps: cells of a matrix are text, "N/A" or, in old versions, 0.00 if two GPUs cannot reach each other; a case that
 fails is there twice, first left at "Running"; bidirectional cases put three matrices into one; the exit code is 0
-though a case failed; data that arrived wrong is only told by a line that the GPU prints, outside the JSON. Source:
+although a case failed; wrong data is only reported by a line that the GPU prints, outside the JSON. Source:
 NVIDIA/nvbandwidth v0.8, json_output.cpp, output.cpp, inline_common.h, kernels.cu.
 """
 
@@ -25,7 +25,7 @@ MAX_CASES = 256
 MAX_DEVICES = 256
 PASSED, RUNNING, WAIVED, FAILED = "Passed", "Running", "Waived", "Error"
 WRONG_DATA = "Invalid value when checking the pattern"
-_NEXT = "run nvbandwidth -j on the node by hand and look at what it says"
+_NEXT = "run nvbandwidth -j on the node by hand and check its output"
 
 _JSON = re.compile(r'\{\s*"nvbandwidth"')
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,20}[A-Za-z]")
@@ -54,8 +54,8 @@ class Device:
 class Case:
     """One test case. `status` is Passed, Waived (it does not apply here), Running (it did not end) or Error.
 
-    `matrix` is empty where nothing was measured; a cell is None where there is no such pair. `unit` is that of the
-    cells: GB/s (1e9 bytes) or ns. `detail` is what was said of an error.
+    `matrix` is empty if nothing was measured; a cell is None if there is no such pair. `unit` is that of the
+    cells: GB/s (1e9 bytes) or ns. `detail` is the text of an error.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Case:
 
 @dataclass(frozen=True)
 class NvBandwidth:
-    """A whole run. `told` are errors that belong to no case, `wrong_data` counts the places where data came wrong."""
+    """A whole run. `told` are errors that belong to no case, `wrong_data` counts the places with wrong data."""
 
     version: Known[str]
     driver: Known[str]
@@ -79,7 +79,7 @@ class NvBandwidth:
     wrong_data: int
 
     def case(self, name: str) -> Case | None:
-        """The case of this name; None where it did not run."""
+        """The case of this name; None if it did not run."""
         return next((each for each in self.cases if each.name == name), None)
 
 
@@ -112,7 +112,7 @@ def _of_json(text: str) -> NvBandwidth:
         whole, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
         end = read.shown(text.rstrip()[-60:], 80)
-        raise CannotMeasure(f"nvbandwidth's JSON is cut off at: {end}", next_step=_NEXT) from None
+        raise CannotMeasure(f"nvbandwidth's JSON is truncated at: {end}", next_step=_NEXT) from None
     data = value_or(read.mapping(whole, "nvbandwidth"), {})
     listed = value_or(read.items(data, "GPU Device list"), ())
     cases = value_or(read.records(data, "testcases"), ())
@@ -157,7 +157,7 @@ def _cell(written: str) -> float | None:
     """
     stripped = written.strip()
     if not _CELL.fullmatch(stripped):
-        raise CannotMeasure(f"nvbandwidth has a cell that is no number: {read.shown(written, 60)}", next_step=_NEXT)
+        raise CannotMeasure(f"nvbandwidth has a cell that is not a number: {read.shown(written, 60)}", next_step=_NEXT)
     return None if stripped == "N/A" else float(stripped) or None
 
 
@@ -169,7 +169,7 @@ def _last_square(matrix: Matrix) -> Matrix:
 
 
 def _last_of_each(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """A case that fails is there twice: what was said last holds."""
+    """A case that fails is there twice: the last entry applies."""
     found: dict[str, Case] = {}
     for each in cases:
         found[each.name] = each
@@ -229,7 +229,7 @@ def _matrix(lines: Sequence[str], at: int) -> tuple[Matrix, int]:
     at += 1
     while at < len(lines) and len(rows) < MAX_DEVICES and (words := lines[at].split()) and words[0].isdigit():
         if len(words) != 1 + len(columns):
-            # Cut off, or three dots in place of the rest.
+            # Truncated, or three dots in place of the rest.
             break
         rows.append(tuple(_cell(word) for word in words[1:]))
         at += 1

@@ -1,6 +1,6 @@
-"""nvidia-smi -q, as XML and as text, read into the same facts that NVML gives: the fall-back, and for recordings.
+"""nvidia-smi -q, as XML and as text, read into the same facts as NVML: the fall-back, and for recordings.
 
-Both forms become one `Shown` for each GPU, so that every field has one place where it is looked up
+Both forms become one `Shown` for each GPU, so that every field is looked up in one place
 (nvidia_smi_fields.py), whatever the driver's layout.
 """
 
@@ -31,7 +31,7 @@ _GPU_LINE = re.compile(rf"GPU ({_ADDRESS})\s*")
 _NO_HANDLE = re.compile(
     rf"Unable to determine the device handle for (?:the )?(?:GPU ?[0-9]*:? ?)({_ADDRESS}): *(.{{1,200}})"
 )
-# Where it does not even know the address, it names the GPU by its index.
+# If it does not know the address, it names the GPU by its index.
 _NO_HANDLE_BY_INDEX = re.compile(
     r"Unable to determine the device handle for GPU ?([0-9]{1,2}):(?! *[0-9A-Fa-f]{4,8}:) *(.{1,200})"
 )
@@ -50,22 +50,22 @@ def parse_xml(written: str) -> Gpus:
     head, document = _DOCTYPE.sub("", written[:start]), written[start:]
     end = document.rfind("</nvidia_smi_log>")
     if end < 0:
-        raise _bad("is cut off", document.rstrip().rpartition("\n")[2])
-    # nvidia-smi declares no entities; whatever does is not its own, and is not expanded here.
+        raise _bad("is truncated", document.rstrip().rpartition("\n")[2])
+    # nvidia-smi declares no entities; a declaration is not from it, and is not expanded here.
     if "<!" in head or "<!" in document:
-        raise _bad("holds a declaration that nvidia-smi does not write", document)
+        raise _bad("has a declaration that nvidia-smi does not write", document)
     try:
         root = ET.fromstring(document[: end + len("</nvidia_smi_log>")])  # noqa: S314 - no declarations: see above
     except ET.ParseError as why:
         line = why.position[0]
-        raise _bad(f"is no XML ({why})", document.split("\n")[line - 1]) from None
+        raise _bad(f"is not XML ({why})", document.split("\n")[line - 1]) from None
     whole = Shown(_leaves(root))
     cards = [(card.get("id", ""), Shown(_leaves(card))) for card in root.findall("gpu")[:MAX_GPUS]]
     return _gpus(whole, cards, head + document[end:])
 
 
 def parse_q_text(written: str) -> Gpus:
-    """`nvidia-smi -q`, whole or one `-d` part of it.
+    """`nvidia-smi -q`, the whole output or one `-d` part of it.
 
     Raises:
         CannotMeasure: no GPU is described in it.
@@ -93,7 +93,7 @@ def lost_handles(written: str) -> tuple[tuple[str, str], ...]:
 
 
 def _lost_by_index(written: str) -> tuple[tuple[int, str], ...]:
-    """(index, reason) of the GPUs whose handle nvidia-smi could not get, and whose address it does not say."""
+    """(index, reason) of the GPUs whose handle nvidia-smi could not get, and whose address it does not name."""
     found = _NO_HANDLE_BY_INDEX.finditer(written[:MAX_TEXT])
     return tuple((int(match[1]), shown(match[2].strip(), 200)) for match in found)
 
@@ -116,7 +116,7 @@ def _gpus(whole: Shown, cards: Sequence[tuple[str, Shown]], around: str) -> Gpus
 
 
 def _devices(cards: Sequence[tuple[str, Shown]], around: str) -> tuple[Gpu, ...]:
-    """Every GPU in the order of its address, which is nvidia-smi's own; lost ones stand where they belong."""
+    """Every GPU in the order of its address, which is nvidia-smi's own; including lost ones at their place."""
     corrupted, lost = corrupted_inforoms(around), dict(lost_handles(around))
     by_address: list[tuple[str, Shown | None]] = [(value_or(address_in(name), name), card) for name, card in cards]
     by_address += [(address, None) for address in lost]
@@ -158,7 +158,7 @@ def _leaves(element: ET.Element, path: str = "", depth: int = 0) -> Iterator[tup
 
 
 def _indented(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Path and value of every line; a line that stands deeper belongs to the one above, value or not."""
+    """Path and value of every line; an indented line belongs to the one above, with a value or without."""
     above: list[tuple[int, str]] = []
     for line in lines:
         name, _, value = line.partition(" : ")

@@ -41,7 +41,7 @@ _XML_EVENT = {"display_clock_setting": "display_clocks_setting"}
 
 
 class Shown:
-    """What nvidia-smi shows of one GPU: values by path, the first of each path, in the order of the output."""
+    """What nvidia-smi shows about one GPU: values by path, the first of each path, in the order of the output."""
 
     def __init__(self, leaves: Iterable[tuple[str, str]]) -> None:
         self.values: dict[str, str] = {}
@@ -53,7 +53,7 @@ class Shown:
             self.values.setdefault(path, value)
 
     def find(self, *paths: str) -> Known[str]:
-        """The first of several places that holds a value; else the best reason."""
+        """The first of several places with a value; else the best reason."""
         reasons = []
         for path in paths:
             found = self._at(path)
@@ -63,7 +63,7 @@ class Shown:
         return next((reason for reason in reasons if reason.why is not Why.MISSING), reasons[0])
 
     def _at(self, path: str) -> Known[str]:
-        """The value of a path. A part that is N/A as a whole (remapped_rows) stands for all below it."""
+        """The value of a path. A part that is N/A as a whole (remapped_rows) applies to everything below it."""
         parts = path.split("/")
         for length in range(len(parts), 0, -1):
             value = self.values.get("/".join(parts[:length]))
@@ -78,7 +78,7 @@ class Shown:
 
 
 def _reason(value: str) -> Unknown | None:
-    """Why nvidia-smi shows words instead of a value."""
+    """Why nvidia-smi shows text instead of a value."""
     words = value.strip("[] ").lower()
     if words in ("n/a", "not supported", "unsupported") or "has been deprecated" in words:
         return Unknown(Why.NOT_SUPPORTED, shown(value))
@@ -221,7 +221,7 @@ def _retired(card: Shown, xml: str, text: str) -> Known[int]:
 
 
 def _power(card: Shown, *names: str) -> Known[float]:
-    """Since driver 535 the part is called gpu_power_readings; the words of the text are those of the XML."""
+    """Since driver 535 the part is called gpu_power_readings; the names in the text are those of the XML."""
     texts = {"instant_power_draw": "instantaneous power draw"}
     xml = [f"{part}/{name}" for name in names for part in ("gpu_power_readings", "power_readings")]
     words = [texts.get(name, name.replace("_", " ")) for name in names]
@@ -237,7 +237,7 @@ def _mebibytes(card: Shown, name: str) -> Known[int]:
 
 
 def _events(card: Shown) -> Known[frozenset[str]]:
-    """The active reasons; unknown when one of them could not be read, save those that this GPU does not have."""
+    """The active reasons; unknown if one of them could not be read, except those that this GPU does not have."""
     active = set()
     for name, words in _EVENT_NAMES.items():
         xml = _XML_EVENT.get(name, name)
@@ -374,6 +374,6 @@ def _process(words: Mapping[str, str]) -> GpuProcess:
 
 
 def _vendor_device(written: str) -> Known[str]:
-    """NVIDIA writes 233010DE: the device in front, the vendor behind."""
+    """NVIDIA writes 233010DE: the device first, then the vendor."""
     match = re.fullmatch(r"(?:0x)?([0-9A-Fa-f]{4})([0-9A-Fa-f]{4})", written)
     return f"{match[2]}:{match[1]}".lower() if match else wrong("a PCI id", written)

@@ -34,7 +34,7 @@ class ListedGpu:
 
 
 def parse_list(written: str) -> tuple[ListedGpu, ...]:
-    """`nvidia-smi -L`; lines of MIG devices are passed over.
+    """`nvidia-smi -L`; lines of MIG devices are skipped.
 
     Raises:
         CannotMeasure: it is empty, a line is not what nvidia-smi -L writes, or an index is missing.
@@ -58,7 +58,7 @@ def parse_nvlink_status(written: str) -> Mapping[int, Known[tuple[NvLink, ...]]]
     When nvidia-smi says that all links are inactive it does not name them: those of that GPU are unknown (failed).
 
     Raises:
-        CannotMeasure: it is empty, or a line is not what nvidia-smi writes (cut off, say).
+        CannotMeasure: it is empty, or a line is not what nvidia-smi writes (for example because it is truncated).
     """
     found: dict[int, Known[tuple[NvLink, ...]]] = {}
     index: int | None = None

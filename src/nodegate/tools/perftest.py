@@ -1,7 +1,7 @@
-"""perftest: ib_write_bw, ib_read_bw, ib_write_lat, ib_read_lat. The text rows, which all versions have alike.
+"""perftest: ib_write_bw, ib_read_bw, ib_write_lat, ib_read_lat. The text rows, which are the same in all versions.
 
-Units are in the head of the table and nowhere else: "MB/sec" (4.5) and "MiB/sec" are both 2^20 bytes, "Gb/sec" is 1e9
-bits. The exit code is 0 or 1 and says no more. Their --out_json is no JSON before 2024 and has no units: a cross-check.
+Units are only in the head of the table: "MB/sec" (4.5) and "MiB/sec" are both 2^20 bytes, "Gb/sec" is 1e9
+bits. The exit code is 0 or 1 without more detail. Their --out_json (not JSON before 2024) has no units: a cross-check.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _COLUMN = re.compile(
 )
 _NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,12})?(?:e[+-]?[0-9]{1,3})?")
 _ROW = re.compile(r"[0-9]{1,20}(?:\s+(?:-?[0-9.]{1,40}|-?nan|-?inf)){2,12}")
-_DEVIATION = "t_stdev[usec]"  # not read: perftest rounds its square below 0 now and then, and prints -nan
+_DEVIATION = "t_stdev[usec]"  # not read: perftest sometimes rounds its square below 0, and prints -nan
 _FIELD = re.compile(
     r"\b(Device|Number of qps|Transport type|Connection type|Link type|Mtu|GID index|TX depth)\s*: (\S{1,40})"
 )
@@ -40,7 +40,7 @@ _COMPLETIONS |= {12: "transport retry counter exceeded", 13: "receiver not ready
 
 @dataclass(frozen=True)
 class Bandwidth:
-    """One row of ib_write_bw or ib_read_bw. `peak_gbps` is None where it was not measured (-D prints 0.00)."""
+    """One row of ib_write_bw or ib_read_bw. `peak_gbps` is None if it was not measured (-D prints 0.00)."""
 
     size_bytes: int
     iterations: int
@@ -51,7 +51,7 @@ class Bandwidth:
 
 @dataclass(frozen=True)
 class Latency:
-    """One row of ib_write_lat or ib_read_lat in µs. `typical_us` is the median; None where a version prints it not."""
+    """One row of ib_write_lat or ib_read_lat in µs. `typical_us` is the median; None if a version does not print it."""
 
     size_bytes: int
     iterations: int
@@ -64,10 +64,10 @@ class Latency:
 
 @dataclass(frozen=True)
 class Report:
-    """What one program printed. `stalled`: it has a row of 0 iterations, as after the loss of its peer in mid-run.
+    """The output of one program. `stalled`: it has a row of 0 iterations, as after the loss of its peer during the run.
 
     `settings` are lines above the table ("Device", "Mtu", "Link type", "GID index", "Number of qps"). There is one row
-    for each size: the worse one where client and server wrote into one file.
+    for each size: the worse one if client and server wrote into one file.
     """
 
     test: str
@@ -79,11 +79,11 @@ class Report:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a program gave no result, in its own words.
+    """Why a program gave no result, from its messages.
 
-    `link`: both ends ran, and what is between them did not work. `setup`: the program could not work at all, which says
-    nothing of the fabric. `number`: it worked and printed a row without a number, which says nothing either and may
-    not come again.
+    `link`: both ends ran, and the connection between them failed. `setup`: the program could not run, which says
+    nothing about the fabric. `number`: it ran and printed a row without a number, which says nothing either and may
+    not happen again.
     """
 
     kind: Literal["link", "setup", "number"]
@@ -91,15 +91,15 @@ class Trouble:
     next_step: str
 
 
-_PEERS = "look at both ends: cable, port counters, GID and MTU, PFC on the switch"
-_GIDS = "look at the GID tables of both ends (show_gids): RoCE v2 with an IPv4 address at the index that was used"
-_DEVICE = "look at ibv_devinfo on the node"
+_PEERS = "check both ends: cable, port counters, GID and MTU, PFC on the switch"
+_GIDS = "check the GID tables of both ends (show_gids): RoCE v2 with an IPv4 address at the index that was used"
+_DEVICE = "run ibv_devinfo on the node"
 Kind = Literal["link", "setup"]
 _SIGNS: tuple[tuple[str, Kind, str], ...] = (
     (r"Completion with error at (?:client|server)|Failed status [0-9]", "link", _PEERS),
     (r"Failed to modify QP|Unable to Connect the HCA's through the link", "link", _GIDS),
     (r"Found Incompatibility issue with GID types", "link", _GIDS),
-    (r"Couldn't listen to port", "setup", "end what listens on this port of the node, then run again"),
+    (r"Couldn't listen to port", "setup", "end the process that listens on this port of the node, then run again"),
     (
         r"Couldn't connect to|Couldn't resolve|[Nn]ame or service not known",
         "setup",
@@ -113,7 +113,7 @@ _SIGNS: tuple[tuple[str, Kind, str], ...] = (
         "raise the locked memory limit (ulimit -l unlimited); for GPU memory load nvidia_peermem",
     ),
     (r"unrecognized option|invalid option|Unsupported memory type", "setup", "install a newer perftest"),
-    (r"initialization failure|cuInit|CUDA (?:driver|error)", "setup", "see whether CUDA works on the node"),
+    (r"initialization failure|cuInit|CUDA (?:driver|error)", "setup", "check that CUDA works on the node"),
     (r": not found$", "setup", "install perftest on the node"),
     (r"Couldn't |Unable to |Failed to |[Ee]rror\b", "setup", "run it on the node by hand"),
 )
@@ -155,7 +155,7 @@ def parse(written: str) -> Report:
 
 
 def trouble(stdout: str, stderr: str) -> Trouble | None:
-    """The first sign of a failure in what a program printed; None where there is none."""
+    """The first sign of a failure in what a program printed; None if there is none."""
     said = [line for line in (*lines(stderr), *lines(stdout)) if not line.startswith("Conflicting CPU frequency")]
     for pattern, kind, next_step in _TROUBLES:
         for place, line in enumerate(said):
@@ -168,7 +168,7 @@ def parse_json(written: str) -> tuple[int, float]:
     """Size in bytes and average of --out_json, a number without its unit: see `agrees`.
 
     Raises:
-        CannotMeasure: it is no JSON, as before 2024, or holds no result.
+        CannotMeasure: it is not JSON, as before 2024, or has no result.
     """
     try:
         results = json.loads(written[:MAX_TEXT])["results"]
@@ -176,30 +176,30 @@ def parse_json(written: str) -> tuple[int, float]:
     except (ValueError, TypeError, KeyError, LookupError, RecursionError, OverflowError):
         line = next(iter(lines(written)), "")
         what = f"cannot be read at: {shown(line, 80)}" if line else "is empty"
-        raise CannotMeasure(f"the JSON of perftest {what}", next_step="go by the text rows") from None
+        raise CannotMeasure(f"the JSON of perftest {what}", next_step="use the text rows") from None
     return size, average
 
 
 def agrees(report: Report, size: int, average: float) -> bool:
-    """Whether a number of --out_json is what the text says of that size, in one of the units."""
+    """Whether a number of --out_json agrees with the text for that size, in one of the units."""
     rows = [row for row in report.bandwidth if row.size_bytes == size]
     found = [average * unit for unit in _GBPS.values()]
     return any(abs(each - row.average_gbps) <= _ROUNDING * row.average_gbps for row in rows for each in found)
 
 
 def parse_version(written: str) -> str:
-    """The version that --version prints ("Version: 6.06", with exit code 1); empty where it says none."""
+    """The version that --version prints ("Version: 6.06", with exit code 1); empty if there is none."""
     match = re.search(r"Version: ([\w.+-]{1,20})", written[:MAX_TEXT])
     return match[1] if match else ""
 
 
 def options_in(help_text: str) -> frozenset[str]:
-    """The long options that --help names: which a build has differs (--use_cuda)."""
+    """The long options that --help lists: they differ between builds (--use_cuda)."""
     return frozenset(re.findall(r"--([a-z][a-z0-9_-]{1,40})", help_text[:MAX_TEXT]))
 
 
 def lines(written: str) -> list[str]:
-    """The lines that hold something, without terminal codes and rulers."""
+    """The lines with content, without terminal codes and rulers."""
     plain = _ANSI.sub("", written[:MAX_TEXT]).replace("\r", "\n")
     return [line.strip() for line in plain.split("\n") if line.strip().strip("-*")]
 
@@ -272,7 +272,7 @@ def _worst_of_each_size(rows: list[Bandwidth]) -> tuple[Bandwidth, ...]:
 
 
 def _with_status(said: list[str], place: int) -> str:
-    """A completion error with its status in words, which stands on the next line."""
+    """A completion error with its status, which is on the next line."""
     for line in said[place : place + 2]:
         if match := _STATUS.search(line):
             meaning = _COMPLETIONS.get(int(match[1]))

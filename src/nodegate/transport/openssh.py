@@ -59,7 +59,7 @@ STEPS = {
     "configuration": "correct the SSH configuration",
     "host-key-changed": "if the node was reinstalled, delete the old line; else the connection may be intercepted",
     "host-key-unknown": "add the key to known_hosts, or let new keys be accepted (--host-keys accept-new)",
-    "jump-host": "try the jump host manually with `ssh -v`",
+    "jump-host": "try the jump host by hand with `ssh -v`",
     "unresolved": "correct the name or ansible_host in the inventory",
     "refused": "check that sshd is running and the port is correct",
     "timeout": "check that it is powered on and that no firewall is in between",

@@ -1,7 +1,7 @@
 """What a child process of the probe does: its task, its notes, and the lines of JSON that it sends to its parent.
 
-It sends {"part": ...} as it goes, then {"value": ...} or {"unknown": reading}. Before each thing that may hang it notes
-in shared memory what it is about to do, so that a time-out can name the file or the call.
+It sends {"part": ...} during its work, then {"value": ...} or {"unknown": reading}. Before each call that may hang it
+notes in shared memory what it is about to do, so that a time-out can name the file or the call.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from nodegate.node_side.probe.reading import CannotRead, unknown
 
 NOTE_BYTES = 512
 _PR_SET_PDEATHSIG = 1
-_SENDING_S = 1.5  # kept back from the time limit, to send what there is; more than children.KILL_GRACE_S
+_SENDING_S = 1.5  # reserved from the time limit, to send what there is; more than children.KILL_GRACE_S
 
 try:
     LIBC: Optional[ctypes.CDLL] = ctypes.CDLL(None)
@@ -26,7 +26,7 @@ except OSError:
 
 
 class Task(NamedTuple):
-    """What a child does. `function` returns what JSON can hold; `limit_s` is its time, `max_bytes` what it may send."""
+    """What a child does. `function` returns a JSON value; `limit_s` is its time, `max_bytes` what it may send."""
 
     function: Callable[[], object]
     limit_s: float
@@ -34,7 +34,7 @@ class Task(NamedTuple):
 
 
 class _Own:
-    """What a child knows of itself; in the first process nothing of it is set."""
+    """What a child knows about itself; nothing is set in the first process."""
 
     result_fd = -1
     notes: Optional[mmap.mmap] = None
@@ -42,7 +42,7 @@ class _Own:
 
 
 def note(doing: str) -> None:
-    """Say what this child is about to do, for the message if it hangs there."""
+    """Note what this child is about to do, for the message if it hangs there."""
     if _Own.notes is not None:
         _Own.notes[:] = os.fsencode(doing)[:NOTE_BYTES].ljust(NOTE_BYTES, b"\0")
 
@@ -53,7 +53,7 @@ def emit(part: object) -> None:
 
 
 def remaining_s() -> float:
-    """Seconds until this child will be ended, less a little to send its result."""
+    """Seconds until this child will be ended, minus a little time to send its result."""
     return max(0.0, _Own.deadline - time.monotonic() - _SENDING_S)
 
 
@@ -66,7 +66,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def become(task: Task, notes: mmap.mmap, deadline: float, result_fd: int, parent: int) -> NoReturn:
-    """In a new child: do the task, send what comes of it, and end."""
+    """In a new child: do the task, send the result, and end."""
     try:
         os.setpgid(0, 0)
         die_with_parent(parent)

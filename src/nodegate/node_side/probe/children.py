@@ -1,4 +1,4 @@
-"""Running tasks in child processes: whatever hangs or crashes in one costs its own time limit and nothing else."""
+"""Running tasks in child processes: a hang or crash in one costs its own time limit and nothing else."""
 
 import contextlib
 import json
@@ -13,12 +13,12 @@ from nodegate.node_side.probe import child
 from nodegate.node_side.probe.child import Task
 from nodegate.node_side.probe.reading import Reading, unknown
 
-KILL_GRACE_S = 1.0  # a process that is still there so long after SIGKILL cannot be ended
+KILL_GRACE_S = 1.0  # a process that still exists this long after SIGKILL cannot be ended
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Outcome(NamedTuple):
-    """What came of a task: its value, or why there is none, and the parts that it had sent by then."""
+    """The result of a task: its value, or why there is none, and the parts that it had sent by then."""
 
     value: object
     unknown: Optional[Reading]
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
 
 
 def run(tasks: Dict[str, Task], budget_s: float = float("inf"), at_once: int = 1000) -> Dict[str, Outcome]:
-    """Do the tasks, each in a child of its own, `at_once` at a time; returns when all have ended or were given up."""
+    """Do the tasks, each in a child of its own, `at_once` at a time; returns when all have ended or were abandoned."""
     end = time.monotonic() + budget_s
     waiting = list(tasks)
     running: List[_Running] = []
@@ -44,13 +44,13 @@ def run(tasks: Dict[str, Task], budget_s: float = float("inf"), at_once: int = 1
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent has ended become ours, so that none is left behind."""
+    """Adopt descendants whose parent has ended, so that none is left behind."""
     if child.LIBC is not None:
         child.LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_all() -> None:
-    """End every process that is still a child of ours; one in D state is left alone after the grace."""
+    """End every process that is still a child; one in D state is left alone after the grace time."""
     give_up = time.monotonic() + KILL_GRACE_S
     while time.monotonic() < give_up:
         try:
@@ -64,7 +64,7 @@ def end_all() -> None:
 
 
 def where_it_hangs(pid: int) -> str:
-    """Where in the kernel a process sits that SIGKILL does not end."""
+    """Where in the kernel a process waits that SIGKILL does not end."""
     state = (_stat_fields(str(pid)) or ["?"])[0]
     try:
         with open(f"/proc/{pid}/wchan") as file:
@@ -109,7 +109,7 @@ class _Running:
         parent = os.getpid()
         try:
             self.pid = os.fork()
-        except OSError as error:  # no more processes allowed here
+        except OSError as error:  # no more processes allowed
             os.close(read_fd)
             os.close(write_fd)
             self.status = 0
@@ -122,7 +122,7 @@ class _Running:
         self.fd = read_fd
 
     def step(self) -> bool:
-        """Take what has come, end what is late; true when nothing more will come of this child."""
+        """Read what has come, end the child if it is late; true when nothing more will come from it."""
         if self.status is not None or self.ended is not None:
             return True
         self._take()
@@ -143,7 +143,7 @@ class _Running:
         return max(0.0, self.deadline - time.monotonic())
 
     def outcome(self) -> Outcome:
-        """What came of it."""
+        """Its result."""
         duration = (self.ended or time.monotonic()) - self.started
         final = self.final or {"unknown": self._why()}
         reason = final.get("unknown")
@@ -184,7 +184,7 @@ class _Running:
         if pid:
             self._take()  # what it wrote last
             self.status = status
-            _kill_group(self.pid)  # programs that it started and left
+            _kill_group(self.pid)  # programs that it started and left behind
         if pid or (self.killed_since is not None and now - self.killed_since > KILL_GRACE_S):
             self.ended = time.monotonic()
             self._close()
@@ -211,7 +211,7 @@ class _Running:
 
 
 def _stat_fields(pid: str) -> List[str]:
-    """State, parent, ... of a process: /proc/PID/stat after the name; empty when it is gone."""
+    """State, parent, ... of a process: /proc/PID/stat after the name; empty if it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             return file.read(4096).decode("ascii", "replace").rpartition(")")[2].split()

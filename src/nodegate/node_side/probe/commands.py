@@ -1,4 +1,4 @@
-"""Running programs of the node: by argument list, with a time limit, in English, with nothing on stdin."""
+"""Running programs of the node: by argument list, with a time limit, in English, with empty stdin."""
 
 import os
 import re
@@ -42,7 +42,7 @@ class Output(NamedTuple):
 
 
 def folders() -> List[str]:
-    """Where programs are looked for: the login's PATH, then where system and GPU tools lie."""
+    """Where programs are searched for: the login's PATH, then the folders of system and GPU tools."""
     if files.ROOT:
         return [files.rooted(folder) for folder in TOOL_FOLDERS]
     own = [folder for folder in os.environ.get("PATH", "").split(":") if folder.startswith("/")]
@@ -59,16 +59,16 @@ def which(name: str) -> str:
 
 
 def clean_environment() -> Dict[str, str]:
-    """A small environment: tools answer in English and without a pager, and see none of the caller's own settings."""
+    """A small environment: tools answer in English and without a pager, without the caller's own settings."""
     kept = {name: os.environ[name] for name in ("HOME", "USER", "LOGNAME", "LD_LIBRARY_PATH") if name in os.environ}
     return dict(kept, PATH=":".join(folders()), LC_ALL="C", LANG="C", SYSTEMD_PAGER="", SYSTEMD_COLORS="0")
 
 
 def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT, unset: Sequence[str] = ()) -> Output:
-    """Run a program and wait for it; what it writes beyond `limit_bytes` is dropped, it does not see variables `unset`.
+    """Run a program and wait for it; output beyond `limit_bytes` is dropped, variables `unset` are removed.
 
     Raises:
-        reading.CannotRead: it is not there, may not be run, or did not end in time.
+        reading.CannotRead: it is missing, is not executable, or did not end in time.
     """
     running = _Running(argv, limit_s, unset)
     try:
@@ -81,7 +81,7 @@ def run(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT, un
 
 
 def text(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) -> Union[str, reading.Reading]:
-    """What a program writes to stdout, as a reading: a program that fails and writes nothing gives its complaint."""
+    """What a program writes to stdout, as a reading: for a program that fails and writes nothing, its error message."""
     try:
         output = run(argv, limit_s, limit_bytes)
     except reading.CannotRead as error:
@@ -92,7 +92,7 @@ def text(argv: Sequence[str], limit_s: float, limit_bytes: int = OUTPUT_LIMIT) -
 
 
 def failure(name: str, output: Output) -> reading.Reading:
-    """The reading for a program that ended badly."""
+    """The reading for a program that failed."""
     how = f"exit code {output.exit_code}"
     if output.exit_code < 0:
         how = children.signal_name(-output.exit_code)
@@ -102,10 +102,10 @@ def failure(name: str, output: Output) -> reading.Reading:
 
 
 def lines(argv: Sequence[str], limit_s: float) -> Iterator[str]:
-    """The lines that a program writes, as they come; the program is ended when the caller stops asking.
+    """The lines that a program writes, as they come; the program is ended when the caller stops reading.
 
     Raises:
-        reading.CannotRead: it is not there, was still writing at the limit, or failed.
+        reading.CannotRead: it is missing, was still writing at the time limit, or failed.
     """
     running = _Running(argv, limit_s)
     rest, complaint = b"", bytearray()
@@ -161,10 +161,10 @@ class _Running:
             left_s = self.deadline - time.monotonic()
             if left_s <= 0:
                 raise reading.CannotRead(self._late())
-            has_ended = self.process.poll() is not None  # asked first: then all that it wrote can be read
+            has_ended = self.process.poll() is not None  # checked first: then everything that it wrote can be read
             readable, _, _ = select.select(list(open_pipes), [], [], 0.0 if has_ended else min(left_s, 0.1))
             if not readable and has_ended:
-                return  # something that it left behind still holds its pipes
+                return  # a process that it left behind still has its pipes open
             for fd in readable:
                 chunk = os.read(fd, 1 << 16)
                 if chunk:
@@ -180,7 +180,7 @@ class _Running:
             raise reading.CannotRead(self._late()) from None
 
     def end(self) -> None:
-        """Leave nothing of it behind."""
+        """End what it left behind."""
         if self.process.poll() is None:
             self._kill()
         for pipe in (self.process.stdout, self.process.stderr):
@@ -193,7 +193,7 @@ class _Running:
         return reading.unknown("hung", f"{self.name}: {children.where_it_hangs(self.process.pid)}")
 
     def _kill(self) -> bool:
-        """End it; false when SIGKILL does not."""
+        """End it; false if SIGKILL fails."""
         os.kill(self.process.pid, signal.SIGKILL)
         try:
             self.process.wait(timeout=children.KILL_GRACE_S)

@@ -8,7 +8,7 @@ from typing import Callable, Dict, List
 from nodegate.node_side.probe import child, children, files
 
 FOLDER = "/proc/driver/nvidia"
-OPEN_LIMIT_S = 15.0  # without persistence mode an open starts the GPU, which takes seconds
+OPEN_LIMIT_S = 15.0  # without persistence mode an open initialises the GPU, which takes seconds
 
 
 def device_nodes() -> List[str]:
@@ -34,7 +34,7 @@ def _gpus() -> object:
 
 
 def _devices() -> Dict[str, object]:
-    """What opening each device node gives: "ok" or an errno; EPERM means that this login's cgroup hides a GPU."""
+    """The result of opening each device node: "ok" or an errno; EPERM means that this login's cgroup hides a GPU."""
     names = device_nodes()
     limit_s = min(OPEN_LIMIT_S, child.remaining_s())
     opened = children.run({name: child.Task(_opener("/dev/" + name), limit_s) for name in names})

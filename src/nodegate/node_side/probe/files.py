@@ -1,7 +1,7 @@
 """Reading the files of the node: a reading is the text, or an object that says why there is none.
 
-Every path goes below NODEGATE_PROBE_ROOT when that variable is set: then a made file tree is read in place of the
-machine's own /sys, /proc, /etc, /var and /dev, and programs are looked for in that tree only.
+Every path is below NODEGATE_PROBE_ROOT if that variable is set: then a synthetic file tree is read in place of the
+machine's own /sys, /proc, /etc, /var and /dev, and programs are searched for in that tree only.
 """
 
 import errno
@@ -19,12 +19,12 @@ _NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.ENOSYS)
 
 
 def rooted(path: str) -> str:
-    """Where a path of the node really lies."""
+    """The real path of a path of the node."""
     return ROOT + path
 
 
 def clean(raw: bytes) -> str:
-    """Bytes as text that JSON can carry; what is no UTF-8 is replaced."""
+    """Bytes as text for JSON; invalid UTF-8 is replaced."""
     return raw.decode("utf-8", "replace")
 
 
@@ -34,7 +34,7 @@ def without_newline(written: str) -> str:
 
 
 def os_failure(error: OSError, subject: str) -> reading.Reading:
-    """The reading that stands for an operating system's error."""
+    """The reading for an error of the operating system."""
     why = "failed"
     if error.errno in _MISSING:
         why = "missing"
@@ -68,13 +68,13 @@ def tail(path: str, limit: int = TEXT_LIMIT) -> Union[str, reading.Reading]:
 
 
 def plain(path: str, default: str = "") -> str:
-    """The text of a file where it can be read, else `default`: for files that only steer what is read next."""
+    """The text of a file if it can be read, else `default`: for files that only control what is read next."""
     found = text(path)
     return found if isinstance(found, str) else default
 
 
 def required(path: str) -> str:
-    """The text of a file that a section cannot do without.
+    """The text of a file that a section needs.
 
     Raises:
         reading.CannotRead: it cannot be read; the reading says why.
@@ -91,7 +91,7 @@ def texts(folder: str, names: List[str]) -> Dict[str, object]:
 
 
 def entries(folder: str) -> List[str]:
-    """The names in a folder, sorted; none when it cannot be read."""
+    """The names in a folder, sorted; none if it cannot be read."""
     child.note(folder)
     try:
         return sorted(clean(os.fsencode(name)) for name in os.listdir(rooted(folder)))
@@ -113,7 +113,7 @@ def required_entries(folder: str) -> List[str]:
 
 
 def link_name(path: str) -> str:
-    """The last part of what a symbolic link points to, or empty."""
+    """The last part of a symbolic link's target, or empty."""
     child.note(path)
     try:
         return os.path.basename(os.readlink(rooted(path)))

@@ -1,4 +1,4 @@
-"""Sections `limits`, `environment`, `clock` and `jobs`: what a job on this node would inherit, and what runs now."""
+"""Sections `limits`, `environment`, `clock` and `jobs`: what a job on this node would inherit, what is running."""
 
 import ctypes
 import os
@@ -46,7 +46,7 @@ def read_environment() -> object:
 
 
 def _login_variables() -> object:
-    """What a fresh login has: /etc/environment (PAM reads it), then the profile (a login shell reads it)."""
+    """The environment of a new login: /etc/environment (PAM reads it), then the profile (a login shell reads it)."""
     try:
         shell = commands.run(["sh", "-l", "-c", "env -0"], limit_s=8.0, limit_bytes=1 << 18, unset=["LD_LIBRARY_PATH"])
     except reading.CannotRead as error:
@@ -85,7 +85,7 @@ class _Timex(ctypes.Structure):
 
 
 def _adjtimex() -> object:
-    """What the kernel knows of its clock; `modes` 0 changes nothing."""
+    """The kernel's data on its clock; `modes` 0 changes nothing."""
     libc = ctypes.CDLL(None, use_errno=True)
     timex = _Timex()
     state = libc.adjtimex(ctypes.byref(timex))
@@ -115,7 +115,7 @@ def _slurm_jobs(running: List[processes.Process]) -> List[str]:
 
 
 def _gpu_users(running: List[processes.Process]) -> object:
-    """Processes that hold a GPU's device node. Without root only our own can be seen: finding none proves nothing."""
+    """Processes with a GPU's device node open. Without root only the login's own are visible: none proves nothing."""
     if not driver.device_nodes():
         return []
     users, refused = [], 0

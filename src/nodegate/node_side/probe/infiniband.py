@@ -22,7 +22,7 @@ def read_infiniband() -> object:
 
 
 def read_netdev() -> object:
-    """The data of section `netdev`: devices with hardware behind them, virtual functions left out."""
+    """The data of section `netdev`: devices with hardware, without virtual functions."""
     names = [name for name in files.required_entries(NET) if _is_physical(f"{NET}/{name}")]
     return {name: _netdev(f"{NET}/{name}") for name in names[:MOST_DEVICES]}
 
@@ -57,7 +57,7 @@ def _gids(folder: str) -> Dict[str, object]:
 
 
 def _netdev_name(adapter: str, port: str, gids: List[str]) -> str:
-    """The network device of a port: RoCE names it beside each GID, InfiniBand by dev_port, which counts from 0."""
+    """The network device of a port: RoCE names it with each GID, InfiniBand by dev_port, which counts from 0."""
     for index in gids:
         name = files.plain(f"{adapter}/ports/{port}/gid_attrs/ndevs/{index}")
         if name:
@@ -82,7 +82,7 @@ def _netdev(folder: str) -> Dict[str, object]:
 
 
 def _pci_address(folder: str) -> str:
-    """The PCI function that a class device hangs on, below layers such as virtio or the auxiliary bus; or empty."""
+    """The PCI function under a class device, below layers such as virtio or the auxiliary bus; or empty."""
     child.note(folder + "/device")
     parts = os.path.realpath(files.rooted(folder + "/device")).split("/")
     found = [part for part in parts if pci.ADDRESS.match(part)]

@@ -1,7 +1,7 @@
-"""Section `kernel_log`: kernel messages that speak of hardware, drivers, links, memory or storage; newest kept.
+"""Section `kernel_log`: kernel messages about hardware, drivers, links, memory or storage; the newest are kept.
 
-Sources in the order of what they know: the journal (all boots it has), /dev/kmsg (this boot, as far as the ring
-reaches), dmesg, log files. The first that gives kernel messages is used; what the others answered is in `tried`.
+Sources in the order of their content: the journal (all boots it has), /dev/kmsg (this boot, as far as the ring
+reaches), dmesg, log files. The first one with kernel messages is used; the results of the others are in `tried`.
 """
 
 import os
@@ -52,7 +52,7 @@ Tried = List[Dict[str, object]]
 
 
 class _Kept:
-    """The newest interesting lines within the limits; whoever feeds it says which way time runs."""
+    """The newest interesting lines within the limits; the caller says in which direction time runs."""
 
     def __init__(self, newest_first: bool) -> None:
         self.newest_first = newest_first
@@ -60,14 +60,14 @@ class _Kept:
         self.first: Optional[str] = None
         self.last: Optional[str] = None
         self.dropped = 0
-        self.of_this_boot: Optional[int] = None  # how many, the newest ones, are known to be
+        self.of_this_boot: Optional[int] = None  # how many of the newest ones are known to be
         self._lines: List[str] = []
         self._bytes = 0
         self._start = 0
 
     def offer(self, line: str) -> None:
         self.seen += 1
-        if not line.startswith(" "):  # journalctl puts the further lines of a message below it, without a time stamp
+        if not line.startswith(" "):  # journalctl prints the other lines of a message below it, without a time stamp
             self.first = line if self.first is None else self.first
             self.last = line
         if not INTEREST.search(line):
@@ -75,7 +75,7 @@ class _Kept:
         line = line[:LINE_LIMIT]
         size = len(line.encode("utf-8", "replace"))
         if self.newest_first and (len(self._lines) >= MOST_LINES or self._bytes + size > BYTES_LIMIT):
-            self._bytes = BYTES_LIMIT  # nothing older is kept once a line was left out: no holes
+            self._bytes = BYTES_LIMIT  # nothing older is kept once a line was left out: no gaps
             self.dropped += 1
             return
         self._lines.append(line)
@@ -98,7 +98,7 @@ def read() -> object:
     """The data of the section.
 
     Raises:
-        reading.CannotRead: no source gave a kernel message: that is unknown, not clean.
+        reading.CannotRead: no source had a kernel message: that is unknown, not clean.
     """
     tried: Tried = []
     for source, reader in _sources():
@@ -111,7 +111,7 @@ def read() -> object:
         return {
             "source": source,
             "lines": kept.lines(),
-            "since_epoch_s": reading.unknown("failed", "no time stamp that can be read in the oldest line")
+            "since_epoch_s": reading.unknown("failed", "no readable time stamp in the oldest line")
             if since is None
             else since,
             "dropped": kept.dropped,
@@ -129,7 +129,7 @@ def _sources() -> List[Tuple[str, Callable[[], _Kept]]]:
 
 
 def _journal() -> _Kept:
-    """Newest first, so that a long journal loses its oldest part when the time is up, and says how far it got."""
+    """Newest first, so that a long journal loses its oldest part at the time limit, and reports how far it got."""
     boot = files.plain("/proc/sys/kernel/random/boot_id").replace("-", "")
     kernel = ["--no-pager", "-o", "short-iso-precise", "_TRANSPORT=kernel"]
     this_boot = commands.run(["journalctl", *kernel, "-n", "1", "_BOOT_ID=" + boot], limit_s=3.0)
@@ -147,7 +147,7 @@ def _journal() -> _Kept:
             raise
     if kept.of_this_boot is None:  # it is all of one boot, and that is this one
         kept.of_this_boot = len(kept.lines())
-    return _not_empty(kept, "journal")  # vacuumed since we looked
+    return _not_empty(kept, "journal")  # vacuumed since the start
 
 
 def _no_journal(complaint: str) -> reading.Reading:
@@ -183,7 +183,7 @@ def _records(fd: int) -> "List[str]":
             chunk = os.read(fd, 8192)
         except BlockingIOError:  # the end of the ring
             break
-        except BrokenPipeError:  # overwritten while we read: the next read goes on behind the gap
+        except BrokenPipeError:  # overwritten during the read: the next read continues after the gap
             continue
         except OSError as error:
             raise reading.CannotRead(files.os_failure(error, "/dev/kmsg")) from None
@@ -223,11 +223,11 @@ def _file_reader(path: str) -> Callable[[], _Kept]:
 def _not_empty(kept: _Kept, subject: str) -> _Kept:
     if kept.seen:
         return kept
-    raise reading.CannotRead(reading.unknown("missing", f"{subject}: no kernel message in it"))
+    raise reading.CannotRead(reading.unknown("missing", f"{subject}: it has no kernel message"))
 
 
 def _epoch_s(line: str) -> Optional[float]:
-    """The time of a line by whatever stamp it starts with; None when it has none, or a date that does not exist."""
+    """The time of a line from the stamp that it starts with; None when it has none, or a date that does not exist."""
     try:
         return _stamp_s(line)
     except (ValueError, OverflowError):
@@ -250,9 +250,9 @@ def _stamp_s(line: str) -> Optional[float]:
 
 
 def without_year_s(stamp: str, now_s: float) -> Optional[float]:
-    """The classic syslog stamp in local time: the newest that lies not over a day ahead; None: no such date."""
+    """The classic syslog stamp in local time: the newest one that is at most a day ahead; None: no such date."""
     year = time.localtime(now_s).tm_year
-    for back in range(-1, 9):  # 29 February may lie up to eight years back
+    for back in range(-1, 9):  # 29 February may be up to eight years ago
         try:
             then = time.mktime(time.strptime(f"{year - back} {stamp}", "%Y %b %d %H:%M:%S"))
         except ValueError:

@@ -1,6 +1,6 @@
 """The probe itself: all sections at once, each in a child process, one document on stdout.
 
-The document is JSON; it leaves as one line of text, WIRE and then the compressed JSON in base64.
+The document is JSON; it is sent as one line of text, WIRE and then the compressed JSON in base64.
 """
 
 import base64
@@ -31,14 +31,14 @@ from nodegate.node_side.probe import (
 SCHEMA = "nodegate.probe/1"
 WIRE = b"nodegate.probe/1+zlib:"
 DOCUMENT_LIMIT = 2_000_000  # bytes; the controller refuses more than 2 MiB
-BUDGET_S = 45.0  # nvidia-smi may add its own limit
+BUDGET_S = 45.0  # nvidia-smi may add its own time limit
 LEAST_AT_ONCE = 4  # a few sections that hang must not hold up the rest
 NVIDIA_SMI_LIMIT_S = 10.0
 NVIDIA_SMI_BYTES = 512 << 10
 
 Section = Dict[str, object]
 
-# Section -> what reads it, and its time limit in seconds.
+# Section -> its reader and its time limit in seconds.
 SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "system": (system.read, 10.0),
     "pci": (pci.read, 10.0),
@@ -70,7 +70,7 @@ def main(sections: Optional[Sequence[str]] = None, limits_s: Optional[Dict[str, 
 
 
 def read_sections(names: Sequence[str], limits_s: Dict[str, float]) -> Dict[str, Section]:
-    """The named sections, as many at once as the node has CPUs; nvidia-smi after them where NVML gave nothing."""
+    """The named sections, as many at once as the node has CPUs; nvidia-smi after them if NVML returned nothing."""
     chosen = {name: SECTIONS[name] for name in names if name in SECTIONS}
     tasks = {name: child.Task(read, limits_s.get(name, limit_s)) for name, (read, limit_s) in chosen.items()}
     at_once = max(LEAST_AT_ONCE, os.cpu_count() or 1)
@@ -90,11 +90,9 @@ def _section(name: str, outcome: children.Outcome) -> Section:
 
 
 def _nvidia_smi(why_no_nvml: str, limit_s: float) -> Section:
-    """What nvidia-smi says where NVML said nothing. It rests on NVML: after a hang it is not even started."""
+    """The output of nvidia-smi if NVML returned nothing. It uses NVML: after a hang it is not even started."""
     if why_no_nvml in ("timeout", "hung"):
-        return dict(
-            reading.unknown(why_no_nvml, "not started: NVML, which it rests on, did not answer"), duration_s=0.0
-        )
+        return dict(reading.unknown(why_no_nvml, "not started: NVML, which it uses, did not answer"), duration_s=0.0)
     return _section("nvidia_smi", children.run({"": child.Task(_ask_nvidia_smi, limit_s)})[""])
 
 
@@ -104,7 +102,7 @@ def _ask_nvidia_smi() -> object:
 
 
 def _encoded(head: Dict[str, object], sections: Dict[str, Section]) -> bytes:
-    """The document in UTF-8, largest sections left out until it keeps the limit."""
+    """The document in UTF-8, largest sections left out until it is within the limit."""
     while True:
         text = json.dumps(dict(head, sections=sections), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         encoded = text.encode("utf-8", "replace")

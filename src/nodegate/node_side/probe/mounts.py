@@ -1,6 +1,6 @@
 """Section `mounts`: file systems and their free space.
 
-Each is asked in a child of its own: a dead file server hangs whoever asks it.
+Each is queried in its own child: a dead file server hangs the process that queries it.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Section `nvml`: every reading of every GPU by itself, sent as it comes, so that a hang loses only what follows it."""
+"""Section `nvml`: every reading of every GPU separately, sent at once, so that a hang loses only what follows it."""
 
 import ctypes
 import importlib
@@ -11,13 +11,13 @@ from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
 
 LIBRARY = "libnvidia-ml.so.1"
 MOST_GPUS = 64
-SLOW_S = 5.0  # a driver that answers so late (GSP time-outs take 6 s a call) is asked nothing more about this GPU
+SLOW_S = 5.0  # a driver that answers this late (GSP time-outs take 6 s per call) is not queried about this GPU any more
 
 Gpus = Dict[int, Dict[str, object]]
 
 
 def read() -> object:
-    """Send what NVML says as parts: first the system's own values, then [index, key, value] of each GPU.
+    """Send NVML's readings as parts: first the system's own values, then [index, key, value] of each GPU.
 
     Raises:
         reading.CannotRead: there is no NVML library, or it does not start.
@@ -41,7 +41,7 @@ def read() -> object:
 
 
 def section(outcome: children.Outcome) -> Dict[str, object]:
-    """The section from what the child sent: whole, or up to where it hung, with the rest marked as not read."""
+    """The section from what the child sent: complete, or up to where it hung, with the rest marked as not read."""
     duration = {"duration_s": round(outcome.duration_s, 4)}
     hung = outcome.unknown
     if not outcome.parts or (hung and hung["why"] not in ("timeout", "hung")):
@@ -77,7 +77,7 @@ def _mark_unread(gpus: Gpus, count: int, hung: Dict[str, object]) -> None:
 
 
 def _load() -> str:
-    """Load the library before pynvml does, to tell a missing one from a broken one; where it lies."""
+    """Load the library before pynvml does, to distinguish a missing one from a broken one; its path."""
     child.note("loading " + LIBRARY)
     try:
         ctypes.CDLL(LIBRARY)

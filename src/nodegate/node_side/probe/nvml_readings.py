@@ -1,7 +1,7 @@
-"""What is asked of each GPU, and how: one line a reading, each guarded by itself.
+"""What is read of each GPU, and how: one line per reading, each guarded separately.
 
-A name that the binding lacks and a function that the driver's library lacks are `missing`, a device that has no such
-thing is `not supported`. Numbers are in NVML's own units. Enumerations are from nvml.h and do not change.
+A name that the binding lacks and a function that the driver's library lacks are `missing`, a device without such
+a thing is `not supported`. Numbers are in NVML's own units. Enumerations are from nvml.h and do not change.
 """
 
 import ctypes
@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Tuple
 
 from nodegate.node_side.probe import reading
 
-Handle = Any  # an opaque pointer of pynvml's
+Handle = Any  # an opaque pointer of pynvml
 Reader = Callable[[ModuleType, Handle], object]
 
 _WHY = {3: "not supported", 4: "denied", 10: "timeout", 13: "missing", 15: "lost", 16: "lost"}
@@ -34,7 +34,7 @@ def ask(nvml: ModuleType, name: str, *args: object) -> Any:
     """Call a function of the binding; bytes come back as text.
 
     Raises:
-        reading.CannotRead: it is not there or answered with an error; `nvml` in the reading is the error's number.
+        reading.CannotRead: it is missing or returned an error; `nvml` in the reading is the error's number.
     """
     function = getattr(nvml, name, None)
     if function is None:
@@ -43,7 +43,7 @@ def ask(nvml: ModuleType, name: str, *args: object) -> Any:
         value = function(*args)
     except nvml.NVMLError as error:
         raise reading.CannotRead(failure(error.value, str(error))) from None
-    except Exception as error:  # a text that is no UTF-8, a mismatch that the binding reports in its own way
+    except Exception as error:  # text that is not UTF-8, or a mismatch that the binding reports in its own way
         raise reading.CannotRead(reading.unknown("failed", f"{name}: {type(error).__name__}: {error}")) from None
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
@@ -54,7 +54,7 @@ def failure(number: int, message: str) -> Dict[str, object]:
 
 
 def reading_of(nvml: ModuleType, name: str, *args: object) -> object:
-    """What a function answers, as a reading."""
+    """The result of a function, as a reading."""
     try:
         return ask(nvml, name, *args)
     except reading.CannotRead as error:
@@ -84,7 +84,7 @@ def _group(**members: Reader) -> Reader:
 
 
 def _newer_or_older(newer: str, older: str) -> Reader:
-    """A function that was renamed: the old name where the new one is not there."""
+    """A function that was renamed: the old name if the new one is missing."""
 
     def read(nvml: ModuleType, handle: Handle) -> object:
         found = reading_of(nvml, newer, handle)
@@ -108,7 +108,7 @@ def _pci(field: str) -> Reader:
 
 
 def _violation(policy: int) -> Reader:
-    """Nanoseconds that a policy has held the clock down."""
+    """Nanoseconds for which a policy has limited the clock."""
     return _guarded(lambda nvml, handle: ask(nvml, "nvmlDeviceGetViolationStatus", handle, policy).violationTime)
 
 
@@ -171,14 +171,14 @@ def _fields(nvml: ModuleType, handle: Handle, wanted: List[Tuple[int, int]]) -> 
 
 
 def _field(nvml: ModuleType, found: Any) -> object:
-    """The value counts only when its own return code says so, and lies in the union member that its type names."""
+    """The value counts only when its own return code says so, and is in the union member of its type."""
     if found.nvmlReturn != 0:
         return failure(found.nvmlReturn, str(nvml.NVMLError(found.nvmlReturn)))
     if found.valueType >= len(_UNION_MEMBERS):
         return reading.unknown("failed", f"field {found.fieldId} has the unknown type {found.valueType}")
     value = getattr(found.value, _UNION_MEMBERS[found.valueType])
     is_finite = not isinstance(value, float) or math.isfinite(value)
-    return value if is_finite else reading.unknown("failed", f"field {found.fieldId} is no number")
+    return value if is_finite else reading.unknown("failed", f"field {found.fieldId} is not a number")
 
 
 def _one_field(number: int) -> Reader:
@@ -219,7 +219,7 @@ def _fabric_info(info: Any, has_health: bool) -> Dict[str, object]:
 
 
 def _nvlinks(nvml: ModuleType, handle: Handle) -> object:
-    """Each link until NVML knows no further one; the binding's own maximum is larger than what a GPU has."""
+    """Each link until NVML knows no more; the binding's own maximum is larger than a GPU's number of links."""
     links: List[Dict[str, object]] = []
     for link in range(_MOST_LINKS):
         state = reading_of(nvml, "nvmlDeviceGetNvLinkState", handle, link)
@@ -248,7 +248,7 @@ def _nvlink(nvml: ModuleType, handle: Handle, link: int, state: object) -> Dict[
 
 
 def _or_counter(nvml: ModuleType, handle: Handle, link: int, counter: int, found: object) -> object:
-    """The older way to the same counter where the field is not served."""
+    """The older way to the same counter if the field is not supported."""
     if isinstance(found, dict) and found["why"] in ("not supported", "missing"):
         return reading_of(nvml, "nvmlDeviceGetNvLinkErrorCounter", handle, link, counter)
     return found
@@ -262,14 +262,14 @@ def _processes(nvml: ModuleType, handle: Handle) -> object:
         if isinstance(running, dict):
             if kind == "compute":
                 return running
-            continue  # graphics and MPS are not served everywhere
+            continue  # graphics and MPS are not supported everywhere
         found += [_process(nvml, kind, process) for process in running]  # type: ignore[attr-defined]
     return found
 
 
 def _process(nvml: ModuleType, kind: str, process: Any) -> Dict[str, object]:
     name = reading_of(nvml, "nvmlSystemGetProcessName", process.pid)
-    hidden = reading.unknown("not supported", "the driver does not say")
+    hidden = reading.unknown("not supported", "the driver does not report it")
     return {
         "pid": process.pid,
         "kind": kind,
@@ -301,7 +301,7 @@ READINGS: Dict[str, Reader] = {
     "memory_clock_mhz": _simple("nvmlDeviceGetClockInfo", _MEMORY),
     "sm_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _SM),
     "memory_clock_max_mhz": _simple("nvmlDeviceGetMaxClockInfo", _MEMORY),
-    # The clock that applications are held to is that of the graphics domain, which SM follows.
+    # Application clocks are those of the graphics domain, which SM follows.
     "sm_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _GRAPHICS),
     "memory_clock_app_mhz": _simple("nvmlDeviceGetApplicationsClock", _MEMORY),
     "sm_clock_app_default_mhz": _simple("nvmlDeviceGetDefaultApplicationsClock", _GRAPHICS),

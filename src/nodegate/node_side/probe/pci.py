@@ -1,6 +1,6 @@
 """Section `pci`: GPUs, NVSwitches, network controllers and the bridges above them, from sysfs.
 
-No root, no driver and no lspci is needed, and it works while the NVIDIA driver hangs.
+No root, no driver and no lspci is needed, and it works even if the NVIDIA driver hangs.
 """
 
 import os
@@ -47,7 +47,7 @@ def read() -> object:
 
 
 def above(address: str) -> List[str]:
-    """The bridges above a device, root port first: the folders that its sysfs folder lies in."""
+    """The bridges above a device, root port first: the folders above its sysfs folder."""
     real = os.path.realpath(files.rooted(f"{FOLDER}/{address}"))
     return [part for part in real.split("/") if ADDRESS.match(part)][:-1]
 
@@ -73,7 +73,7 @@ def _device(address: str) -> Dict[str, object]:
 
 
 def _config(folder: str) -> object:
-    """The first 64 bytes, which anybody may read; all ff when the device no longer answers."""
+    """The first 64 bytes, which need no root; all ff if the device does not respond."""
     path = folder + "/config"
     child.note(path)
     try:
@@ -84,7 +84,7 @@ def _config(folder: str) -> object:
 
 
 def _acs(folder: str) -> object:
-    """The ACS control word, found by walking the chain of extended capabilities and reading nothing else."""
+    """The ACS control word, found through the chain of extended capabilities, without reading anything else."""
     path = folder + "/config"
     child.note(path)
     try:

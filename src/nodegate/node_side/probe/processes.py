@@ -7,7 +7,7 @@ from nodegate.node_side.probe import files
 
 
 class Process(NamedTuple):
-    """One process; `is_ours` when it belongs to the probe itself."""
+    """One process; `is_ours` if it belongs to the probe itself."""
 
     pid: int
     comm: str
@@ -23,7 +23,7 @@ class _Stat(NamedTuple):
 
 
 def listed() -> List[Process]:
-    """All processes that can be seen, in the order of their numbers."""
+    """All visible processes, in the order of their numbers."""
     stats = dict(_stats())
     ours = _with_ancestors_in(stats, os.getppid()) if not files.ROOT else set()
     return [Process(pid, stat.comm, stat.state, _uid(pid), pid in ours) for pid, stat in sorted(stats.items())]

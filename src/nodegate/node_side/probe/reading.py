@@ -14,5 +14,5 @@ class CannotRead(Exception):  # noqa: N818 - reads as the sentence that it raise
 
 
 def unknown(why: str, detail: str, **more: object) -> Reading:
-    """A reading that says why there is no value; `why` is a word of nodegate.unknown.Why."""
+    """A reading with the reason why there is no value; `why` is a value of nodegate.unknown.Why."""
     return dict({"why": why, "detail": detail[:500]}, **more)

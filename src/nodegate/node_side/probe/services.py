@@ -1,4 +1,4 @@
-"""Section `services`: the systemd units that a GPU node rests on, and what the fabric manager says of itself."""
+"""Section `services`: the systemd units that a GPU node needs, and the fabric manager's version and log."""
 
 from nodegate.node_side.probe import commands, files
 

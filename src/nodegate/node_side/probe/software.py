@@ -63,7 +63,7 @@ def _found(pattern: str) -> List[str]:
 
 
 def _nccl() -> List[Dict[str, str]]:
-    """NCCL libraries where the loader looks, each once: several names may lead to one file."""
+    """NCCL libraries in the loader's folders, each once: several names may lead to one file."""
     folders = list(_LIBRARY_FOLDERS) + _loader_folders()
     by_file: Dict[str, Dict[str, str]] = {}
     for path in [path for folder in folders for path in _found(folder + "/libnccl.so*")]:

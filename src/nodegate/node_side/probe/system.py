@@ -78,7 +78,7 @@ def _cpus() -> List[str]:
 
 
 def _cpu_count() -> object:
-    """CPUs that are switched on (cpu0 has no `online` file)."""
+    """CPUs that are online (cpu0 has no `online` file)."""
     cpus = [name for name in _cpus() if files.plain(f"/sys/devices/system/cpu/{name}/online", "1") == "1"]
     return len(cpus) or reading.unknown("missing", "/sys/devices/system/cpu: no CPU listed")
 
@@ -90,16 +90,16 @@ def _cpu_sockets() -> object:
 
 
 def _modules() -> Dict[str, str]:
-    """GPU and RDMA modules and their versions; "" where a module states none."""
+    """GPU and RDMA modules and their versions; "" if a module has none."""
     names = [name for name in files.entries("/sys/module") if _MODULES.match(name)]
     return {name: files.plain(f"/sys/module/{name}/version") for name in names}
 
 
 def _blocked() -> List[Dict[str, object]]:
-    """Processes that stay in uninterruptible sleep; the probe's own left out.
+    """Processes that stay in uninterruptible sleep, without the probe's own.
 
-    A healthy process passes through that state all the time (a page fault, a fork): only one that is found in it, at
-    the same place, by a second look counts.
+    A healthy process enters that state all the time (a page fault, a fork): only one that is still in it, at the same
+    place, a second later counts.
     """
     first = _sleeping()
     if not first:
@@ -110,13 +110,13 @@ def _blocked() -> List[Dict[str, object]]:
 
 
 def _sleeping() -> List[Tuple[int, str, str]]:
-    """Process number, name and the kernel function that it waits in."""
+    """Process number, name and the kernel function in which it waits."""
     asleep = [one for one in processes.listed() if one.state == "D" and not one.is_ours]
     return [(one.pid, one.comm, files.plain(f"/proc/{one.pid}/wchan")) for one in asleep]
 
 
 def _login_user() -> str:
-    """Our user's name from /etc/passwd alone: a name service may hang."""
+    """The login's user name from /etc/passwd alone: a name service may hang."""
     uid = str(os.getuid())
     for line in files.plain("/etc/passwd").splitlines():
         parts = line.split(":")
