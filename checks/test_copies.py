@@ -27,7 +27,7 @@ pytestmark = pytest.mark.tier("bootcheck")
 
 _SLOW_MEMORY = "compare memory clock and ECC errors with a good GPU; replace the board"
 _CONTENTION = "look at what GPUs share: PCIe switch uplinks, memory channels, IOMMU and ACS settings"
-_BY_HAND = "run nvbandwidth on the node by hand and look at what it says"
+_BY_HAND = "run nvbandwidth on the node by hand and check its output"
 
 
 @pytest.mark.tier("delivery")

@@ -211,7 +211,7 @@ COMPLETE = [
         "nccl.complete",
         ERROR,
         (
-            "all_gather: could not read result: the largest size was reduced to 536875008 bytes for want "
+            "all_gather: could not read result: the largest size was reduced to 536875008 bytes for lack "
             f"of memory; no row of 1073741824 bytes - {AGAIN}"
         ),
         told=fault("reduced", "all_gather"),

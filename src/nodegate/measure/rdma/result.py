@@ -34,7 +34,7 @@ _NAMES = {
     ("ib_write_bw", "gpu", "between"): "rdma.gpu_write_gbps",
     ("ib_write_bw", "host", "inside"): "rdma.inside_gbps",
 }
-_HUNG_STEP = "look at both ends: cable, port counters and kernel log, PFC on the switch"
+_HUNG_STEP = "check both ends: cable, port counters and kernel log, PFC on the switch"
 
 _TCP_STEP = "let TCP through between the nodes, or give nodegate_fabric_address in the inventory"
 
