@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import zlib
 from collections import Counter
 from functools import cache
@@ -15,6 +16,7 @@ import pytest
 
 from nodegate import inventory, suite
 from nodegate.baseline.baseline import Baselines
+from nodegate.causes.cause import NOT_JUDGED
 from nodegate.demo import write as written
 from nodegate.demo.fleet import DemoFleet, build
 from nodegate.demo.load.recordings import recordings
@@ -26,6 +28,7 @@ from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
 from nodegate.finding import Record
+from nodegate.inventory.hostlist import fold
 from nodegate.judge.context import argument_names
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.burn import document as burn_document
@@ -33,10 +36,12 @@ from nodegate.measure.copies import document as copies_document
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
 from nodegate.metric_names import METRICS
 from nodegate.profile import Profile
+from nodegate.report.cause_rows import cause_rows
+from nodegate.report.model import NodeReport, Report, Run
 from nodegate.run import node_facts
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
-from nodegate.verdict import Verdict
+from nodegate.verdict import Verdict, node_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +50,7 @@ FOLDER = suite_folder("inventory")
 CHECKS = tuple(check for check in suite.checks() if argument_names().issuperset(check.asks_for))  # as a run takes them
 HEALTHY = {"hgx01", "hgx09", "roce01", "roce06"}
 WIRES = (burn_document.WIRE, copies_document.WIRE)
+GOLDEN = Path(__file__).parents[1] / "golden" / "demo" / "findings.txt"
 LARGEST_BYTES = 6_000_000
 
 
@@ -90,6 +96,26 @@ def test_exactly_the_planted_faults_are_found():
     assert "\n".join(differences.lines()) == (
         f"demo: {len(fleet().faults)} of {len(fleet().faults)} planted findings found on 16 nodes, no false alarm"
     )
+
+
+def test_the_findings_of_the_demos_report_are_its_planted_causes():
+    """A row a cause, worst first, as tests/golden/demo/findings.txt has them.
+
+    To accept others read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
+    """
+    of_node = {name: tuple(each for each in records() if each.node == name) for name in acceptance().nodes}
+    nodes = tuple(
+        NodeReport(name, node_verdict(found), "", acceptance().nodes[name].rack, records=found)
+        for name, found in of_node.items()
+    )
+    report = Report(Run("demo", "delivery", 0.0, 0.0, "0"), nodes)
+    rows = zip(cause_rows(report), report.causes, strict=True)
+    told = "".join(f"{row.severity} | {fold(row.nodes)} | {row.part} | {cause.condition}\n" for row, cause in rows)
+    if os.environ.get("NODEGATE_WRITE_GOLDEN"):
+        GOLDEN.write_text(told, encoding="utf-8")
+    assert told == GOLDEN.read_text(encoding="utf-8")
+    at_fault = {name for cause in report.causes if cause.condition != NOT_JUDGED for name in cause.nodes}
+    assert at_fault == {fault.node for fault in fleet().faults}
 
 
 def test_at_least_twelve_failure_modes_on_twelve_nodes():
