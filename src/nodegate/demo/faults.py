@@ -373,7 +373,7 @@ def old_vbios(machine: Machine) -> list[PlantedFault]:
 
 def _blocked(check: str) -> CannotMeasure:
     """What a run writes instead of a measurement that rests on a check which failed."""
-    return CannotMeasure(f"blocked by {check}", next_step="mend that first, then run again")
+    return CannotMeasure(f"blocked by {check}", next_step="fix that first, then run again", blocked_by=check)
 
 
 FAULTS: Mapping[str, Sequence[Callable[[Machine], list[PlantedFault]]]] = {
