@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate.errors import CannotMeasure, NotJudged
+from nodegate import part
+from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
 from nodegate.finding import Finding, Limit, Record
 from nodegate.judge.judge import judge, record_of
 from nodegate.suite import Check
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+UNJUDGED = Verdict.NOT_JUDGED
 LANES = Limit(16, "lanes", "its own maximum")
 
 
@@ -36,16 +38,16 @@ def judged(function: Callable[..., None], *asks_for: str, facts: dict[str, objec
 
 
 def test_a_record_names_node_check_and_failure_modes() -> None:
-    record = judged(lambda verdicts: verdicts.passed(subject="GPU 0", message="answers"))
+    record = judged(lambda verdicts: verdicts.passed(part=part.gpu(0), text="responds"))
     assert (record.node, record.check, record.failure_modes) == ("gpu01", "site.own", ("F33",))
-    assert (record.verdict, record.message) == (PASS, "GPU 0: answers")
+    assert (record.verdict, record.message) == (PASS, "GPU 0: responds")
     assert record.duration_s >= 0
     assert record.waiver == ""
 
 
 def test_facts_are_given_by_name() -> None:
     def compare(gpus: int, limit: int, verdicts: Verdicts) -> None:
-        verdicts.equal(subject="GPUs", what="count", observed=gpus, expected=limit, remedy="look")
+        verdicts.equal(part=part.host("GPUs"), quantity="count", observed=gpus, expected=limit, action="look")
 
     record = judged(compare, "gpus", "limit", "verdicts", facts={"gpus": 7, "limit": 8})
     assert (record.verdict, record.message) == (FAIL, "GPUs: count 7, expected 8 - look")
@@ -53,11 +55,11 @@ def test_facts_are_given_by_name() -> None:
 
 def test_the_headline_is_the_first_of_the_worst_and_counts_the_others() -> None:
     def several(verdicts: Verdicts) -> None:
-        verdicts.passed(subject="GPU 0", message="good")
-        verdicts.found(WARN, subject="GPU 1", message="warm", remedy="cool it")
-        verdicts.found(FAIL, subject="GPU 2", message="hot", remedy="stop")
-        verdicts.unknown(subject="GPU 3", what="heat", reason="no sensor")
-        verdicts.found(FAIL, subject="GPU 4", message="hot too", remedy="stop")
+        verdicts.passed(part=part.gpu(0), text="good")
+        verdicts.found(WARN, part=part.gpu(1), text="warm", action="cool it")
+        verdicts.found(FAIL, part=part.gpu(2), text="hot", action="stop")
+        verdicts.unknown(part=part.gpu(3), quantity="heat", reason="no sensor")
+        verdicts.found(FAIL, part=part.gpu(4), text="hot too", action="stop")
 
     record = judged(several)
     assert (record.verdict, record.message) == (FAIL, "GPU 2: hot - stop (and 1 more)")
@@ -68,16 +70,19 @@ def test_the_headline_is_the_first_of_the_worst_and_counts_the_others() -> None:
 def test_no_later_finding_overwrites_a_worse_one(given_verdicts: list[Verdict]) -> None:
     def write(verdicts: Verdicts) -> None:
         for number, verdict in enumerate(given_verdicts):
-            verdicts.found(verdict, subject=f"GPU {number}", message="seen", remedy="look")
+            verdicts.found(verdict, part=part.gpu(number), text="seen", action="look")
 
     record = judged(write)
     assert record.verdict is worst(given_verdicts)
-    assert record.message.startswith(f"GPU {given_verdicts.index(record.verdict)}: ")
+    assert record.decisive[0].part.index == given_verdicts.index(record.verdict)
 
 
 def test_a_check_that_finds_nothing_is_an_error() -> None:
     record = judged(lambda verdicts: None)
-    assert (record.verdict, record.message) == (ERROR, "gpu01: the check found nothing to judge")
+    assert (record.verdict, record.message) == (
+        ERROR,
+        "node: the check found nothing to judge - look at the evidence file",
+    )
     assert record.findings[0].action == "look at the evidence file"
 
 
@@ -91,14 +96,16 @@ def refuse(fault: BaseException) -> Callable[[Verdicts], None]:
     return end
 
 
-def test_not_judged_is_a_skip_with_its_reason() -> None:
-    record = judged(refuse(NotJudged("not judged: no limit gpu.count for platform x")))
-    assert (record.verdict, record.message) == (SKIP, "not judged: no limit gpu.count for platform x")
+def test_what_does_not_apply_and_what_has_no_limit_are_two_verdicts_with_their_reasons() -> None:
+    absent = judged(refuse(NotApplicable("no NVSwitch here")))
+    assert (absent.verdict, absent.message) == (SKIP, "node: no NVSwitch here")
+    unjudged = judged(refuse(NotJudged("no limit gpu.count for platform x")))
+    assert (unjudged.verdict, unjudged.message) == (UNJUDGED, "node: no limit gpu.count for platform x")
 
 
 def test_cannot_measure_is_an_error_with_its_next_step() -> None:
     record = judged(refuse(CannotMeasure("no GPU", next_step="look at PCIe")))
-    assert (record.verdict, record.message) == (ERROR, "gpu01: no GPU - look at PCIe")
+    assert (record.verdict, record.message) == (ERROR, "node: no GPU - look at PCIe")
     assert record.findings[0].action == "look at PCIe"
 
 
@@ -109,8 +116,8 @@ def test_a_fault_of_a_check_is_an_error_with_its_place(fault: Exception) -> None
     kind = type(fault).__name__
     line = refuse.__code__.co_firstlineno + 2
     assert record.message == (
-        f"gpu01: the check itself failed ({kind}: {fault} at test_records.py:{line}) - "
-        "report this as an error of nodegate, with the node's evidence file"
+        f"node: the check itself failed ({kind}: {fault} at test_records.py:{line}) - "
+        "report this as a fault of nodegate, with the node's evidence file"
     )
 
 
@@ -127,7 +134,12 @@ def test_a_check_cannot_end_the_run_or_answer_for_bootcheck(stop: BaseException)
 
 @pytest.mark.parametrize(
     ("fault", "verdict"),
-    [(CannotMeasure("no log", next_step="read it"), ERROR), (NotJudged("alone"), SKIP), (OSError("disk"), ERROR)],
+    [
+        (CannotMeasure("no log", next_step="read it"), ERROR),
+        (NotApplicable("alone"), SKIP),
+        (NotJudged("alone"), UNJUDGED),
+        (OSError("disk"), ERROR),
+    ],
 )
 def test_a_fact_that_is_not_there_ends_the_check_before_it_begins(fault: Exception, verdict: Verdict) -> None:
     called = []
@@ -148,12 +160,13 @@ def test_a_fact_that_is_not_there_ends_the_check_before_it_begins(fault: Excepti
         (FAIL, ValueError("x"), FAIL),
         (PASS, ValueError("x"), ERROR),
         (WARN, CannotMeasure("x", next_step="y"), ERROR),
-        (PASS, NotJudged("x"), PASS),
+        (PASS, NotApplicable("x"), PASS),
+        (PASS, NotJudged("x"), UNJUDGED),
     ],
 )
 def test_what_was_found_before_the_end_stays(before: Verdict, fault: Exception, verdict: Verdict) -> None:
     def half(verdicts: Verdicts) -> None:
-        verdicts.found(before, subject="GPU 0", message="seen", remedy="look")
+        verdicts.found(before, part=part.gpu(0), text="seen", action="look")
         raise fault
 
     record = judged(half)
@@ -163,7 +176,7 @@ def test_what_was_found_before_the_end_stays(before: Verdict, fault: Exception, 
 
 def test_an_unknown_that_a_check_takes_for_true_is_a_fault_of_the_check() -> None:
     def careless(gpu: object, verdicts: Verdicts) -> None:
-        verdicts.passed(subject="GPU 0", message="good") if gpu else None
+        verdicts.passed(part=part.gpu(0), text="good") if gpu else None
 
     record = judged(careless, "gpu", "verdicts", facts={"gpu": Unknown(Why.LOST, "GPU is lost")})
     assert record.verdict is ERROR
@@ -176,22 +189,25 @@ def test_an_unknown_that_a_check_takes_for_true_is_a_fault_of_the_check() -> Non
 def widths(*lanes: object) -> Record:
     verdicts = Verdicts()
     for number, width in enumerate(lanes):
-        verdicts.at_least(subject=f"GPU {number}", what="link width", observed=width, limit=LANES, remedy="reseat")
-    return record_of(check(lambda verdicts: None), "gpu01", verdicts)
+        verdicts.at_least(part=part.gpu(number), quantity="link width", observed=width, limit=LANES, action="reseat")
+    return record_of(check(lambda verdicts: None), "gpu01", verdicts.findings)
+
+
+def names(finding: Finding) -> str:
+    return ", ".join(each.short for each in finding.parts)
 
 
 def test_healthy_devices_that_say_the_same_are_one_finding() -> None:
     record = widths(16, 16, 16)
     (finding,) = record.findings
-    assert finding.subject == "GPU 0, GPU 1, GPU 2"
-    assert finding.message == "3 alike: link width 16 lanes"
-    assert (finding.value, finding.unit, finding.limit) == (16, "lanes", 16)
-    assert record.message == "GPU 0: link width 16 lanes (and 2 more)"
+    assert [each.short for each in finding.parts] == ["GPU 0", "GPU 1", "GPU 2"]
+    assert finding.message == "3 alike: GPU 0, GPU 1, GPU 2: link width 16 lanes"
+    assert (finding.observed, finding.unit, finding.limit.value) == (16, "lanes", 16)
 
 
 def test_what_is_wrong_stays_a_finding_for_each_device() -> None:
     record = widths(16, 8, 16, 8, Unknown(Why.LOST))
-    assert [(finding.subject, finding.verdict) for finding in record.findings] == [
+    assert [(names(finding), finding.verdict) for finding in record.findings] == [
         ("GPU 0, GPU 2", PASS),
         ("GPU 1", FAIL),
         ("GPU 3", FAIL),
@@ -203,18 +219,14 @@ def test_one_healthy_device_keeps_its_own_sentence() -> None:
     assert widths(16, 32).findings[0].message == "GPU 0: link width 16 lanes"
 
 
-def test_other_values_and_sentences_without_a_metric_are_not_folded() -> None:
-    assert [finding.subject for finding in widths(16, 32, 16).findings] == ["GPU 0, GPU 2", "GPU 1"]
-    verdicts = Verdicts()
-    for number in range(3):
-        verdicts.passed(subject=f"GPU {number}", message="answers")
-    assert len(record_of(check(lambda verdicts: None), "gpu01", verdicts).findings) == 3
+def test_other_values_are_not_folded() -> None:
+    assert [names(finding) for finding in widths(16, 32, 16).findings] == ["GPU 0, GPU 2", "GPU 1"]
 
 
 @given(st.lists(st.sampled_from([8, 16, 32]), min_size=1, max_size=20))
 def test_folding_loses_no_device(lanes: list[int]) -> None:
     record = widths(*lanes)
-    named = [name for finding in record.findings for name in finding.subject.split(", ")]
+    named = [name for finding in record.findings for name in names(finding).split(", ")]
     assert sorted(named) == sorted(f"GPU {number}" for number in range(len(lanes)))
     assert record.verdict is (FAIL if 8 in lanes else PASS)
 
@@ -223,7 +235,7 @@ def test_folding_loses_no_device(lanes: list[int]) -> None:
 
 
 def a_record(verdict: Verdict, waiver: str = "") -> Record:
-    return Record("gpu01", "site.own", verdict, "said", (Finding("x", verdict, "said"),), waiver=waiver)
+    return Record("gpu01", "site.own", verdict, (Finding(part.NODE, verdict, text="said"),), waiver=waiver)
 
 
 def expected(verdicts: tuple[Verdict, ...]) -> NodeVerdict:

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate.errors import CannotMeasure, NotJudged
+from nodegate import part
+from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.finding import Limit
 from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdict import Verdict, worst
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
-FROM_BEST = [SKIP, PASS, WARN, ERROR, FAIL]
+NOT_JUDGED = Verdict.NOT_JUDGED
+FROM_BEST = [SKIP, PASS, NOT_JUDGED, WARN, ERROR, FAIL]
+X = part.host("x")
 LOST = Unknown(Why.LOST, "NVML 15: GPU is lost")
 VERDICTS = st.sampled_from(list(Verdict))
 
@@ -78,7 +81,7 @@ def test_of_nothing_the_worst_is_error() -> None:
 def test_a_collector_says_the_worst_of_its_findings(given_verdicts: list[Verdict]) -> None:
     verdicts = Verdicts()
     for number, verdict in enumerate(given_verdicts):
-        verdicts.found(verdict, subject=f"GPU {number}", message="seen", remedy="look")
+        verdicts.found(verdict, part=part.gpu(number), text="seen", action="look")
     assert verdicts.verdict is worst(given_verdicts)
     assert len(verdicts.findings) == len(given_verdicts)
 
@@ -89,17 +92,23 @@ def test_a_collector_says_the_worst_of_its_findings(given_verdicts: list[Verdict
 def test_equal_says_what_was_seen_and_what_is_right() -> None:
     verdicts = Verdicts()
     verdicts.equal(
-        subject="GPU 3", what="link width", observed=8, expected=16, unit="lanes", source="its own", remedy="reseat"
+        part=part.gpu(3),
+        quantity="link width",
+        observed=8,
+        expected=16,
+        unit="lanes",
+        source="its own",
+        action="reseat",
     )
     assert only(verdicts) == (FAIL, "GPU 3: link width 8 lanes, expected 16 lanes (its own) - reseat")
     (finding,) = verdicts.findings
-    assert (finding.metric, finding.value, finding.unit) == ("link width", 8, "lanes")
-    assert (finding.limit, finding.limit_source, finding.action) == (16, "its own", "reseat")
+    assert (finding.quantity, finding.observed, finding.unit) == ("link width", 8, "lanes")
+    assert (finding.limit, finding.action) == (Limit(16, "lanes", "its own"), "reseat")
 
 
 def test_a_healthy_reading_is_told_without_remedy() -> None:
     verdicts = Verdicts()
-    verdicts.equal(subject="GPU 3", what="link width", observed=16, expected=16, unit="lanes", remedy="reseat")
+    verdicts.equal(part=part.gpu(3), quantity="link width", observed=16, expected=16, unit="lanes", action="reseat")
     assert only(verdicts) == (PASS, "GPU 3: link width 16 lanes")
     assert verdicts.findings[0].action == ""
 
@@ -107,7 +116,7 @@ def test_a_healthy_reading_is_told_without_remedy() -> None:
 def test_a_limit_brings_its_own_unit_and_source() -> None:
     verdicts = Verdicts()
     limit = Limit(8, "GPUs", "hgx-h100-8.yaml gpu.count")
-    verdicts.equal(subject="GPUs", what="answering", observed=7, expected=limit, remedy="see gpu.lost")
+    verdicts.equal(part=part.host("GPUs"), quantity="answering", observed=7, expected=limit, action="see gpu.lost")
     assert only(verdicts) == (
         FAIL,
         "GPUs: answering 7 GPUs, expected 8 GPUs (hgx-h100-8.yaml gpu.count) - see gpu.lost",
@@ -118,7 +127,11 @@ def test_a_limit_brings_its_own_unit_and_source() -> None:
 def test_at_least(observed: int, verdict: Verdict) -> None:
     verdicts = Verdicts()
     verdicts.at_least(
-        subject="mlx5_0 port 1", what="rate", observed=observed, limit=Limit(400, "Gb/s", "spec"), remedy="replace"
+        part=part.port(part.nic("mlx5_0"), 1),
+        quantity="rate",
+        observed=observed,
+        limit=Limit(400, "Gb/s", "spec"),
+        action="replace",
     )
     assert verdicts.verdict is verdict
     if verdict is FAIL:
@@ -131,7 +144,12 @@ def test_at_least(observed: int, verdict: Verdict) -> None:
 def test_at_most_with_a_milder_verdict(observed: int, verdict: Verdict) -> None:
     verdicts = Verdicts()
     verdicts.at_most(
-        subject="GPU 1", what="remapped", observed=observed, limit=Limit(0, "rows", ""), remedy="ask", otherwise=WARN
+        part=part.gpu(1),
+        quantity="remapped",
+        observed=observed,
+        limit=Limit(0, "rows", ""),
+        action="ask",
+        otherwise=WARN,
     )
     assert verdicts.verdict is verdict
     if verdict is WARN:
@@ -144,26 +162,26 @@ def test_at_most_with_a_milder_verdict(observed: int, verdict: Verdict) -> None:
         (32.0, "GT/s", "32 GT/s"),
         (2.5, "GT/s", "2.5 GT/s"),
         (0.1 + 0.2, "s", "0.3 s"),
-        (71.849999, "W", "71.85 W"),
+        (71.849999, "W", "72 W"),
         (1e-7, "s", "1e-07 s"),
         (16, "lanes", "16 lanes"),
         ("on", "", "on"),
-        (True, "", "True"),
+        (True, "", "yes"),
         (0.0, "", "0"),
         (19_999_999, "errors", "19999999 errors"),
     ],
 )
 def test_values_are_shown_with_their_unit_and_without_noise(value: object, unit: str, shown: str) -> None:
     verdicts = Verdicts()
-    verdicts.equal(subject="x", what="it is", observed=value, expected=value, unit=unit, remedy="")
+    verdicts.equal(part=X, quantity="it is", observed=value, expected=value, unit=unit, action="")
     assert only(verdicts) == (PASS, f"x: it is {shown}")
 
 
 @given(st.floats(allow_nan=False), st.floats(allow_nan=False))
 def test_at_least_and_at_most_agree_with_the_numbers(observed: float, limit: float) -> None:
     low, high = Verdicts(), Verdicts()
-    low.at_least(subject="x", what="y", observed=observed, limit=Limit(limit, "s", ""), remedy="z")
-    high.at_most(subject="x", what="y", observed=observed, limit=Limit(limit, "s", ""), remedy="z")
+    low.at_least(part=X, quantity="y", observed=observed, limit=Limit(limit, "s", ""), action="z")
+    high.at_most(part=X, quantity="y", observed=observed, limit=Limit(limit, "s", ""), action="z")
     assert (low.verdict is PASS) == (observed >= limit)
     assert (high.verdict is PASS) == (observed <= limit)
 
@@ -171,9 +189,9 @@ def test_at_least_and_at_most_agree_with_the_numbers(observed: float, limit: flo
 def test_not_a_number_never_passes() -> None:
     verdicts = Verdicts()
     nan = float("nan")
-    verdicts.at_least(subject="x", what="y", observed=nan, limit=Limit(1.0, "s", ""), remedy="z")
-    verdicts.at_most(subject="x", what="y", observed=nan, limit=Limit(1.0, "s", ""), remedy="z")
-    verdicts.equal(subject="x", what="y", observed=nan, expected=nan, remedy="z")
+    verdicts.at_least(part=X, quantity="y", observed=nan, limit=Limit(1.0, "s", ""), action="z")
+    verdicts.at_most(part=X, quantity="y", observed=nan, limit=Limit(1.0, "s", ""), action="z")
+    verdicts.equal(part=X, quantity="y", observed=nan, expected=nan, action="z")
     assert {finding.verdict for finding in verdicts.findings} == {FAIL}
 
 
@@ -185,42 +203,42 @@ def test_not_a_number_never_passes() -> None:
 def test_an_unknown_reading_is_an_error_whatever_else_it_would_be(why: Why, otherwise: Verdict) -> None:
     verdicts, reading = Verdicts(), Unknown(why, "as it said")
     limit = Limit(1, "", "")
-    verdicts.equal(subject="x", what="y", observed=reading, expected=1, remedy="z", otherwise=otherwise)
-    verdicts.at_least(subject="x", what="y", observed=reading, limit=limit, remedy="z", otherwise=otherwise)
-    verdicts.at_most(subject="x", what="y", observed=reading, limit=limit, remedy="z", otherwise=otherwise)
-    line = f"x: y is unknown ({why.value}: as it said) - {NEXT_STEP_UNKNOWN}"
+    verdicts.equal(part=X, quantity="y", observed=reading, expected=1, action="z", otherwise=otherwise)
+    verdicts.at_least(part=X, quantity="y", observed=reading, limit=limit, action="z", otherwise=otherwise)
+    verdicts.at_most(part=X, quantity="y", observed=reading, limit=limit, action="z", otherwise=otherwise)
+    line = f"x: could not read y: {why.value}: as it said - {NEXT_STEP_UNKNOWN}"
     assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(ERROR, line)] * 3
     assert {finding.action for finding in verdicts.findings} == {NEXT_STEP_UNKNOWN}
 
 
 def test_an_unknown_limit_is_an_error_too() -> None:
     verdicts, limit = Verdicts(), Unknown(Why.DENIED, "needs root")
-    verdicts.equal(subject="x", what="link width", observed=16, expected=limit, remedy="z")
-    verdicts.at_least(subject="x", what="link width", observed=16, limit=limit, remedy="z")
-    verdicts.at_most(subject="x", what="link width", observed=16, limit=limit, remedy="z")
-    line = f"x: the limit for link width is unknown (denied: needs root) - {NEXT_STEP_UNKNOWN}"
+    verdicts.equal(part=X, quantity="link width", observed=16, expected=limit, action="z")
+    verdicts.at_least(part=X, quantity="link width", observed=16, limit=limit, action="z")
+    verdicts.at_most(part=X, quantity="link width", observed=16, limit=limit, action="z")
+    line = f"x: could not read the limit for link width: denied: needs root - {NEXT_STEP_UNKNOWN}"
     assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(ERROR, line)] * 3
 
 
 def test_two_unknowns_are_not_equal() -> None:
     verdicts = Verdicts()
-    verdicts.equal(subject="x", what="y", observed=LOST, expected=LOST, remedy="z")
+    verdicts.equal(part=X, quantity="y", observed=LOST, expected=LOST, action="z")
     assert verdicts.verdict is ERROR
 
 
 def test_none_is_no_limit_and_not_0() -> None:
     verdicts = Verdicts()
-    verdicts.equal(subject="x", what="rails", observed=0, expected=None, remedy="z")
-    verdicts.at_least(subject="x", what="rails", observed=7, limit=None, remedy="z")
-    verdicts.at_most(subject="x", what="rails", observed=7, limit=None, remedy="z")
-    line = "x: rails is not judged: no limit"
-    assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(SKIP, line)] * 3
-    assert verdicts.verdict is SKIP
+    verdicts.equal(part=X, quantity="rails", observed=0, expected=None, action="z")
+    verdicts.at_least(part=X, quantity="rails", observed=7, limit=None, action="z")
+    verdicts.at_most(part=X, quantity="rails", observed=7, limit=None, action="z")
+    line = "x: rails has no limit to be judged by - add a limit to a baseline"
+    assert [(finding.verdict, finding.message) for finding in verdicts.findings] == [(NOT_JUDGED, line)] * 3
+    assert verdicts.verdict is NOT_JUDGED
 
 
 def test_an_unknown_reading_without_a_limit_is_still_an_error() -> None:
     verdicts = Verdicts()
-    verdicts.at_most(subject="x", what="rails", observed=LOST, limit=None, remedy="z")
+    verdicts.at_most(part=X, quantity="rails", observed=LOST, limit=None, action="z")
     assert verdicts.verdict is ERROR
 
 
@@ -256,26 +274,20 @@ def test_an_unknown_says_why() -> None:
 
 def test_found_joins_subject_message_and_remedy() -> None:
     verdicts = Verdicts()
-    verdicts.found(FAIL, subject="kernel", message="Xid 79", remedy="power-cycle", metric="Xid 79", value=2)
+    verdicts.found(FAIL, part=part.host("kernel"), text="Xid 79", action="power-cycle", code="79", observed=2)
     assert only(verdicts) == (FAIL, "kernel: Xid 79 - power-cycle")
-    assert (verdicts.findings[0].value, verdicts.findings[0].limit) == (2, None)
-
-
-def test_values_become_what_json_can_hold() -> None:
-    verdicts = Verdicts()
-    verdicts.found(FAIL, subject="x", message="y", value=frozenset({1}), limit=Limit((1, 2), "", "here"))
-    assert (verdicts.findings[0].value, verdicts.findings[0].limit) == ("frozenset({1})", "(1, 2)")
+    assert (verdicts.findings[0].observed, verdicts.findings[0].limit) == (2, None)
 
 
 def test_passed_has_no_action() -> None:
     verdicts = Verdicts()
-    verdicts.passed(subject="GPU 0", message="answers", metric="answers", value=True)
-    assert only(verdicts) == (PASS, "GPU 0: answers")
+    verdicts.passed(part=part.gpu(0), text="responds", quantity="responds", observed=True)
+    assert only(verdicts) == (PASS, "GPU 0: responds")
 
 
 def test_skip_and_cannot_end_the_check() -> None:
     verdicts = Verdicts()
-    with pytest.raises(NotJudged, match=r"^no NVSwitch here$"):
+    with pytest.raises(NotApplicable, match=r"^no NVSwitch here$"):
         verdicts.skip("no NVSwitch here")
     with pytest.raises(CannotMeasure, match=r"^no GPU - look at PCIe$") as said:
         verdicts.cannot("no GPU", next_step="look at PCIe")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.errors import UsageError
 from nodegate.finding import Finding, Record
 from nodegate.judge.waivers import Waivers
@@ -14,6 +16,8 @@ from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from nodegate.part import Part
 
 TODAY = dt.date(2026, 11, 21)
 ONE = """
@@ -35,9 +39,9 @@ def read(tmp_path: Path):
     return read
 
 
-def failed(node: str = "gpu01", *, check: str = "pcie.link_width", subjects: tuple[str, ...] = ("GPU 3",)) -> Record:
-    findings = tuple(Finding(subject, Verdict.FAIL, f"{subject}: x8") for subject in subjects)
-    return Record(node, check, Verdict.FAIL, findings[0].message, findings)
+def failed(node: str = "gpu01", *, check: str = "pcie.link_width", parts: tuple[Part, ...] = (part.gpu(3),)) -> Record:
+    findings = tuple(Finding(each, Verdict.FAIL, text="x8") for each in parts)
+    return Record(node, check, Verdict.FAIL, findings)
 
 
 def test_a_waiver_in_force_covers_the_fail_and_the_verdict_stays(read):
@@ -58,9 +62,9 @@ def test_it_is_for_its_node_and_check_only(read, record: Record):
     assert read(ONE).cover(record) is record
 
 
-@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.WARN, Verdict.ERROR, Verdict.SKIP])
+@pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.WARN, Verdict.ERROR, Verdict.SKIP, Verdict.NOT_JUDGED])
 def test_only_a_fail_is_waived(read, verdict: Verdict):
-    record = Record("gpu01", "pcie.link_width", verdict, "m", (Finding("GPU 3", verdict, "m"),))
+    record = Record("gpu01", "pcie.link_width", verdict, (Finding(part.gpu(3), verdict, text="m"),))
     assert read(ONE).cover(record) is record
 
 
@@ -78,28 +82,34 @@ def test_a_hostlist_is_not_a_pattern_of_letters(read):
 class TestOneDevice:
     TEXT = ONE + "  subject: GPU 1\n"
 
-    def test_its_finding_is_covered_however_the_subject_goes_on(self, read):
-        assert read(self.TEXT).cover(failed(subjects=("GPU 1 (0000:1b:00.0, serial 165)",))).waiver
+    @pytest.mark.parametrize("name", ["GPU 1", "'0000:1b:00.0'", "'165'", "GPU 1 (0000:1b:00.0, S/N 165)"])
+    def test_its_finding_is_covered_by_any_name_of_the_part(self, read, name: str):
+        gpu = part.gpu(1, address="0000:1b:00.0", serial="165")
+        assert read(self.TEXT.replace("GPU 1", name)).cover(failed(parts=(gpu,))).waiver
+
+    def test_a_nic_stands_for_its_port(self, read):
+        port = part.port(part.nic("mlx5_0"), 1)
+        assert read(self.TEXT.replace("GPU 1", "mlx5_0")).cover(failed(parts=(port,))).waiver
 
     def test_a_longer_number_is_another_device(self, read):
-        assert not read(self.TEXT).cover(failed(subjects=("GPU 10",))).waiver
+        assert not read(self.TEXT).cover(failed(parts=(part.gpu(10),))).waiver
 
     def test_another_failed_device_keeps_the_fail(self, read):
-        record = read(self.TEXT).cover(failed(subjects=("GPU 1", "GPU 2")))
+        record = read(self.TEXT).cover(failed(parts=(part.gpu(1), part.gpu(2))))
         assert record.waiver == ""
         assert record.message.endswith("(no waiver covers GPU 2)")
 
     def test_two_waivers_cover_two_devices(self, read):
         other = self.TEXT.replace("GPU 1", "GPU 2").replace("riser on order", "known seat")
-        record = read(self.TEXT + other).cover(failed(subjects=("GPU 1", "GPU 2")))
+        record = read(self.TEXT + other).cover(failed(parts=(part.gpu(1), part.gpu(2))))
         assert "riser on order" in record.waiver
         assert "known seat" in record.waiver
 
 
 def test_what_could_not_be_judged_is_not_waived(read):
     record = failed()
-    unknown = Finding("GPU 4", Verdict.ERROR, "GPU 4: unknown")
-    both = Record(record.node, record.check, record.verdict, record.message, (*record.findings, unknown))
+    unknown = Finding(part.gpu(4), Verdict.ERROR, quantity="link width", text="timeout")
+    both = replace(record, findings=(*record.findings, unknown))
     covered = read(ONE).cover(both)
     assert covered.waiver == ""
     assert "other parts could not be judged" in covered.message

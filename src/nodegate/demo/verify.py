@@ -149,5 +149,5 @@ def _fault(loaded: Loaded, index: int, entry: object) -> PlantedFault:
 def _alarms(record: Record) -> list[Finding]:
     alarms = [finding for finding in record.findings if finding.verdict in ALARMS]
     if not alarms and record.verdict in ALARMS:
-        return [Finding(NODE, record.verdict, text=record.message)]
+        return [Finding(NODE, record.verdict, text=record.remark)]
     return alarms
