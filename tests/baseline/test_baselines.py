@@ -72,7 +72,7 @@ limits:
 """
         entries = parsed(text).limits
         assert entries["nccl.busbw"].limit.value == pytest.approx(456)
-        assert entries["nccl.busbw"].limit.source == "5% from 480 GB/s, b.yaml nccl.busbw: measured"
+        assert entries["nccl.busbw"].limit.source == "5 % below 480 GB/s, b.yaml nccl.busbw: measured"
         assert entries["copy.busbw"].limit.value == 48
         assert entries["lat.max"].limit.value == pytest.approx(6.0)
 

@@ -49,7 +49,7 @@ class TestWhichValueCounts:
         assert isinstance(of_512_mib, Entry)
         assert (of_8_gib.value, of_512_mib.value) == (480, 445)
         assert of_8_gib.limit.value == pytest.approx(451.2)
-        assert of_512_mib.limit.source == f"10% from 445 GB/s, b.yaml {KEY}: aiconfigurator"
+        assert of_512_mib.limit.source == f"10 % below 445 GB/s, b.yaml {KEY}: aiconfigurator"
 
     def test_a_value_from_a_size_on_holds_for_what_lies_between(self):
         found = entry().for_conditions(measured(1 << 30))

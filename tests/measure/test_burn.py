@@ -131,7 +131,7 @@ def test_rates_of_gpu_burn_have_names_of_their_own():
 def test_a_burn_that_was_refused_says_why():
     found = document(H100)
     burning.refused(found)
-    assert why_not([[ran(found)]]).reason == "nothing was burnt: GPU 2 is in use by pid 4711 (python)"
+    assert why_not([[ran(found)]]).reason == "burn not run: GPU 2 is in use by pid 4711 (python)"
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none(mo
     rans = burn.burn_of(where)
     where.session.close()
     assert rans[0].exit_code == 0, rans[0].stderr
-    assert why_not([rans]).reason.startswith("nothing was burnt: NVML")
+    assert why_not([rans]).reason.startswith("burn not run: NVML")
 
 
 def test_a_node_without_gpus_is_not_burnt():

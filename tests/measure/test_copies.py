@@ -181,7 +181,7 @@ def test_nvbandwidth_that_does_not_end_or_start_says_so():
 def test_copies_that_were_refused_say_why():
     found = document(H100)
     found["refused"] = "GPU 2 is in use by process 4711 (python)"
-    assert why_not([[ran(found)]]).reason == "nothing was copied: GPU 2 is in use by process 4711 (python)"
+    assert why_not([[ran(found)]]).reason == "copies not run: GPU 2 is in use by process 4711 (python)"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_evidence_without_a_document_says_why(left, reason):
 
 
 def test_no_attempt_is_no_measurement():
-    assert why_not([]).reason == "nothing was copied"
+    assert why_not([]).reason == "copies not run"
 
 
 def test_hostile_values_become_unknown_and_never_zero():
@@ -297,7 +297,7 @@ def test_on_a_node_without_driver_the_next_step_names_the_driver(monkeypatch, tm
     where.session.close()
     assert rans[0].exit_code == 0, rans[0].stderr
     said = why_not([rans])
-    assert said.reason.startswith("nothing was copied: NVML")
+    assert said.reason.startswith("copies not run: NVML")
     assert "no driver" in said.next_step
 
 
