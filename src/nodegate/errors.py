@@ -41,11 +41,18 @@ class NotJudged(Exception):  # noqa: N818
     """The check applies, but nothing says what is right (no limit, no peers): verdict `not-judged`, with the reason."""
 
 
+UNREACHABLE_KINDS = frozenset(
+    (
+        "unresolved", "refused", "no-route", "timeout", "host-key-unknown", "host-key-changed", "authentication",
+        "no-sudo", "no-python", "dropped", "jump-host", "configuration",
+    )
+)  # fmt: skip
+
+
 class Unreachable(CannotMeasure):
     """The node could not be reached or refused access.
 
-    `kind` is one word of: unresolved, refused, no-route, timeout, host-key-unknown, host-key-changed, authentication,
-    no-sudo, no-python, dropped, jump-host, configuration.
+    `kind` is one of `UNREACHABLE_KINDS`.
     """
 
     def __init__(self, kind: str, reason: str, *, next_step: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.causes.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.causes.conditions import Condition
+from nodegate.errors import UNREACHABLE_KINDS
 from nodegate.part import NODE
 from nodegate.verdict import Verdict
 
@@ -51,6 +52,9 @@ class _Group:
 
     @property
     def severity(self) -> Severity:
+        finding = self.decisive.finding
+        if finding.verdict is Verdict.ERROR and finding.code in UNREACHABLE_KINDS:
+            return Severity.UNUSABLE  # nothing runs on a node that cannot be reached
         return self.condition.severity_of(self.decisive)
 
     @property
@@ -201,14 +205,6 @@ def _cause(node: str, groups: Sequence[_Group], waivers: dict[tuple[str, int], s
 
 
 def _sort(group: _Group) -> Class:
-    if group.decisive.finding.verdict is Verdict.ERROR and group.decisive.finding.code in _ACCESS:
+    if group.decisive.finding.verdict is Verdict.ERROR and group.decisive.finding.code in UNREACHABLE_KINDS:
         return Class.ACCESS
     return group.condition.sort_of(group.decisive)
-
-
-_ACCESS = frozenset(
-    (
-        "unresolved", "refused", "no-route", "timeout", "host-key-unknown", "host-key-changed", "authentication",
-        "no-sudo", "no-python", "dropped", "jump-host", "configuration",
-    )
-)  # fmt: skip
