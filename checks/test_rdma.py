@@ -105,7 +105,7 @@ def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
     limit = baseline.find_number("rdma.rate_gbps") or majority(port.rate_gbps for port in ports)
     if limit is None:
-        raise NotJudged("not judged: no limit rdma.rate_gbps, and no rate that most rails of this node have")
+        raise NotJudged("no limit rdma.rate_gbps, and no rate that most rails of this node have")
     for port in ports:
         verdicts.at_least(
             part=port.part,
@@ -127,7 +127,7 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
     limit = majority(port.lanes for port in ports)
     if limit is None:
-        raise NotJudged("not judged: no number of lanes that most rails of this node have")
+        raise NotJudged("no number of lanes that most rails of this node have")
     for port in ports:
         verdicts.at_least(
             part=port.part,
@@ -150,7 +150,7 @@ def test_firmware(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
         verdicts.skip("no RDMA adapter")
     limit = majority(device.firmware for device in devices)
     if limit is None:
-        raise NotJudged("not judged: no firmware that most rails of this node have")
+        raise NotJudged("no firmware that most rails of this node have")
     for device in devices:
         verdicts.equal(
             part=part.nic(device.name),
@@ -174,7 +174,7 @@ def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, v
         verdicts.skip("no RoCE rail")
     limit = majority(found.values())
     if limit is None:
-        raise NotJudged("not judged: no MTU that most RoCE rails of this node have")
+        raise NotJudged("no MTU that most RoCE rails of this node have")
     for whose, mtu in found.items():
         verdicts.equal(
             part=whose,

@@ -429,12 +429,12 @@ CASES = (
         change=lambda machine: machine.section_fails("services", "timeout", "5 s"),
     ),
     Case("no GPU", "software.persistence_daemon", SKIP, "node: no NVIDIA GPU on PCIe", change=no_gpu_and_no_driver),
-    Case("recognised", "platform.known", PASS, "platform: hgx-h100-8, recognised from the hardware"),
+    Case("recognised", "platform.known", PASS, "node: platform hgx-h100-8, recognised from the hardware"),
     Case(
         "named, and so it is",
         "platform.known",
         PASS,
-        "platform: hgx-h100-8, named by the inventory",
+        "node: platform hgx-h100-8",
         expected={"platform": "hgx-h100-8"},
     ),
     Case(
@@ -442,8 +442,8 @@ CASES = (
         "platform.known",
         FAIL,
         (
-            "platform: the hardware is hgx-h100-8, the inventory says hgx-a100-80gb-8 - correct "
-            "nodegate_platform, or look for the wrong machine at this address"
+            "node: platform hgx-h100-8, expected hgx-a100-80gb-8 (nodegate_platform of the "
+            "inventory) - correct nodegate_platform, or look for the wrong machine at this address"
         ),
         expected={"platform": "hgx-a100-80gb-8"},
     ),
@@ -462,7 +462,7 @@ CASES = (
         "the machine of the inventory",
         "platform.serial",
         PASS,
-        "machine: serial number 7XK0001",
+        "node: serial number 7XK0001",
         expected={"serial": "7XK0001"},
     ),
     Case(
@@ -470,7 +470,7 @@ CASES = (
         "platform.serial",
         FAIL,
         (
-            "machine: serial number 7XK0001, expected 7XK0002 (inventory hosts.yaml:3) - look which "
+            "node: serial number 7XK0001, expected 7XK0002 (inventory hosts.yaml:3) - look which "
             "machine answers at this address; correct the inventory if the board was replaced"
         ),
         expected={"serial": "7XK0002"},
@@ -480,15 +480,15 @@ CASES = (
         "platform.serial",
         ERROR,
         (
-            "machine: could not read serial number: denied: product_serial - see the evidence file "
-            "for what the node answered"
+            "node: could not read serial number: denied: product_serial - see the evidence file for "
+            "what the node answered"
         ),
         change=lambda machine: machine.set(
             "system", "dmi.product_serial", {"why": "denied", "detail": "product_serial"}
         ),
         expected={"serial": "7XK0001"},
     ),
-    Case("none given", "platform.serial", SKIP, "node: no serial number given: nodegate_serial names it"),
+    Case("none given", "platform.serial", SKIP, "node: the inventory gives no serial number (nodegate_serial)"),
     Case("alone", "platform.one_name", PASS, "machine: no other name of this run leads to it"),
     Case(
         "its boot id is hidden",
@@ -501,7 +501,7 @@ CASES = (
         "too few nodes",
         "drift.same_as_fleet",
         NOT_JUDGED,
-        "node: not judged: 1 of platform hgx-h100-8 in this run, 3 are needed",
+        "node: only 1 of platform hgx-h100-8 in this run, 3 are needed",
     ),
 )
 

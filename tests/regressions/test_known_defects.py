@@ -37,7 +37,7 @@ def test_rows_are_read_from_the_field_of_uncorrectable_errors(rows: int, verdict
     assert record.verdict is verdict
     if verdict is FAIL:
         assert record.message.startswith("GPU 3 ")
-        assert f"remapped for uncorrectable errors {rows} rows, expected at most 511 rows" in record.message
+        assert f"{rows} rows remapped for uncorrectable errors, expected at most 511 rows" in record.message
 
 
 def test_corrected_rows_do_not_count_as_uncorrectable_ones() -> None:
@@ -63,7 +63,7 @@ def test_yes_is_as_true_as_1(field: str, layout: str) -> None:
     machine = by_nvidia_smi((f"<{field}>No<", f"<{field}>Yes<"), layout)
     record = judge_one("ecc.remap_pending", machine)
     assert record.verdict is FAIL
-    assert {"remapped_row_pending": "pending row remap yes", "remapped_row_failure": "row remap failure yes"}[
+    assert {"remapped_row_pending": "a row remap is pending", "remapped_row_failure": "a row remap has failed"}[
         field
     ] in record.message
 
@@ -113,7 +113,8 @@ def test_one_uncorrectable_error_is_one_too_many(count: int) -> None:
     machine.set_gpu(6, "ecc.aggregate_dram_uncorrected", count)
     record = judge_one("ecc.volatile", machine, profile=Profile.BOOTCHECK)
     assert record.verdict is FAIL
-    assert f"{count} errors, expected at most 0 errors" in record.message
+    assert [finding.observed for finding in record.decisive] == [count]
+    assert "since driver load, expected at most 0 errors" in record.message
     assert bootchecked(machine).exit is Exit.UNFIT
 
 
