@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TIER = "delivery"
 _FAILURE_MODE = re.compile(r"\bF\d\d\b")
+_LIMIT_KEY = re.compile(r"[a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+")
 _REFUSED_MARKS = {
     "parametrize": "add a finding for each device instead",
     "usefixtures": "a check asks for facts by the names of its arguments",
@@ -105,12 +106,23 @@ def _tier(check: str, marks: Iterable[pytest.Mark]) -> str:
 
 def arguments_in(file: Path) -> dict[str, tuple[str, ...]]:
     """What each check in a file asks for, by its id. The file is read, not executed; nothing if it is not Python."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
-        return {}
+    tree = _parsed(file)
     functions = (each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name.startswith("test_"))
     return {check_id(file.stem, each.name): tuple(one.arg for one in each.args.args) for each in functions}
+
+
+def limit_keys_in(file: Path) -> frozenset[str]:
+    """The limit keys that a check file names, directly or for a helper. It is read, not executed."""
+    texts = (each.value for each in ast.walk(_parsed(file)) if isinstance(each, ast.Constant))
+    return frozenset(text for text in texts if isinstance(text, str) and _LIMIT_KEY.fullmatch(text))
+
+
+def _parsed(file: Path) -> ast.Module:
+    """The code of a file; empty if it is not Python."""
+    try:
+        return ast.parse(file.read_bytes())
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return ast.Module(body=[], type_ignores=[])
 
 
 def load(folder: Path) -> tuple[Check, ...]:

@@ -9,6 +9,7 @@ from support.hardware import NVSWITCH, pci_seen
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files import strict_yaml
 from nodegate.finding import Limit
@@ -39,7 +40,7 @@ def parsed(text: str, name: str = "b.yaml") -> baseline_file.BaselineFile:
 
 
 def baselines(*texts: str, known: frozenset[str] = frozenset()) -> Baselines:
-    return Baselines.of([parsed(text, f"{index}.yaml") for index, text in enumerate(texts)], known=known)
+    return Baselines.of([parsed(text, f"{index}.yaml") for index, text in enumerate(texts)], known=LimitKeys(known))
 
 
 def node(**expected: object) -> Node:

@@ -1,4 +1,4 @@
-"""A run folder of an earlier release: its evidence is judged again; what only that release can read is refused by name."""
+"""A run folder of an earlier release: its evidence is judged again; a report of that release is refused by name."""
 
 from __future__ import annotations
 

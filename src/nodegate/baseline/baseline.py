@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
+from nodegate.baseline.limit_keys import LimitKeys, checks_beside
 from nodegate.baseline.platform import Platform, detect, look
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
-
-_KEY_IN_A_CHECK = re.compile(r"""["']([a-z][a-z0-9_]*(?:\.[a-z0-9_]+)+)["']""")
 
 
 @dataclass(frozen=True)
@@ -140,22 +138,28 @@ class Baselines:
     platforms: Mapping[str, Platform]
     common: Mapping[str, Entry]
     sources: tuple[Source, ...]
-    keys: frozenset[str] = frozenset()
+    keys: LimitKeys = field(default_factory=LimitKeys)
 
     @staticmethod
-    def read(extra: Sequence[Path] = ()) -> Baselines:
+    def read(extra: Sequence[Path] = (), checks: Iterable[Path] = ()) -> Baselines:
         """Read the suite's own baselines, then those of `extra`, in order: later ones win, key by key.
+
+        Args:
+            extra: baseline files of the site.
+            checks: check files of the site, whose limit keys are known too; those in a folder checks/ beside a
+                baseline file, or beside its folder, are found without being named.
 
         Raises:
             UsageError: a file cannot be read or is not as docs/baselines.md says, with file and line.
         """
         folder = suite_folder(BASELINES)
         own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]
-        known = keys_in_checks().union(METRICS, *(file.limits for file in own))
-        return Baselines.of([*own, *(baseline_file.read(path) for path in extra)], known=known)
+        named = frozenset(METRICS).union(*(file.limits for file in own))
+        keys = LimitKeys(named, (*suite_folder(CHECKS).glob("test_*.py"), *checks, *checks_beside(extra)))
+        return Baselines.of([*own, *(baseline_file.read(path) for path in extra)], known=keys)
 
     @staticmethod
-    def of(files: Iterable[BaselineFile], *, known: frozenset[str] = frozenset()) -> Baselines:
+    def of(files: Iterable[BaselineFile], *, known: LimitKeys | None = None) -> Baselines:
         """The baselines in these files; `known` are the limit keys that checks ask for.
 
         Raises:
@@ -164,9 +168,10 @@ class Baselines:
         platforms: dict[str, Platform] = {}
         seen: dict[str, Entry] = {}
         sources = []
+        keys = known or LimitKeys()
         for file in files:
             for entry in file.limits.values():
-                _known(entry, known)
+                _known(entry, keys)
                 _fits(entry, seen.get(entry.key))
             seen.update(file.limits)
             platforms[file.platform] = _merged(platforms.get(file.platform), file)
@@ -174,7 +179,7 @@ class Baselines:
         everywhere = platforms.pop(EVERYWHERE, None)
         _tell_apart(platforms)
         common = everywhere.limits if everywhere else {}
-        return Baselines(platforms, common, tuple(sources), known | seen.keys())
+        return Baselines(platforms, common, tuple(sources), keys.and_named(seen))
 
     def for_node(self, node: Node, gpus: Gpus | None, pci: Pci | None) -> Baseline:
         """The limits of this node: by the platform that the inventory names, else by the hardware that was seen.
@@ -207,12 +212,6 @@ class Baselines:
         expected.check_expected(nodes, platforms=self.platforms.keys(), keys=self.keys)
 
 
-def keys_in_checks() -> frozenset[str]:
-    """The dotted names that the checks of this installation hold as text: the limit keys among them."""
-    texts = (path.read_text("utf-8", "replace") for path in suite_folder(CHECKS).glob("test_*.py"))
-    return frozenset(key for text in texts for key in _KEY_IN_A_CHECK.findall(text))
-
-
 def _merged(before: Platform | None, file: BaselineFile) -> Platform:
     if before is None:
         return Platform(file.platform, file.title, file.match, dict(file.limits))
@@ -237,9 +236,9 @@ def _fits(entry: Entry, before: Entry | None) -> None:
         raise UsageError(message, file=entry.file, line=entry.line, hint="write it as the other file does")
 
 
-def _known(entry: Entry, known: frozenset[str]) -> None:
+def _known(entry: Entry, known: LimitKeys) -> None:
     """A site may have keys of its own, but a near miss of a known key is a slip that would switch a limit off."""
-    near = expected.nearest(entry.key, known) if entry.key not in known else ""
+    near = known.nearest(entry.key)
     if near:
         message = f"no check asks for {entry.key}"
         raise UsageError(message, file=entry.file, line=entry.line, hint=f"did you mean {near}?")

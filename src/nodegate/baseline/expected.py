@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import SWITCHES, kind, unit_for
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from nodegate.baseline.baseline_file import Entry
+    from nodegate.baseline.limit_keys import LimitKeys
     from nodegate.node import Node
 
 PREFIX = "nodegate_"
@@ -45,7 +45,7 @@ KNOWN = frozenset(LIMIT_KEYS) | OTHERS
 _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 
 
-def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: Collection[str]) -> None:
+def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: LimitKeys) -> None:
     """Refuse what no part of the suite would read: a slip of the pen in a limit must not switch it off.
 
     Args:
@@ -69,7 +69,7 @@ def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: C
                 node, f"{PREFIX}platform: no baseline for {node.platform!r}", did_you_mean(node.platform, platforms)
             )
         for key in overrides(node, {}):
-            near = "" if key in keys else nearest(key, keys)
+            near = keys.nearest(key)
             if near:
                 raise _wrong(node, f"unknown limit {key!r}", f"did you mean {near}?")
 
@@ -86,11 +86,6 @@ def overrides(node: Node, entries: Mapping[str, Entry]) -> Mapping[str, AnyLimit
             value = node.expected[name]
             asked[key] = len(value) if key == "rdma.rails" and isinstance(value, (list, tuple)) else value
     return {key: _limit(node, key, value, entries.get(key)) for key, value in asked.items()}
-
-
-def nearest(word: str, known: Iterable[str]) -> str:
-    """The known word that this one is probably a slip of; "" when none is near."""
-    return next(iter(get_close_matches(word, sorted(known), n=1, cutoff=0.8)), "")
 
 
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:

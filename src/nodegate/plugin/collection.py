@@ -29,9 +29,9 @@ class CheckCollection:
         self._places: dict[str, Path] = {}
         self._replaced: frozenset[Path] = frozenset()
         config.option.importmode = "importlib"
+        self._files = [*suite_folder(CHECKS).glob("test_*.py"), *site_checks(config)]
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             self._use_our_checks(config)
-        self._files = _check_files(config)
 
     def _use_our_checks(self, config: pytest.Config) -> None:
         """Where the user named no tests: the suite's checks, and those of the site that stand in ./checks."""
@@ -107,9 +107,11 @@ def paths_without_names(folder: Path) -> list[str]:
     return [str(each) for each in (suite_folder(CHECKS), *_own_checks(folder), *here)]
 
 
-def _check_files(config: pytest.Config) -> list[Path]:
-    """The suite's check files, and those below what the command line names."""
-    files = list(suite_folder(CHECKS).glob("test_*.py"))
+def site_checks(config: pytest.Config) -> list[Path]:
+    """The check files that the command line names; where it names none, those in ./checks, beside the suite's."""
+    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+        return _own_checks(config.invocation_params.dir)
+    files: list[Path] = []
     for argument in config.args:
         path = config.invocation_params.dir / argument.partition("::")[0]
         files += path.rglob(f"{CHECKS}/test_*.py") if path.is_dir() and path.name != CHECKS else path.glob("test_*.py")

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -13,7 +14,7 @@ import pytest
 
 from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
-from nodegate.plugin.collection import CheckCollection
+from nodegate.plugin.collection import CheckCollection, site_checks
 from nodegate.plugin.interrupt import LaterInterrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
@@ -43,6 +44,7 @@ class PytestRun:
 
     def __init__(self, config: pytest.Config, settings: Settings) -> None:
         self._config = config
+        settings = replace(settings, checks=tuple(site_checks(config)))
         worker_input = getattr(config, "workerinput", None)
         self._is_worker = worker_input is not None
         if worker_input is not None:

@@ -117,7 +117,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     earlier = conditions.read_earlier(RunFolder.existing(folder)) if folder else None
     settings = _as_before(settings, earlier)
     nodes, sources, notes = _nodes(settings, earlier, stdin)
-    baselines = Baselines.read(settings.baselines)
+    baselines = Baselines.read(settings.baselines, settings.checks)
     baselines.check_expected(nodes)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)

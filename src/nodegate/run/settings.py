@@ -24,6 +24,7 @@ class Settings:
     nodes: str = ""  # --nodes: a pattern; empty: all
     profile: Profile | None = None  # --profile; None: as the earlier run, or delivery
     baselines: tuple[Path, ...] = ()
+    checks: tuple[Path, ...] = ()  # the site's own check files
     run_dir: Path | None = None
     replay: Path | None = None
     resume: Path | None = None
