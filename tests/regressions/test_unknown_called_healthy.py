@@ -72,7 +72,7 @@ def test_a_platform_without_limits_is_not_judged_and_its_limit_is_not_0() -> Non
     ):
         record = judge_one(check, machine, baseline={key: None})
         assert record.verdict is Verdict.NOT_JUDGED
-        assert record.message == f"node: not judged: no limit {key} for platform hgx-h100-8"
+        assert record.message == f"node: no limit {key} for platform hgx-h100-8"
 
 
 def unheard_of() -> Machine:
