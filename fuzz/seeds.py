@@ -27,10 +27,6 @@ NEXT_LOG, NEXT_PATTERN = b"\n=next log=\n", b"\n=log=\n"  # what parts several t
 # Where real outputs of a tool stand in the folder that NODEGATE_CORPUS names; they are read, never copied.
 _REAL = {"fabric_manager": "fabricmanager", "gpu_burn": "gpuburn", "nccl_tests": "nccl", "nvidia_smi": "smi"}
 _REAL |= {
-    "dcgmi": "dcgm",
-    "ibstatus": "rdma",
-    "ethtool": "rdma",
-    "show_gids": "rdma",
     "job_logs": "trainlog",
     "watch": "trainlog",
 }
@@ -202,6 +198,13 @@ def small_texts() -> Iterator[bytes]:
     yield b"Id=nvidia-fabricmanager.service\nActiveState=active\nSubState=running\nLoadState=loaded\n\nId=x\n"
     yield b'{"cuda": {"name": "CUDA SDK", "version": "12.4.1"}}'
     yield b"CUDA Version 12.4.131\nlibnccl.so.2.21.5\n/usr/lib/libnccl.so.2"
+
+
+def gids() -> Iterator[bytes]:
+    """GIDs of ports and their types, as grep prints them below /sys/class/infiniband."""
+    gid = "0000:0000:0000:0000:0000:ffff:0a1e:0002"
+    yield f"mlx5_0/ports/1/gids/3:{gid}\nmlx5_0/ports/1/gid_attrs/types/3:RoCE v2\n".encode()
+    yield b"mlx5_0/ports/1/gids/0:fe80:0000:0000:0000:0e42:a1ff:fede:ad01\nmlx5_1/ports/2/gid_attrs/types/0:IB\n"
 
 
 def tools_found() -> Iterator[bytes]:

@@ -5,27 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from fuzz.seeds import recordings, small_texts
+from fuzz.seeds import gids, recordings, small_texts
 from fuzz.target import Target, refusals_allowed, text_of
 from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.probe import driver, environment, limits, services, software
 from nodegate.tools import (
-    dcgmi,
-    dcgmi_nvlink,
-    ethtool,
     fabric_manager,
     gpu_burn,
-    ibstatus,
-    lspci,
     nccl_json,
     nccl_tests,
     nvbandwidth,
     nvidia_smi,
-    nvidia_smi_lists,
     perftest,
-    show_gids,
 )
-from nodegate.tools.dcgmi_result import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,13 +52,6 @@ def _fabric_log(data: bytes) -> None:
         fabric_manager.switch_error(entry)
 
 
-def _dcgmi(data: bytes) -> None:
-    found = dcgmi.parse(text_of(data))
-    for status in (found.overall, *(test.of(gpu) for test in found.tests[:8] for gpu in found.gpus[:8])):
-        assert status in Status  # noqa: S101
-    assert not (found.overall is Status.PASS and found.not_judged)  # noqa: S101
-
-
 def _burn(stdout: str, stderr: str) -> None:
     gpu_burn.condensed(stdout)
     gpu_burn.parse(stdout, stderr)
@@ -95,29 +80,18 @@ def _small_texts(data: bytes) -> None:
 
 
 TARGETS = {
-    "tools.dcgmi": Target(_dcgmi, partial(recordings, "dcgmi")),
-    "tools.dcgmi_json": Target(_dcgmi, partial(recordings, "dcgmi", "4.x-[hf]*.json"), "json"),
-    "tools.dcgmi_nvlink": Target(
-        _each(dcgmi_nvlink.parse_status, dcgmi_nvlink.parse_errors), partial(recordings, "dcgmi", "nvlink-*")
-    ),
-    "tools.ethtool": Target(
-        _each(ethtool.parse_settings, ethtool.parse_statistics, ethtool.parse_module), partial(recordings, "ethtool")
-    ),
     "tools.fabric_manager": Target(_fabric_log, partial(recordings, "fabric_manager")),
     "tools.gpu_burn": Target(_with_stderr(_burn), partial(recordings, "gpu_burn")),
-    "tools.ibstatus": Target(_each(ibstatus.parse_ibstatus, ibstatus.parse_ibstat), partial(recordings, "ibstatus")),
-    "tools.lspci": Target(_each(lspci.parse, lspci.parse_link), partial(recordings, "lspci")),
     "tools.nccl_tests": Target(_with_stderr(nccl_tests.parse), partial(recordings, "nccl_tests")),
     "tools.nccl_json": Target(_each(nccl_json.parse), partial(recordings, "nccl_tests", "*.json"), "json"),
     "tools.nvbandwidth": Target(_with_stderr(nvbandwidth.parse), partial(recordings, "nvbandwidth")),
     "tools.nvidia_smi": Target(
         _each(
             nvidia_smi.parse_xml, nvidia_smi.parse_q_text, nvidia_smi.corrupted_inforoms, nvidia_smi.lost_handles,
-            nvidia_smi_lists.parse_list, nvidia_smi_lists.parse_nvlink_status,
         ),
         partial(recordings, "nvidia_smi"),
     ),
     "tools.perftest": Target(_with_stderr(_perftest), partial(recordings, "perftest")),
-    "tools.show_gids": Target(_each(show_gids.parse, rdma_rails.parse_gids), partial(recordings, "show_gids")),
+    "measure.rdma.gids": Target(_each(rdma_rails.parse_gids), gids),
     "probe.small_texts": Target(_small_texts, small_texts),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import lspci
 from support.corpus import corpus, corpus_folder
 from support.judging import baseline_of, judge_one
 
@@ -20,7 +21,6 @@ from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node
 from nodegate.probe.pci import Pci
 from nodegate.profile import Profile
-from nodegate.tools import lspci
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

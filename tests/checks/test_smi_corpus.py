@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from support import nvidia_smi_lists
 from support.corpus import corpus
 from support.judging import SITE, judge_one
 from support.smi_node import judge_smi
@@ -19,7 +20,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.profile import Profile
 from nodegate.suite import check as check_named
-from nodegate.tools import nvidia_smi, nvidia_smi_lists
+from nodegate.tools import nvidia_smi
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -6,14 +6,15 @@ import csv
 import re
 
 import pytest
+from support import ibstatus, lspci, nvidia_smi_lists
 from support.corpus import corpus, corpus_folder
+from support.lspci import Link
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import kernel_log, rdma
 from nodegate.probe.gpu import Gpu, Gpus, RowRemap
 from nodegate.probe.kernel_log import KernelLine
-from nodegate.tools import ethtool, fabric_manager, ibstatus, lspci, nvidia_smi, nvidia_smi_lists, show_gids
-from nodegate.tools.lspci import Link
+from nodegate.tools import fabric_manager, nvidia_smi
 from nodegate.unknown import Unknown, Why
 
 NOW_S = 1_795_248_900.0
@@ -272,34 +273,6 @@ def test_ibstatus():
     management, rail = ibstatus.parse_ibstatus(corpus("rdma/azhpc_ibstatus.txt")).ports
     assert (rail.device, rail.state, rail.rate_gbps, rail.link_layer) == ("mlx5_ib0", "ACTIVE", 200.0, "InfiniBand")
     assert (management.device, management.rate_gbps, management.link_layer) == ("mlx5_an0", 40.0, "Ethernet")
-
-
-def test_gids():
-    first, second = show_gids.parse(corpus("rdma/ocidr_show_gids.txt"))
-    assert (first.device, first.port, first.index, first.gid[:4]) == ("mlx5_0", 1, 0, "fe80")
-    assert (second.index, second.gid) == (1, "0000:0000:0000:0000:0000:ffff:c0a8:0101")
-
-
-def test_ethtool():
-    settings = ethtool.parse_settings(corpus("rdma/azhpc_ethtool_eth1.txt"))
-    assert (settings.speed_mbps, settings.link_detected) == (54_000, True)
-    counters = ethtool.parse_statistics(corpus("rdma/insights_ethtool_S.txt"))
-    assert counters == {
-        **{f"rxq{queue}: rx_pkts": 5_000_000 for queue in (0, 1)},
-        **{f"rxq{queue}: rx_drops_no_frags": 5000 for queue in (0, 1)},
-    }
-    assert ethtool.parse_statistics(corpus("rdma/eks_ethtool_S_ens5.txt"))["tx_timeout"] == 0
-
-
-def test_modules_are_judged_by_their_own_limits():
-    lit, dark = (
-        ethtool.parse_module(corpus(f"rdma/{name}.txt"))
-        for name in ("netdata_ethtool_m_ddm", "netdata_ethtool_m_nofiber")
-    )
-    assert (lit.temperature_c, lit.sent_dbm, lit.received_dbm, lit.raised) == (38.0, (5.58,), (-23.57,), ())
-    assert lit.thresholds["Laser rx power low alarm"] == -30.0
-    assert dark.received_dbm == (-40.0,)
-    assert dark.raised == ("Laser rx power low alarm", "Laser rx power low warning")
 
 
 # Kernel messages

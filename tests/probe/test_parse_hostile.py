@@ -6,6 +6,7 @@ import contextlib
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import ibstatus, lspci, nvidia_smi_lists
 from support.documents import json_values, places, replaced
 from support.recordings import FOLDER
 
@@ -14,7 +15,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.facts import FACTS, read
 from nodegate.probe.document import ProbeDocument, document_of
 from nodegate.probe.kernel_log import parse_lines
-from nodegate.tools import ethtool, fabric_manager, ibstatus, lspci, nvidia_smi, nvidia_smi_lists, show_gids
+from nodegate.tools import fabric_manager, nvidia_smi
 
 HEALTHY = Machine.hgx_h100().document()
 PLACES = places(HEALTHY["sections"])
@@ -28,9 +29,7 @@ PARSERS = {
     ),
     "lspci": (lspci.parse,),
     "ibstatus": (ibstatus.parse_ibstatus, ibstatus.parse_ibstat),
-    "ethtool": (ethtool.parse_settings, ethtool.parse_statistics, ethtool.parse_module),
     "fabric_manager": (fabric_manager.parse_log,),
-    "show_gids": (show_gids.parse,),
 }
 RECORDINGS = [
     (file.parent.name, file.read_text()) for file in sorted(FOLDER.glob("*/*")) if file.parent.name in PARSERS

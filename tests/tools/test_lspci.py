@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.lspci import Link, parse, parse_link
 from support.recordings import recording
 
 from nodegate.errors import CannotMeasure
-from nodegate.tools.lspci import Link, parse, parse_link
 from nodegate.unknown import Unknown, Why
 
 

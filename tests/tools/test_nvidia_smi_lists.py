@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.nvidia_smi_lists import ListedGpu, parse_list, parse_nvlink_status
 from support.recordings import recording
 
 from nodegate.errors import CannotMeasure
-from nodegate.tools.nvidia_smi_lists import ListedGpu, parse_list, parse_nvlink_status
 from nodegate.unknown import Unknown, Why
 
 UUID = "GPU-0a1b2c3d-0001-4a7b-9c35-000000000000"

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 import pytest
+from support import lspci
 
 from lab.fault_table import Told
 from lab.guests.campaign import LATENCY_BYTES, LINKS, MOST_S, NIGHTLY, UNTIL_THERE_S, at_work, campaign
@@ -15,7 +16,6 @@ from lab.guests.leases import Lease
 from lab.guests.timeouts import SETUP
 from lab.run import Outcome
 from nodegate.facts import NodeFacts
-from nodegate.tools import lspci
 
 MEASUREMENT = "rdma_bandwidth"
 VERSIONS = {"gpu-1": "6.24", "gpu-2": "6.06"}  # as perftest calls itself
