@@ -15,8 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from nodegate.demo.load.recordings import recordings
-from nodegate.demo.machine import Machine
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # the made-up nodes are the tests'
+from fleet.load.recordings import recordings
+from fleet.machine import Machine
 
 HEAD = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: recordings}\n  hosts:\n"
 RACK = 25

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDINGS = ROOT / "tests" / "tools" / "recordings"
@@ -61,7 +61,8 @@ def _json(value: object) -> bytes:
 
 def _small_machine() -> dict[str, object]:
     """A probe document with one device in each list, so that a change meets each kind of value often."""
-    from nodegate.demo.machine import Machine  # noqa: PLC0415
+    _support()
+    from fleet.machine import Machine  # noqa: PLC0415
 
     return _shortened(Machine.hgx_h100().document(), 1)  # type: ignore[return-value]
 
@@ -130,9 +131,9 @@ def kernel_lines() -> Iterator[bytes]:
 def rans() -> Iterator[bytes]:
     """What measurements keep of the programs that ran."""
     _support()
+    from fleet.machine import Machine  # noqa: PLC0415
     from support import burning, rdma_links  # noqa: PLC0415
 
-    from nodegate.demo.machine import Machine  # noqa: PLC0415
     from nodegate.measure.measurement import document  # noqa: PLC0415
     from nodegate.measure.program_run import ProgramRun  # noqa: PLC0415
 
@@ -163,9 +164,8 @@ def _small_burn(machine: Machine) -> dict[str, object]:
 def burn_documents() -> Iterator[bytes]:
     """What the burn prints, plain and packed, and what the program gpu_burn prints."""
     _support()
+    from fleet.machine import Machine  # noqa: PLC0415
     from support import burning  # noqa: PLC0415
-
-    from nodegate.demo.machine import Machine  # noqa: PLC0415
 
     found = _small_burn(Machine.hgx_h100())
     yield _json(found)
@@ -177,9 +177,8 @@ def burn_documents() -> Iterator[bytes]:
 def copies_documents() -> Iterator[bytes]:
     """What our program for copies prints, plain and packed."""
     _support()
+    from fleet.machine import Machine  # noqa: PLC0415
     from support import copies  # noqa: PLC0415
-
-    from nodegate.demo.machine import Machine  # noqa: PLC0415
 
     whole = copies.document(Machine.hgx_h100())
     small: dict[str, Any] = {**whole, "gpus": whole["gpus"][:2]}

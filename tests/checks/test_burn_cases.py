@@ -15,9 +15,8 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from fleet.machine import Machine
     from support.burning import Document
-
-    from nodegate.demo.machine import Machine
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED

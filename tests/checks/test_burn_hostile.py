@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 
+from fleet.machine import Machine
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.burning import BurnCase, checks, document, judged
 from support.documents import json_values, places, replaced
 
-from nodegate.demo.machine import Machine
 from nodegate.verdict import Verdict
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support.corpus import corpus, corpus_folder
 from support.judging import judge_one
 
-from nodegate.demo.machine import Machine
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support.counting import CounterCase, checks, judged
 
-from nodegate.demo.machine import Machine
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import EPOCH_S, Machine, facts_of
 
 from nodegate import suite
-from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.profile import Profile

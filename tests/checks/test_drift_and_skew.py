@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine
 from support.judging import fleet_of, judge_one
 
 from nodegate import suite
-from nodegate.demo.machine import Machine
 from nodegate.finding import Limit, NumberLimit, Record
 from nodegate.judge.judge import judge
 from nodegate.node import Node

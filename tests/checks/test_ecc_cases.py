@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine
 from support.judging import Case, assert_case
 
-from nodegate.demo.machine import Machine
 from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP

@@ -5,16 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support.judging import Case, fleet_of, judge_one
 
-from nodegate.demo.machine import Machine
 from nodegate.node import Node
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.demo.machine import Machine as OneMachine
+    from fleet.machine import Machine as OneMachine
+
     from nodegate.finding import Finding
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP

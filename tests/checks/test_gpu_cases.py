@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine
 from support.judging import Case, assert_case
 
-from nodegate.demo.machine import Machine
 from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
@@ -367,8 +367,7 @@ BOUND = (
         "PCIe cannot be read",
         "gpu.bound",
         ERROR,
-        "node: pci could not be read: timeout: 5 s - the node is slow: check its load and kernel "
-        "log, then run again",
+        "node: pci could not be read: timeout: 5 s - the node is slow: check its load and kernel log, then run again",
         lambda machine: machine.section_fails("pci", "timeout", "5 s"),
     ),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support.judging import Case, assert_case, baseline_of, fleet_of, judge_one
 
 from nodegate import suite
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support.judging import Case, assert_case, judge_one
 
-from nodegate.demo.machine import Machine
 from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 

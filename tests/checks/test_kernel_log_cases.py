@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import EPOCH_S
 from support.judging import Case, assert_case
 
-from nodegate.demo.machine import EPOCH_S
 from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED

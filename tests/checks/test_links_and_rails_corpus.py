@@ -6,10 +6,10 @@ import re
 from typing import Any
 
 import pytest
+from fleet.machine import Machine
 from support.corpus import corpus
 from support.judging import judge_one
 
-from nodegate.demo.machine import Machine
 from nodegate.finding import Limit
 from nodegate.verdict import Verdict
 

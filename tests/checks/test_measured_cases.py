@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fleet.load import after, burn, nccl, rdma
+from fleet.machine import Machine
 from support.judging import Case, judge_one, judged
 
 from nodegate import suite
-from nodegate.demo.load import after, burn, nccl, rdma
-from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
 from nodegate.measure.nccl.launches import ALL_REDUCE
 from nodegate.measure.registry import is_active

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support import nccl as fake
 from support.nccl_node import WHATS, NcclCase, said
 
-from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.verdict import Verdict

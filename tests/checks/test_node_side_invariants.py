@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support.judging import baseline_of
 
 from nodegate import suite
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import FACTS
 from nodegate.judge.judge import judge

@@ -6,9 +6,9 @@ import copy
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support.judging import Case, assert_case
 
-from nodegate.demo.machine import Machine
 from nodegate.finding import Limit
 from nodegate.verdict import Verdict
 

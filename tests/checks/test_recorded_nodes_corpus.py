@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support import lspci
 from support.corpus import corpus, corpus_folder
 from support.judging import baseline_of, judge_one
 
 from nodegate import suite
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.judge.judge import judge

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support import nvidia_smi_lists
 from support.corpus import corpus
 from support.judging import SITE, judge_one
 from support.smi_node import judge_smi
 
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.profile import Profile

@@ -12,7 +12,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
 
 ERROR = Verdict.ERROR
 _SEE = "see the evidence file for what the node answered"

@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.measured import ALL_REDUCE, metric
 from support.recorded import run_pytest, write_fleet
 
 from nodegate import baseline_command
-from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
 from nodegate.files.paths import suite_folder
 from nodegate.report.model import Run

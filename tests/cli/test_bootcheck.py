@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 
 from nodegate.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
-from nodegate.demo.machine import Machine
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.evidence import Evidence
 from nodegate.node import Connection, Node

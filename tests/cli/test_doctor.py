@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support import bare
 from support.holding import hold_in
 from support.sshd import Fleet
@@ -18,7 +19,6 @@ from support.sshd import Fleet
 from lab.processes import wait_until
 from lab.run import ROOT
 from nodegate import doctor
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.doctor import Complaint
 from nodegate.errors import CannotMeasure
 from nodegate.measure.toolbox import carried, toolbox

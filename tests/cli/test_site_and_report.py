@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
-
-from nodegate.demo.machine import Machine
 
 
 def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:

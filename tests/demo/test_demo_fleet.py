@@ -13,17 +13,17 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet import write as written
+from fleet.demo import DemoFleet, build
+from fleet.load.recordings import recordings
+from fleet.machine import probe_document_of
+from fleet.traps import TRAPS
+from fleet.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
 
 from nodegate import inventory, suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.causes.cause import NOT_JUDGED
-from nodegate.demo import write as written
-from nodegate.demo.fleet import DemoFleet, build
-from nodegate.demo.load.recordings import recordings
-from nodegate.demo.machine import probe_document_of
-from nodegate.demo.traps import TRAPS
 from nodegate.demo.verify import compare, read_faults
-from nodegate.demo.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
 from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
@@ -188,7 +188,7 @@ def test_every_check_passes_somewhere_or_says_why_not():
 @pytest.mark.parametrize("name", sorted(files()))
 def test_the_committed_file_is_what_the_code_writes(name: str):
     text = (FOLDER / name).read_text(encoding="utf-8")
-    assert unpacked(text) == unpacked(files()[name]), "run: python -m nodegate.demo.write inventory"
+    assert unpacked(text) == unpacked(files()[name]), "run: python -m fleet.write inventory"
 
 
 def unpacked(text: str) -> object:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine, facts_of
 
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.node_in_use import busy_reason
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import EPOCH_S, Machine, facts_of
 
 from fuzz.growth import MOST_GROWTH, growth
-from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.facts import NodeFacts
 from nodegate.judge.characteristics import characteristics

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support import bare, burning
 from support.burning import burnt, document, every_window, ran, ran_by_others, why_not, window, wire
 
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn import run as burn

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support import bare, copies_node
 from support.copies import (
     PEER,
@@ -25,7 +26,6 @@ from support.copies import (
 )
 
 from lab.nvml.scenario import healthy_h100
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.copies import document as copies_document
 from nodegate.measure.copies import result as copies_result

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine
 from support.counting import CounterCase, counted
 
-from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.subjects.counters import FULL_32_BITS, FULL_SCALES, allowed, growth, port_growth, replays_allowed

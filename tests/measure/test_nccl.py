@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support import nccl as fake
 from support.sshd import NODE_PYTHON, Fleet
 
 from lab.processes import naming
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.measurement import Target, document

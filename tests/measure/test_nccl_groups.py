@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support.corpus import corpus
 from support.nccl_fleet import COLLECTIVES, DELIVERY, NIGHTLY, NcclFleet, facts, replayed, table
 from support.rdma_fleet import Crew
@@ -24,7 +25,6 @@ from support.stalls import undisturbed
 
 from lab.processes import naming, wait_until
 from nodegate import suite
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure, UsageError
 from nodegate.measure.groups import plan
 from nodegate.measure.groups.bisect import bisect, rounds_for

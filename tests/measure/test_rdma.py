@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support.rdma_fleet import Crew, RdmaFleet, another_length
 
 from lab.processes import running, wait_until
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.measurement import document
 from nodegate.measure.program_run import ProgramRun

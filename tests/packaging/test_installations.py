@@ -17,9 +17,9 @@ from email import message_from_bytes
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import write_fleet
 
-from nodegate.demo.machine import Machine
 from nodegate.report.jsonl import read
 
 ROOT = Path(__file__).parents[2]

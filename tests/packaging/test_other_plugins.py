@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
-
-from nodegate.demo.machine import Machine
 
 RIVALS = {
     "pytest-ansible": ["pytest-ansible", "ansible-compat", "subprocess-tee"],  # defines --inventory as well

@@ -8,9 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
-
-from nodegate.demo.machine import Machine
 
 
 def fleet_in(folder: Path) -> Path:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 from support.sshd import Fleet
 
 from lab.processes import wait_until
-from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder, parse_evidence
 from nodegate.run.conditions import read_earlier

@@ -11,9 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
-
-from nodegate.demo.machine import Machine
 
 PYTEST = [sys.executable, "-m", "pytest", "--tb=no", "-q", "-k", "link_width"]
 

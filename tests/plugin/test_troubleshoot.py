@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from fleet import faults
+from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
-
-from nodegate.demo import faults
-from nodegate.demo.machine import Machine
 
 ECC = "[rank3]: RuntimeError: CUDA error: uncorrectable ECC error encountered\n"
 PROGRAM = "Traceback (most recent call last):\n  File \"train.py\", line 7, in <module>\nKeyError: 'lr'\n"

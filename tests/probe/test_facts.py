@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from fleet.machine import Machine, facts_of
 from support.recordings import recording
 
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.facts import FACTS, NodeFacts, read
 from nodegate.probe.document import document_of

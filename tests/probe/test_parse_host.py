@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine, facts_of, probe_document_of
 
-from nodegate.demo.machine import Machine, facts_of, probe_document_of
 from nodegate.errors import CannotMeasure
 from nodegate.facts import NodeFacts
 from nodegate.probe import driver, environment, limits, mounts, services, software

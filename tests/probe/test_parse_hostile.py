@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 
+from fleet.machine import Machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import ibstatus, lspci, nvidia_smi_lists
 from support.documents import json_values, places, replaced
 from support.recordings import FOLDER
 
-from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
 from nodegate.facts import FACTS, read
 from nodegate.probe.document import ProbeDocument, document_of

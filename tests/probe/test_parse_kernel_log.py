@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import EPOCH_S, Machine, facts_of
 
-from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.probe.kernel_line import parse_line
 from nodegate.probe.kernel_log import parse

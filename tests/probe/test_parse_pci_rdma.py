@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine, facts_of
 
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.probe import pci, rdma
 from nodegate.unknown import Unknown, Why

@@ -6,12 +6,12 @@ A checker that passes a bad node costs a job on every run. These are the ways in
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine
 from support.judging import judge_one
 from support.recordings import recording
 from support.whole_node import bootchecked, whole
 
 from nodegate.bootcheck import Exit
-from nodegate.demo.machine import Machine
 from nodegate.profile import Profile
 from nodegate.subjects.software import older
 from nodegate.verdict import Verdict, node_verdict

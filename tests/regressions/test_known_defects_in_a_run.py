@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
-
-from nodegate.demo.machine import Machine
 
 if TYPE_CHECKING:
     from pathlib import Path

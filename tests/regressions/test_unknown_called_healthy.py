@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from fleet.machine import Machine
 from support.judging import judge_one
 from support.whole_node import bootchecked, whole
 
 from nodegate import suite
 from nodegate.bootcheck import Exit, outcome_of
-from nodegate.demo.machine import Machine
 from nodegate.facts import FACTS, FactSource
 from nodegate.finding import Finding, Record
 from nodegate.part import NODE

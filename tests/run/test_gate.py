@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.demo.machine import Machine
 from nodegate.errors import CannotMeasure
 from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.judge.waivers import Waiver, Waivers

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
-
-from nodegate.demo.machine import Machine
 
 SAME = "a and b are the same machine"
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from fleet.machine import Machine
 from support.cases import cases, record_of
 from support.judging import fleet_of, judge_one
 
 from nodegate import coverage, suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.demo.machine import Machine
 from nodegate.errors import Unreachable
 from nodegate.evidence import Evidence
 from nodegate.finding import Record

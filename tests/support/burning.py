@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fleet.machine import Machine, facts_of
 from support.measured import entries
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baseline
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts

@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.machine import EPOCH_S, Machine, facts_of
 from support.judging import baseline_of
 
 from nodegate import suite
-from nodegate.demo.machine import EPOCH_S, Machine, facts_of
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.node import Node

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from nodegate.demo.faults import FAULTS
-from nodegate.demo.machine import Machine
+from fleet.faults import FAULTS
+from fleet.machine import Machine
 
 MAKES = {"hgx": (Machine.hgx_h100, 2048), "roce": (Machine.pcie_l40s, 1024)}  # with the memory that is right, GiB
 PLANTS = {

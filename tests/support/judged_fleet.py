@@ -6,11 +6,12 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING
 
+from fleet.load.after import document_after
+from fleet.load.recordings import MODULES, recordings
+from fleet.machine import Machine
+
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
-from nodegate.demo.load.after import document_after
-from nodegate.demo.load.recordings import MODULES, recordings
-from nodegate.demo.machine import Machine
 from nodegate.evidence import FACTS, Evidence, parse_evidence
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.measurement import document as document_of

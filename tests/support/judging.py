@@ -9,12 +9,12 @@ import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fleet.machine import Machine, facts_of
 from support.loaded import measured_of
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.baseline_file import unit_for
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.judge.characteristics import characteristics

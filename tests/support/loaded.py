@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from nodegate.demo.load.after import document_after
-from nodegate.demo.load.recordings import MODULES
-from nodegate.demo.machine import Machine, facts_of
+from fleet.load.after import document_after
+from fleet.load.recordings import MODULES
+from fleet.machine import Machine, facts_of
+
 from nodegate.errors import NotJudged
 from nodegate.facts import NodeFacts
 from nodegate.measure.registry import COUNTERS, measurement

@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.machine import Machine, facts_of
 from support.rdma_fleet import Crew
 from support.sshd import Fleet
 
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.groups.run import NCCL_GROUPS

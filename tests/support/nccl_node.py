@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fleet.machine import Machine, facts_of
 from support import nccl as fake
 from support.judging import baseline_of
 
 from nodegate import suite
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.nccl.launches import LAUNCHES

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.machine import Machine, facts_of
 from support.sshd import NODE_PYTHON
 
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fleet.machine import Machine, facts_of
 from support.measured import entries
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baseline
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.program_run import ProgramRun

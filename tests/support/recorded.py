@@ -10,13 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.demo.load.recordings import recordings
+from fleet.load.recordings import recordings
+
 from nodegate.report.jsonl import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
+
     from nodegate.finding import Record
 
 

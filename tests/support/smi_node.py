@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from fleet.machine import Machine, facts_of
 from support.judging import baseline_of
 
 from nodegate import suite
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.judge.judge import judge
 from nodegate.node import Node

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fleet.machine import Machine, facts_of
 from support.judging import baseline_of
 from support.loaded import measured_of
 
 from nodegate import suite
 from nodegate.bootcheck import Outcome, bootcheck
-from nodegate.demo.machine import Machine, facts_of
 from nodegate.errors import NotJudged
 from nodegate.evidence import Evidence
 from nodegate.judge.judge import judge

@@ -11,10 +11,10 @@ import sys
 import tracemalloc
 
 import pytest
+from fleet.machine import Machine
 from support.job_logs import ecc_case, iteration, times_out, write
 
 from nodegate.cli import main
-from nodegate.demo.machine import Machine
 from nodegate.errors import UsageError
 from nodegate.evidence import Evidence, RunFolder
 from nodegate.triage.command import triage

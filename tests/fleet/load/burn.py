@@ -8,7 +8,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from fleet.load.plan import BEGIN_S, BURN_S, near
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
 from nodegate.measure.program_run import ProgramRun
@@ -16,8 +16,8 @@ from nodegate.measure.program_run import ProgramRun
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.demo.load.plan import Attempts
-    from nodegate.demo.machine import Machine
+    from fleet.load.plan import Attempts
+    from fleet.machine import Machine
 
     Document = dict[str, Any]
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load import after, burn, copies, groups, nccl, rdma
-from nodegate.demo.planted import found
+from fleet.load import after, burn, copies, groups, nccl, rdma
+from fleet.planted import found
 from nodegate.measure.copies.document import OUT
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.demo.load.plan import Change
-    from nodegate.demo.machine import Machine
+    from fleet.load.plan import Change
+    from fleet.machine import Machine
     from nodegate.demo.verify import PlantedFault
 
 _THRICE = 3  # a suspect is measured twice more

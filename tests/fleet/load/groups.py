@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from nodegate.demo.load import nccl
-from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
-from nodegate.demo.machine import facts_of
-from nodegate.demo.racks import racks
+from fleet.load import nccl
+from fleet.load.plan import BEGIN_S, BURN_S, near
+from fleet.machine import facts_of
+from fleet.racks import racks
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.launch import RANK
 from nodegate.measure.groups.plan import PAIR
@@ -28,8 +28,8 @@ from nodegate.transport.session import Output
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from nodegate.demo.load.plan import Attempts, Change
-    from nodegate.demo.machine import Machine
+    from fleet.load.plan import Attempts, Change
+    from fleet.machine import Machine
     from nodegate.measure.program_run import ProgramRun
     from nodegate.transport.session import NodeLock
 
@@ -180,9 +180,9 @@ class _Keeper:
     """What keeps a node clean, as long as it is there."""
 
     def line(self) -> str:
-        return "/tmp/nodegate-launch"  # noqa: S108 - nothing is written there
+        return "/tmp/nodegate-launch"
 
-    def ended(self, within_s: float) -> bool:  # noqa: ARG002 - never
+    def ended(self, within_s: float) -> bool:
         return False
 
     def stop(self) -> Output:
@@ -204,7 +204,7 @@ class _Session:
             return Output(said.encode(), b"", 0, 0.4)
         return Output(b'{"stuck": []}', b"", 0, 0.2)
 
-    def start(self, argv: Sequence[str], **_: object) -> _Keeper:  # noqa: ARG002 - the only one that is started
+    def start(self, argv: Sequence[str], **_: object) -> _Keeper:
         return _Keeper()
 
     def hold_lock(self, *_: object, **__: object) -> NodeLock:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.demo.load import nccl
+from fleet.load import nccl
 from nodegate.measure.nccl.launches import ALL_REDUCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
 
 _HOUR_S = 3600.0
 _DAY_S = 86400.0

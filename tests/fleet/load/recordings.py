@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load import burn, copies, groups, nccl, rdma
-from nodegate.demo.load.after import document_after
+from fleet.load import burn, copies, groups, nccl, rdma
+from fleet.load.after import document_after
 from nodegate.errors import Busy
 from nodegate.evidence import BUSY, FACTS, SCHEMA
 from nodegate.measure.measurement import document
@@ -14,8 +14,8 @@ from nodegate.measure.registry import FACTS_AFTER
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.demo.load.plan import Attempts
-    from nodegate.demo.machine import Machine
+    from fleet.load.plan import Attempts
+    from fleet.machine import Machine
     from nodegate.errors import CannotMeasure
 
 # A measurement more is a module more, with a NAME and the function `recorded`.

@@ -6,8 +6,8 @@ import copy
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo import pcie, platforms
-from nodegate.demo.load.plan import UnderLoad
+from fleet import pcie, platforms
+from fleet.load.plan import UnderLoad
 from nodegate.facts import NodeFacts
 from nodegate.probe.document import SCHEMA, ProbeDocument, document_of
 
@@ -26,7 +26,7 @@ class Machine:
     """One made-up node. Nothing in it is random and no clock is read: equal calls make equal documents.
 
     `sections` is the data of each section in the form of docs/probe-document.md, free to be changed; `load` is what is
-    unusual about it under load (demo/load/recordings.py writes what that gives); `happenings` change the node itself,
+    unusual about it under load (load/recordings.py writes what that gives); `happenings` change the node itself,
     between the facts before the load and those after it.
     """
 

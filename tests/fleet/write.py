@@ -1,4 +1,4 @@
-"""Write the demo fleet into an inventory folder: `python -m nodegate.demo.write inventory`."""
+"""Write the demo fleet into an inventory folder: `python -m fleet.write ../inventory`, run in tests/."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.demo.fleet import HGX_NODES, ROCE_NODES, build
-from nodegate.demo.load.recordings import recordings as recorded
-from nodegate.demo.racks import racks
+from fleet.demo import HGX_NODES, ROCE_NODES, build
+from fleet.load.recordings import recordings as recorded
+from fleet.racks import racks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
     from nodegate.demo.verify import PlantedFault
 
 INVENTORY_FILE = "demo.yaml"
 FAULTS_FILE = "demo/faults.yaml"
 RECORDINGS = "demo/recordings"
-_HEAD = "# Written by python -m nodegate.demo.write: change src/nodegate/demo/ and write it again.\n"
+_HEAD = "# Written by `python -m fleet.write ../inventory`, run in tests/: change tests/fleet/ and write it again.\n"
 
 
 def files() -> Mapping[str, str]:
@@ -95,5 +95,5 @@ def _faults(faults: tuple[PlantedFault, ...]) -> str:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) == 2 else Path("inventory")
+    target = Path(sys.argv[1]) if len(sys.argv) == 2 else Path("../inventory")
     sys.stdout.write(f"{write(target)} files written below {target}\n")

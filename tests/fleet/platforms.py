@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nodegate.demo import gpus, nics, pcie, system
+from fleet import gpus, nics, pcie, system
 
 Sections = dict[str, Any]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.demo import load_faults
-from nodegate.demo.load import burn, copies, groups, nccl, rdma
-from nodegate.demo.planted import found
+from fleet import load_faults
+from fleet.load import burn, copies, groups, nccl, rdma
+from fleet.planted import found
 from nodegate.errors import Busy, CannotMeasure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
     from nodegate.demo.verify import PlantedFault
 
 _HOUR_S = 3600.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.demo.faults import FAULTS
-from nodegate.demo.machine import Machine
-from nodegate.demo.traps import TRAPS
+from fleet.faults import FAULTS
+from fleet.machine import Machine
+from fleet.traps import TRAPS
 
 if TYPE_CHECKING:
     from nodegate.demo.verify import PlantedFault

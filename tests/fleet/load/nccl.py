@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
-from nodegate.demo.machine import facts_of
+from fleet.load.plan import BEGIN_S, BURN_S, near
+from fleet.machine import facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
@@ -22,8 +22,8 @@ from nodegate.tools.nccl_rows import FACTORS
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from nodegate.demo.load.plan import Attempts, Change
-    from nodegate.demo.machine import Machine
+    from fleet.load.plan import Attempts, Change
+    from fleet.machine import Machine
     from nodegate.measure.nccl.launches import Launch
     from nodegate.measure.nccl.run import Sweep
 

@@ -6,9 +6,9 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.demo.load import perftest
-from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
-from nodegate.demo.machine import facts_of
+from fleet.load import perftest
+from fleet.load.plan import BEGIN_S, BURN_S, near
+from fleet.machine import facts_of
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma.node_pair import LATENCIES, READ, SETUP_S, WRITE
@@ -21,8 +21,8 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.demo.load.plan import Attempts, Change
-    from nodegate.demo.machine import Machine
+    from fleet.load.plan import Attempts, Change
+    from fleet.machine import Machine
     from nodegate.measure.rdma.node_pair import Test
     from nodegate.measure.rdma.pairing import Pair
 

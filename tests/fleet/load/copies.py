@@ -8,7 +8,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load.plan import BEGIN_S, BURN_S, near
+from fleet.load.plan import BEGIN_S, BURN_S, near
 from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT, SCHEMA, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.copies.run import CASES, options_for
@@ -19,8 +19,8 @@ from nodegate.profile import Profile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.demo.load.plan import Attempts, Change
-    from nodegate.demo.machine import Machine
+    from fleet.load.plan import Attempts, Change
+    from fleet.machine import Machine
 
     Document = dict[str, Any]
 

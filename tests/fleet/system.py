@@ -122,7 +122,7 @@ def limits() -> Section:
 def mounts() -> Section:
     """Section `mounts`."""
     gib = 1 << 30
-    sizes = {"/": (1800, 1620), "/dev/shm": (1007, 1007), "/tmp": (1800, 1620), "/var/log": (1800, 1620)}  # noqa: S108
+    sizes = {"/": (1800, 1620), "/dev/shm": (1007, 1007), "/tmp": (1800, 1620), "/var/log": (1800, 1620)}
     sizes |= {"/scratch": (14_000, 13_100), "/mnt/data": (512_000, 201_000)}
     return {
         "table": "/dev/md0 / ext4 rw,relatime,errors=remount-ro 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,nodev,inode64 0 0\n"

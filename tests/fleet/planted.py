@@ -8,7 +8,7 @@ from nodegate.demo.verify import PlantedFault
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
 
 
 def found(machine: Machine, mode: str, what: str, *findings: str) -> list[PlantedFault]:

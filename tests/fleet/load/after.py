@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from nodegate.demo.load.plan import LOAD_S
+from fleet.load.plan import LOAD_S
 from nodegate.run.campaign import COUNTER_SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from nodegate.demo.machine import Machine
+    from fleet.machine import Machine
 
 
 def document_after(machine: Machine) -> dict[str, Any]:
