@@ -86,9 +86,11 @@ class Condition:
     def severity_of(self, finding: CheckFinding) -> Severity:
         """How bad it is, as this finding shows it: only a failure is as bad as the condition can be."""
         own = _SEVERITY.get(finding.finding.verdict, Severity.DEGRADED)
-        if self.severity is None or finding.finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED):
+        if finding.finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED):
             return own
-        return self.severity
+        if self.severity is None and self.sort_of(finding) is Class.CONFIGURATION:
+            return Severity.CONFIGURATION
+        return self.severity or own
 
     def sort_of(self, finding: CheckFinding) -> Class:
         """Who works on it."""
