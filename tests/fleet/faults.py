@@ -277,8 +277,8 @@ def stray_process(machine: Machine) -> list[PlantedFault]:
     )
     machine.set("jobs", "gpu_users", [{"pid": 77120, "comm": "python3", "uid": 1004}])
     for measurement in (burn.NAME, copies.NAME, nccl.NAME, rdma.NAME, groups.NAME):
-        why = "the node works: python3 (pid 77120) on GPU 5"
-        machine.not_measured(measurement, Busy(why, next_step="drain it, wait for its end, then run again"))
+        why = "the node is busy: python3 (pid 77120) on GPU 5"
+        machine.not_measured(measurement, Busy(why, next_step="drain it, wait until its job ends, then run again"))
     return found(
         machine,
         "F15",
