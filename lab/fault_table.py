@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.verdict import Verdict, node_verdict
+from nodegate.finding import node_verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

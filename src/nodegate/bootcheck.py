@@ -19,13 +19,14 @@ from nodegate.causes.lines import line, shortened
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.evidence import Evidence
 from nodegate.exit_codes import Exit
+from nodegate.finding import node_verdict
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.measure.registry import is_active
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.text import visible
-from nodegate.verdict import NodeVerdict, Verdict, node_verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.text import with_unit
-from nodegate.verdict import Verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nodegate.part import Part
     from nodegate.unknown import Why
 
@@ -175,6 +177,23 @@ class Record:
             return self.remark
         more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 and self.verdict is not Verdict.PASS else ""
         return decisive[0].message + more + (f" ({self.remark})" if self.remark else "")
+
+
+def node_verdict(records: Iterable[Record], *, reachable: bool = True) -> NodeVerdict:
+    """The verdict of a node from the records of its checks."""
+    if not reachable:
+        return NodeVerdict.UNREACHABLE
+    found = list(records)
+    verdicts = [record.verdict for record in found if not record.waiver]
+    if Verdict.FAIL in verdicts:
+        return NodeVerdict.REJECTED
+    if Verdict.ERROR in verdicts:
+        return NodeVerdict.INCOMPLETE
+    if any(record.waiver for record in found):
+        return NodeVerdict.WAIVED
+    if Verdict.PASS in verdicts or Verdict.WARN in verdicts:
+        return NodeVerdict.ACCEPTED
+    return NodeVerdict.NOT_JUDGED
 
 
 def limit_value(value: object) -> LimitValue:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from nodegate.finding import Record
-
 
 class Verdict(str, Enum):
     """A check's verdict on a node."""
@@ -52,20 +50,3 @@ NODE_ORDER = (
     NodeVerdict.WAIVED,
     NodeVerdict.ACCEPTED,
 )
-
-
-def node_verdict(records: Iterable[Record], *, reachable: bool = True) -> NodeVerdict:
-    """The verdict of a node from the records of its checks."""
-    if not reachable:
-        return NodeVerdict.UNREACHABLE
-    found = list(records)
-    verdicts = [record.verdict for record in found if not record.waiver]
-    if Verdict.FAIL in verdicts:
-        return NodeVerdict.REJECTED
-    if Verdict.ERROR in verdicts:
-        return NodeVerdict.INCOMPLETE
-    if any(record.waiver for record in found):
-        return NodeVerdict.WAIVED
-    if Verdict.PASS in verdicts or Verdict.WARN in verdicts:
-        return NodeVerdict.ACCEPTED
-    return NodeVerdict.NOT_JUDGED

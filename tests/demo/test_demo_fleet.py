@@ -27,7 +27,7 @@ from nodegate.demo.verify import compare, read_faults
 from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
-from nodegate.finding import Record
+from nodegate.finding import Record, node_verdict
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.context import argument_names
 from nodegate.judge.waivers import Waivers
@@ -41,7 +41,7 @@ from nodegate.report.model import NodeReport, Report, Run
 from nodegate.run import node_facts
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
-from nodegate.verdict import Verdict, node_verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,7 +10,8 @@ from lab.nodes import faults, gpus
 from lab.nodes.image import image
 from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults
-from nodegate.verdict import NodeVerdict, node_verdict
+from nodegate.finding import node_verdict
+from nodegate.verdict import NodeVerdict
 
 COUNT, FAULTY = 64, "gpu-37"
 BY_EIGHT = "--nodes-at-once=8"  # they share two cores: 64 probes at once would run into their time limits

@@ -21,7 +21,8 @@ from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults, start
 from lab.processes import wait_until
 from lab.run import Outcome, Run, words_of
-from nodegate.verdict import NodeVerdict, node_verdict
+from nodegate.finding import node_verdict
+from nodegate.verdict import NodeVerdict
 
 PROBE = "/usr/bin/python3 -I -S -"
 CASES = [(run, f"gpu-{place + 2}", case) for run, cases in enumerate(RUNS) for place, case in enumerate(cases)]

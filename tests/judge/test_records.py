@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from nodegate import part
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
-from nodegate.finding import Finding, Limit, Record
+from nodegate.finding import Finding, Limit, Record, node_verdict
 from nodegate.judge.judge import judge, record_of
 from nodegate.suite import Check
 from nodegate.unknown import Unknown, Why
-from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict, node_verdict, worst
+from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict, worst
 from nodegate.verdicts import Verdicts
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from support.recordings import recording
 from support.whole_node import bootchecked, whole
 
 from nodegate.bootcheck import Exit
+from nodegate.finding import node_verdict
 from nodegate.profile import Profile
 from nodegate.subjects.software import older
-from nodegate.verdict import Verdict, node_verdict
+from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_SUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from support import sample_report
 
-from nodegate.finding import Record
+from nodegate.finding import Record, node_verdict
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.report.model import NodeReport, Report
 from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
 from nodegate.triage.command import triage
-from nodegate.verdict import NodeVerdict, Verdict, node_verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 PASSED = Record("", "pcie.link_width", Verdict.PASS, "16 lanes")
 NARROW = Record("", "pcie.link_width", Verdict.FAIL, "GPU 3: link width 8 lanes, expected 16", failure_modes=("F05",))

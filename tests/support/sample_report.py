@@ -6,10 +6,10 @@ import random
 
 from nodegate import part
 from nodegate.files.source import Source
-from nodegate.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, share_left
+from nodegate.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, node_verdict, share_left
 from nodegate.part import NODE, Part
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
-from nodegate.verdict import NodeVerdict, Verdict, node_verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 CHECKS = {
     "gpu": "count ecc_errors remapped_rows retired_pages xid clocks_idle power_limit temperature persistence mig gsp",

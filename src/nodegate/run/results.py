@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from nodegate import suite
 from nodegate.errors import UsageError
+from nodegate.finding import node_verdict
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
 from nodegate.unknown import Unknown
-from nodegate.verdict import NodeVerdict, Verdict, node_verdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
