@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from nodegate.unknown import Why
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
+_MOST_NAMES = 8  # of parts of which the same is true; the record has them all
 Value = bool | int | float | str | None
-LimitValue = bool | int | float | str | frozenset[str] | tuple[float, ...]
+Limit_MOST_NAMES = 8  # of parts of which the same is true; the record has them all
+Value = bool | int | float | str | frozenset[str] | tuple[float, ...]
 T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
 # A part of such a quantity that is missing bounds what everything that rests on it can reach.
 _RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "MB/s", "GB/s", "Gb/s"})
@@ -118,7 +120,9 @@ class Finding:
     def _whose(self) -> str:
         if not self.also:
             return self.part.label
-        return f"{len(self.parts)} alike: {', '.join(part.short for part in self.parts)}"
+        names = [part.short for part in self.parts]
+        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        return f"{len(names)} alike: {', '.join(names[:_MOST_NAMES])}{more}"
 
     def _said(self, *, source: bool) -> str:
         said = self.seen
