@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
 _MOST_NAMES = 8  # of parts of which the same is true; the record has them all
 Value = bool | int | float | str | None
-Limit_MOST_NAMES = 8  # of parts of which the same is true; the record has them all
-Value = bool | int | float | str | frozenset[str] | tuple[float, ...]
+LimitValue = bool | int | float | str | frozenset[str] | tuple[float, ...]
 T_co = TypeVar("T_co", bound=LimitValue, covariant=True)
 # A part of such a quantity that is missing bounds what everything that rests on it can reach.
 _RATES = frozenset({"lanes", "links", "GT/s", "MHz", "TFLOPS", "MB/s", "GB/s", "Gb/s"})
