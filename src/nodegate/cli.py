@@ -77,7 +77,7 @@ class _Version(argparse.Action):
     """Say our version; to look it up takes a hook's patience."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from nodegate.run.conditions import suite_version  # noqa: PLC0415
+        from nodegate.release import suite_version  # noqa: PLC0415
 
         print(f"nodegate {suite_version()}")
         parser.exit()

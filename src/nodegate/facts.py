@@ -1,16 +1,15 @@
-"""The registry of passive facts: what a check may ask for by argument name, and how it is read from the probe document.
+"""The passive facts: what a check may ask for by argument name, and how it is read from the probe document.
 
-A fact measures and a check judges: a fact that could not be read raises CannotMeasure, which is `error` for every check
-that asks for it, never `pass`.
+`NodeFacts` has a line for each; nothing else registers one. A fact measures and a check judges: a fact that could not
+be read raises CannotMeasure, which is `error` for every check that asks for it, never `pass`.
 """
 
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.probe import (
     clock,
     driver,
@@ -28,168 +27,46 @@ from nodegate.probe import (
     services,
     software,
 )
-from nodegate.probe.clock import Clock
-from nodegate.probe.driver import Driver
-from nodegate.probe.environment import Environment
-from nodegate.probe.gpu import Gpus
-from nodegate.probe.host import Host
-from nodegate.probe.jobs import Jobs
-from nodegate.probe.kernel_log import KernelLog
-from nodegate.probe.limits import ResourceLimits
-from nodegate.probe.mounts import Mounts
-from nodegate.probe.pci import Pci
-from nodegate.probe.rdma import NetDevice, Rdma
+from nodegate.probe.rdma import Rdma
+from nodegate.probe.recorder import refuse_later_sections
 from nodegate.probe.section import section_data
-from nodegate.probe.services import Services
-from nodegate.probe.software import Software
 from nodegate.tools import nvidia_smi
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
+    from nodegate.probe.clock import Clock
     from nodegate.probe.document import ProbeDocument
+    from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
+    from nodegate.probe.kernel_log import KernelLog
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class FactSource:
-    """Where a fact comes from. `stage` and `scope` say when and for what the campaign gathers it.
+class Fact(Generic[T]):
+    """One fact: the sections of the probe document that it needs, and how it is parsed from the document."""
 
-    `sections` are the sections of the probe document that it needs.
-    """
+    def __init__(self, parse: Callable[[ProbeDocument], T], *sections: str) -> None:
+        self.parse, self.sections = parse, sections
 
-    name: str
-    sections: tuple[str, ...]
-    parse: Callable[[ProbeDocument], object]
-    stage: str = "facts"
-    scope: str = "node"
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Its name is that of the class attribute."""
+        self.name = name
 
-
-def read(name: str, document: ProbeDocument) -> object:
-    """A fact by its name.
-
-    Raises:
-        CannotMeasure: the node could not provide it, or sent something invalid.
-    """
-    return FACTS[name].parse(document)
+    @overload
+    def __get__(self, facts: None, owner: type) -> Fact[T]: ...
+    @overload
+    def __get__(self, facts: NodeFacts, owner: type) -> T: ...
+    def __get__(self, facts: NodeFacts | None, owner: type) -> Fact[T] | T:
+        """The fact of one node."""
+        return self if facts is None else facts.get(self.name)  # type: ignore[return-value]
 
 
-class NodeFacts:
-    """The passive facts of one node, each parsed on first use and kept, a failure as well."""
-
-    def __init__(self, document: ProbeDocument) -> None:
-        self.document = document
-        self._parsed: dict[str, object] = {}
-
-    def get(self, name: str) -> object:
-        """A fact by its name.
-
-        Raises:
-            CannotMeasure: the node could not provide it, or sent something invalid; or a parser failed.
-        """
-        if name not in self._parsed:
-            try:
-                self._parsed[name] = read(name, self.document)
-            except CannotMeasure as why:
-                self._parsed[name] = why
-            except Exception as fault:  # noqa: BLE001 - costs this fact of this node, not the run
-                self._parsed[name] = _own_fault(name, fault)
-        found = self._parsed[name]
-        if isinstance(found, CannotMeasure):
-            raise CannotMeasure(found.reason, next_step=found.next_step)
-        return found
-
-    def _typed(self, name: str, kind: type[T]) -> T:
-        found = self.get(name)
-        if not isinstance(found, kind):
-            raise TypeError(f"fact {name} is not a {kind.__name__}")
-        return found
-
-    @property
-    def gpus(self) -> Gpus:
-        """GPUs as NVML sees them."""
-        return self._typed("gpus", Gpus)
-
-    @property
-    def pci(self) -> Pci:
-        """PCIe devices."""
-        return self._typed("pci", Pci)
-
-    @property
-    def rdma(self) -> Rdma:
-        """RDMA adapters and ports."""
-        return self._typed("rdma", Rdma)
-
-    @property
-    def netdevs(self) -> Mapping[str, NetDevice]:
-        """Physical network devices by name."""
-        return self._typed("netdevs", dict)
-
-    @property
-    def driver(self) -> Driver:
-        """The driver's own files and device nodes."""
-        return self._typed("driver", Driver)
-
-    @property
-    def services(self) -> Services:
-        """The systemd units that matter."""
-        return self._typed("services", Services)
-
-    @property
-    def host(self) -> Host:
-        """System identity and kernel state."""
-        return self._typed("host", Host)
-
-    @property
-    def limits(self) -> ResourceLimits:
-        """Resource limits."""
-        return self._typed("limits", ResourceLimits)
-
-    @property
-    def mounts(self) -> Mounts:
-        """Mounted file systems."""
-        return self._typed("mounts", Mounts)
-
-    @property
-    def environment(self) -> Environment:
-        """Login environment and NCCL settings."""
-        return self._typed("environment", Environment)
-
-    @property
-    def software(self) -> Software:
-        """Libraries and tools."""
-        return self._typed("software", Software)
-
-    @property
-    def clock(self) -> Clock:
-        """Clock synchronisation."""
-        return self._typed("clock", Clock)
-
-    @property
-    def jobs(self) -> Jobs:
-        """Jobs and processes on the node now."""
-        return self._typed("jobs", Jobs)
-
-    @property
-    def kernel_log(self) -> KernelLog:
-        """Kernel messages with their time."""
-        return self._typed("kernel_log", KernelLog)
-
-
-def _own_fault(name: str, fault: Exception) -> CannotMeasure:
-    frames = traceback.extract_tb(fault.__traceback__)
-    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
-    return CannotMeasure(
-        f"nodegate itself failed on fact {name} ({type(fault).__name__}: {fault}{place})",
-        next_step="report this as an error of nodegate, with the node's evidence file",
-    )
-
-
-def _plain(name: str, section: str, parse: Callable[[object], object]) -> FactSource:
-    """A fact that needs one section only."""
-    return FactSource(name, (section,), lambda document: parse(section_data(document.sections, section)))
+def _of(section: str, parse: Callable[[object], T]) -> Fact[T]:
+    """A fact that is parsed from the data of one section."""
+    return Fact(lambda document: parse(section_data(document.sections, section)), section)
 
 
 def _gpus(document: ProbeDocument) -> Gpus:
@@ -238,23 +115,73 @@ def _uptime_s(document: ProbeDocument) -> Known[float]:
     return system if isinstance(system, Unknown) else readings.number(system, "uptime_s")
 
 
-FACTS: Mapping[str, FactSource] = {
-    source.name: source
-    for source in (
-        FactSource("gpus", ("nvml", "nvidia_smi"), _gpus),
-        FactSource("nvml_library", ("nvml",), lambda document: nvml_library.parse(document.sections)),
-        _plain("pci", "pci", pci.parse),
-        FactSource("rdma", ("infiniband",), _rdma),
-        _plain("netdevs", "netdev", rdma.parse_netdevs),
-        _plain("driver", "driver", driver.parse),
-        _plain("services", "services", services.parse),
-        FactSource("host", ("system",), _host),
-        _plain("limits", "limits", limits.parse),
-        _plain("mounts", "mounts", mounts.parse),
-        _plain("environment", "environment", environment.parse),
-        _plain("software", "software", software.parse),
-        FactSource("clock", ("clock",), _clock),
-        _plain("jobs", "jobs", jobs.parse),
-        FactSource("kernel_log", ("kernel_log", "system"), _kernel_log),
+class NodeFacts:
+    """The passive facts of one node, each parsed on first use and kept, a failure as well."""
+
+    gpus = Fact(_gpus, "nvml", "nvidia_smi")
+    nvml_library = Fact(lambda document: nvml_library.parse(document.sections), "nvml")
+    pci = _of("pci", pci.parse)
+    netdevs = _of("netdev", rdma.parse_netdevs)  # before `rdma`, which is the module up to its own line
+    rdma = Fact(_rdma, "infiniband")
+    driver = _of("driver", driver.parse)
+    services = _of("services", services.parse)
+    host = Fact(_host, "system")
+    limits = _of("limits", limits.parse)
+    mounts = _of("mounts", mounts.parse)
+    environment = _of("environment", environment.parse)
+    software = _of("software", software.parse)
+    clock = Fact(_clock, "clock")
+    jobs = _of("jobs", jobs.parse)
+    kernel_log = Fact(_kernel_log, "kernel_log", "system")
+
+    def __init__(self, document: ProbeDocument) -> None:
+        self.document = document
+        self._parsed: dict[str, object] = {}
+
+    def get(self, name: str) -> object:
+        """A fact by its name.
+
+        Raises:
+            CannotMeasure: the node could not provide it, or sent something invalid; or a parser failed.
+            NotApplicable: the release that recorded the document did not know it yet.
+        """
+        if name not in self._parsed:
+            self._parsed[name] = self._read(name)
+        found = self._parsed[name]
+        if isinstance(found, CannotMeasure):
+            raise CannotMeasure(found.reason, next_step=found.next_step)
+        if isinstance(found, NotApplicable):
+            raise NotApplicable(str(found))
+        return found
+
+    def _read(self, name: str) -> object:
+        try:
+            return read(name, self.document)
+        except (CannotMeasure, NotApplicable) as why:
+            return why
+        except Exception as fault:  # noqa: BLE001 - costs this fact of this node, not the run
+            return _own_fault(name, fault)
+
+
+FACTS: dict[str, Fact[object]] = {name: fact for name, fact in vars(NodeFacts).items() if isinstance(fact, Fact)}
+
+
+def read(name: str, document: ProbeDocument) -> object:
+    """A fact by its name.
+
+    Raises:
+        CannotMeasure: the node could not provide it, or sent something invalid.
+        NotApplicable: the release that recorded the document did not know it yet.
+    """
+    fact = FACTS[name]
+    refuse_later_sections(document.recorder, document.sections, fact.sections)
+    return fact.parse(document)
+
+
+def _own_fault(name: str, fault: Exception) -> CannotMeasure:
+    frames = traceback.extract_tb(fault.__traceback__)
+    place = f" at {frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else ""
+    return CannotMeasure(
+        f"nodegate itself failed on fact {name} ({type(fault).__name__}: {fault}{place})",
+        next_step="report this as an error of nodegate, with the node's evidence file",
     )
-}

@@ -9,7 +9,7 @@ import pytest
 from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
-BODY = "    '''It holds.'''\n    verdicts.passed(subject='site', message='holds')\n"
+BODY = "    '''It holds.'''\n    verdicts.passed(part=__import__('nodegate').part.NODE, text='holds')\n"
 OWN = f"def test_mine(host, verdicts):\n{BODY}"
 
 
@@ -124,9 +124,7 @@ def test_what_a_node_sends_cannot_steer_a_terminal_or_fill_it(site: Path) -> Non
     machine.set_gpu(3, "name", "\x1b]0;owned\x07\x1b[2J\u202eGPU\n\n" + "x" * 100_000)
     (site / "recordings" / "gpu0001" / "facts.json").write_text(json.dumps(machine.document()))
     body = "    '''It holds.'''\n    for gpu in gpus.devices:\n"
-    found = (
-        "        verdicts.equal(subject=str(gpu.name), what='name', observed=gpu.name, expected='x', remedy='look')\n"
-    )
+    found = "        verdicts.equal(part=gpu.part, quantity='name', observed=gpu.name, expected='x', action='look')\n"
     outcome = run(site, f"def test_mine(gpus, verdicts):\n{body}{found}", "-k", "mine and gpu0001", "-rA")
     assert outcome.exit_code == 1
     said = outcome.stdout

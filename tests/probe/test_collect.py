@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from nodegate.errors import CannotMeasure
 from nodegate.node import Connection, Node
 from nodegate.probe.collect import WIRE, collect, decode
-from nodegate.probe.document import MAX_DOCUMENT_BYTES
+from nodegate.probe.document import MAX_DOCUMENT_BYTES, document_of
+from nodegate.probe.recorder import today
 from nodegate.transport.session import Output
 
 GOOD: Mapping[str, Any] = {
@@ -143,6 +144,13 @@ def test_collect_sends_the_program_to_the_nodes_own_python() -> None:
     assert session.asked["stdin"].startswith(b"# nodegate")
     assert document.round_trip_s == 0.5
     assert document.received_epoch_s > 1.7e9
+
+
+def test_what_arrives_from_a_node_is_marked_with_this_release_whatever_the_node_says() -> None:
+    claimed = {"version": "9", "sections": []}
+    document = collect(Answers(output(sent(changed(recorder=claimed)))))
+    assert document.recorder == today()
+    assert document_of(document.raw).recorder == today()
 
 
 @pytest.mark.parametrize(

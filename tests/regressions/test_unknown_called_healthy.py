@@ -9,7 +9,7 @@ from support.whole_node import bootchecked, whole
 
 from nodegate import suite
 from nodegate.bootcheck import Exit, outcome_of
-from nodegate.facts import FACTS, FactSource
+from nodegate.facts import FACTS, Fact
 from nodegate.finding import Finding, Record
 from nodegate.part import NODE
 from nodegate.subjects.gpu import NORMAL_ABSENCE
@@ -46,7 +46,7 @@ def test_a_fault_while_a_fact_is_read_is_an_error(fact: str, monkeypatch: pytest
     def broken(document: object) -> object:
         raise ZeroDivisionError("in the parser")
 
-    monkeypatch.setitem(FACTS, fact, FactSource(fact, FACTS[fact].sections, broken))
+    monkeypatch.setitem(FACTS, fact, Fact(broken, *FACTS[fact].sections))
     records = whole(h100(), only=lambda check: fact in check.asks_for)
     assert {record.verdict for record in records.values()} == {ERROR}
     assert all("nodegate itself failed" in record.message for record in records.values())

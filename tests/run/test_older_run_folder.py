@@ -11,6 +11,10 @@ import pytest
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
+from nodegate.errors import NotApplicable
+from nodegate.evidence import RunFolder
+from nodegate.facts import FACTS, Fact
+from nodegate.judge.context import facts_of
 from nodegate.report.jsonl import read
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.1.0.tar.xz"
@@ -51,6 +55,15 @@ def test_what_was_blocked_then_still_follows_from_what_blocked_it(replayed):
     records = [record for record in read(replayed / "results.jsonl") if record.node == "hgx03"]
     (lost,) = [cause for cause in causes_of(records, conditions()) if cause.condition == "gpu_lost"]
     assert {"burn.results", "copies.data", "nccl.all_reduce"} <= {each.check for each in lost.follows}
+
+
+def test_a_fact_that_came_later_was_not_recorded_then(older, monkeypatch):
+    monkeypatch.setitem(FACTS, "disks", Fact(lambda document: document.sections["disks"], "disks"))
+    evidence = RunFolder.existing(older).read_evidence("hgx07")
+    facts = facts_of(evidence)
+    with pytest.raises(NotApplicable, match=r"^not recorded then: this evidence was recorded by nodegate 0\.1\.0$"):
+        facts.get("disks")
+    assert facts.host.hostname == "hgx07"
 
 
 def test_its_report_is_not_rendered_by_this_release(older):

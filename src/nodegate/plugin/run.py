@@ -18,6 +18,7 @@ from nodegate.plugin.collection import CheckCollection, site_checks
 from nodegate.plugin.interrupt import LaterInterrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
+from nodegate.release import suite_version
 from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Report, Run
 from nodegate.run import answer, conditions
@@ -73,7 +74,7 @@ class PytestRun:
         sources = ", ".join(source.path for source in self.prepared.inventory)
         earlier = settings.replay or settings.resume
         count, profile = len(self.judging.nodes), self.judging.profile.value
-        head = f"nodegate {conditions.suite_version()}: {count} nodes from {sources or earlier}, profile {profile}"
+        head = f"nodegate {suite_version()}: {count} nodes from {sources or earlier}, profile {profile}"
         more = len(self._notes) - MOST_NOTES
         notes = [f"note: {note}" for note in self._notes[:MOST_NOTES]]
         return [head, *notes, *([f"note: {more} more of these"] if more > 0 else [])]
@@ -143,7 +144,7 @@ class PytestRun:
             profile=self.judging.profile.value,
             started_epoch_s=self._started,
             finished_epoch_s=0.0,
-            suite_version=conditions.suite_version(),
+            suite_version=suite_version(),
             command=conditions.command_line(self._config.invocation_params.args),
             inventory=self.prepared.inventory,
             baselines=self.judging.baselines.sources,

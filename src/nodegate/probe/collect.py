@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.probe import recorder
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
 from nodegate.probe.program import PYTHON_OPTIONS, program
 from nodegate.unknown import Why
@@ -52,7 +53,8 @@ def collect(
     )
     received_epoch_s = time.time()
     _check_end(output, timeout_s)
-    return decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
+    document = decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
+    return document.recorded_by(recorder.today())
 
 
 def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.probe.recorder import FIRST, KEY, Recorder, recorder_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +27,11 @@ class ProbeDocument:
     received_epoch_s: float = 0.0
     round_trip_s: float = 0.0
     raw: Mapping[str, object] = field(default_factory=dict)
+    recorder: Recorder = FIRST
+
+    def recorded_by(self, recorder: Recorder) -> ProbeDocument:
+        """The same document, with its recorder."""
+        return replace(self, recorder=recorder, raw={**self.raw, KEY: recorder.to_json()})
 
 
 def document_of(
@@ -61,6 +67,7 @@ def document_of(
         received_epoch_s=received_epoch_s,
         round_trip_s=round_trip_s,
         raw=value,
+        recorder=recorder_of(value),
     )
 
 

@@ -31,14 +31,6 @@ LIBRARIES = ("pytest", "pytest-xdist", "paramiko", "nvidia-ml-py", "jinja2", "pa
 _T = TypeVar("_T")
 
 
-def suite_version() -> str:
-    """The installed version of nodegate, or "unknown" when it runs from an uninstalled checkout."""
-    try:
-        return metadata.version("nodegate")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 def versions() -> dict[str, str]:
     """Python and the libraries that a verdict may depend on."""
     here = {each.name.lower(): each.version for each in metadata.distributions() if each.name}

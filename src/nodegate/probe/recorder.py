@@ -1,0 +1,66 @@
+"""Which release recorded a probe document, and the sections it could: what it could not record is no fault of the node.
+
+The controller writes it into a document when it arrives from a node, so a node cannot say that a section is new.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import NotApplicable
+from nodegate.release import suite_version
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
+KEY = "recorder"  # in the document
+
+
+@dataclass(frozen=True)
+class Recorder:
+    """A release of nodegate and the sections of the probe document that it knows."""
+
+    version: str
+    sections: frozenset[str]
+
+    def to_json(self) -> dict[str, object]:
+        """As it is written into the document."""
+        return {"version": self.version, "sections": sorted(self.sections)}
+
+
+FIRST = Recorder(
+    "0.1.0",
+    frozenset(
+        (
+            *("clock", "driver", "environment", "infiniband", "jobs", "kernel_log", "limits", "mounts", "netdev"),
+            *("nvidia_smi", "nvml", "pci", "services", "software", "system"),
+        )
+    ),
+)
+
+
+def today() -> Recorder:
+    """This release."""
+    from nodegate.node_side.probe.main import SECTIONS  # noqa: PLC0415 - judging evidence needs no probe
+
+    return Recorder(suite_version(), frozenset((*SECTIONS, "nvidia_smi")))
+
+
+def recorder_of(document: Mapping[str, object]) -> Recorder:
+    """Who recorded a document; the first release where it does not say. Every release knows the sections of that."""
+    said = document.get(KEY)
+    version, sections = (said.get("version"), said.get("sections")) if isinstance(said, dict) else (None, None)
+    if not isinstance(version, str) or not isinstance(sections, list):
+        return FIRST
+    return Recorder(version, FIRST.sections.union(name for name in sections if isinstance(name, str)))
+
+
+def refuse_later_sections(recorder: Recorder, present: Container[str], needed: tuple[str, ...]) -> None:
+    """Say so where a fact needs a section that the recorder did not know.
+
+    Raises:
+        NotApplicable: one of the `needed` sections is not among those `present`, and the recorder did not know it.
+    """
+    if any(name not in recorder.sections and name not in present for name in needed):
+        raise NotApplicable(f"not recorded then: this evidence was recorded by nodegate {recorder.version}")

@@ -1,0 +1,97 @@
+"""What the release that recorded a document did not know is "not recorded then"; what it knew and lacks is an error."""
+
+from __future__ import annotations
+
+import pytest
+from fleet.machine import Machine
+
+from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.evidence import Evidence
+from nodegate.facts import FACTS, Fact, NodeFacts
+from nodegate.judge.context import facts_of
+from nodegate.judge.judge import judge
+from nodegate.node_side.probe.main import SECTIONS
+from nodegate.probe.document import document_of
+from nodegate.probe.recorder import FIRST, KEY, today
+from nodegate.probe.section import section_data
+from nodegate.suite import Check
+from nodegate.verdict import Verdict
+
+BARE = Machine.hgx_h100().document()
+NOT_THEN = "not recorded then: this evidence was recorded by nodegate 0.1.0"
+
+
+def recorded(*, by=None, without=(), **sections):
+    """The facts of a recording, with what its recorder says of itself, and without some of its sections."""
+    kept = {name: value for name, value in BARE["sections"].items() if name not in without}
+    return NodeFacts(document_of({**BARE, "sections": kept | sections} | ({KEY: by} if by is not None else {})))
+
+
+@pytest.fixture
+def disks(monkeypatch):
+    """A fact that a release after the first brings: disks, from a section of that name."""
+    fact = Fact(lambda document: section_data(document.sections, "disks"), "disks")
+    monkeypatch.setitem(FACTS, "disks", fact)
+
+
+@pytest.mark.usefixtures("disks")
+@pytest.mark.parametrize("by", [None, FIRST.to_json(), {}, [], "0.1.0", {"version": 1, "sections": []}])
+def test_a_section_that_came_later_is_not_recorded_then(by):
+    facts = recorded(by=by)
+    for _ in range(2):
+        with pytest.raises(NotApplicable, match=f"^{NOT_THEN}$"):
+            facts.get("disks")
+
+
+@pytest.mark.usefixtures("disks")
+def test_the_recorder_is_named():
+    with pytest.raises(NotApplicable, match=r"recorded by nodegate 0\.7\.3$"):
+        recorded(by={"version": "0.7.3", "sections": [*SECTIONS]}).get("disks")
+
+
+@pytest.mark.usefixtures("disks")
+@pytest.mark.parametrize("by", [{"version": "0.1.0", "sections": [*SECTIONS, "disks"]}])
+def test_a_section_that_its_recorder_knew_and_did_not_send_is_an_error(by):
+    with pytest.raises(CannotMeasure, match="disks could not be read: missing"):
+        recorded(by=by).get("disks")
+
+
+@pytest.mark.usefixtures("disks")
+def test_a_section_that_is_there_counts_whoever_recorded_it():
+    assert recorded(disks={"data": [1]}).get("disks") == [1]
+
+
+@pytest.mark.parametrize("by", [None, FIRST.to_json(), {"version": "0.0.1", "sections": []}])
+@pytest.mark.parametrize("section", sorted(FIRST.sections - {"nvidia_smi"}))
+def test_no_recorder_can_say_that_a_section_of_the_first_release_is_new(section, by):
+    needs = [name for name in FACTS if section in FACTS[name].sections and name != "nvml_library"]
+    facts = recorded(by=by, without=[section])
+    for name in needs:
+        if (name, section) != ("kernel_log", "system"):  # then only the time of a line cannot be told
+            with pytest.raises(CannotMeasure, match="missing"):
+                facts.get(name)
+
+
+def test_todays_recorder_knows_every_section_that_a_fact_needs():
+    assert today().sections == {section for fact in FACTS.values() for section in fact.sections}
+    assert today().sections >= FIRST.sections
+
+
+def check_disks(disks, verdicts):
+    verdicts.cannot(str(disks), next_step="")
+
+
+@pytest.mark.usefixtures("disks")
+@pytest.mark.parametrize(
+    ("by", "verdict", "words"),
+    [
+        (None, Verdict.SKIP, NOT_THEN),
+        ({"version": "0.9.0", "sections": ["disks"]}, Verdict.ERROR, "disks could not be read: missing"),
+    ],
+)
+def test_a_check_of_older_evidence_is_skipped_and_of_todays_an_error(by, verdict, words):
+    document = BARE | ({KEY: by} if by else {})
+    facts = facts_of(Evidence("gpu01", "facts", 0.0, 0.0, document=document))
+    check = Check("disks.all", "All disks.", (), "delivery", ("disks", "verdicts"), check_disks, "")
+    record = judge(check, facts.get, "gpu01")
+    assert (record.verdict, words in record.message) == (verdict, True), record.message
