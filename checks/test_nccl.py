@@ -91,6 +91,8 @@ def test_version(nccl: Nccl, baseline: Baseline, verdicts: Verdicts) -> None:
     NCCL before 2.21.5 mixes up bootstrap messages ("Message truncated"). It warns: jobs mostly bring their own NCCL.
     Source: NCCL 2.21.5 release notes, NVIDIA/nccl issue 1273.
     """
+    if findings.no_version(verdicts, nccl):
+        return
     judge_version(
         verdicts,
         whose=part.software("NCCL"),

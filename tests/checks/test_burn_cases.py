@@ -285,9 +285,9 @@ THROUGHPUT = (
         "burn.throughput",
         NOT_JUDGED,
         (
-            "GPU 0 (0000:19:00.0, S/N 1650001000000): fp32 rate 51 TFLOPS; not judged: no limit "
-            "burn.fp32_tflops, and the platform is not known - add a limit for this platform: nodegate "
-            "baseline learn, or --baseline (and 15 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): fp32 rate 51 TFLOPS; no limit burn.fp32_tflops, and "
+            "the platform is not known - add a limit for this platform: nodegate baseline learn, or "
+            "--baseline (and 15 more)"
         ),
         slow(0.9),
         again=[slow(1.0), slow(1.0)],
@@ -331,7 +331,7 @@ SPREAD = (
         "no limit",
         "burn.node_spread",
         NOT_JUDGED,
-        "node: not judged: no limit burn.node_spread_percent for platform hgx-h100-8",
+        "node: no limit burn.node_spread_percent for platform hgx-h100-8",
         limits={"burn.node_spread_percent": None},
     ),
 )

@@ -290,7 +290,7 @@ IN = (
         "copies.host_to_device",
         NOT_JUDGED,
         (
-            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device 26 GB/s; not judged: no limit "
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device 26 GB/s; no limit "
             f"memory.host_to_device_gb_per_s, {UNKNOWN}; what a Gen4 x16 link gives, while the link ran at "
             "Gen4 x16 - add a limit for this platform: nodegate baseline learn, or --baseline (and 7 more)"
         ),
@@ -381,9 +381,9 @@ TOGETHER = (
         "copies.host_at_once",
         NOT_JUDGED,
         (
-            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device with all GPUs at once 42 GB/s; not "
-            f"judged: no limit memory.host_to_device_at_once_gb_per_s, {UNKNOWN} - add a limit for this "
-            "platform: nodegate baseline learn, or --baseline (and 15 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device with all GPUs at once 42 GB/s; no "
+            f"limit memory.host_to_device_at_once_gb_per_s, {UNKNOWN} - add a limit for this platform: "
+            "nodegate baseline learn, or --baseline (and 15 more)"
         ),
     ),
     CopiesCase(
@@ -391,9 +391,9 @@ TOGETHER = (
         "copies.host_at_once",
         NOT_JUDGED,
         (
-            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device with all GPUs at once 42 GB/s; not "
-            f"judged: no limit memory.host_to_device_at_once_gb_per_s, {UNKNOWN} - add a limit for this "
-            "platform: nodegate baseline learn, or --baseline (and 15 more)"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): host to device with all GPUs at once 42 GB/s; no "
+            f"limit memory.host_to_device_at_once_gb_per_s, {UNKNOWN} - add a limit for this platform: "
+            "nodegate baseline learn, or --baseline (and 15 more)"
         ),
         at_once(20.0, 41.0),
     ),

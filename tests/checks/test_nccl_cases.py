@@ -196,7 +196,7 @@ COMPLETE = [
         "a GPU fewer than the board has",
         "nccl.complete",
         FAIL,
-        ("node: GPUs in the collectives 7, expected at least 8 GPUs (SOURCE) - see the checks gpu.count and gpu.lost"),
+        ("node: 7 GPUs in the collectives, expected at least 8 GPUs (SOURCE) - see the checks gpu.count and gpu.lost"),
         gpus=7,
     ),
     NcclCase(
@@ -312,7 +312,7 @@ NVLS = [
         "a platform of which nothing is known",
         "nccl.nvls",
         NOT_JUDGED,
-        "node: not judged: no limit nccl.nvls for platform l40s",
+        "node: no limit nccl.nvls for platform l40s",
         machine=L40S,
         limits={"nccl.nvls": None},
     ),

@@ -349,7 +349,7 @@ SHARE = [
         "no share is stored",
         "nccl_groups.share_of_rate",
         NOT_JUDGED,
-        "node: not judged: no limit nccl.group_share_of_rate_percent for platform hgx-h100-8",
+        "node: no limit nccl.group_share_of_rate_percent for platform hgx-h100-8",
         pairs(),
     ),
 ]

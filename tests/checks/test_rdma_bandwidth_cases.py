@@ -329,7 +329,7 @@ CASES = (
         "a site without the share",
         "rdma_bandwidth.share_of_rate",
         NOT_JUDGED,
-        "node: not judged: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
+        "node: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
         limits={"rdma.share_of_rate_percent": None},
     ),
     # errors

@@ -94,8 +94,7 @@ class TestBaseline:
         found = told(100, entry=ENTRY, **changes)
         assert found.verdict is NOT_JUDGED
         assert sentence(found) == (
-            f"bus bandwidth 100 GB/s; not judged: the baseline is {said}, and {NOBODY.reason} - "
-            f"{metric_findings.ADD_A_LIMIT}"
+            f"bus bandwidth 100 GB/s; the baseline is {said}, and {NOBODY.reason} - {metric_findings.ADD_A_LIMIT}"
         )
 
     def test_nor_silently_when_the_fleet_passes_it(self):
@@ -286,7 +285,7 @@ class TestTheNodeItself:
     def test_being_like_oneself_proves_no_health(self, reference: str):
         found = told(480, **{reference: Reference(480.0, 7, "others")})
         assert found.verdict is NOT_JUDGED
-        assert found.note == f"not judged: no limit {ALL_REDUCE}, and {NOBODY.reason}"
+        assert found.note == f"no limit {ALL_REDUCE}, and {NOBODY.reason}"
         assert found.limit is None
 
 

@@ -21,7 +21,7 @@ from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 MARGINS = margins()
-ALONE = NoPeers("1 of platform hgx-h100-8 measured this alike, 8 are needed")
+ALONE = NoPeers("only 1 node of platform hgx-h100-8 measured it in the same way (8 are needed to compare)")
 HEALTHY = [478.0, 479.0, 480.0, 480.5, 481.0, 481.5, 482.0, 483.0]  # GB/s, HGX H100
 
 

@@ -124,7 +124,7 @@ def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: 
     if verdict is Verdict.PASS:
         notes += [each.said for each in told if each.verdict is Verdict.SKIP and each.notable]
     if verdict is Verdict.SKIP:
-        verdict, notes = Verdict.NOT_JUDGED, [f"not judged: {', and '.join(notes)}"]
+        verdict, notes = Verdict.NOT_JUDGED, [", and ".join(notes)]
     share = None if verdict is Verdict.PASS else _share(metric, value, limit, group)
     return Assessment(verdict, decisive[0].comparison, value, "; ".join(notes), limit, share)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.nccl.result import Nccl, Outcome
     from nodegate.numbers.peers import NodePeers
+    from nodegate.part import Part
     from nodegate.tools.nccl_tests import NcclTest
     from nodegate.verdicts import Verdicts
 
@@ -166,11 +167,19 @@ def wrong_elements(count: int) -> str:
     return f"{count} wrong element{'' if count == 1 else 's'}"
 
 
-def _not_measured(verdicts: Verdicts, nccl: Nccl, what: str, quantity: str) -> None:
+def no_version(verdicts: Verdicts, nccl: Nccl) -> bool:
+    """Whether no launch came so far that NCCL could tell its version; then the finding gives their reason."""
+    if any(outcome.test for outcome in nccl.all):
+        return False
+    _not_measured(verdicts, nccl, ALL_REDUCE, "version", whose=part.software("NCCL"))
+    return True
+
+
+def _not_measured(verdicts: Verdicts, nccl: Nccl, what: str, quantity: str, *, whose: Part | None = None) -> None:
     """What a launch did not give, and which check says why."""
     final = nccl.final(what)
     verdicts.unknown(
-        part=part.collective(what),
+        part=whose or part.collective(what),
         quantity=quantity,
         reason=final.why,
         action=final.next_step,
