@@ -180,7 +180,7 @@ class TestSitesOwnFiles:
             "platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s, direction: at most, floor: 5}\n",
             "a floor needs a number and direction: at least",
         ),
-        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s}\n  a.b: {}\n", "given twice"),
+        ("platform: p\nlimits:\n  a.b: {value: 8, unit: W, source: s}\n  a.b: {}\n", "occurs twice"),
     ],
 )
 def test_a_slip_of_the_pen_is_an_error_with_its_line(text: str, complaint: str):

@@ -201,7 +201,7 @@ class _Reader:
             items = value if isinstance(value, list) and value else [value]
             if not all(isinstance(item, (bool, int, float, str)) for item in items):
                 raise self.wrong(
-                    (*path, name), f"{name}: {value!r} is no number, text, true or false, nor a list of those"
+                    (*path, name), f"{name}: {value!r} is not a number, text, true or false, nor a list of those"
                 )
             if name.endswith(AT_LEAST) and (isinstance(value, bool) or not isinstance(value, (int, float))):
                 raise self.wrong((*path, name), f"{name} must be a number, not {value!r}")
@@ -216,7 +216,7 @@ class _Reader:
         items = value if isinstance(value, list) else [value]
         for item in items:
             if not isinstance(item, (bool, int, float, str)) or item != item:  # noqa: PLR0124 - not a number
-                raise self.wrong((*path, "value"), f"{key}: {item!r} is no number, text, true or false")
+                raise self.wrong((*path, "value"), f"{key}: {item!r} is not a number, text, true or false")
         return tuple(value) if isinstance(value, list) else value
 
     def _unit(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> str:
