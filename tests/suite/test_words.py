@@ -47,7 +47,7 @@ DATA = sorted(
 )
 _CODE = re.compile(r"`[^`]*`|\[[\w./]+\]\([^)]*\)")  # code, and links to files by their names
 # Pages that are being rewritten.
-_LATER = {"architecture.md", "adding-a-check.md"}
+_LATER = {"architecture.md"}
 TOOLS = ("fabric_manager", "gpu_burn", "nccl_json", "nccl_rows", "nccl_tests", "nvbandwidth", "nvidia_smi", "perftest")
 # Rooms of src/nodegate whose strings, docstrings and comments are in these words.
 ROOMS = [

@@ -1,6 +1,7 @@
-"""Which release recorded a probe document, and the sections it could: what it could not record is no fault of the node.
+"""Which release recorded a probe document, and the sections that it knew.
 
-The controller writes it into a document when it arrives from a node, so a node cannot say that a section is new.
+A section that came later could not be recorded, which says nothing of the node. The controller writes both into a
+document when it arrives, so that no node can claim that a section is new.
 """
 
 from __future__ import annotations

@@ -1,0 +1,69 @@
+"""docs/adding-a-*.md name files and tests that there are, and what each is said to hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from nodegate.facts import FACTS, Fact
+from nodegate.node_side.probe.main import SECTIONS
+from nodegate.node_side.probe.reading import unknown
+
+ROOT = Path(__file__).parents[2]
+PAGES = {page.name: page.read_text("utf-8") for page in sorted(ROOT.glob("docs/adding-a-*.md"))}
+_CODE = re.compile(r"`([^`\n]+)`")
+_PATH = re.compile(r"[a-z_]+(?:/[\w.-]+)*/(?:[\w.-]+)?")  # has a slash, and no placeholder
+_LINK = re.compile(r"\]\(([\w./-]+)\)")
+OF_A_SITE = {"checks/test_scratch.py", "baselines/site.yaml"}  # the reader's own
+
+
+def paths(text: str) -> set[str]:
+    return {found for found in _CODE.findall(text) if _PATH.fullmatch(found)} - OF_A_SITE
+
+
+def test_the_three_pages_are_there() -> None:
+    assert set(PAGES) == {"adding-a-check.md", "adding-a-fact.md", "adding-a-tool.md"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_path_of_a_page_exists(page: str) -> None:
+    assert len(paths(PAGES[page])) >= 6
+    assert [path for path in sorted(paths(PAGES[page])) if not (ROOT / path).exists()] == []
+    assert [link for link in _LINK.findall(PAGES[page]) if not (ROOT / "docs" / link).exists()] == []
+
+
+def test_a_path_that_is_gone_is_seen() -> None:
+    assert paths("`src/nodegate/gone.py`, `checks/`, `disks.parse`, [x](y.md), `test_<subject>.py`") == {
+        "src/nodegate/gone.py",
+        "checks/",
+    }
+
+
+@pytest.mark.parametrize(
+    ("page", "tests"), [("adding-a-check.md", 3), ("adding-a-fact.md", 7), ("adding-a-tool.md", 6)]
+)
+def test_a_page_names_the_tests_that_ask_for_what_is_missing(page: str, tests: int) -> None:
+    named = {path for path in paths(PAGES[page]) if path.startswith("tests/") and "/test_" in path}
+    assert len(named) == tests
+
+
+def test_the_steps_are_numbered_in_their_order() -> None:
+    for page in ("adding-a-fact.md", "adding-a-tool.md"):
+        steps = [int(number) for number in re.findall(r"^\| (\d+) \|", PAGES[page], re.MULTILINE)]
+        assert steps == list(range(1, len(steps) + 1))
+
+
+def test_the_names_in_the_pages_are_those_of_the_code() -> None:
+    page = PAGES["adding-a-fact.md"]
+    assert "`SECTIONS`" in page
+    assert all(limit_s > 0 for _, limit_s in SECTIONS.values())
+    assert "`reading.unknown(why, detail)`" in page
+    assert unknown("missing", "no file") == {"why": "missing", "detail": "no file"}
+    written = (ROOT / "src/nodegate/facts.py").read_text()
+    assert '`disks = _of("disks", disks.parse)`' in page
+    assert 'mounts = _of("mounts", mounts.parse)' in written
+    assert '`Fact(_clock, "clock")`' in page
+    assert 'Fact(_clock, "clock")' in written
+    assert isinstance(FACTS["clock"], Fact)

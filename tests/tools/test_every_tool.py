@@ -1,0 +1,57 @@
+"""A parser comes with recordings of what its tool printed, with a fuzz target, and with something that uses it."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from support.recordings import FOLDER
+
+ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / "src" / "nodegate" / "tools"
+RECORDED_AS = {"nccl_json": "nccl_tests"}  # a second form of what the same programs print
+
+
+def parsers(file: Path) -> list[str]:
+    """The names of its parsers."""
+    functions = (each.name for each in ast.parse(file.read_text("utf-8")).body if isinstance(each, ast.FunctionDef))
+    return [name for name in functions if name.startswith("parse")]
+
+
+def using(tool: str, text: str) -> bool:
+    """Whether a source imports this module."""
+    names = {
+        f"{node.module}.{name.name}"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
+    return any(re.match(rf"nodegate\.tools\.{tool}(\.|$)", name) for name in names)
+
+
+NAMES = sorted(file.stem for file in TOOLS.glob("*.py") if parsers(file))
+
+
+def test_the_tools_are_found() -> None:
+    assert {"gpu_burn", "nccl_tests", "nvbandwidth", "nvidia_smi", "perftest"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("tool", NAMES)
+def test_a_parser_has_recordings(tool: str) -> None:
+    folder = FOLDER / RECORDED_AS.get(tool, tool)
+    assert folder.is_dir(), f"record what {tool} prints in {folder.relative_to(ROOT)}"
+    assert len(list(folder.iterdir())) >= 2, f"{folder.relative_to(ROOT)}: healthy and faulty at the least"
+
+
+@pytest.mark.parametrize("tool", NAMES)
+def test_a_parser_is_a_fuzz_target(tool: str) -> None:
+    assert using(tool, (ROOT / "fuzz" / "tool_targets.py").read_text("utf-8"))
+
+
+@pytest.mark.parametrize("tool", NAMES)
+def test_a_parser_is_used(tool: str) -> None:
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "checks").glob("*.py")]
+    texts = (file.read_text("utf-8") for file in files if file.parent != TOOLS)
+    assert any(using(tool, text) for text in texts if "nodegate.tools" in text)
