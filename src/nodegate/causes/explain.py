@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.causes.conditions import Condition
 from nodegate.errors import UNREACHABLE_KINDS
-from nodegate.part import NODE
+from nodegate.part import NODE, Kind
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 HEALTHY = frozenset((Verdict.PASS, Verdict.SKIP))
 _BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDGED: 3}
 _REACH = 0.8  # of what a condition leaves, so much may be lost besides: rates scatter, and several limits add up
+_TRACE = 0.3  # of what a condition costs, so much is lost at least where it is the reason
 # What to do about any error: it does not say that two of them have one reason.
 _ANY_REASON = ("see the evidence", "measure ", "burn ", "run again", "report this")
 _NOT_JUDGED = Condition(NOT_JUDGED, 1 << 20, severity=Severity.NOT_JUDGED, one=True)
@@ -154,7 +155,9 @@ def _is_reason(reason: _Group, each: CheckFinding, group: _Group) -> bool:
     if not (group.condition.name in condition.on_node or (same and group.condition.name in condition.on_part)):
         return False
     leaves = reason.leaves(finding)
-    return leaves is None or finding.share is None or finding.share >= leaves * _REACH
+    if leaves is None or finding.share is None:
+        return True
+    return leaves * _REACH <= finding.share <= 1 - (1 - leaves) * _TRACE
 
 
 def _keeps_from_running(reason: _Group, each: CheckFinding, *, same: bool) -> bool:
@@ -207,4 +210,6 @@ def _cause(node: str, groups: Sequence[_Group], waivers: dict[tuple[str, int], s
 def _sort(group: _Group) -> Class:
     if group.decisive.finding.verdict is Verdict.ERROR and group.decisive.finding.code in UNREACHABLE_KINDS:
         return Class.ACCESS
+    if group.decisive.finding.verdict is Verdict.ERROR and group.decisive.finding.part.kind is Kind.COLLECTIVE:
+        return Class.TOOL  # what measures could not do its work: nothing is known of NVLink
     return group.condition.sort_of(group.decisive)
