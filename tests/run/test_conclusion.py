@@ -6,22 +6,36 @@ from dataclasses import replace
 
 import pytest
 from support import sample_report
+from support.made_findings import GPU3, NIC2, finding, record
 
-from nodegate.finding import Record, node_verdict
+from nodegate import part
+from nodegate.finding import AT_LEAST, Limit, Record, node_verdict
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.report.model import NodeReport, Report
 from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
 from nodegate.triage.command import triage
-from nodegate.verdict import NodeVerdict, Verdict
+from nodegate.verdict import NodeVerdict
 
-PASSED = Record("", "pcie.link_width", Verdict.PASS, "16 lanes")
-NARROW = Record("", "pcie.link_width", Verdict.FAIL, "GPU 3: link width 8 lanes, expected 16", failure_modes=("F05",))
-SETTING = Record(
-    "", "software.nccl_settings", Verdict.FAIL, "/etc/nccl.conf: NCCL_IB_DISABLE=1", failure_modes=("F26",)
+LINK = Limit(16, "lanes", "the device", AT_LEAST)
+RATE = Limit(380.0, "Gb/s", "baselines/x.yaml", AT_LEAST)
+PASSED = record("pcie.link_width", finding("pass", GPU3, quantity="link width", observed=16, unit="lanes"))
+NARROW = record(
+    "pcie.link_width", finding("fail", GPU3, quantity="link width", observed=8, unit="lanes", limit=LINK, share=0.5)
 )
-SLOW_NIC = Record("", "rdma_bandwidth.write", Verdict.FAIL, "mlx5_2: 190 Gb/s, expected 380", failure_modes=("F07",))
-UNREAD = Record("", "gpu.count", Verdict.ERROR, "NVML did not answer", failure_modes=("F02",))
+SETTING = record(
+    "software.nccl_settings",
+    finding("fail", part.setting("/etc/nccl.conf"), "NCCL_IB_DISABLE=1", action="remove it", code="nccl_ib_disable"),
+)
+SLOW_NIC = record(
+    "rdma_bandwidth.write",
+    finding(
+        "fail", NIC2, quantity="RDMA write bandwidth", observed=190.0, unit="Gb/s", limit=RATE, metric="rdma.write"
+    ),
+)
+UNREAD = record("gpu.count", finding("error", text="NVML did not respond"))
+XID_109 = record("kernel_log.xid", finding("warn", GPU3, "Xid 109 once", code="109", action="look at the job first"))
+UNJUDGED = record("burn.fp64", finding("not-judged", GPU3, quantity="fp64", observed=1.4, unit="TFLOPS"))
 
 
 def node(name: str, *records: Record, reachable: bool = True) -> NodeReport:
@@ -53,31 +67,31 @@ def program_log(tmp_path_factory: pytest.TempPathFactory) -> Answer:
 
 def test_a_broken_part_moves_the_job_off_its_node() -> None:
     assert conclude(report(node("gpu01", PASSED), node("gpu02", PASSED, NARROW))) == (
-        "hardware: move the job off gpu02 because gpu02: pcie.link_width: GPU 3: link width 8 lanes, expected 16"
+        "hardware: move the job off gpu02 because GPU 3 S/N 1650003000003: PCIe x8 of x16"
+        " - power-cycle, else reseat board or riser"
     )
 
 
 def test_a_broken_part_stands_above_a_wrong_setting_on_another_node() -> None:
     said = conclude(report(node("gpu01", SETTING), node("gpu02", NARROW)))
-    assert said.startswith("hardware: move the job off gpu02 because ")
+    assert said.startswith("hardware: move the job off gpu02 because GPU 3 ")
 
 
 def test_of_several_bad_nodes_the_one_that_the_logs_name_comes_first(ecc_log: Answer) -> None:
     logs = replace(ecc_log, where=replace(ecc_log.where, node="gpu02"))
     said = conclude(report(node("gpu01", NARROW), node("gpu02", NARROW)), logs)
-    assert said.startswith("hardware: move the job off gpu[01-02] because gpu02: ")
+    assert said.startswith("hardware: move the job off gpu[01-02] because gpu02: GPU 3 ")
     assert "; the logs: " in said
 
 
 def test_a_slow_nic_is_the_fabrics() -> None:
     said = conclude(report(node("gpu01", SLOW_NIC)))
-    assert said.startswith("fabric: move the job off gpu01 because gpu01: rdma_bandwidth.write: ")
+    assert said.startswith("fabric: move the job off gpu01 because mlx5_2: RDMA write bandwidth 190 Gb/s")
 
 
-def test_a_wrong_setting_is_mended_before_the_job_runs_there_again() -> None:
+def test_a_wrong_setting_is_fixed_before_the_job_runs_there_again() -> None:
     assert conclude(report(node("gpu01", SETTING))) == (
-        "host: mend gpu01 before the job runs there again: "
-        "gpu01: software.nccl_settings: /etc/nccl.conf: NCCL_IB_DISABLE=1"
+        "host: fix gpu01 before the job runs there again: /etc/nccl.conf: NCCL_IB_DISABLE=1 - remove it"
     )
 
 
@@ -90,7 +104,7 @@ def test_a_node_that_cannot_be_reached_is_left() -> None:
 def test_a_fault_that_only_the_logs_know_is_said_to_be_so(ecc_log: Answer) -> None:
     said = conclude(report(node("gpu01", PASSED)), ecc_log)
     assert said.startswith("hardware: ")
-    assert said.endswith("(by the logs alone: every check passes now)")
+    assert said.endswith("(from the logs alone: no check fails now)")
 
 
 def test_the_programs_own_fault_on_good_nodes_is_said_plainly(program_log: Answer) -> None:
@@ -107,12 +121,53 @@ def test_a_node_that_could_not_be_measured_is_never_fine(program_log: Answer) ->
     told = report(node("gpu01", PASSED), node("gpu02", PASSED, UNREAD))
     assert told.nodes[1].verdict is NodeVerdict.INCOMPLETE
     for logs in (None, program_log):
-        assert conclude(told, logs).startswith("could not tell: not everything could be measured on gpu02")
+        assert conclude(told, logs).startswith(
+            "inconclusive: not everything could be measured on gpu02: node: NVML did not respond"
+        )
 
 
-def test_an_interrupted_run_is_never_fine() -> None:
+def test_an_interrupted_run_is_never_fine(program_log: Answer) -> None:
     told = report(node("gpu01", PASSED))
-    assert conclude(replace(told, run=replace(told.run, interrupted=True))).startswith("could not tell: ")
+    for logs in (None, program_log):
+        assert conclude(replace(told, run=replace(told.run, interrupted=True)), logs) == (
+            "inconclusive: the run ended before every check was judged - continue it with --resume"
+        )
+
+
+def test_a_node_whose_checks_all_lack_a_limit_is_never_fine() -> None:
+    assert conclude(report(node("gpu01", UNJUDGED))) == (
+        "inconclusive: nothing of gpu01 could be judged - the report says why"
+    )
+
+
+def test_no_nodes_are_never_fine() -> None:
+    assert conclude(report()).startswith("inconclusive: ")
+
+
+def test_a_node_that_warns_is_never_simply_fine(program_log: Answer) -> None:
+    told = report(node("gpu01", PASSED), node("gpu02", PASSED, XID_109))
+    assert told.nodes[1].verdict is NodeVerdict.ACCEPTED
+    words = "nodes pass with warnings, which may be the reason: gpu02: GPU 3 S/N 1650003000003: Xid 109 once - look at"
+    assert conclude(told).startswith(words)
+    assert "; give the job's logs too" in conclude(told)
+    assert conclude(told, program_log).startswith(words)
+    assert "; look at the code: " in conclude(told, program_log)
+
+
+def test_a_waived_fault_may_still_be_the_reason() -> None:
+    said = conclude(report(node("gpu01", replace(NARROW, waiver="riser on order; owner dc-ops"))))
+    assert said.startswith("nodes pass with waivers, which may be the reason: gpu01: GPU 3 ")
+
+
+def test_good_nodes_say_how_much_was_not_judged() -> None:
+    assert conclude(report(node("gpu01", PASSED, UNJUDGED))).startswith(
+        "nodes fine: nothing is wrong with the node now (1 check not judged); "
+    )
+
+
+def test_a_failure_stands_above_a_warning_and_a_gap() -> None:
+    said = conclude(report(node("gpu01", XID_109), node("gpu02", UNREAD), node("gpu03", NARROW)))
+    assert said.startswith("hardware: move the job off gpu03 because ")
 
 
 def test_every_failure_mode_has_a_cause() -> None:

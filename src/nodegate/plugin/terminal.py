@@ -74,8 +74,7 @@ class Terminal:
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
         """The answer, after all that pytest says at its end."""
         reporter = self._reporter
-        alone = self.quiet and all(isinstance(item, CheckItem) for item in getattr(session, "items", ()))
-        if alone and reporter is not None and self._run.has_answer:
+        if self.quiet and reporter is not None and self._run.has_answer and _told_ours_alone(session, reporter):
             reporter.summary_stats = _nothing  # type: ignore[method-assign] # "73 failed, 167 errors" is no answer
         yield
         if reporter is not None:
@@ -83,9 +82,17 @@ class Terminal:
 
 
 def _only_ours(config: pytest.Config) -> bool:
-    """Whether the user named no tests of his own."""
-    named = [arg.partition("::")[0] for arg in config.args]
-    return config.args_source is not pytest.Config.ArgsSource.ARGS or all(Path(arg).name == CHECKS for arg in named)
+    """Whether the command line names no tests but checks (or, put there by us, a conftest.py)."""
+    named = [Path(arg.partition("::")[0]) for arg in config.args]
+    ours = all(CHECKS in (path.name, path.resolve().parent.name) or path.name == "conftest.py" for path in named)
+    return ours or config.args_source is not pytest.Config.ArgsSource.ARGS
+
+
+def _told_ours_alone(session: pytest.Session, reporter: pytest.TerminalReporter) -> bool:
+    """Whether nothing was run but items of ours; under pytest-xdist only the reports say so."""
+    reports = (report for category in reporter.stats.values() for report in category)
+    others = any(isinstance(report, pytest.TestReport) and not hasattr(report, "is_nodegate") for report in reports)
+    return not others and all(isinstance(item, CheckItem) for item in getattr(session, "items", ()))
 
 
 def _nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from nodegate.causes.lines import CauseLine
     from nodegate.report.model import Report
 
-MOST_CAUSES = 34  # with what stands above and below them the answer fits on 40 lines
+MOST_CAUSES = 33  # with what stands above and below them the answer fits on 40 lines
 NARROWEST = 80
-_COLUMNS = (12, 12, 24)  # severity, nodes, part: at most
+_COLUMNS = (12, 20, 24)  # severity, nodes, part: at most
+_LONGEST_LIST = 12  # a longer list of nodes is counted in a cause's line
 _SHORT = {Severity.CONFIGURATION.value: "config"}
 _GOOD = (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)
 _RED = frozenset((Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE))
@@ -40,6 +42,7 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
     """The answer, line by line, each at most `width` characters (80 at the least)."""
     width = max(NARROWEST, width)
     yield _head(report, width)
+    yield from _bad_nodes(report, width)
     if report.run.interrupted:
         text = f"the run ended before every check was judged; continue with: pytest --resume {folder}"
         yield AnswerLine(shortened(text, width), "yellow")
@@ -67,13 +70,22 @@ def _head(report: Report, width: int) -> AnswerLine:
     return AnswerLine(shortened(text, width), _MARKS.get(worst, "green" if worst in _GOOD else "yellow"))
 
 
+def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
+    """Every node that may not carry work, by name: a cause's line has room for a few of them only."""
+    for verdict, colour in _MARKS.items():
+        names = fold(node.node for node in report.nodes if node.verdict is verdict)
+        if names:
+            wrapped = _wrapped(f"{verdict.value}: {names.replace(',', ', ')}", width)
+            yield from (AnswerLine(text.replace(", ", ","), colour) for text in wrapped)
+
+
 def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
     shown = _shown(report)
     rows = [(cause, line(cause)) for cause in shown]
-    widths = _widths([(*_head_cells(row), _what(cause, row), row.action) for cause, row in rows], width)
+    widths = _widths([(*_head_cells(cause, row), _what(cause, row), row.action) for cause, row in rows], width)
     for cause, row in rows:
         colour = "" if cause.waiver else "red" if cause.severity in _RED else "yellow"
-        cells = (*_head_cells(row), _what(cause, row), row.action)
+        cells = (*_head_cells(cause, row), _what(cause, row), row.action)
         text = "  ".join(shortened(cell, room).ljust(room) for cell, room in zip(cells, widths, strict=True))
         yield AnswerLine(f"  {text}".rstrip(), colour)
     left = [cause for cause in report.causes if cause not in shown]
@@ -84,8 +96,12 @@ def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
         yield AnswerLine(shortened(f"  {_count(len(left), 'cause')} more in the report{more}", width))
 
 
-def _head_cells(row: CauseLine) -> tuple[str, str, str]:
-    return _SHORT.get(row.severity, row.severity), row.where, row.part
+def _head_cells(cause: Cause, row: CauseLine) -> tuple[str, str, str]:
+    """Severity, nodes and part; a list of nodes is never cut, since half of a list reads as a whole one."""
+    where = row.where
+    if len(cause.nodes) > 1 and len(where) > _LONGEST_LIST:
+        where = f"rack {cause.place}" if cause.place else _count(len(cause.nodes), "node")
+    return _SHORT.get(row.severity, row.severity), where, row.part
 
 
 def _what(cause: Cause, row: CauseLine) -> str:
@@ -124,8 +140,6 @@ def _spare(chosen: Sequence[Cause]) -> Cause | None:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    import textwrap  # noqa: PLC0415 - for the answer of profile troubleshoot alone
-
     return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
 
 

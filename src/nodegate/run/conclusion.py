@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.causes.cause import Cause
-    from nodegate.report.model import NodeReport, Report
+    from nodegate.report.model import Report
     from nodegate.triage.answer import Answer
 
 _KINDS = {
@@ -42,12 +42,8 @@ def conclude(report: Report, logs: Answer | None = None) -> str:
         return told + (f"; the logs: {logs.sentence.en}" if logs is not None and logs.failed else "")
     if logs is not None and logs.failed and logs.cause in _BEYOND_THE_JOB:
         move = _MOVE.format(nodes=named) if named and logs.cause is not LogCause.STORAGE else ""
-        return f"{logs.cause.value}: {move}{logs.sentence.en} (by the logs alone: every check passes now)"
-    unknown = [node.node for node in report.nodes if node.verdict in (NodeVerdict.INCOMPLETE, NodeVerdict.NOT_JUDGED)]
-    if unknown or not report.nodes or report.run.interrupted:
-        whom = f" on {fold(unknown)}" if unknown else ""
-        return f"inconclusive: some measurements failed{whom} - fix them, then run again"
-    return _healthy(report, logs)
+        return f"{logs.cause.value}: {move}{logs.sentence.en} (from the logs alone: no check fails now)"
+    return _inconclusive(report) or _healthy(report, logs)
 
 
 def _failure(report: Report, named: str) -> str:
@@ -76,19 +72,41 @@ def _sentence(kind: str, causes: Sequence[Cause]) -> str:
     return f"{kind}: {_MOVE.format(nodes=nodes)}{said}{more}"
 
 
+def _inconclusive(report: Report) -> str:
+    """What keeps the nodes from being called fine, though no check fails; empty where all of them are judged."""
+    unread = [node.node for node in report.nodes if node.verdict is NodeVerdict.INCOMPLETE]
+    errors = [cause for cause in report.causes if cause.verdict is Verdict.ERROR]
+    if unread and errors:
+        return f"inconclusive: not everything could be measured on {fold(unread)}: {line(errors[0]).text}"
+    if report.run.interrupted or unread:
+        where = f" on {fold(unread)}" if unread else ""
+        return f"inconclusive: the run ended before every check was judged{where} - continue it with --resume"
+    unjudged = [node.node for node in report.nodes if node.verdict is NodeVerdict.NOT_JUDGED]
+    if unjudged or not report.nodes:
+        whom = f"of {fold(unjudged)} " if unjudged else ""
+        return f"inconclusive: nothing {whom}could be judged - the report says why"
+    return ""
+
+
 def _healthy(report: Report, logs: Answer | None) -> str:
-    """No check fails: what the nodes warn of comes before the word that they are fine."""
+    """No check fails: what the nodes warn of, and what is waived, come before the word that they are fine."""
     code = f"look at the code: {logs.sentence.en}" if logs is not None and logs.failed else ""
     hint = code or ("the logs hold no error" if logs is not None else "give the job's logs too (--job-log)")
-    warned = [cause for cause in report.causes if cause.verdict is Verdict.WARN and not cause.waiver]
-    if warned:
-        more = f" (and {len(warned) - 1} more warnings)" if len(warned) > 1 else ""
-        said = f"{fold(warned[0].nodes)}: {line(warned[0]).text}{more}"
-        return f"nodes pass with warnings, which may be the reason: {said}; {hint}"
+    for kind, found in (
+        ("warning", [cause for cause in report.causes if cause.verdict is Verdict.WARN and not cause.waiver]),
+        ("waiver", [cause for cause in report.causes if cause.waiver]),
+    ):
+        if found:
+            more = f" (and {_count(len(found) - 1, f'more {kind}')})" if len(found) > 1 else ""
+            said = f"{fold(found[0].nodes)}: {line(found[0]).text}{more}"
+            return f"nodes pass with {kind}s, which may be the reason: {said}; {hint}"
+    unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
+    gap = f" ({_count(unjudged, 'check')} not judged)" if unjudged else ""
     if code:
-        return f"nodes fine: {code}"
-    return f"nodes fine: nothing is wrong with {_count(report.nodes)} now; {hint}"
+        return f"nodes fine{gap}: {code}"
+    nodes = "the node" if len(report.nodes) == 1 else f"the {len(report.nodes)} nodes"
+    return f"nodes fine: nothing is wrong with {nodes} now{gap}; {hint}"
 
 
-def _count(nodes: Sequence[NodeReport]) -> str:
-    return "the node" if len(nodes) == 1 else f"the {len(nodes)} nodes"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -9,6 +9,7 @@ from typing import TextIO
 
 LINE_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.2
+ENOUGH = 20  # from a twentieth of a stage on, its time so far says how long the rest takes
 
 
 class Progress:
@@ -70,7 +71,7 @@ class Progress:
                 parts.append(f"{self._failed} could not be measured")
             parts.append(f"{elapsed:.0f} s")
             left_s = self._expected_s - elapsed
-            if self._done < self._total and not self._expected_s and self._done:
+            if self._done < self._total and not self._expected_s and self._done * ENOUGH >= self._total:
                 left_s = elapsed / self._done * (self._total - self._done)
             if self._done < self._total and left_s > 0:
                 parts.append(f"about {left_s:.0f} s left")

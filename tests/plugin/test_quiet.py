@@ -1,0 +1,186 @@
+"""A run is quiet: the answer comes last, and pytest's own output only where it was asked for."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.recorded import PytestOutcome, run_pytest, write_fleet
+
+from lab.processes import wait_until
+from nodegate.demo.machine import Machine
+from nodegate.files.paths import INVENTORY, suite_folder
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "demo" / "terminal.txt"
+DOTS = re.compile(r"^[.FExXs]{2,}|\[ *\d+%\]", re.MULTILINE)
+TOTALS = re.compile(r"\b\d+ (passed|failed|skipped|errors?|xfailed)\b.* in \d")
+THEIRS = """
+def test_good():
+    assert True
+
+def test_bad():
+    answer = 41
+    assert answer == 42
+"""
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three nodes, of which gpu0002 has a narrow link; beside them a test of the user's own."""
+    machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2, 3)]
+    machines[1].set_link(machines[1].gpu_address(5), width=2)
+    inventory = write_fleet(tmp_path_factory.mktemp("fleet"), machines)
+    (inventory.parent / "test_theirs.py").write_text(THEIRS)
+    return inventory
+
+
+def run(fleet: Path, *arguments: str, **environment: str) -> PytestOutcome:
+    command = ["--inventory", "hosts.yaml", "--passive", "-p", "no:cacheprovider", *arguments]
+    return run_pytest(fleet.parent, command, **{"COLUMNS": "120", **environment})
+
+
+@pytest.fixture(scope="module")
+def quiet(fleet: Path) -> PytestOutcome:
+    return run(fleet)
+
+
+def answer(said: str) -> list[str]:
+    """The lines of the answer, without the run folder's name."""
+    lines = said.splitlines()
+    first = next(number for number, line in enumerate(lines) if re.match(r"\d+ \S+.* of \d+ nodes?\b", line))
+    return [line for line in lines[first:] if not line.startswith(("report: ", "details: "))]
+
+
+def test_a_quiet_run_says_the_answer_and_nothing_of_pytests(quiet: PytestOutcome) -> None:
+    said = quiet.stdout
+    assert quiet.exit_code == 1
+    assert said.startswith("nodegate ")
+    assert not DOTS.search(said)
+    assert not TOTALS.search(said)
+    for words in (
+        "Traceback",
+        "short test summary",
+        "FAILURES",
+        "ERRORS",
+        "test session starts",
+        "collected",
+        "rootdir",
+    ):
+        assert words not in said
+
+
+def test_the_answer_comes_last(quiet: PytestOutcome) -> None:
+    lines = quiet.stdout.splitlines()
+    assert answer(quiet.stdout)[0].startswith("1 rejected, 2 accepted of 3 nodes (16 of 24 GPUs accepted)")
+    assert "rejected: gpu0002" in lines
+    assert [line for line in lines if re.match(r"  slow +gpu0002 +GPU 5 S/N \S+ +PCIe x2 of x16", line)]
+    assert lines[-2].startswith("report: ")
+    assert lines[-1].startswith("details: nodegate show gpu0002 --run ")
+    assert max(map(len, answer(quiet.stdout))) <= 120
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("-v", "::test_link_width[gpu0002] FAILED"),
+        ("-rA", "FAILED "),
+        ("--tb=short", "= FAILURES ="),
+    ],
+)
+def test_pytests_own_output_comes_back(fleet: Path, quiet: PytestOutcome, option: str, words: str) -> None:
+    outcome = run(fleet, option, "-k", "link_width")
+    assert "test session starts" in outcome.stdout
+    assert words in outcome.stdout
+    assert TOTALS.search(outcome.stdout)
+    assert answer(outcome.stdout)[1] == answer(quiet.stdout)[1] == "rejected: gpu0002"
+
+
+@pytest.mark.parametrize("more", [[], ["-n", "2"]])
+def test_a_users_own_tests_keep_pytests_output(fleet: Path, more: list[str]) -> None:
+    outcome = run(fleet, "test_theirs.py", "checks", "-k", "link_width or theirs", *more)
+    said = outcome.stdout
+    assert outcome.exit_code == 1
+    assert "assert 41 == 42" in said
+    assert re.search(r"^FAILED test_theirs.py::test_bad - ", said, re.MULTILINE)
+    assert TOTALS.search(said)
+    assert "test_link_width" not in said, "our items have their place in the answer alone"
+    assert answer(said)[0].startswith("1 rejected, 2 accepted of 3 nodes")
+
+
+def test_n_gives_the_same_answer(fleet: Path, quiet: PytestOutcome) -> None:
+    spread = run(fleet, "-n", "2")
+    assert answer(spread.stdout) == answer(quiet.stdout)
+    assert not DOTS.search(spread.stdout)
+    assert not TOTALS.search(spread.stdout)
+
+
+def test_colours_are_for_a_terminal_only(fleet: Path, quiet: PytestOutcome) -> None:
+    coloured = run(fleet, "--color=yes", "-k", "link_width").stdout
+    plain = run(fleet, "-k", "link_width", PY_COLORS="").stdout
+    assert re.search(r"\x1b\[31m1 rejected, 2 accepted", coloured)
+    assert "\x1b" not in plain + quiet.stdout
+
+
+def test_a_check_file_that_cannot_be_read_is_told(fleet: Path, tmp_path: Path) -> None:
+    checks = tmp_path / "checks"
+    checks.mkdir()
+    (checks / "test_site.py").write_text("import no_such_module\n")
+    outcome = run(fleet, str(checks))
+    assert outcome.exit_code == 2
+    assert "no_such_module" in outcome.stdout
+
+
+def test_a_site_file_among_the_checks_stays_quiet(tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
+    (tmp_path / "checks").mkdir()
+    body = "def test_own(host, verdicts):\n    '''It holds.'''\n    verdicts.passed('holds')\n"
+    (tmp_path / "checks" / "test_site.py").write_text(body)
+    said = run(fleet, "-k", "test_own").stdout
+    assert "1 accepted of 1 node" in said, said
+    assert "test session starts" not in said
+    assert not TOTALS.search(said)
+
+
+def test_ctrl_c_still_gives_the_answer_and_how_to_continue(fleet: Path, tmp_path: Path) -> None:
+    """The second node is being judged when the operator ends the run."""
+    checks = tmp_path / "checks"
+    checks.mkdir()
+    here = tmp_path / "here"
+    body = "import pathlib, time\ndef test_slow(host, verdicts):\n    '''It takes its time.'''\n    "
+    body += f"pathlib.Path({str(here)!r}).touch()\n    time.sleep(60)\n"
+    (checks / "test_site.py").write_text(body)
+    command = [sys.executable, "-m", "pytest", "--inventory", "hosts.yaml", "-k", "test_slow", str(checks)]
+    command += ["--run-dir", str(tmp_path / "run"), "-p", "no:cacheprovider"]
+    environment = {**os.environ, "PY_COLORS": "0", "COLUMNS": "200"}
+    with subprocess.Popen(command, cwd=fleet.parent, env=environment, stdout=subprocess.PIPE, text=True) as running:
+        assert wait_until(here.exists, 60)
+        running.send_signal(signal.SIGINT)
+        said, _ = running.communicate(timeout=60)
+    assert running.returncode == 2
+    assert f"continue with: pytest --resume {tmp_path / 'run'}" in said
+    assert "3 incomplete of 3 nodes" in said
+    assert said.splitlines()[-1].startswith(("report: ", "details: "))
+
+
+def test_the_demo_fits_on_a_screen(tmp_path: Path) -> None:
+    """Word for word; to accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1."""
+    demo = suite_folder(INVENTORY) / "demo.yaml"
+    command = ["--inventory", str(demo), "--run-dir", "run", "--history", "h.sqlite", "-p", "no:cacheprovider"]
+    said = run_pytest(tmp_path, command, timeout_s=280, COLUMNS="120").stdout
+    lines = [line.replace(str(demo), "inventory/demo.yaml") for line in said.splitlines()]
+    told = "\n".join(re.sub(r"^nodegate \S+:", "nodegate VERSION:", line) for line in lines) + "\n"
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 120
+    if os.environ.get("NODEGATE_WRITE_GOLDEN"):
+        GOLDEN.write_text(told, encoding="utf-8")
+    assert told == GOLDEN.read_text(encoding="utf-8")
+    rejected = {
+        record.node for record in PytestOutcome(0, "", "", tmp_path / "run").records if record.verdict == "fail"
+    }
+    for node in rejected:
+        assert f"  {node} " in told, node

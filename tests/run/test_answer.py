@@ -1,0 +1,157 @@
+"""The answer of a run over many nodes, line by line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support import sample_report
+from support.made_findings import finding, record
+
+from nodegate import part
+from nodegate.finding import AT_LEAST, Finding, Limit, Record, node_verdict
+from nodegate.part import Part
+from nodegate.report.model import NodeReport, Report
+from nodegate.run import answer
+from nodegate.verdict import NodeVerdict
+
+
+def narrow(lanes: int = 2, of: Part | None = None) -> Finding:
+    limit = Limit(16, "lanes", "the device", AT_LEAST)
+    return finding("fail", of or part.gpu(3), quantity="link width", observed=lanes, unit="lanes", limit=limit)
+
+
+def node(name: str, *records: Record, gpus: int = 8) -> NodeReport:
+    mine = tuple(replace(each, node=name) for each in records)
+    return NodeReport(name, node_verdict(mine), records=mine, gpus=gpus)
+
+
+def good(name: str) -> NodeReport:
+    return node(name, record("gpu.count", finding("pass")))
+
+
+def report(*nodes: NodeReport) -> Report:
+    return Report(sample_report.run(), nodes)
+
+
+def told(of: Report, folder: Path = Path("reports/x"), width: int = 120) -> list[str]:
+    return [line.text for line in answer.lines(of, folder, width)]
+
+
+def test_1250_nodes_that_fail_alike_are_a_few_lines() -> None:
+    names = [f"gpu{number:04}" for number in range(1, 1251)]
+    lines = told(report(*(node(name, record("pcie.link_width", narrow())) for name in names)))
+    assert lines == [
+        "1250 rejected of 1250 nodes (0 of 10000 GPUs accepted)",
+        "rejected: gpu[0001-1250]",
+        "  slow  1250 nodes  GPU 3  PCIe x2 of x16  power-cycle, else reseat board or riser",
+        "details: nodegate show gpu0001 --run reports/x",
+    ]
+
+
+def each_in_its_own_way(count: int) -> Report:
+    """Nodes of which each has trouble that no other has."""
+    numbers = range(1, count + 1)
+    own = [record("site.own", finding("fail", text=f"trouble {number}", action=f"do {number}")) for number in numbers]
+    return report(*(node(f"gpu{number:04}", found) for number, found in zip(numbers, own, strict=True)))
+
+
+def test_1250_nodes_that_fail_each_in_its_own_way_are_a_screenful() -> None:
+    lines = told(each_in_its_own_way(1250))
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 120
+    left = 1250 - answer.MOST_CAUSES
+    assert f"  {left} causes more in the report, on " in "\n".join(lines)
+
+
+@pytest.mark.parametrize("step", [1, 3])
+def test_every_rejected_node_is_named_with_500_causes(step: int) -> None:
+    """Also where the names do not fold into one range."""
+    whole = each_in_its_own_way(500 * step)
+    few = replace(whole, nodes=whole.nodes[::step])
+    lines = told(few)
+    first = lines.index(next(line for line in lines if line.startswith("rejected: ")))
+    said = lines[first].removeprefix("rejected: ")
+    for line in lines[first + 1 :]:
+        if "trouble" in line:
+            break
+        said += line.strip()
+    assert "..." not in said
+    assert said.count(",") == (0 if step == 1 else 499)
+    assert max(map(len, lines)) <= 120
+
+
+def test_a_rejected_node_keeps_a_line_though_others_have_500_worse_causes() -> None:
+    """The worst causes all stand on one node: the other rejected node has a line all the same."""
+    lost = [finding("fail", part.gpu(number), text=f"lost {number}", code=f"c{number}") for number in range(500)]
+    mild = record("software.driver", finding("fail", part.software("driver"), text="old"))
+    lines = told(
+        report(node("bad", *(record(f"gpu.lost{n}", each) for n, each in enumerate(lost))), node("mild", mild))
+    )
+    assert [line for line in lines if "  mild " in line]
+    assert len(lines) <= 40
+
+
+def test_nodes_that_were_not_reached_or_not_measured_are_named_too() -> None:
+    lost = NodeReport("gpu03", NodeVerdict.UNREACHABLE, unreachable="connection timed out after 15 s")
+    unread = node("gpu02", record("gpu.count", finding("error", text="NVML did not respond")))
+    lines = told(report(good("gpu01"), unread, lost))
+    assert lines[0] == "1 unreachable, 1 incomplete, 1 accepted of 3 nodes (8 of 16 GPUs accepted)"
+    assert {"unreachable: gpu03", "incomplete: gpu02"} <= set(lines)
+
+
+def test_healthy_nodes_are_one_line() -> None:
+    assert told(report(good("gpu01"), good("gpu02"))) == ["2 accepted of 2 nodes (16 of 16 GPUs accepted)"]
+
+
+def test_what_is_not_judged_is_counted() -> None:
+    unjudged = record("burn.fp64", finding("not-judged", quantity="fp64", observed=1.4, unit="TFLOPS"))
+    lines = told(report(node("gpu01", record("gpu.count", finding("pass")), unjudged)))
+    assert lines[0].endswith("; 1 check not judged")
+    assert "1 check has nothing to judge by: burn.fp64" in lines[1]
+
+
+def test_a_waived_cause_says_so() -> None:
+    waived = replace(record("pcie.link_width", narrow()), waiver="riser on order; owner dc-ops; expires 2099-01-01")
+    lines = told(report(node("gpu01", waived)))
+    assert lines[0] == "1 accepted-with-waivers of 1 node (8 of 8 GPUs accepted)"
+    assert "(waived)" in lines[1]
+
+
+def test_a_run_that_was_ended_says_how_to_continue() -> None:
+    ended = replace(sample_report.run(), interrupted=True)
+    lines = told(Report(ended, (NodeReport("gpu1", NodeVerdict.INCOMPLETE),)))
+    assert "the run ended before every check was judged; continue with: pytest --resume reports/x" in lines
+
+
+def test_a_report_that_was_not_written_is_not_named(tmp_path: Path) -> None:
+    assert not [line for line in told(report(good("gpu01")), tmp_path) if line.startswith("report:")]
+    (tmp_path / "report.html").touch()
+    assert told(report(good("gpu01")), tmp_path)[-1] == f"report: {tmp_path / 'report.html'}"
+
+
+@pytest.mark.parametrize("width", [1, 80, 100, 200])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    whole = sample_report.fleet(64)
+    ended = replace(whole, run=replace(whole.run, interrupted=True, answer="host: fix gpu001 " * 20))
+    assert max(map(len, told(ended, width=width))) <= max(80, width)
+
+
+def test_the_worst_is_red_and_what_is_accepted_is_green() -> None:
+    bad = node("gpu01", record("pcie.link_width", narrow()))
+    colours = {line.text.split()[1]: line.colour for line in answer.lines(report(bad), Path("x"), 120)}
+    assert colours["rejected"] == "red"
+    assert next(answer.lines(report(good("gpu01")), Path("x"), 120)).colour == "green"
+
+
+def test_of_one_node_the_name_stands_in_the_line() -> None:
+    lines = told(report(node("a-long-name", record("pcie.link_width", narrow()))))
+    assert lines[2].startswith("  slow  a-long-name  GPU 3 ")
+
+
+def test_verdicts_are_those_of_the_nodes() -> None:
+    whole = sample_report.fleet(64)
+    rejected = [each.node for each in whole.nodes if each.verdict is NodeVerdict.REJECTED]
+    assert rejected
+    assert told(whole)[0].startswith(f"{len(rejected)} rejected, ")
