@@ -203,9 +203,10 @@ def _add_show(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
 def _show(asked: argparse.Namespace) -> int:
     from nodegate.causes.details import details  # noqa: PLC0415
     from nodegate.report.jsonl import read  # noqa: PLC0415
+    from nodegate.text import visible  # noqa: PLC0415
 
     for text in details(read(asked.run / "results.jsonl"), asked.wanted, everything=asked.all):
-        print(text)
+        print(visible(text))
     return 0
 
 

@@ -30,7 +30,7 @@ WIDTH = 120
 def texts(records):
     """Every place that speaks of a node, as an operator reads it."""
     run = Run("run", "troubleshoot", 0.0, 0.0, "0")
-    report = Report(run, (NodeReport("gpu01", node_verdict(records), records=records, gpus=8),))
+    report = Report(run, (NodeReport(records[0].node, node_verdict(records), records=records, gpus=8),))
     boot = outcome_of(tuple(record for record in records if Profile.BOOTCHECK.includes(TIERS[record.check])))
     rows = [line(cause) for cause in report.causes]
     return {

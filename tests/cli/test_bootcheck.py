@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine
 
+from nodegate import cli
 from nodegate.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
+from nodegate.causes.cause import Severity
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.evidence import Evidence
 from nodegate.node import Connection, Node
@@ -45,6 +47,56 @@ def test_the_line_names_the_part_before_it_counts() -> None:
     machine = Machine.hgx_h100()
     machine.lose_gpu(3)
     assert judged(machine).line.startswith("unfit: GPU 3 (")
+
+
+def test_the_line_is_the_worst_cause_and_not_the_first_finding() -> None:
+    machine = Machine.hgx_h100()
+    machine.set_link(machine.gpu_address(5), width=8)
+    machine.lose_gpu(3)
+    outcome = judged(machine)
+    assert outcome.line.startswith("unfit: GPU 3 (0000:")
+    assert outcome.line.endswith("(+1 more)")
+
+
+def test_all_causes_follow_worst_first() -> None:
+    machine = Machine.hgx_h100()
+    machine.set_link(machine.gpu_address(5), width=8)
+    machine.lose_gpu(3)
+    outcome = judged(machine)
+    line, *causes = outcome.lines
+    assert line == outcome.line
+    severities = [cause.partition(":")[0] for cause in causes]
+    assert severities[:2] == ["lost", "slow"]
+    assert severities == sorted(severities, key=[severity.value for severity in Severity].index)
+    assert "GPU 5 S/N " in causes[1]
+    assert len(causes) == len(outcome.causes)
+
+
+def test_a_healthy_node_says_only_what_was_not_judged() -> None:
+    line, *causes = judged(Machine.hgx_h100()).lines
+    assert line.startswith("fit: ")
+    assert [cause for cause in causes if not cause.startswith("not judged: ")] == []
+
+
+def test_what_could_not_be_read_is_told_before_what_follows_from_it() -> None:
+    machine = Machine.hgx_h100()
+    machine.section_fails("nvml", "timeout", "20 s")
+    assert "nvml could not be read: timeout: 20 s" in judged(machine).line
+
+
+@pytest.mark.parametrize("option", ["-v", "--verbose"])
+def test_verbose_prints_every_cause(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    machine = Machine.hgx_h100()
+    machine.lose_gpu(3)
+    outcome = judged(machine)
+    monkeypatch.setattr("nodegate.bootcheck.bootcheck", lambda **_: outcome)
+    assert cli.main(["bootcheck"]) == 1
+    assert capsys.readouterr().out.splitlines() == [outcome.line]
+    assert cli.main(["bootcheck", option]) == 1
+    assert capsys.readouterr().out.splitlines() == outcome.lines
+    assert len(outcome.lines) > 1
 
 
 def test_checks_can_be_left_out() -> None:

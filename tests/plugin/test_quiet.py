@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
 from support.recorded import PytestOutcome, run_pytest, write_fleet
 
 from lab.processes import wait_until
-from nodegate.demo.machine import Machine
-from nodegate.files.paths import INVENTORY, suite_folder
+from nodegate.files.paths import CHECKS, INVENTORY, suite_folder
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "demo" / "terminal.txt"
 DOTS = re.compile(r"^[.FExXs]{2,}|\[ *\d+%\]", re.MULTILINE)
@@ -102,7 +102,7 @@ def test_pytests_own_output_comes_back(fleet: Path, quiet: PytestOutcome, option
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
 def test_a_users_own_tests_keep_pytests_output(fleet: Path, more: list[str]) -> None:
-    outcome = run(fleet, "test_theirs.py", "checks", "-k", "link_width or theirs", *more)
+    outcome = run(fleet, "test_theirs.py", str(suite_folder(CHECKS)), "-k", "link_width or theirs", *more)
     said = outcome.stdout
     assert outcome.exit_code == 1
     assert "assert 41 == 42" in said
@@ -120,10 +120,9 @@ def test_n_gives_the_same_answer(fleet: Path, quiet: PytestOutcome) -> None:
 
 
 def test_colours_are_for_a_terminal_only(fleet: Path, quiet: PytestOutcome) -> None:
-    coloured = run(fleet, "--color=yes", "-k", "link_width").stdout
-    plain = run(fleet, "-k", "link_width", PY_COLORS="").stdout
+    coloured = run(fleet, "--color=yes", "-k", "link_width", PY_COLORS="").stdout
     assert re.search(r"\x1b\[31m1 rejected, 2 accepted", coloured)
-    assert "\x1b" not in plain + quiet.stdout
+    assert "\x1b" not in quiet.stdout
 
 
 def test_a_check_file_that_cannot_be_read_is_told(fleet: Path, tmp_path: Path) -> None:
@@ -138,7 +137,8 @@ def test_a_check_file_that_cannot_be_read_is_told(fleet: Path, tmp_path: Path) -
 def test_a_site_file_among_the_checks_stays_quiet(tmp_path: Path) -> None:
     fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
     (tmp_path / "checks").mkdir()
-    body = "def test_own(host, verdicts):\n    '''It holds.'''\n    verdicts.passed('holds')\n"
+    body = "from nodegate import part\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
+    body += "    verdicts.passed(part=part.NODE, text='holds')\n"
     (tmp_path / "checks" / "test_site.py").write_text(body)
     said = run(fleet, "-k", "test_own").stdout
     assert "1 accepted of 1 node" in said, said

@@ -8,7 +8,7 @@ from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.lines import line
 from nodegate.errors import UsageError
-from nodegate.files.strict_yaml import did_you_mean
+from nodegate.files.strict_yaml import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,8 +39,9 @@ def details(records: Iterable[Record], wanted: str, *, everything: bool = False)
     chosen = [cause for found in causes.values() for cause in found if _is_meant(cause, wanted)]
     if not chosen:
         names = [*by_node, *(cause.id for found in causes.values() for cause in found)]
-        hint = did_you_mean(wanted, names) or "name a node, a cause's id, or a part by serial number or address"
-        raise UsageError(f"the run has no node and no cause {wanted!r}", hint=hint)
+        near = did_you_mean(wanted, names)
+        hint = near if near.startswith("did") else "name a node, a cause's id, or a part by serial number or address"
+        raise UsageError(f"the run has no node and no cause {shown(wanted)}", hint=hint)
     return (text for cause in chosen for text in _cause(cause, everything=everything))
 
 
@@ -73,12 +74,12 @@ def _listed(findings: tuple[CheckFinding, ...], *, everything: bool) -> Iterator
     alike: dict[tuple[str, str], list[CheckFinding]] = {}
     for each in findings:
         alike.setdefault((each.check, each.finding.brief), []).append(each)
-    shown = list(alike.values())
-    for same in shown if everything else shown[:MOST_FOLLOWING]:
+    rows = list(alike.values())
+    for same in rows if everything else rows[:MOST_FOLLOWING]:
         parts = ", ".join(dict.fromkeys(each.finding.part.short for each in same))
         yield f"    {same[0].finding.verdict.value:<10} {same[0].check}: {parts}: {same[0].finding.brief}"
-    if len(shown) > MOST_FOLLOWING and not everything:
-        yield f"    {len(shown) - MOST_FOLLOWING} more: nodegate show --all"
+    if len(rows) > MOST_FOLLOWING and not everything:
+        yield f"    {len(rows) - MOST_FOLLOWING} more: nodegate show --all"
 
 
 def _found(each: CheckFinding) -> str:

@@ -87,7 +87,9 @@ def causes_of(records: Iterable[Record], table: Conditions) -> tuple[Cause, ...]
 
 def worst_first(cause: Cause) -> tuple[object, ...]:
     """The order in which causes are told."""
-    return bool(cause.waiver), ORDER[cause.severity], _BADNESS[cause.verdict], -len(cause.nodes), cause.part.short
+    unread = len(cause.findings) if cause.verdict is Verdict.ERROR else 0  # the most comes from what lies deepest
+    badness = ORDER[cause.severity], _BADNESS[cause.verdict], -len(cause.nodes), -unread
+    return bool(cause.waiver), *badness, cause.part.short
 
 
 def _grouped(found: Sequence[CheckFinding], table: Conditions) -> list[_Group]:

@@ -65,9 +65,12 @@ def _parts(cause: Cause) -> str:
 
 
 def short_with_serial(part: Part) -> str:
-    """The short name, and the serial number of a part that can be replaced."""
+    """The short name, and the serial number of a part that can be replaced; of a GPU without one its address."""
     serial = (part.of or part).serial
-    return f"{part.short} S/N {serial}" if serial else part.short
+    if serial:
+        return f"{part.short} S/N {serial}"
+    by_address = part.kind is Kind.GPU and part.address not in part.short
+    return f"{part.short} ({part.address})" if by_address else part.short
 
 
 def _together(names: list[str]) -> str:

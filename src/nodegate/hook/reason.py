@@ -7,7 +7,7 @@ import re
 from nodegate.hook.slurm import OURS
 
 _LONGEST = 120
-_NEUTRAL = str.maketrans('[]{}"', "()()'")  # Slurm signs a reason with " [root@time]"
+_NEUTRAL = str.maketrans("[]{};", "()(),", "\"'°")  # Slurm signs a reason with " [root@time]"
 _UNWANTED = re.compile(r"[^A-Za-z0-9 ._:/()+,%@-]")
 
 
