@@ -49,8 +49,8 @@ def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(whole: PytestO
         "gpu0003": "fail",
         "gpu0004": "pass",
     }
-    assert "rejected                   1  gpu0003" in outcome.stdout
-    assert "accepted                   3  gpu[0001-0002,0004]" in outcome.stdout
+    assert "\n1 rejected, 3 accepted of 4 nodes (24 of 32 GPUs accepted)" in outcome.stdout
+    assert "\nrejected: gpu0003\n" in outcome.stdout
 
 
 def test_the_run_folder_holds_what_the_contract_says(whole: PytestOutcome) -> None:
@@ -174,7 +174,7 @@ def test_a_run_of_skips_alone_is_no_success(tmp_path: Path) -> None:
     assert {record.verdict.value for record in outcome.records} == {"skip"}
     assert "busy: Slurm job 4711 runs here" in outcome.records[0].message
     assert outcome.exit_code == 5
-    assert "not-judged                 1  gpu0001" in outcome.stdout
+    assert "1 not-judged of 1 node" in outcome.stdout
 
 
 def test_profiles_nest(fleet: Path) -> None:
@@ -234,7 +234,8 @@ def test_a_check_that_asks_for_no_fact_stops_with_the_near_name(fleet: Path) -> 
 def test_a_site_adds_a_check_and_replaces_one_of_ours(fleet: Path) -> None:
     checks = fleet.parent / "checks"
     checks.mkdir()
-    body = "def test_{0}(host, verdicts):\n    '''It holds.'''\n    verdicts.passed(subject='site', message='holds')\n"
+    body = "from nodegate import part\ndef test_{0}(host, verdicts):\n    '''It holds.'''\n"
+    body += "    verdicts.passed(part=part.NODE, text='holds')\n"
     (checks / "test_site.py").write_text(body.format("own"))
     (checks / "test_pcie.py").write_text(body.format("replaced"))
     found = {record.check for record in run(fleet, "-q").records}
@@ -273,7 +274,7 @@ def test_a_waived_fail_is_xfail_and_the_node_accepted_with_waivers(fleet: Path) 
     (fleet.parent / "waivers.yaml").write_text(
         "- node: gpu0003\n  check: pcie.link_width\n  reason: riser on order\n  owner: dc-ops\n  expires: 2099-01-01\n"
     )
-    outcome = run(fleet, "-q", "-k", "link_width", "--waivers", "waivers.yaml")
+    outcome = run(fleet, "-rA", "-k", "link_width", "--waivers", "waivers.yaml")
     assert outcome.exit_code == 0, outcome.stdout
     assert "1 xfailed" in outcome.stdout
     assert "accepted-with-waivers" in outcome.stdout

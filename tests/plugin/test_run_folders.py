@@ -293,7 +293,9 @@ def test_a_folder_that_vanishes_in_mid_run_ends_it(fleet: Path) -> None:
     checks.mkdir()
     body = "import shutil\ndef test_own(host, verdicts):\n    '''It holds.'''\n"
     body += "    shutil.rmtree('gone', ignore_errors=True)\n"
-    (checks / "test_site.py").write_text(body + "    verdicts.passed(subject='site', message='holds')\n")
+    (checks / "test_site.py").write_text(
+        body + "    verdicts.passed(part=__import__('nodegate').part.NODE, text='holds')\n"
+    )
     outcome = run_pytest(
         fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "gone", "--passive", "-q"], timeout_s=60
     )

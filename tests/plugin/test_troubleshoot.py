@@ -43,7 +43,7 @@ def test_a_lost_gpu_moves_the_job_off_its_node(tmp_path: Path) -> None:
     write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1), bad])
     outcome = troubleshoot(tmp_path)
     assert outcome.exit_code == 1
-    assert answer(outcome).startswith("hardware: move the job off gpu02 because gpu02: ")
+    assert answer(outcome).startswith("hardware: move the job off gpu02 because GPU 3 S/N ")
 
 
 def test_the_answer_stands_first_in_the_report(healthy: Path) -> None:

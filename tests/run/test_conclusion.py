@@ -11,6 +11,8 @@ from support.made_findings import GPU3, NIC2, finding, record
 from nodegate import part
 from nodegate.finding import AT_LEAST, Limit, Record, node_verdict
 from nodegate.knowledge.failure_modes import failure_modes
+from nodegate.knowledge.words import Cause as LogCause
+from nodegate.knowledge.words import Text
 from nodegate.report.model import NodeReport, Report
 from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
@@ -102,13 +104,21 @@ def test_a_node_that_cannot_be_reached_is_left() -> None:
 
 
 def test_a_fault_that_only_the_logs_know_is_said_to_be_so(ecc_log: Answer) -> None:
-    said = conclude(report(node("gpu01", PASSED)), ecc_log)
-    assert said.startswith("hardware: ")
-    assert said.endswith("(from the logs alone: no check fails now)")
+    assert conclude(report(node("gpu01", PASSED), node("gpu02", PASSED)), ecc_log) == (
+        "hardware: move the job off gpu02 because the GPU of this rank met a memory error that it could not correct"
+        " (from the logs alone: no check fails now)"
+    )
 
 
 def test_the_programs_own_fault_on_good_nodes_is_said_plainly(program_log: Answer) -> None:
-    assert conclude(report(node("gpu01", PASSED)), program_log).startswith("nodes fine: look at the code: ")
+    assert conclude(report(node("gpu01", PASSED)), program_log) == (
+        "nodes fine: look at the code: the program stopped on an error of its own"
+    )
+
+
+def test_an_error_without_a_known_cause_is_not_the_codes(program_log: Answer) -> None:
+    unknown = replace(program_log, cause=LogCause.UNKNOWN, sentence=Text("the cause is not in these logs: X", ""))
+    assert conclude(report(node("gpu01", PASSED)), unknown) == "nodes fine: the cause is not in these logs: X"
 
 
 def test_good_nodes_without_logs_ask_for_them() -> None:

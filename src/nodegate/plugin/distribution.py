@@ -72,9 +72,12 @@ class XdistRun:
             raise pytest.Session.Interrupted("a check file cannot be collected")
         asked = self._run.judging.asked
         if ids and not asked:
+            nodes, checks = self._run.judging.nodes, self._run.known_checks()
             for item_id in ids:
-                asked.setdefault(node_of(item_id), []).append(check_of(item_id))
-            self._run.begin()
+                if node_of(item_id) in nodes and check_of(item_id) in checks:  # else a user's own test
+                    asked.setdefault(node_of(item_id), []).append(check_of(item_id))
+            if asked:
+                self._run.begin()
 
     def pytest_testnodedown(self, node: WorkerController) -> None:
         """Learn what the checks of a worker say of themselves."""

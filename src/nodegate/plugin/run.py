@@ -74,7 +74,8 @@ class PytestRun:
         sources = ", ".join(source.path for source in self.prepared.inventory)
         earlier = settings.replay or settings.resume
         count, profile = len(self.judging.nodes), self.judging.profile.value
-        head = f"nodegate {suite_version()}: {count} nodes from {sources or earlier}, profile {profile}"
+        nodes = f"{count} node" if count == 1 else f"{count} nodes"
+        head = f"nodegate {suite_version()}: {nodes} from {sources or earlier}, profile {profile}"
         more = len(self._notes) - MOST_NOTES
         notes = [f"note: {note}" for note in self._notes[:MOST_NOTES]]
         return [head, *notes, *([f"note: {more} more of these"] if more > 0 else [])]
@@ -173,9 +174,13 @@ class PytestRun:
                 folder.point_latest()
         return self._campaign
 
+    def known_checks(self) -> dict[str, tuple[str, ...]]:
+        """The ids of all checks that there are here, of any profile, and what each asks for."""
+        return self._collection.known()
+
     def _asked_for(self) -> set[str]:
         """The names of all facts that the checks of this run ask for. Under pytest-xdist only the workers have them."""
-        known = self._collection.known()
+        known = self.known_checks()
         checks = {check for asked in self.judging.asked.values() for check in asked}
         return {fact for check in checks for fact in known.get(check, ())}
 

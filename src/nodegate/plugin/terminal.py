@@ -27,7 +27,8 @@ class Terminal:
         self._config, self._run = config, run
         option = config.option
         self.quiet = (
-            option.verbose <= 0
+            hasattr(option, "verbose")  # without pytest's terminal there is none
+            and option.verbose <= 0
             and option.reportchars in ("", _DEFAULT_REPORT)
             and option.tbstyle in (_DEFAULT_TRACEBACK, "no")
             and not option.collectonly
@@ -35,12 +36,16 @@ class Terminal:
         if self.quiet and _only_ours(config):
             option.verbose = min(option.verbose, -1)  # no header, no count of items: a line of ours says what is judged
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """What is judged, against what, and what the user should know of it."""
         reporter = self._reporter
         if self.quiet and self._config.option.verbose < 0 and reporter is not None:
             for line in self._run.pytest_report_header():
                 reporter.write_line(line)
+            workers = self._config.pluginmanager.get_plugin("terminaldistreporter")
+            if workers is not None:  # "bringing up nodes..." are not the nodes that people think of here
+                workers._isatty, workers.ensure_show_status = False, _nothing  # noqa: SLF001
 
     @property
     def _reporter(self) -> pytest.TerminalReporter | None:

@@ -42,7 +42,8 @@ def conclude(report: Report, logs: Answer | None = None) -> str:
         return told + (f"; the logs: {logs.sentence.en}" if logs is not None and logs.failed else "")
     if logs is not None and logs.failed and logs.cause in _BEYOND_THE_JOB:
         move = _MOVE.format(nodes=named) if named and logs.cause is not LogCause.STORAGE else ""
-        return f"{logs.cause.value}: {move}{logs.sentence.en} (from the logs alone: no check fails now)"
+        maybe = "" if logs.sure else "perhaps "
+        return f"{maybe}{logs.cause.value}: {move}{logs.meaning.en} (from the logs alone: no check fails now)"
     return _inconclusive(report) or _healthy(report, logs)
 
 
@@ -90,7 +91,9 @@ def _inconclusive(report: Report) -> str:
 
 def _healthy(report: Report, logs: Answer | None) -> str:
     """No check fails: what the nodes warn of, and what is waived, come before the word that they are fine."""
-    code = f"look at the code: {logs.sentence.en}" if logs is not None and logs.failed else ""
+    code = ""
+    if logs is not None and logs.failed:
+        code = f"look at the code: {logs.meaning.en}" if logs.cause is LogCause.PROGRAM else logs.sentence.en
     hint = code or ("the logs hold no error" if logs is not None else "give the job's logs too (--job-log)")
     for kind, found in (
         ("warning", [cause for cause in report.causes if cause.verdict is Verdict.WARN and not cause.waiver]),
@@ -103,7 +106,7 @@ def _healthy(report: Report, logs: Answer | None) -> str:
     unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
     gap = f" ({_count(unjudged, 'check')} not judged)" if unjudged else ""
     if code:
-        return f"nodes fine{gap}: {code}"
+        return f"nodes fine: {code}{gap}"
     nodes = "the node" if len(report.nodes) == 1 else f"the {len(report.nodes)} nodes"
     return f"nodes fine: nothing is wrong with {nodes} now{gap}; {hint}"
 

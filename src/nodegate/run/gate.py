@@ -49,7 +49,8 @@ class Gate:
             record = self._judging.record(suite.check(name), node)
             if record.verdict is Verdict.FAIL and (name in HARMED or not record.waiver):
                 waived = " (waived, but load would do harm)" if record.waiver else ""
-                reason = f"blocked by {name}: {record.decisive[0].brief}{waived}"
+                first = record.decisive[0]
+                reason = f"blocked by {name}: {first.part.short}: {first.brief}{waived}"
                 return CannotMeasure(reason, next_step="fix that first, then run again", blocked_by=name)
         return None
 
