@@ -31,31 +31,31 @@ _SLOW = "compare clock, power and heat with a good GPU; reseat or replace the bo
 _NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
 
 
-def test_complete(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
+def test_complete(burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     """Every GPU took part in the burn from start to end, with every type of numbers, and was watched. (F01, F02)
 
     A GPU that did not run is not healthy, whatever a tool lists. One that stops under a program which is known to be
     good is itself at fault. Source: gpu_burn lists GPUs that never ran as OK.
     """
-    for document in gpu_burn.runs:
+    for document in burn.runs:
         for load in document.gpus:
             findings.took_part(load, document, verdicts)
-    burnt = {id(gpu) for gpu in findings.facts_by_index(gpus, gpu_burn).values()}
+    burnt = {id(gpu) for gpu in findings.facts_by_index(gpus, burn).values()}
     for gpu in gpus.devices:
         if id(gpu) not in burnt:
             verdicts.found(Verdict.ERROR, part=gpu.part, text="took no part in the burn", action=findings.AGAIN)
-    for why in gpu_burn.failed:
+    for why in burn.failed:
         verdicts.unknown(part=part.tool("burn"), quantity="one attempt", reason=why.reason, action=why.next_step)
 
 
-def test_results(gpu_burn: Burn, verdicts: Verdicts) -> None:
+def test_results(burn: Burn, verdicts: Verdicts) -> None:
     """No GPU computes a wrong result: all equal its first, the first is right, and equal on all GPUs alike. (F03)
 
     Silent data corruption spoils a training without any message. The same operands must give the same bits each time
     on each GPU of a model; elements of the first result are also computed by the controller's processor. A clean burn
     is no proof: short tests miss more than half of such faults.
     """
-    for document in gpu_burn.runs:
+    for document in burn.runs:
         odd = findings.odd_results(document)
         for each in odd:
             whose = f"differs from that of {', '.join(each.others)}"
@@ -67,20 +67,20 @@ def test_results(gpu_burn: Burn, verdicts: Verdicts) -> None:
             findings.results(load, document, verdicts, differ=load.index in differ)
 
 
-def test_throughput(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+def test_throughput(burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
     """Every GPU multiplies matrices at the rate of its platform and of the fleet, in every type of numbers. (F08, F09)
 
     The slowest GPU sets the pace of the whole job. The rate is of 8192 x 8192 matrices after the warm-up, the time of
     comparing left out.
     """
-    for loads in gpu_burn.loads.values():
-        missing = [dtype for dtype in gpu_burn.dtypes if not any(findings.has_rate(load, dtype) for load in loads)]
+    for loads in burn.loads.values():
+        missing = [dtype for dtype in burn.dtypes if not any(findings.has_rate(load, dtype) for load in loads)]
         if missing:
             findings.not_measured(loads, f"{', '.join(missing)} rate", verdicts)
-    metric_findings.judge(verdicts, gpu_burn.rates(), baseline=baseline, peers=peers, remedy=_SLOW)
+    metric_findings.judge(verdicts, burn.rates(), baseline=baseline, peers=peers, remedy=_SLOW)
 
 
-def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_node_spread(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU is slower than the GPUs of its node by more than the limit. (F09)
 
     Within a node everything but the GPU and its slot is the same. It only warns: chips differ by a few percent under
@@ -88,7 +88,7 @@ def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> 
     """
     spread = baseline.number("burn.node_spread_percent")
     kept = Limit(100 - spread.value, "%", spread.source)
-    rates = gpu_burn.rates()
+    rates = burn.rates()
     if not rates:
         verdicts.cannot("no GPU gave a rate", next_step=findings.AGAIN)
     medians = under_load.node_medians(rates)
@@ -108,7 +108,7 @@ def test_node_spread(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> 
         )
 
 
-def test_clock_reasons(gpu_burn: Burn, profile: Profile, verdicts: Verdicts) -> None:
+def test_clock_reasons(burn: Burn, profile: Profile, verdicts: Verdicts) -> None:
     """Under load neither the power supply nor heat holds the clock of any GPU down. (F08)
 
     hw_slowdown, hw_thermal_slowdown and hw_power_brake_slowdown are faults in any sample: such a GPU falls from 2 GHz
@@ -116,7 +116,7 @@ def test_clock_reasons(gpu_burn: Burn, profile: Profile, verdicts: Verdicts) -> 
     normal for a GPU that burns. Source: NVML; Azure NHC.
     """
     heat = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
-    for loads in gpu_burn.loads.values():
+    for loads in burn.loads.values():
         whose = loads[0].part
         if not any(load.under_load for load in loads):
             findings.not_measured(loads, "clock event reasons", verdicts)
@@ -136,16 +136,16 @@ def test_clock_reasons(gpu_burn: Burn, profile: Profile, verdicts: Verdicts) -> 
             verdicts.passed(part=whose, text=f"clock held by {held}" if held else "nothing holds the clock")
 
 
-def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+def test_clock(burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
     """Under load the SM clock of every GPU is near that of the GPUs like it, in its node and in the fleet. (F08)
 
     The median clock is taken once the GPU has warmed up. A node whose power is short has all its GPUs slow, so the
     fleet is asked too. Source of the part that is allowed: burn.clock_share_percent.
     """
     share, margins = baseline.number("burn.clock_share_percent"), Margins.of(baseline)
-    clocks = {metric.device: metric for metric in gpu_burn.named("burn.sm_clock_mhz")}
+    clocks = {metric.device: metric for metric in burn.named("burn.sm_clock_mhz")}
     medians = under_load.node_medians(clocks.values())
-    for loads in gpu_burn.loads.values():
+    for loads in burn.loads.values():
         load = loads[0]
         metric = clocks.get(load.device)
         if metric is None:
@@ -158,15 +158,15 @@ def test_clock(gpu_burn: Burn, baseline: Baseline, peers: NodePeers, verdicts: V
         under_load.clock(loads, metric, [limit for limit in limits if limit is not None], verdicts)
 
 
-def test_temperature(gpu_burn: Burn, gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
+def test_temperature(burn: Burn, gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """Under load every GPU stays below the temperature at which it slows down, with a margin. (F08)
 
     The threshold is the device's own word: its slowdown temperature, or the margin (T.Limit) that it stated when it was
     cool. Rejected at delivery; later it warns, for surroundings may be hot for a day.
     """
     limit = baseline.number("burn.temperature_margin_c")
-    known = findings.facts_by_index(gpus, gpu_burn)
-    for index, loads in gpu_burn.loads.items():
+    known = findings.facts_by_index(gpus, burn)
+    for index, loads in burn.loads.items():
         hottest = under_load.most(loads, "temperature_c")
         threshold = under_load.slowdown_c(known[index]) if index in known else _NOT_SEEN
         if isinstance(hottest, Unknown):
@@ -178,14 +178,14 @@ def test_temperature(gpu_burn: Burn, gpus: Gpus, baseline: Baseline, profile: Pr
             under_load.heat(loads[0], hottest, threshold, margin=limit, otherwise=otherwise, verdicts=verdicts)
 
 
-def test_ecc(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_ecc(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU meets a memory error under load that it cannot correct, and few that it can. (F03)
 
     An uncorrectable error kills the job that meets it. Corrected ones are the normal work of ECC; very many within one
     burn warn of a dying memory.
     """
     per_hour = baseline.number("counters.ecc_corrected_per_h")
-    for loads in gpu_burn.loads.values():
+    for loads in burn.loads.values():
         for load in loads:
             for kind, limit, verdict in (
                 ("uncorrected", none_allowed("none on a healthy GPU"), Verdict.FAIL),
@@ -203,14 +203,14 @@ def test_ecc(gpu_burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:
                 )
 
 
-def test_link(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
+def test_link(burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
     """Under load the PCIe link of every GPU runs at the speed that device and slot have, and loses no lanes. (F05)
 
     An idle GPU lowers its link to save power, so its speed can only be judged at work. A link that is too narrow from
     the start is found by pcie.link_width.
     """
-    known = findings.facts_by_index(gpus, gpu_burn)
-    for index, loads in gpu_burn.loads.items():
+    known = findings.facts_by_index(gpus, burn)
+    for index, loads in burn.loads.items():
         for load in loads:
             if index not in known:
                 verdicts.unknown(part=load.part, quantity="PCIe link", reason=_NOT_SEEN)
@@ -220,15 +220,15 @@ def test_link(gpu_burn: Burn, gpus: Gpus, verdicts: Verdicts) -> None:
             under_load.link(load, "link_width", "PCIe link width under load", gpu.link_width, verdicts)
 
 
-def test_gpu_burn(gpu_burn: Burn, verdicts: Verdicts) -> None:
+def test_gpu_burn(burn: Burn, verdicts: Verdicts) -> None:
     """Where the program gpu_burn is installed, it finds no wrong result either, and every GPU works in it. (F01, F03)
 
     A second opinion by other code, on tensor cores and in plain FP32. Its own OK is not believed: it exits with 0
     whatever it finds, and lists GPUs that never ran as OK. It runs in burns of five minutes and more.
     """
-    if not gpu_burn.others:
+    if not burn.others:
         verdicts.skip("gpu_burn was not run: it is not installed here, or the burn is shorter than 5 min")
-    for other in gpu_burn.others:
+    for other in burn.others:
         whose, what = part.tool("gpu_burn"), f"result ({other.mode})"
         if isinstance(other.found, CannotMeasure):
             verdicts.unknown(part=whose, quantity=what, reason=other.found.reason, action=other.found.next_step)

@@ -30,7 +30,7 @@ from nodegate.unknown import Unknown, Why
 NOW_S = 1_800_000_000.0
 _NO_BOOT = Unknown(Why.MISSING, "")
 # Loaded here and not at their first use: atheris counts what is loaded while it looks on.
-_MEASURED = tuple(measurement(name) for name in ("gpu_burn", "nccl", "rdma_bandwidth"))
+_MEASURED = tuple(measurement(name) for name in ("burn", "nccl", "rdma_bandwidth"))
 _BURN, _NCCL, _RDMA = _MEASURED
 
 

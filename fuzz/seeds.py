@@ -137,8 +137,8 @@ def rans() -> Iterator[bytes]:
     from nodegate.measure.measurement import document  # noqa: PLC0415
     from nodegate.measure.program_run import ProgramRun  # noqa: PLC0415
 
-    yield _json(document("gpu_burn", [[burning.ran(_small_burn(Machine.hgx_h100()))]]))
-    yield _json(document("gpu_burn", [[burning.ran_by_others("healthy.txt")]]))
+    yield _json(document("burn", [[burning.ran(_small_burn(Machine.hgx_h100()))]]))
+    yield _json(document("burn", [[burning.ran_by_others("healthy.txt")]]))
     links = rdma_links.healthy(("gpu02",))
     few = dict(list(links.items())[:2] + list(links.items())[-2:])
     yield _json(document("rdma_bandwidth", [rdma_links.attempt(few, partners=1)]))

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.evidence/1"
 FACTS = "facts"
+OLDER_NAMES = {"burn": "gpu_burn"}  # what releases before 0.2 called the evidence of a measurement
 MAX_EVIDENCE_BYTES = 4 << 20
 MAX_RUN_BYTES = 32 << 20  # run.json of 1,250 nodes takes half a megabyte
 BUSY = "busy"
@@ -166,6 +167,8 @@ class RunFolder:
         A file that cannot be read gives an error with its name.
         """
         file = self.evidence_file(node, measurement)
+        if measurement in OLDER_NAMES and not file.exists():
+            file = self.evidence_file(node, OLDER_NAMES[measurement])
         try:
             raw = read_bounded(file, MAX_EVIDENCE_BYTES)
         except FileNotFoundError:
@@ -182,7 +185,9 @@ class RunFolder:
         """
         file = self.evidence_file(node, measurement)
         try:
-            file.unlink()
+            file.unlink(missing_ok=True)
+            if measurement in OLDER_NAMES:
+                self.evidence_file(node, OLDER_NAMES[measurement]).unlink(missing_ok=True)
         except OSError as broken:
             hint = "move it away"
             raise UsageError(f"cannot be measured again: {broken.strerror}", file=str(file), hint=hint) from broken

@@ -17,7 +17,7 @@ from lab.processes import running, wait_until
 from lab.run import words_of
 
 NODES, WITH_RDMA = 32, 16
-MEASUREMENTS = ("gpu_burn", "nccl", "rdma_bandwidth")
+MEASUREMENTS = ("burn", "nccl", "rdma_bandwidth")
 
 
 class Fault(NamedTuple):
@@ -143,7 +143,7 @@ def test_the_partners_of_the_slow_adapter_are_not_blamed(campaign: Run) -> None:
 
 
 @pytest.mark.parametrize(
-    ("measurement", "suspects"), [("gpu_burn", {"gpu12"}), ("nccl", set()), ("rdma_bandwidth", {"gpu7"})]
+    ("measurement", "suspects"), [("burn", {"gpu12"}), ("nccl", set()), ("rdma_bandwidth", {"gpu7"})]
 )
 def test_suspects_are_measured_three_times_and_all_others_once(
     campaign: Run, measurement: str, suspects: set[str]
@@ -162,7 +162,7 @@ def test_a_node_costs_one_connection_and_keeps_nothing(campaign: Run) -> None:
 def test_progress_names_the_stage_what_is_done_and_the_time_left(campaign: Run) -> None:
     lines = campaign.outcome.stderr.splitlines()
     form = re.compile(
-        r"(facts|gpu: gpu_burn|node: nccl|links: rdma_bandwidth|facts again|leaving the nodes)"
+        r"(facts|gpu: burn|node: nccl|links: rdma_bandwidth|facts again|leaving the nodes)"
         r"(, \d+ suspects once more)?: \d+ of \d+ (nodes|pairs)"
         r"(, \d+ could not be measured)?, \d+ s(, about \d+ s left)?"
     )
@@ -285,7 +285,7 @@ def test_resume_after_kill_9_measures_only_what_is_missing(few: LoadFleet, tmp_p
     assert wait_until(lambda: adapters_are_loaded(few, run), 120)
     run.process.kill()
     run.outcome()
-    before = {name: run.evidence(name) for name in ("facts", "gpu_burn", "nccl", "rdma_bandwidth")}
+    before = {name: run.evidence(name) for name in ("facts", "burn", "nccl", "rdma_bandwidth")}
     assert before.pop("rdma_bandwidth") == {}
     assert wait_until(few.is_clear), few.left()
     for node in few.nodes:

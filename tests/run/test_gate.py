@@ -50,13 +50,13 @@ def gate(tmp_path: Path, fault: Callable[[Machine], None], measurement: str, wai
 
 @pytest.mark.parametrize("waivers", [Waivers(), waived("gpu.lost", TODAY - dt.timedelta(1)), waived("gpu.count")])
 def test_a_failure_that_nobody_answers_for_keeps_the_node_out(tmp_path: Path, waivers: Waivers) -> None:
-    blocked = gate(tmp_path, gpu_3_is_lost, "gpu_burn", waivers)
+    blocked = gate(tmp_path, gpu_3_is_lost, "burn", waivers)
     assert blocked is not None
     assert blocked.reason.startswith("blocked by gpu.lost: GPU 3")
 
 
 def test_a_waived_failure_does_not_keep_the_node_out(tmp_path: Path) -> None:
-    assert gate(tmp_path, gpu_3_is_lost, "gpu_burn", waived("gpu.lost")) is None
+    assert gate(tmp_path, gpu_3_is_lost, "burn", waived("gpu.lost")) is None
 
 
 def test_a_waiver_makes_no_load_where_it_would_do_harm(tmp_path: Path) -> None:

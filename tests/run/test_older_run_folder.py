@@ -51,6 +51,16 @@ def test_evidence_of_an_older_release_is_judged_again(replayed):
     assert found == {"hgx03": [("gpu_lost", "GPU 3")], "hgx07": [("gpu_memory", "GPU 6"), ("pcie_narrow", "mlx5_2")]}
 
 
+def test_the_burn_of_an_older_release_is_read_under_its_name_of_then(older, replayed):
+    assert (older / "evidence/hgx07/gpu_burn.json").exists()
+    (burn,) = [
+        each for each in read(replayed / "results.jsonl") if (each.node, each.check) == ("hgx07", "burn.results")
+    ]
+    assert burn.verdict == "pass"
+    assert [path for path in burn.evidence if "burn" in path] == ["evidence/hgx07/burn.json"]
+    assert (replayed / "evidence/hgx07/burn.json").exists()
+
+
 def test_what_was_blocked_then_still_follows_from_what_blocked_it(replayed):
     records = [record for record in read(replayed / "results.jsonl") if record.node == "hgx03"]
     (lost,) = [cause for cause in causes_of(records, conditions()) if cause.condition == "gpu_lost"]

@@ -36,7 +36,7 @@ def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path: Path, mo
     assert {node for node, _ in found} == {"a", "b"}
     assert set(found.values()) == {("error", True)}
     for name in ("a", "b"):
-        kept = json.loads((outcome.folder / "evidence" / name / "gpu_burn.json").read_text())
+        kept = json.loads((outcome.folder / "evidence" / name / "burn.json").read_text())
         assert SAME in json.dumps(kept["error"])
     again = run_pytest(where, ["--replay", str(outcome.folder.resolve()), "-k", "one_name"])
     assert set(verdicts(again).values()) == {("error", True)}

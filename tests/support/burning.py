@@ -210,7 +210,7 @@ def judged(case: BurnCase) -> Record:
     }
 
     def resolve(name: str) -> object:
-        if name == "gpu_burn":
+        if name == "burn":
             return run.parse(attempts)
         return known[name] if name in known else facts_of(machine).get(name)
 

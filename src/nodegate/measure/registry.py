@@ -18,7 +18,7 @@ COUNTERS = "counters"  # the facts once more, after the load: not a measurement 
 FACTS_AFTER = "facts_after"  # the name of their evidence
 
 _WHERE = {
-    "gpu_burn": "nodegate.measure.burn.run:BURN",
+    "burn": "nodegate.measure.burn.run:BURN",
     "gpu_copies": "nodegate.measure.copies.run:COPIES",
     "nccl": "nodegate.measure.nccl.run:NCCL",
     "rdma_bandwidth": "nodegate.measure.rdma.run:RDMA_BANDWIDTH",

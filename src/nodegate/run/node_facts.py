@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure
-from nodegate.evidence import FACTS, Evidence, parse_evidence
+from nodegate.evidence import FACTS, OLDER_NAMES, Evidence, parse_evidence
 from nodegate.transport.replay import ReplaySession
 from nodegate.transport.session import Busy as Held
 
@@ -67,7 +67,7 @@ def lock(session: Session, who: str) -> bool:
 def recorded(node: Node, measurement: str) -> Evidence:
     """What was recorded of a node: evidence of an error where it was not."""
     try:
-        raw = ReplaySession(node).recording(measurement)
+        raw = ReplaySession(node).recording(measurement, older=OLDER_NAMES.get(measurement, ""))
     except CannotMeasure as said:
         return Evidence(node.name, measurement, time.time(), 0.0, error=said)
     return parse_evidence(raw, node=node.name, measurement=measurement, file=f"recording of {node.name}")

@@ -25,8 +25,8 @@ class ReplaySession:
     def __init__(self, node: Node) -> None:
         self.node = node
 
-    def recording(self, measurement: str) -> bytes:
-        """The recording of a measurement, at most 32 MiB.
+    def recording(self, measurement: str, *, older: str = "") -> bytes:
+        """The recording of a measurement, at most 32 MiB; `older` is another name that it may have.
 
         Raises:
             CannotMeasure: there is no such recording, or it cannot be read.
@@ -34,6 +34,8 @@ class ReplaySession:
         if not PLAIN_NAME.fullmatch(self.node.name) or not PLAIN_NAME.fullmatch(measurement):
             raise self._cannot(f"{self.node.name!r}/{measurement!r} cannot be the name of a recording", "rename it")
         path = Path(self.node.connection.recordings) / self.node.name / f"{measurement}.json"
+        if older and not path.exists() and path.with_name(f"{older}.json").exists():
+            path = path.with_name(f"{older}.json")
         try:
             data = read_bounded(path, MAX_RECORDING_BYTES)
         except FileNotFoundError:

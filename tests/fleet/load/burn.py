@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Document = dict[str, Any]
 
-NAME = "gpu_burn"
+NAME = "burn"
 MATRIX = 8192
 _WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left
 _SAMPLES = 250  # of a window

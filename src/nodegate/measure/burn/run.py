@@ -259,7 +259,7 @@ def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:
 
 
 BURN = Measurement(
-    name="gpu_burn",
+    name="burn",
     stage="gpu",
     applies=no_gpus,
     rests_on=("gpu.lost",),
