@@ -9,6 +9,7 @@ MOST_CHARACTERS = 1000
 _WHOLE = frozenset({"MHz", "°C", "W"})  # the limit of these
 _THREE_DIGITS = frozenset({"TFLOPS", "GB/s", "Gb/s", "µs", "%"})
 _LARGEST = 1e15  # more digits mean nothing
+_MAX_INTEGER = 1 << 64  # Python refuses to write out an integer of thousands of digits
 
 # Control characters (not tab and newline), marks that reorder text, halves of characters, XML's non-characters.
 _HIDDEN = re.compile(
@@ -45,6 +46,18 @@ def with_unit(value: object, unit: str, *, exact: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{number(value, unit, exact=exact)} {unit}".strip()
+
+
+def shown(value: object, limit: int = 60) -> str:
+    """A value for a message: one line, printable, bounded."""
+    text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__
+    if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
+        text_form = str(value)
+    if text_form.isprintable():
+        printable = text_form
+    else:
+        printable = "".join(letter if letter.isprintable() else "?" for letter in text_form)
+    return printable if len(printable) <= limit else printable[:limit] + "..."
 
 
 def _written_out(match: re.Match[str]) -> str:

@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe.readings import shown
+from nodegate.text import shown
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from itertools import groupby
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe.rdma import Rdma, RdmaDevice, RdmaPort, rate_in, state_in
-from nodegate.probe.readings import integer_in, label, shown, wrong
+from nodegate.probe.readings import integer_in, label, wrong
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
 MAX_TEXT = 1 << 20

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe.pci import AerCounters, Pci, PciDevice
-from nodegate.probe.readings import address_in, shown
+from nodegate.probe.readings import address_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
+from nodegate.text import shown
 from nodegate.unknown import Unknown, value_or
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def checked_document(wire: Wire, written: str, *, named: str, undone: str, refus
     """
     data = read.record(wire.json(written))
     if isinstance(data, Unknown) or data.get("schema") != wire.schema:
-        seen = data if isinstance(data, Unknown) else read.shown(data.get("schema"))
+        seen = data if isinstance(data, Unknown) else shown(data.get("schema"))
         raise CannotMeasure(f"{named} is {seen}, expected {wire.schema}", next_step=wire.next_step)
     refused = value_or(read.text(data, "refused"), "")
     if refused:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.section import object_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def version_in(written: str) -> Known[str]:
 def fields_in(written: str) -> Mapping[str, str]:
     """The lines of a file that read "Name: value"."""
     lines = (line.partition(":") for line in written.splitlines()[: read.MAX_ITEMS])
-    return {read.shown(name.strip()): read.shown(text.strip(), read.MAX_LABEL) for name, colon, text in lines if colon}
+    return {shown(name.strip()): shown(text.strip(), read.MAX_LABEL) for name, colon, text in lines if colon}
 
 
 def _gpu(address: str, found: Mapping[str, object]) -> DriverGpu:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.section import object_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
@@ -49,4 +50,4 @@ def nccl_settings(written: str) -> Mapping[str, str]:
     NCCL takes the name and the value unchanged, including blanks: "NCCL_DEBUG = INFO" sets nothing that NCCL knows.
     """
     lines = (line.partition("=") for line in written.splitlines()[: read.MAX_ITEMS] if not line.startswith("#"))
-    return {read.shown(name): read.shown(value, read.MAX_LABEL) for name, equals, value in lines if equals}
+    return {shown(name): shown(value, read.MAX_LABEL) for name, equals, value in lines if equals}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
 from nodegate.probe.section import object_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def parse(data: object) -> Jobs:
 
 
 def _job_id(value: object) -> str:
-    return read.shown(value)
+    return shown(value)
 
 
 def _user(entry: object) -> DeviceUser:

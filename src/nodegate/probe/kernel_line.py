@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
-from nodegate.probe.readings import shown
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.section import object_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
@@ -60,9 +61,9 @@ def _mount(line: str, usage: Mapping[str, object]) -> Mount | None:
     words = line.split(" ")
     if len(words) < 4:
         return None
-    source, path, kind = (read.shown(_unescaped(word), read.MAX_LABEL) for word in words[:3])
+    source, path, kind = (shown(_unescaped(word), read.MAX_LABEL) for word in words[:3])
     size, free, _ = _usage(path, usage)
-    return Mount(path, source, kind, tuple(read.shown(words[3], 1000).split(",")), size, free)
+    return Mount(path, source, kind, tuple(shown(words[3], 1000).split(",")), size, free)
 
 
 def _directory(path: str, usage: Mapping[str, object]) -> Mount:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
@@ -26,18 +27,6 @@ _DECIMAL = re.compile(r"[+-]?[0-9]{1,20}")
 _DECIMAL_POINT = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
 _NOT_HERE = re.compile(r"\[?(n/a|not supported|not available)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
-
-
-def shown(value: object, limit: int = 60) -> str:
-    """A value for a message: one line, printable, bounded."""
-    text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__
-    if isinstance(value, (bool, float)) or (isinstance(value, int) and abs(value) < _MAX_INTEGER):
-        text_form = str(value)
-    if text_form.isprintable():
-        printable = text_form
-    else:
-        printable = "".join(letter if letter.isprintable() else "?" for letter in text_form)
-    return printable if len(printable) <= limit else printable[:limit] + "..."
 
 
 def why_not(value: object) -> Unknown | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.probe import readings as read
 from nodegate.probe.section import object_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _properties(block: str) -> Mapping[str, str]:
 
 def _service(block: Mapping[str, str]) -> Service:
     return Service(
-        name=read.shown(block["Id"].removesuffix(".service"), read.MAX_LABEL),
+        name=shown(block["Id"].removesuffix(".service"), read.MAX_LABEL),
         load_state=value_or(read.text(block, "LoadState"), ""),
         active_state=value_or(read.text(block, "ActiveState"), ""),
         sub_state=value_or(read.text(block, "SubState"), ""),

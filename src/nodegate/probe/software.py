@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.section import object_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def cuda_version_in(written: str) -> Known[str]:
 def nccl_version_in(file: str) -> Known[str]:
     """The version in a library's real name: "libnccl.so.2.21.5" is 2.21.5."""
     match = re.fullmatch(r"(?:.*/)?libnccl(?:-\w+)?\.so\.([0-9]+\.[0-9]+\.[0-9]+)", file)
-    return match[1] if match else Unknown(Why.MISSING, f"no version in the file name {read.shown(file)}")
+    return match[1] if match else Unknown(Why.MISSING, f"no version in the file name {shown(file)}")
 
 
 def _nccl(entry: Mapping[str, object]) -> NcclLibrary:

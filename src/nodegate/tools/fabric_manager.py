@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe.readings import address_in, shown
+from nodegate.probe.readings import address_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
 MAX_TEXT = 1 << 20

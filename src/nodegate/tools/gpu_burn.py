@@ -11,7 +11,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe.readings import shown
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe.readings import shown
+from nodegate.text import shown
 from nodegate.tools.nccl_rows import MAX_LINE, MAX_TEXT, Row, clean, read_rows
 from nodegate.unknown import Known, Unknown, Why
 

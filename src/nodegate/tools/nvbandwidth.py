@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
@@ -94,13 +95,13 @@ def parse(text: str, stderr: str = "") -> NvBandwidth:
     found = _of_json(text[start.start() :]) if start else _of_text(text)
     found = replace(found, wrong_data=text.count(WRONG_DATA), told=(*found.told, *_errors_in(stderr)))
     if not found.cases:
-        said = found.told[0] if found.told else read.shown(text.strip(), 100) or "nothing"
+        said = found.told[0] if found.told else shown(text.strip(), 100) or "nothing"
         raise CannotMeasure(f"nvbandwidth ran no case: {said}", next_step=_NEXT)
     return found
 
 
 def _errors_in(stderr: str) -> tuple[str, ...]:
-    lines = [read.shown(line.strip(), 200) for line in stderr[:MAX_TEXT].splitlines()]
+    lines = [shown(line.strip(), 200) for line in stderr[:MAX_TEXT].splitlines()]
     return tuple(line for line in lines if line)[:8]
 
 
@@ -111,13 +112,13 @@ def _of_json(text: str) -> NvBandwidth:
     try:
         whole, _ = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
-        end = read.shown(text.rstrip()[-60:], 80)
+        end = shown(text.rstrip()[-60:], 80)
         raise CannotMeasure(f"nvbandwidth's JSON is truncated at: {end}", next_step=_NEXT) from None
     data = value_or(read.mapping(whole, "nvbandwidth"), {})
     listed = value_or(read.items(data, "GPU Device list"), ())
     cases = value_or(read.records(data, "testcases"), ())
     error = data.get("error")
-    told = [read.shown(error.strip(), 200)] if isinstance(error, str) else []
+    told = [shown(error.strip(), 200)] if isinstance(error, str) else []
     return NvBandwidth(
         version=read.text(data, "version"),
         driver=read.text(data, "Driver Version"),
@@ -157,7 +158,7 @@ def _cell(written: str) -> float | None:
     """
     stripped = written.strip()
     if not _CELL.fullmatch(stripped):
-        raise CannotMeasure(f"nvbandwidth has a cell that is not a number: {read.shown(written, 60)}", next_step=_NEXT)
+        raise CannotMeasure(f"nvbandwidth has a cell that is not a number: {shown(written, 60)}", next_step=_NEXT)
     return None if stripped == "N/A" else float(stripped) or None
 
 
@@ -214,11 +215,11 @@ def _cases_of(lines: Sequence[str]) -> tuple[tuple[Case, ...], tuple[str, ...]]:
             cases[-1] = replace(cases[-1], sum=read.real_in(total[2]))
         elif (said := _STATUS.match(line)) and said[1] != WAIVED:
             if cases and cases[-1].status == RUNNING:
-                cases[-1] = replace(cases[-1], status=FAILED, detail=read.shown(said[2], 200))
+                cases[-1] = replace(cases[-1], status=FAILED, detail=shown(said[2], 200))
             else:
-                told.append(read.shown(line, 200))
+                told.append(shown(line, 200))
         elif line.startswith(("[CUDA_ERROR", "[cudaError", "NVML_ERROR", "ASSERT in")):
-            told.append(read.shown(line, 200))
+            told.append(shown(line, 200))
     return tuple(cases), tuple(told[:8])
 
 

@@ -12,7 +12,8 @@ from xml.etree import ElementTree as ET
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe.gpu import Gpu, Gpus, lost_gpu
-from nodegate.probe.readings import address_in, shown
+from nodegate.probe.readings import address_in
+from nodegate.text import shown
 from nodegate.tools.nvidia_smi_fields import Shown, gpu_of, versions_of
 from nodegate.unknown import Unknown, Why, value_or
 

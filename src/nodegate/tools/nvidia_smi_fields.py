@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from nodegate.probe.gpu import EccCounters, Gpu, GpuFabric, GpuProcess, RemapBanks, RowRemap
-from nodegate.probe.readings import label, mapped, shown, wrong
+from nodegate.probe.readings import label, mapped, wrong
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:

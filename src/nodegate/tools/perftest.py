@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe.readings import shown
+from nodegate.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
