@@ -7,7 +7,7 @@ import re
 from typing import NamedTuple
 
 import pytest
-from support import lspci
+from support.lspci import parse as parse_lspci
 
 from lab.fault_table import Told
 from lab.guests.campaign import LATENCY_BYTES, LINKS, MOST_S, NIGHTLY, UNTIL_THERE_S, at_work, campaign
@@ -109,7 +109,7 @@ def test_soft_roce_devices_are_read_from_the_kernels_own_sysfs(facts: NodeFacts)
 
 
 def test_pcie_is_what_lspci_says(facts: NodeFacts, healthy: Healthy) -> None:
-    said = {device.address: device for device in lspci.parse(healthy.lspci).devices}
+    said = {device.address: device for device in parse_lspci(healthy.lspci).devices}
     read = {device.address: device for device in facts.pci.devices}
     assert {"0000:01:00.0", "0000:02:00.0"} <= read.keys() <= said.keys()
     for address, mine in read.items():
