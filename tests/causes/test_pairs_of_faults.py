@@ -33,6 +33,8 @@ BETWEEN_NODES = (
 IMPOSSIBLE = frozenset(("dead_fabric_manager", "lost_words"))
 
 
+# A collective that is 6 % slow, and a part of its node that can cost as much: one reading cannot tell two faults.
+ALIKE = {frozenset(("slow_all_reduce", other)) for other in ("power_brake", "broken_nvlink", "hot_gpu", "no_nvls")}
 PAIRS = [
     (kind, *pair)
     for kind, plants in PLANTS.items()
@@ -88,7 +90,9 @@ def test_two_faults_of_one_node_are_both_told(kind, one, other):
     plants = sorted((one, other), key=lambda plant: names(plant) == "lost_gpu")  # nothing can be set on a lost GPU
     records = judged(make, [plants], memory)["faulty1"]
     assert_nothing_lost(records)
-    assert missing(kind, one, records) + missing(kind, other, records) == []
+    hidden = missing(kind, one, records) + missing(kind, other, records)
+    expected = [("nccl_slow", "all_reduce")] if {names(one), names(other)} in ALIKE else []
+    assert hidden == expected
 
 
 @pytest.mark.parametrize(
