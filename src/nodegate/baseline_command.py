@@ -1,4 +1,4 @@
-"""`nodegate baseline`: learn a baseline from a run, show what holds, and compare two files."""
+"""`nodegate baseline`: learn a baseline from a run, show the limits that apply, and compare two files."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAME, DIFFERENT, NOT_COMPARED = 0, 1, 2  # as diff(1)
 def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
     commands = command.add_subparsers(required=True, metavar="learn|show|diff")
-    learning = commands.add_parser("learn", help="a baseline file from a run's accepted nodes, to be reviewed")
+    learning = commands.add_parser("learn", help="a baseline file from a run's accepted nodes, for review")
     learning.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     learning.add_argument("--out", type=Path, default=None, metavar="FILE", help="default: <platform>-<run>.yaml here")
     learning.set_defaults(part=_learn)
@@ -41,7 +41,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     showing.set_defaults(part=_show)
     for each in (learning, showing):
         each.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
-    comparing = commands.add_parser("diff", help="two baseline files, key by key; exit 0 same, 1 different, 2 cannot")
+    comparing = commands.add_parser(
+        "diff", help="two baseline files, key by key; exit 0 same, 1 different, 2 not comparable"
+    )
     comparing.add_argument("one", type=Path, metavar="A", help="a baseline file")
     comparing.add_argument("other", type=Path, metavar="B", help="the file to compare it with")
     comparing.set_defaults(part=_diff)
@@ -70,7 +72,7 @@ def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tup
     """Learn from a run, and write a file for each platform.
 
     Raises:
-        UsageError: the run cannot be read or teaches nothing, or a file is in the way.
+        UsageError: the run cannot be read or has nothing to learn from, or a file exists already.
     """
     from nodegate.learn.learn import LearnedFrom, learn  # noqa: PLC0415 - numpy
     from nodegate.run.measured import read  # noqa: PLC0415
@@ -86,7 +88,9 @@ def learn_from(folder: Path, out: Path | None, more: Sequence[Path]) -> list[tup
     found = learn(good, _margins(known), run=measured.run.id, date=day, known=known)
     if out is not None and len(found) > 1:
         names = ", ".join(learned.platform for learned in found)
-        raise UsageError(f"this run has several platforms ({names}): one file cannot hold them", hint="leave out --out")
+        raise UsageError(
+            f"this run has several platforms ({names}): one file cannot describe them", hint="leave out --out"
+        )
     files = [out or Path(f"{learned.platform}-{measured.run.id}.yaml") for learned in found]
     for learned, file in zip(found, files, strict=True):
         _write(file, learned.text)
@@ -103,13 +107,13 @@ def _margins(known: Mapping[str, Mapping[str, Entry]]) -> dict[str, Margins]:
 
 
 def _write(file: Path, text: str) -> None:
-    """Never over a file that is there: somebody may have reviewed it."""
+    """Never overwrites a file: someone may have reviewed it."""
     try:
         with file.open("x", encoding="utf-8") as opened:
             opened.write(text)
     except FileExistsError:
-        hint = "name another with --out, then compare them: nodegate baseline diff A B"
-        raise UsageError("this file is already there", file=str(file), hint=hint) from None
+        hint = "give another with --out, then compare them: nodegate baseline diff A B"
+        raise UsageError("this file already exists", file=str(file), hint=hint) from None
     except OSError as broken:
         raise UsageError(f"cannot be written: {broken.strerror}", file=str(file)) from None
 
@@ -118,7 +122,7 @@ def _show(asked: argparse.Namespace) -> Answer:
     baselines = Baselines.read(asked.baseline)
     if not asked.platform:
         rows = [(name, platform.limits, platform.title) for name, platform in sorted(baselines.platforms.items())]
-        rows.append((EVERYWHERE, baselines.common, "holds everywhere"))
+        rows.append((EVERYWHERE, baselines.common, "applies to every platform"))
         return [f"{name:<20} {len(limits):>4} limits  {title}" for name, limits, title in rows], 0
     found = baselines.platforms.get(asked.platform)
     if found is None and asked.platform != EVERYWHERE:

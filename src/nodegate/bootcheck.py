@@ -1,6 +1,6 @@
-"""The pre-job check of the node we are on: the probe, the checks of tier bootcheck, one line and an exit code.
+"""The pre-job check of the local node: the probe, the checks of tier bootcheck, one line and an exit code.
 
-A scheduler's hook waits for this, so pandas, paramiko and jinja2 stay out, and pytest's machinery too.
+A scheduler's hook waits for this, so pandas, paramiko, jinja2 and pytest's machinery are not imported.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from nodegate.finding import Record
     from nodegate.judge.fleet import Fleet
 
-LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must say it
-WHO = "nodegate bootcheck"  # what the node's lock says of us
+LINE_LENGTH = 100  # a scheduler cuts a reason anyway: the first hundred characters must be enough
+WHO = "nodegate bootcheck"  # the holder that the node's lock shows
 PROBE_TIMEOUT_S = 30.0  # the probe's own sections end earlier
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The answer: exit code, one line of reason, every record, and what they come to."""
+    """The answer: exit code, one line of reason, every record, and their causes."""
 
     exit: Exit
     line: str
@@ -78,13 +78,13 @@ def bootcheck(
     active: bool = False,
     without: tuple[str, ...] = (),
 ) -> Outcome:
-    """Judge this node now. Never raises: what goes wrong with us is exit code 2.
+    """Judge this node now. Never raises: an internal error is exit code 2.
 
     Args:
         baselines: more baseline files.
-        expected: what an inventory would say of this node (`platform`, `gpus`, ...).
-        measure: brings the evidence; by default the probe on this machine.
-        active: put load on the GPUs too, for about a minute.
+        expected: what an inventory would say about this node (`platform`, `gpus`, ...).
+        measure: returns the evidence; by default from the probe on this machine.
+        active: also put load on the GPUs, for about a minute.
         without: beginnings of the ids of checks to leave out ("idle.").
     """
     node = Node(socket.gethostname(), Connection(transport="local"), expected=expected or {})
@@ -106,13 +106,13 @@ def bootcheck(
         return Outcome(Exit.BUSY, _line(f"busy: {said.reason}"))
     except (UsageError, CannotMeasure) as said:
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: {said}"))
-    except Exception as fault:  # noqa: BLE001 - a fault of ours must never drain a node
+    except Exception as fault:  # noqa: BLE001 - an internal error must never drain a node
         return Outcome(Exit.UNKNOWN, _line(f"could not tell: nodegate failed ({type(fault).__name__}: {fault})"))
     return outcome_of(records)
 
 
 def outcome_of(records: tuple[Record, ...]) -> Outcome:
-    """The answer that these records come to."""
+    """The answer for these records."""
     verdict = node_verdict(records)
     causes = causes_of(records, conditions())
     decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)
@@ -139,11 +139,11 @@ def _reason(word: str, causes: Sequence[Cause]) -> str:
 
 
 def measure_here(node: Node) -> Evidence:
-    """The facts of this machine, while nobody else measures it.
+    """The facts of this machine, while no one else measures it.
 
     Raises:
         Busy: another run holds the node's lock.
-        CannotMeasure: the probe brought nothing.
+        CannotMeasure: the probe returned nothing.
     """
     from nodegate.probe.collect import collect  # noqa: PLC0415
     from nodegate.transport.local import LocalSession  # noqa: PLC0415
@@ -170,7 +170,7 @@ def measure_here(node: Node) -> Evidence:
 
 
 def _no_fleet() -> Fleet:
-    """A node by itself: the checks that compare skip, those that only ask what other nodes saw judge it alone."""
+    """A node by itself: checks that compare skip, those that only ask what other nodes saw judge it alone."""
     from nodegate.judge.fleet import Fleet  # noqa: PLC0415 - few checks ask for it
 
     return Fleet({})

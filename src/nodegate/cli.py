@@ -19,7 +19,7 @@ TEST = "test"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns its exit code. A fault of ours is 2: Python's own 1 would be a verdict on the node."""
+    """Run a command; returns its exit code. An internal error is 2: Python's own 1 would be a verdict on the node."""
     given = sys.argv[1:] if arguments is None else arguments
     if given and given[0] == TEST:
         return _test(given[1:])
@@ -42,16 +42,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _nobody_reads() -> None:
-    """The reader of standard output has gone: leave nothing for Python to fail on at its end."""
+    """The reader of standard output is gone: leave nothing on which Python could fail at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser(command: str) -> argparse.ArgumentParser:
-    """The parser; where the first word is a command, of that one only: a hook must not wait for the others' imports."""
+    """The parser; if the first word is a command, of that one only: a hook must not wait for the others' imports."""
     parser = argparse.ArgumentParser(
         prog="nodegate",
-        description="Decides whether a GPU node may carry work.",
-        epilog="The main job: pytest --inventory hosts.yaml, or the same by nodegate test --inventory hosts.yaml",
+        description="Decides whether a GPU node is fit for production.",
+        epilog="The main job: pytest --inventory hosts.yaml, or the same with nodegate test --inventory hosts.yaml",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -74,7 +74,7 @@ def _parser(command: str) -> argparse.ArgumentParser:
 
 
 class _Version(argparse.Action):
-    """Say our version; to look it up takes a hook's patience."""
+    """Print the version; looking it up takes too long for a hook."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         from nodegate.release import suite_version  # noqa: PLC0415
@@ -84,14 +84,14 @@ class _Version(argparse.Action):
 
 
 def _add_test(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """For the list of commands: what follows the word is pytest's, its --help too."""
+    """For the list of commands: everything after the word goes to pytest, including --help."""
     commands.add_parser(
-        TEST, help="pytest, where it is not on PATH: the same options, exit codes and files", add_help=False
+        TEST, help="pytest, if it is not on PATH: the same options, exit codes and files", add_help=False
     )
 
 
 def _test(arguments: Sequence[str]) -> int:
-    """What `pytest ARGUMENTS` does: by pytest's own way in, for its handling of signals and of a closed output."""
+    """Do what `pytest ARGUMENTS` does, through pytest's entry point, for its handling of signals and closed output."""
     import runpy  # noqa: PLC0415 - a hook must not wait for it
     from importlib import metadata  # noqa: PLC0415
 
@@ -111,7 +111,9 @@ def _test(arguments: Sequence[str]) -> int:
 def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     from nodegate.baseline_command import add_arguments, run  # noqa: PLC0415
 
-    command = commands.add_parser("baseline", help="learn a baseline from a run, show what holds, compare two files")
+    command = commands.add_parser(
+        "baseline", help="learn a baseline from a run, show the limits that apply, compare two files"
+    )
     add_arguments(command)
     command.set_defaults(command=run)
 
@@ -119,13 +121,13 @@ def _add_baseline(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 def _add_bootcheck(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "bootcheck",
-        help="may this node take a job now? One line; exit 0 fit, 1 unfit, 2 could not tell, 75 busy",
+        help="is this node fit for a job now? One line; exit 0 fit, 1 unfit, 2 could not tell, 75 busy",
     )
-    command.add_argument("--json", action="store_true", help="the answer as one JSON object, every record included")
-    command.add_argument("-v", "--verbose", action="store_true", help="all causes, one a line, after the answer's line")
-    command.add_argument("--active", action="store_true", help="put load on the GPUs too: about a minute more")
+    command.add_argument("--json", action="store_true", help="the answer as one JSON object, with every record")
+    command.add_argument("-v", "--verbose", action="store_true", help="all causes, one per line, after the answer")
+    command.add_argument("--active", action="store_true", help="also put load on the GPUs: about a minute more")
     command.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
-    command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of finding it")
+    command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of recognising it")
     command.set_defaults(command=_bootcheck)
 
 
@@ -137,21 +139,26 @@ def _bootcheck(asked: argparse.Namespace) -> int:
     try:
         shown = "\n".join(outcome.lines) if asked.verbose else outcome.line
         print(outcome.to_json() if asked.json else shown, flush=True)
-    except BrokenPipeError:  # the exit code says it too
+    except BrokenPipeError:  # the exit code says the same
         _nobody_reads()
     return int(outcome.exit)
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("doctor", help="before anything burns: can every node be reached and asked?")
+    command = commands.add_parser("doctor", help="preflight: can every node be reached and queried?")
     option = command.add_argument
     option("--inventory", action="append", required=True, metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
-    option("--nodes", default="", metavar="PATTERN", help="a part of them: gpu[001-128], gpu:!gpu005:&rack1, a group")
+    option("--nodes", default="", metavar="PATTERN", help="a subset: gpu[001-128], gpu:!gpu005:&rack1, a group")
     option(
         "--baseline", action="append", default=[], type=Path, metavar="FILE", help="baselines of the run; repeatable"
     )
-    option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
-    option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, besides the user's own")
+    option(
+        "--host-keys",
+        default="strict",
+        choices=["strict", "accept-new", "off"],
+        help="how to treat unknown SSH host keys",
+    )
+    option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, in addition to the user's own")
     option("--openssh-config", type=Path, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--tools", type=Path, metavar="DIR", help="tools that a run would bring to the nodes")
     command.set_defaults(command=_doctor)
@@ -175,7 +182,7 @@ def _doctor(asked: argparse.Namespace) -> int:
 
 def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
-        "demo", help="judge the recorded demo fleet; exit 0 when exactly the planted faults show"
+        "demo", help="judge the recorded demo fleet; exit 0 if exactly the planted faults are found"
     )
     command.add_argument(
         "--run-dir", type=Path, metavar="DIR", help="where the run folder goes (default: reports/<time>-delivery)"
@@ -244,7 +251,7 @@ def _watch(asked: argparse.Namespace) -> int:
 def _add_hook(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     from nodegate.hook.command import add_arguments  # noqa: PLC0415
 
-    command = commands.add_parser("hook", help="for slurm.conf: may this node work? drains it where it may not")
+    command = commands.add_parser("hook", help="for slurm.conf: is this node fit for jobs? drains it if not")
     add_arguments(command)
     command.set_defaults(command=_hook)
 
@@ -255,13 +262,13 @@ def _hook(asked: argparse.Namespace) -> int:
     said = run(asked)
     try:
         print(said.line, flush=True)
-    except OSError:  # the exit code says it too
+    except OSError:  # the exit code says the same
         _nobody_reads()
     return said.exit
 
 
 def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("init", help="a site folder to start from: inventory, baseline, a check of your own")
+    command = commands.add_parser("init", help="a site folder to start from: inventory, baseline and an example check")
     command.add_argument("folder", type=Path, metavar="DIR", help="a new or empty folder")
     command.set_defaults(command=_init)
 
@@ -275,17 +282,21 @@ def _init(asked: argparse.Namespace) -> int:
 
 
 def _pytest() -> str:
-    """How a run is started here: pipx puts only `nodegate` on PATH."""
+    """How a run is started on this machine: pipx puts only `nodegate` on PATH."""
     from shutil import which  # noqa: PLC0415
 
     return "pytest" if which("pytest") else f"nodegate {TEST}"
 
 
 def _add_report(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    command = commands.add_parser("report", help="the reports of a run again, or a copy without serials and names")
+    command = commands.add_parser(
+        "report", help="write the reports of a run again, or a copy without serials and names"
+    )
     command.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     command.add_argument("--redact", action="store_true", help="leave out serials, addresses and user names")
-    command.add_argument("--to", type=Path, metavar="DIR", help="where to (default: RUN; RUN-redacted with --redact)")
+    command.add_argument(
+        "--to", type=Path, metavar="DIR", help="output folder (default: RUN; RUN-redacted with --redact)"
+    )
     command.set_defaults(command=_report)
 
 

@@ -1,4 +1,4 @@
-"""Before anything burns: can every node be reached and asked, and does it hold the tools that a run needs?"""
+"""Preflight: can every node be reached and queried, and does it have the tools that a run needs?"""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
 TIMEOUT_S = 30.0
-# What the measurements use: what is installed together stands together, and of alternatives one is enough.
+# What the measurements use: tools that are installed together are one entry, and one of several alternatives is enough.
 WANTED_TOOLS = (
     (("gpu_burn",),),
     (("nvbandwidth",),),
@@ -37,7 +37,7 @@ WANTED_TOOLS = (
 
 @dataclass(frozen=True)
 class Complaint:
-    """One thing that stands in the way on one node. `blocks`: no check at all can be judged there."""
+    """One obstacle on one node. `blocks`: no check at all can be judged there."""
 
     node: str
     what: str
@@ -46,7 +46,7 @@ class Complaint:
 
 
 def run(settings: Settings, *, stdin: TextIO | None = None) -> int:
-    """Print what stands in the way of a run with these settings; 1 where a node cannot be asked.
+    """Print the obstacles to a run with these settings; returns 1 if a node cannot be queried.
 
     Raises:
         UsageError: what the run itself would refuse before it contacts a node.
@@ -64,7 +64,7 @@ def run(settings: Settings, *, stdin: TextIO | None = None) -> int:
 def examine(
     nodes: Sequence[Node], options: Options, *, at_once: int = 64, carried: Carried | None = None
 ) -> list[Complaint]:
-    """Ask every node, all at once. Contacts them, changes nothing; `carried` is brought and taken away again."""
+    """Query every node, all at once. It changes nothing; `carried` is brought and removed again."""
     with ThreadPoolExecutor(max(1, min(at_once, len(nodes)))) as threads:
         found = threads.map(lambda node: list(_complaints(node, options, carried)), nodes)
         return [complaint for complaints in found for complaint in complaints]
@@ -79,7 +79,7 @@ def _complaints(node: Node, options: Options, carried: Carried | None) -> Iterat
         return
     except Exception as fault:  # noqa: BLE001 - one node's surprise must not hide what the others say
         what = f"nodegate itself failed ({type(fault).__name__}: {fault})"
-        yield Complaint(node.name, what, "report this as a fault of nodegate", blocks=True)
+        yield Complaint(node.name, what, "report this as an error of nodegate", blocks=True)
         return
     yield from complaints_about(node.name, facts)
     yield from about_tools
@@ -106,14 +106,14 @@ def _reason(said: CannotMeasure, name: str) -> str:
 
 
 def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
-    """What the facts of a node say about asking it more."""
+    """What the facts of a node say about further queries."""
     try:
         hidden = sorted(node for node, state in facts.driver.device_nodes.items() if state in ("EPERM", "EACCES"))
         if hidden:
             step = "log in outside the scheduler's cgroup, or let the login see /dev/nvidia*"
             yield Complaint(name, f"hides {len(hidden)} GPUs from this login", step, blocks=False)
         if not facts.driver.loaded:
-            yield Complaint(name, "has no NVIDIA driver loaded", "install and load the driver", blocks=False)
+            yield Complaint(name, "has not loaded the NVIDIA driver", "install and load the driver", blocks=False)
         facts.kernel_log  # noqa: B018 - read for its refusal
         if not facts.software.tools.get("nvidia-smi"):
             yield Complaint(name, "lacks nvidia-smi", "install nvidia-smi or put it on PATH", blocks=False)
@@ -122,7 +122,7 @@ def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
 
 
 def complaints_about_tools(name: str, tools: Toolbox) -> Iterator[Complaint]:
-    """The tools that a node lacks, in one line where they come together; one that is there and cannot start, alone."""
+    """The tools that a node lacks, one line for a package; one that exists and cannot start, separately."""
     told = set()
     for together in WANTED_TOOLS:
         lacking = []
@@ -143,10 +143,10 @@ def complaints_about_tools(name: str, tools: Toolbox) -> Iterator[Complaint]:
 
 
 def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:
-    """What stands in the way, equal complaints folded; the blocking ones first."""
+    """The obstacles, equal complaints folded; the blocking ones first."""
     found = list(complaints)
     blocked = {complaint.node for complaint in found if complaint.blocks}
-    yield f"{len(nodes) - len(blocked)} of {len(nodes)} nodes can be asked"
+    yield f"{len(nodes) - len(blocked)} of {len(nodes)} nodes ready"
     same: dict[tuple[bool, str, str], list[str]] = {}
     for complaint in found:
         key = (not complaint.blocks, visible(complaint.what), visible(complaint.next_step))

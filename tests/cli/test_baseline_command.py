@@ -151,7 +151,7 @@ class TestLearn:
 
     def test_a_file_that_is_there_is_never_overwritten(self, a_run: Path):
         (a_run / "learned.yaml").write_text("reviewed by lee")
-        with pytest.raises(UsageError, match=r"learned\.yaml: this file is already there - .*baseline diff"):
+        with pytest.raises(UsageError, match=r"learned\.yaml: this file already exists - .*baseline diff"):
             command("learn", "run", "--out", "learned.yaml")
         assert (a_run / "learned.yaml").read_text() == "reviewed by lee"
 

@@ -52,7 +52,7 @@ def test_reachable_nodes_are_counted_and_missing_tools_folded(fleet: Fleet, tmp_
     (tmp_path / "hosts.yaml").write_text(fleet.inventory())
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[0] == "3 of 3 nodes can be asked"
+    assert done.stdout.splitlines()[0] == "3 of 3 nodes ready"
     assert "note: node[1-3]: lacks gpu_burn - build github.com/wilicc/gpu-burn into /opt/gpu-burn, or " in done.stdout
     assert "note: node[1-3]: lacks all_reduce_perf, all_gather_perf, reduce_scatter_perf, " in done.stdout
 
@@ -62,7 +62,7 @@ def test_an_unreachable_node_is_a_stop_with_its_kind(fleet: Fleet, tmp_path: Pat
     (tmp_path / "hosts.yaml").write_text(fleet.inventory() + lines)
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 1
-    assert done.stdout.splitlines()[0] == "3 of 4 nodes can be asked"
+    assert done.stdout.splitlines()[0] == "3 of 4 nodes ready"
     assert "stop: dead1: refused: " in done.stdout
 
 
@@ -131,7 +131,7 @@ def test_equal_complaints_are_folded_and_stops_come_first() -> None:
     complaints.append(Complaint("a3", "refused: no sshd", "start it", blocks=True))
     nodes = [object()] * 3
     assert list(doctor.lines(nodes, complaints)) == [  # type: ignore[arg-type]
-        "2 of 3 nodes can be asked",
+        "2 of 3 nodes ready",
         "stop: a3: refused: no sshd - start it",
         "note: a[1-2]: lacks x - install x",
     ]

@@ -63,7 +63,7 @@ def test_a_folder_that_holds_something_is_left_alone(site: Path) -> None:
     before = {path: path.read_bytes() for path in site.rglob("*") if path.is_file()}
     done = nodegate("init", "site", where=site.parent)
     assert done.returncode == 2
-    assert done.stderr == "nodegate: site: this folder is not empty - name a new one\n"
+    assert done.stderr == "nodegate: site: this folder is not empty - give a new one\n"
     assert {path: path.read_bytes() for path in site.rglob("*") if path.is_file()} == before
 
 

@@ -17,7 +17,7 @@ from nodegate.transport.session import Output
         ProgramRun("all_reduce", ("all_reduce_perf", "-g", "8"), "# nccl-tests\n", "", 0, labels={"gpus": "8"}),
         ProgramRun("all_reduce", ("all_reduce_perf",), "half", "why", None, timed_out=True, stuck=("77 nccl D",)),
         ProgramRun("ib_write_bw", exit_code=1, truncated=True, started_epoch_s=1.5, duration_s=2.25),
-        not_run("", CannotMeasure("the run was ended", next_step="go on with --resume")),
+        not_run("", CannotMeasure("the run was ended", next_step="continue with --resume")),
     ],
 )
 def test_what_was_kept_comes_back_as_it_was(ran: ProgramRun) -> None:

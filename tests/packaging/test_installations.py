@@ -191,7 +191,7 @@ def test_what_nodegate_says_is_what_can_be_typed(nodegate: Nodegate, tmp_path: P
     assert "nodegate test --inventory hosts.yaml" in done.stdout
     alone = nodegate.run("test", where=tmp_path / "site")
     assert alone.returncode == 4
-    assert "say --inventory FILE" in alone.stderr
+    assert "add --inventory FILE" in alone.stderr
 
 
 def test_an_inventory_that_lies_elsewhere_is_taken(installed: Installation, tmp_path: Path) -> None:

@@ -192,7 +192,7 @@ def test_profiles_nest(fleet: Path) -> None:
         (["--replay", "nowhere"], "not a run folder"),
         (["--inventory", "hosts.yaml", "--nodes", "gpo[0001-0002]"], "gpo"),
         (["--inventory", "hosts.yaml", "--baseline", "nowhere.yaml"], "nowhere.yaml"),
-        (["--inventory", "hosts.yaml", "--replay", "a", "--resume", "b"], "say one of them"),
+        (["--inventory", "hosts.yaml", "--replay", "a", "--resume", "b"], "use one of them"),
         (["--inventory", "hosts.yaml", "--known-hosts", "nope"], "nope: --known-hosts: No such file or directory - "),
         (
             ["--inventory", "hosts.yaml", "--known-hosts", "no/keys", "--host-keys", "accept-new"],
@@ -202,7 +202,7 @@ def test_profiles_nest(fleet: Path) -> None:
         (["--inventory", "hosts.yaml", "--nodes-at-once", "0"], "--nodes-at-once 0: at least one node at a time - "),
         (["--inventory", "hosts.yaml", "--passive", "--burn", "1m"], "--burn is for load on the nodes, --passive"),
         (["--inventory", "hosts.yaml", "--passive", "--pairs", "all"], "--pairs is for load on the nodes, --passive"),
-        (["--inventory", "hosts.yaml", "--profile", "bootcheck", "--burn", "1m"], "say --active too"),
+        (["--inventory", "hosts.yaml", "--profile", "bootcheck", "--burn", "1m"], "add --active"),
         (["--inventory", "hosts.yaml", "--burn", "10"], "--burn 10: a time needs its unit - write 10s or 10m"),
         (["--inventory", "hosts.yaml", "--hang-after", "1.5"], "a time needs its unit - write 1.5s or 1.5m"),
     ],
@@ -228,7 +228,7 @@ def test_a_check_that_asks_for_no_fact_stops_with_the_near_name(fleet: Path) -> 
     (checks / "test_site.py").write_text("def test_it(gpuss, verdicts):\n    '''It holds.'''\n")
     outcome = run(fleet)
     assert outcome.exit_code == 2
-    assert "asks for 'gpuss', which is no fact - did you mean gpus?" in outcome.stdout
+    assert "asks for unknown fact 'gpuss' - did you mean gpus?" in outcome.stdout
 
 
 def test_a_site_adds_a_check_and_replaces_one_of_ours(fleet: Path) -> None:

@@ -165,7 +165,7 @@ GOOD = {"profile": "delivery", "nodes": [{"name": "gpu0001"}]}
         ({"nodes": [{"name": "gpu1", "groups": [5]}]}, "`groups`"),
         ({"nodes": [{"name": "gpu1", "expected": []}]}, "`expected`"),
         ({"nodes": [{"name": "gpu1", "address": []}]}, "`address`"),
-        ({"profile": "weekly"}, "no profile"),
+        ({"profile": "weekly"}, "not a profile"),
         ({"profile": 5}, "`profile`"),
         ({"asked": {"inventory": [1]}}, "`asked`"),
         ({"asked": {"nodes": []}}, "`asked`"),
@@ -300,7 +300,7 @@ def test_a_folder_that_vanishes_in_mid_run_ends_it(fleet: Path) -> None:
         fleet.parent, ["--inventory", "hosts.yaml", "--run-dir", "gone", "--passive", "-q"], timeout_s=60
     )
     assert outcome.exit_code == 3, outcome.stdout
-    assert "ERROR: gone: the reports cannot be written: the run folder has gone" in outcome.stdout
+    assert "ERROR: gone: the reports cannot be written: the run folder is gone" in outcome.stdout
     assert "accepted" not in outcome.stdout
     assert "Traceback" not in outcome.stdout + outcome.stderr
 
@@ -463,8 +463,8 @@ def test_resume_says_which_nodes_are_new_and_which_are_left_out(fleet: Path, ear
     fleet.write_text(text)
     shutil.copytree(fleet.parent / "recordings" / "gpu0003", fleet.parent / "recordings" / "gpu0009")
     outcome = run_pytest(fleet.parent, ["--inventory", "hosts.yaml", "--resume", "first", "-k", "link_width"])
-    assert "left out, though the run in first/run.json has it: gpu0003" in outcome.stdout
-    assert "new, the run in first/run.json has it not: gpu0009" in outcome.stdout
+    assert "left out, although part of the run in first/run.json: gpu0003" in outcome.stdout
+    assert "new, not part of the run in first/run.json: gpu0009" in outcome.stdout
     found = PytestOutcome(outcome.exit_code, "", "", earlier).verdicts("pcie.link_width")
     assert set(found) == {"gpu0001", "gpu0002", "gpu0009"}
 
@@ -497,4 +497,4 @@ def test_resume_of_a_run_from_stdin_asks_for_the_inventory(earlier: Path) -> Non
     run = json.loads((earlier / "run.json").read_text())
     run["asked"]["inventory"] = ["-"]
     (earlier / "run.json").write_text(json.dumps(run))
-    is_one_message(run_pytest(earlier.parent, ["--resume", "first"]), "say --inventory too")
+    is_one_message(run_pytest(earlier.parent, ["--resume", "first"]), "add --inventory")

@@ -181,7 +181,7 @@ def test_checks_without_an_inventory_say_what_is_missing(site: Path) -> None:
     (site / "checks" / "test_site.py").write_text(OWN)
     outcome = run_pytest(site, ["checks"])
     assert outcome.exit_code == 2
-    assert "checks of nodegate need nodes: say --inventory FILE" in outcome.stdout
+    assert "nodegate's checks need nodes: add --inventory FILE" in outcome.stdout
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])
@@ -191,15 +191,15 @@ def test_pytest_alone_in_a_site_folder_says_what_is_missing_once(site: Path, mor
     outcome = run_pytest(site, more)
     assert outcome.exit_code == 4
     assert outcome.stderr.strip() == (
-        f"ERROR: {site}/checks: these are checks of nodegate, which need nodes - "
-        "say --inventory FILE, as in: pytest --inventory hosts.yaml"
+        f"ERROR: {site}/checks: these are nodegate's checks, which need nodes - "
+        "add --inventory FILE, as in: pytest --inventory hosts.yaml"
     )
 
 
 def test_pytest_alone_where_there_is_nothing_says_what_is_missing(tmp_path: Path) -> None:
     outcome = run_pytest(tmp_path, [])
     assert outcome.exit_code == 5
-    assert "no tests here; for nodes, say --inventory FILE, as in: " in outcome.stdout
+    assert "no tests here; for nodes, add --inventory FILE, as in: " in outcome.stdout
 
 
 def test_the_folder_checks_of_another_project_is_its_own(tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_an_option_that_needs_nodes_is_not_passed_over(tmp_path: Path, option: s
     (tmp_path / "test_theirs.py").write_text("def test_it():\n    assert True\n")
     outcome = run_pytest(tmp_path, [option])
     assert outcome.exit_code == 4
-    assert "say --inventory FILE too" in outcome.stderr
+    assert "add --inventory FILE" in outcome.stderr
 
 
 # Waivers

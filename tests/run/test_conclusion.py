@@ -123,7 +123,7 @@ def test_an_error_without_a_known_cause_is_not_the_codes(program_log: Answer) ->
 
 def test_good_nodes_without_logs_ask_for_them() -> None:
     assert conclude(report(node("gpu01", PASSED), node("gpu02", PASSED))) == (
-        "nodes fine: nothing is wrong with the 2 nodes now; give the job's logs too (--job-log)"
+        "nodes fine: nothing is wrong with the 2 nodes now; add the job's logs (--job-log)"
     )
 
 

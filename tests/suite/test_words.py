@@ -51,6 +51,13 @@ _LATER = {"architecture.md"}
 TOOLS = ("fabric_manager", "gpu_burn", "nccl_json", "nccl_rows", "nccl_tests", "nvbandwidth", "nvidia_smi", "perftest")
 # Rooms of src/nodegate whose strings, docstrings and comments are in these words.
 ROOMS = [
+    "src/nodegate/baseline_command.py",
+    "src/nodegate/bootcheck.py",
+    "src/nodegate/cli.py",
+    "src/nodegate/coverage.py",
+    "src/nodegate/demo/show.py",
+    "src/nodegate/demo/verify.py",
+    "src/nodegate/doctor.py",
     "src/nodegate/errors.py",
     "src/nodegate/evidence.py",
     "src/nodegate/exit_codes.py",
@@ -66,17 +73,20 @@ ROOMS = [
     "src/nodegate/node_side/lock.py",
     "src/nodegate/node_side/probe",
     "src/nodegate/node_side/run_many.py",
+    "src/nodegate/plugin",
     "src/nodegate/probe",
     "src/nodegate/profile.py",
+    "src/nodegate/run",
+    "src/nodegate/site",
     "src/nodegate/suite.py",
     "src/nodegate/text.py",
-    *(f"src/nodegate/tools/{tool}.py" for tool in TOOLS),
     "src/nodegate/transport",
     "src/nodegate/triage",
     "src/nodegate/unknown.py",
     "src/nodegate/verdict.py",
     "src/nodegate/watch",
     "src/nodegate/wire.py",
+    *(f"src/nodegate/tools/{tool}.py" for tool in TOOLS),
 ]
 
 

@@ -75,7 +75,7 @@ def parse(loaded: Loaded) -> BaselineFile:
     if platform != EVERYWHERE and not _PLATFORM.fullmatch(platform):
         raise reader.wrong(("platform",), f"{platform!r} is no platform name", "use small letters, digits, - and .")
     if platform == EVERYWHERE and "match" in top:
-        raise reader.wrong(("match",), 'platform "*" holds everywhere and has no match', "take it out")
+        raise reader.wrong(("match",), 'platform "*" applies everywhere and has no match', "take it out")
     limits = reader.mapping(("limits",), "limits") if "limits" in top else {}
     return BaselineFile(
         file=loaded.name,

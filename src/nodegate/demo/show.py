@@ -15,7 +15,7 @@ from nodegate.report.jsonl import read
 def show(run_dir: Path | None) -> int:
     """Run pytest over the demo fleet.
 
-    Returns 0 when exactly the planted faults were found, 1 when not, 2 when the run itself did not come to its end.
+    Returns 0 when exactly the planted faults were found, 1 if not, 2 if the run itself did not finish.
     """
     folder = suite_folder(INVENTORY)
     inventory = folder / "demo.yaml"
@@ -23,11 +23,11 @@ def show(run_dir: Path | None) -> int:
     quiet = ["-p", "no:cacheprovider"]
     where = ["--run-dir", str(run_dir)] if run_dir else []
     print(f"pytest --inventory {shown}", flush=True)
-    # Our checks alone: those of a site know nothing of these nodes.
+    # nodegate's checks alone: those of a site do not know these nodes.
     command = [sys.executable, "-m", "pytest", str(suite_folder(CHECKS)), "--inventory", str(shown), *quiet, *where]
-    with TemporaryDirectory() as past:  # recorded nodes have no past, and leave none to nodes of their names
+    with TemporaryDirectory() as past:  # recorded nodes have no history, and leave none to nodes of the same names
         done = subprocess.run([*command, "--history", f"{past}/history.sqlite"], check=False)
-    if done.returncode not in (0, 1):  # then `latest` is another run's
+    if done.returncode not in (0, 1):  # then `latest` belongs to another run
         print(f"demo: pytest ended with exit code {done.returncode}")
         return 2
     run = run_dir or Path("reports/latest")

@@ -26,9 +26,9 @@ _WORDS = ("node", "check", "verdict", "subject", "failure_mode", "what")
 
 @dataclass(frozen=True)
 class PlantedFault:
-    """One thing that a run must find: a check that must raise its voice on a node.
+    """One thing that a run must find: a check that must report something on a node.
 
-    `check` may be a pattern: "*" where one fault leaves many checks without an answer. `subject` is how the finding's
+    `check` may be a pattern: "*" if one fault leaves many checks without an answer. `subject` is how the finding's
     subject begins ("GPU 3"); empty: any.
     """
 
@@ -55,9 +55,9 @@ class PlantedFault:
 
 @dataclass(frozen=True)
 class Differences:
-    """What a run missed, and what it found that was not planted. Empty (false) when both agree.
+    """What a run missed, and what it found that was not planted. Empty (false) if both agree.
 
-    `untold` are planted faults that no cause of their node tells: none of their findings decides one.
+    `untold` are planted faults that no cause of their node reports: none of their findings decides one.
     """
 
     missed: tuple[PlantedFault, ...]
@@ -72,12 +72,14 @@ class Differences:
         return bool(self.missed or self.false_alarms or self.untold)
 
     def lines(self) -> Sequence[str]:
-        """For people: one line for each difference, then the sum."""
+        """For people: one line per difference, then the totals."""
         said = [f"missed: {fault}" for fault in self.missed] + [f"false alarm: {alarm}" for alarm in self.false_alarms]
-        said += [f"no cause tells: {fault}" for fault in self.untold]
+        said += [f"no cause reports: {fault}" for fault in self.untold]
         found = self.planted - len(self.missed)
         alarms = f"{len(self.false_alarms)} false alarms" if self.false_alarms else "no false alarm"
-        told = f"demo: {self.faults - len(self.untold)} of {self.faults} planted faults told, in {self.causes} causes"
+        told = (
+            f"demo: {self.faults - len(self.untold)} of {self.faults} planted faults reported, in {self.causes} causes"
+        )
         return (*said, told, f"demo: {found} of {self.planted} planted findings found on {self.nodes} nodes, {alarms}")
 
 
@@ -101,7 +103,7 @@ def compare(results: Iterable[Record], faults: Sequence[PlantedFault]) -> Differ
 
 
 def _told(records: Sequence[Record], faults: Sequence[PlantedFault]) -> tuple[tuple[str, ...], int]:
-    """The planted faults that are no cause's decisive finding, and how many causes the whole run has."""
+    """The planted faults that are not a cause's decisive finding, and how many causes the whole run has."""
     by_node: dict[str, list[Record]] = {}
     for record in records:
         by_node.setdefault(record.node, []).append(record)
@@ -119,27 +121,27 @@ def _told(records: Sequence[Record], faults: Sequence[PlantedFault]) -> tuple[tu
 
 
 def read_faults(path: Path) -> tuple[PlantedFault, ...]:
-    """The planted faults that a YAML list tells of.
+    """The planted faults of a YAML list.
 
     Raises:
-        UsageError: it cannot be read, or an entry is not as it should be, with file and line.
+        UsageError: it cannot be read, or an entry is invalid, with file and line.
     """
     loaded = strict_yaml.load_file(path)
     if not isinstance(loaded.value, list):
-        raise loaded.wrong("the planted faults are a list")
+        raise loaded.wrong("the planted faults must be a list")
     return tuple(_fault(loaded, index, entry) for index, entry in enumerate(loaded.value))
 
 
 def _fault(loaded: Loaded, index: int, entry: object) -> PlantedFault:
     if not isinstance(entry, dict):
-        raise loaded.wrong("a planted fault is a mapping", (index,), f"with {', '.join(_WORDS)}")
+        raise loaded.wrong("a planted fault must be a mapping", (index,), f"with {', '.join(_WORDS)}")
     for word in entry:
         if word not in _WORDS:
             raise loaded.unknown_key((index, word), _WORDS)
     texts = {word: entry.get(word, "") for word in _WORDS}
     for word, value in texts.items():
         if not isinstance(value, str) or not (value or word == "subject"):
-            raise loaded.wrong(f"{word} must be some text", (index,))
+            raise loaded.wrong(f"{word} must be text", (index,))
     verdict = texts.pop("verdict")
     if verdict not in [alarm.value for alarm in ALARMS]:
         raise loaded.wrong(f"verdict must be warn, error or fail, not {verdict!r}", (index,))

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """In a run over nodes that names no tests, load no conftest.py of the current folder's own tests."""
+    """In a run over nodes that names no tests, do not load a conftest.py of the current folder's own tests."""
     given = early_config.known_args_namespace
     if options.is_active(given) and not given.file_or_dir:
         from nodegate.plugin.collection import paths_without_names  # noqa: PLC0415 - as below
@@ -33,7 +33,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Read what the run rests on; contact nobody."""
+    """Read what the run needs; contact no node."""
     config.addinivalue_line(
         "markers", "tier(profile): the least thorough profile that runs this check: bootcheck, nightly or delivery"
     )
@@ -64,13 +64,13 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """A run without nodes and without tests says how nodes are named."""
+    """A run without nodes and without tests reports how to name nodes."""
     if RUN not in config.stash:
         without_nodes.hint(terminalreporter, config, exitstatus)
 
 
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> None:
-    """Checks make no sense without nodes: say so before pytest says "fixture 'pci' not found".
+    """Checks need nodes: report that before pytest says "fixture 'pci' not found".
 
     Raises:
         pytest.Collector.CollectError: a check is collected in a run without nodes.
@@ -78,4 +78,4 @@ def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: objec
     if RUN in collector.config.stash or collector.path.parent.name != CHECKS:
         return
     if name.startswith("test_") and inspect.isfunction(obj) and "verdicts" in inspect.signature(obj).parameters:
-        raise pytest.Collector.CollectError(f"{collector.path}: checks of nodegate need nodes: say --inventory FILE")
+        raise pytest.Collector.CollectError(f"{collector.path}: nodegate's checks need nodes: add --inventory FILE")

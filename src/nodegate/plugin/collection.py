@@ -34,18 +34,18 @@ class CheckCollection:
             self._use_our_checks(config)
 
     def _use_our_checks(self, config: pytest.Config) -> None:
-        """Where the user named no tests: the suite's checks, and those of the site that stand in ./checks."""
+        """If the user named no tests: the suite's checks, and those of the site in ./checks."""
         ours, own = suite_folder(CHECKS), _own_checks(config.invocation_params.dir)
         self._replaced = frozenset(ours / file.name for file in own)
         config.args = [str(ours), *map(str, own)]
-        config.addinivalue_line("python_files", "test_*.py")  # a site may call its own tests otherwise
+        config.addinivalue_line("python_files", "test_*.py")  # a site may name its own tests differently
 
     def known(self) -> dict[str, tuple[str, ...]]:
-        """The ids of all checks that there are here, of any profile, and what each asks for."""
+        """The ids of all checks of this run, of any profile, and what each asks for."""
         return {check: names for file in self._files for check, names in suite.arguments_in(file).items()}
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
-        """A check file of ours that the site has a file of the same name for."""
+        """A check file of nodegate for which the site has a file of the same name."""
         return True if collection_path in self._replaced else None
 
     def pytest_pycollect_makeitem(
@@ -54,7 +54,7 @@ class CheckCollection:
         """A function test_* in a folder called checks becomes one item per node.
 
         Raises:
-            pytest.Collector.CollectError: it is no check.
+            pytest.Collector.CollectError: it is not a check.
         """
         if not name.startswith("test_") or not inspect.isfunction(obj) or collector.path.parent.name != CHECKS:
             return None
@@ -74,36 +74,36 @@ class CheckCollection:
         unknown = [name for name in check.asks_for if name not in argument_names()]
         if unknown:
             hint = did_you_mean(unknown[0], argument_names())
-            said = f"{file}: {check.id} asks for {unknown[0]!r}, which is no fact - {hint}"
+            said = f"{file}: {check.id} asks for unknown fact {unknown[0]!r} - {hint}"
             raise pytest.Collector.CollectError(said)
 
     def _refuse_twins(self, check: suite.Check, file: Path) -> None:
-        """Two checks of one id would share their verdicts."""
+        """Two checks with one id would share their verdicts."""
         other = self._places.setdefault(check.id, file)
         if other != file:
             raise pytest.Collector.CollectError(f"{file}: {check.id} is in {other} too - rename one of the files")
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Now it is known what each node must give."""
+        """After collection: what each node must be measured for is known."""
         for item in session.items:
             if isinstance(item, CheckItem):
                 self._judging.ask(item.check, item.node_name)
 
 
 def _own_checks(folder: Path) -> list[Path]:
-    """The check files of a site that stand in checks/ of this folder."""
+    """The check files of a site in checks/ of this folder."""
     site = folder / CHECKS
     return sorted(site.glob("test_*.py")) if site.is_dir() and site.resolve() != suite_folder(CHECKS).resolve() else []
 
 
 def paths_without_names(folder: Path) -> list[str]:
-    """From where conftest.py is read in a run that names no tests: the checks, and the folder pytest is started in.
+    """Where conftest.py is read in a run that names no tests: the checks, and the folder in which pytest is started.
 
-    pytest itself would look in each folder test*/ there too, which are another project's tests, or our own.
+    pytest itself would look in each folder test*/ there too, which are another project's tests, or nodegate's own.
     """
     conftest = folder / "conftest.py"
-    here = [conftest] if conftest.is_file() else []  # a file: pytest looks beside it, and not below
+    here = [conftest] if conftest.is_file() else []  # a file: pytest looks next to it, and not below
     return [str(each) for each in (suite_folder(CHECKS), *_own_checks(folder), *here)]
 
 

@@ -26,7 +26,7 @@ def node_of(item_id: str) -> str:
 
 
 def check_of(item_id: str) -> str:
-    """The check in an item's id: "pcie.link_width" of the same."""
+    """The check in an item's id: "pcie.link_width" in the same example."""
     file, _, rest = item_id.partition("::")
     return suite.check_id(file.rpartition("/")[2].removesuffix(".py"), rest.partition("[")[0])
 
@@ -50,7 +50,7 @@ class XdistRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Producer) -> NodeScheduling:
-        """Our scheduler for our own runs."""
+        """The scheduler of nodegate's own runs."""
         return NodeScheduling(config, log)
 
     def pytest_configure_node(self, node: WorkerController) -> None:
@@ -80,6 +80,6 @@ class XdistRun:
                 self._run.begin()
 
     def pytest_testnodedown(self, node: WorkerController) -> None:
-        """Learn what the checks of a worker say of themselves."""
+        """Take over what a worker knows about its checks."""
         for check, title, failure_modes in getattr(node, "workeroutput", {}).get(WORKER_CHECKS, ()):
             self._run.checks_of_workers[check] = CheckInfo(title, tuple(failure_modes))

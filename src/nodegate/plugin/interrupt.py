@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 
 class LaterInterrupts:
-    """What becomes of Ctrl-C once it is taken from Python: it raises nothing any more and is noted in `seen`."""
+    """Ctrl-C after Python's handler is replaced: it raises no exception any more and is noted in `seen`."""
 
     def __init__(self) -> None:
         self.seen = False
         self._before: Callable[[int, FrameType | None], object] | None = None
 
     def take(self) -> None:
-        """From here on. Where Ctrl-C is ignored it stays so; and where a thread runs pytest it is not that thread's."""
+        """Begin. If Ctrl-C is ignored it stays ignored; if pytest runs in a thread, that thread cannot handle it."""
         before = signal.getsignal(signal.SIGINT)
         if self._before is None and callable(before) and threading.current_thread() is threading.main_thread():
             self._before = before
             signal.signal(signal.SIGINT, self._note)
 
     def give_back(self) -> None:
-        """Python's way again, for whoever goes on after the run."""
+        """Restore Python's handler, for code that runs after the run."""
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
             self._before = None

@@ -1,4 +1,4 @@
-"""One pytest item per (check, node): it looks up the record and says it in pytest's own words."""
+"""One pytest item per (check, node): it looks up the record and reports it in pytest's own words."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class CheckItem(pytest.Item):
     def of(cls, module: pytest.Collector, function: str, check: Check, node: str) -> CheckItem:
         """The item `function[node]` of a check module."""
         name, path = f"{function}[{node}]", module.path
-        # A file outside the rootdir has only half an id, or none: two checks would be one to --lf and pytest-xdist.
+        # A file outside the rootdir has half an id or none: two checks would be the same for --lf and pytest-xdist.
         file = module.nodeid if path.is_relative_to(module.config.rootpath) else f"{path.parent.name}/{path.name}"
-        # The id as text: pytest 9.2 takes it apart into name and parameter, without which --lf would not know it again.
+        # The id as text: pytest 9.2 splits it into name and parameter, which --lf needs to recognise it.
         item: CheckItem = cls.from_parent(module, name=name, nodeid=f"{file}::{name}")
         item.check, item.node_name = check, node
         marks = getattr(check.function, "pytestmark", ())
@@ -45,15 +45,15 @@ class CheckItem(pytest.Item):
         return item
 
     def setup(self) -> None:
-        """Judge, and stop here when there is nothing to judge."""
+        """Judge, and stop here if there is nothing to judge."""
         self.record = self.config.stash[ACCEPTANCE].record(self.check, self.node_name)
         if self.record.verdict is Verdict.ERROR:
-            pytest.fail(self._said(self.record), pytrace=False)  # in set-up, so pytest says ERROR
+            pytest.fail(self._said(self.record), pytrace=False)  # in set-up, so pytest reports ERROR
         if self.record.verdict in (Verdict.SKIP, Verdict.NOT_JUDGED):
             pytest.skip(self.record.message)
 
     def runtest(self) -> None:
-        """Say the verdict; pass and warn return."""
+        """Report the verdict; pass and warn return."""
         if self.record is None or self.record.verdict is not Verdict.FAIL:
             return
         if self.record.waiver:
@@ -61,14 +61,14 @@ class CheckItem(pytest.Item):
         pytest.fail(self._said(self.record), pytrace=False)
 
     def teardown(self) -> None:
-        """Forget the record, which the report holds now: a fleet's records twice over would take a gigabyte."""
+        """Drop the record, which the report has now: a fleet's records twice over would take a gigabyte."""
         self.config.stash[ACCEPTANCE].forget(self.check, self.node_name)
         self.record = None
 
     def tell(self, report: pytest.TestReport) -> None:
-        """Put the record into the report that says the verdict: it is how the controller of pytest-xdist gets it."""
+        """Put the record into the report with the verdict: this is how the controller of pytest-xdist gets it."""
         says = report.when == "call" or (report.when == "setup" and not report.passed)
-        if says and self.record is None and report.skipped:  # by a mark of pytest's, before we were asked
+        if says and self.record is None and report.skipped:  # by a pytest mark, before this hook
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
             self.record = record_of(self.check, self.node_name, [refusal(NotApplicable(reason), node="")])
         if says and self.record is not None:
@@ -76,9 +76,9 @@ class CheckItem(pytest.Item):
 
     @staticmethod
     def _said(record: Record) -> str:
-        """The decisive findings, one a line: a traceback would only show our own code, and costs 20 ms to format."""
+        """The decisive findings, one per line: a traceback would only show this code, and costs 20 ms to format."""
         return "\n".join(finding.message for finding in record.findings if finding.verdict is record.verdict)
 
     def reportinfo(self) -> tuple[object, int, str]:  # type: ignore[override]
-        """Where the check stands, and its name for -v."""
+        """The file and line of the check, and its name for -v."""
         return self.path, self.check.function.__code__.co_firstlineno - 1, f"{self.check.id}[{self.node_name}]"

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-RIVAL = "pytest-ansible"  # defines --inventory too; two definitions stop pytest before it starts
+RIVAL = "pytest-ansible"  # it defines --inventory too; two definitions stop pytest before it starts
 
-_NEED_NODES = ("nodes", "run_dir")  # options that nobody writes into a pytest.ini: without nodes they are a slip
+_NEED_NODES = ("nodes", "run_dir")  # options that are never in a pytest.ini: without nodes they are a mistake
 
 
 def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """Define the options, unless pytest-ansible is there and nobody asks for ours."""
+    """Define the options, unless pytest-ansible is installed and the command line has none of them."""
     if not _ours(pluginmanager):
         return
-    group = parser.getgroup("nodegate", "nodegate: may these GPU nodes carry work?")
+    group = parser.getgroup("nodegate", "nodegate: are these GPU nodes fit for production?")
 
     if pluginmanager.hasplugin(RIVAL):  # was first: take --inventory from it, it keeps --ansible-inventory
         group._arggroup.conflict_handler = "resolve"  # noqa: SLF001 - argparse's own way, which pytest does not offer
@@ -33,26 +33,35 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
         group.addoption(name, dest=f"nodegate_{name.lstrip('-').replace('-', '_')}", **settings)
 
     option("--inventory", action="append", default=[], metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
-    option("--nodes", default="", metavar="PATTERN", help="a part of them: gpu[001-128], gpu:!gpu005:&rack1, a group")
+    option("--nodes", default="", metavar="PATTERN", help="a subset: gpu[001-128], gpu:!gpu005:&rack1, a group")
     profiles = [each.value for each in Profile]
-    option("--profile", default=None, choices=profiles, help="which checks, how deep (default: delivery)")
+    option("--profile", default=None, choices=profiles, help="which checks, with how much load (default: delivery)")
     option("--baseline", action="append", default=[], metavar="FILE", help="more baselines; later ones win; repeatable")
     option(
         "--run-dir", default=None, metavar="DIR", help="where the run folder goes (default: reports/<time>-<profile>)"
     )
     option("--replay", default=None, metavar="DIR", help="judge the evidence of an earlier run; contacts no node")
-    option("--resume", default=None, metavar="DIR", help="go on with a run: measure only what has no evidence yet")
+    option("--resume", default=None, metavar="DIR", help="continue a run: measure only what has no evidence yet")
     option("--active", action="store_true", help="put load on the nodes in profile bootcheck or troubleshoot too")
-    option("--passive", action="store_true", help="put no load on any node: leave out what must be measured under load")
+    option("--passive", action="store_true", help="put no load on any node: skip what must be measured under load")
     option("--burn", default="", metavar="TIME", help="how long the GPUs are burned: 90s, 10m, 24h (by profile)")
-    option("--hang-after", default="", metavar="TIME", help="limit of a collective: 30s, 5m (by profile)")
+    option("--hang-after", default="", metavar="TIME", help="time limit of a collective: 30s, 5m (by profile)")
     option("--pairs", default=None, choices=["few", "all"], help="NIC pairs between nodes: three rounds (few), or all")
     option("--tools", default=None, metavar="DIR", help="tools to bring to the nodes for this run")
-    option("--history", default=None, metavar="FILE", help="what nodes measured earlier (reports/history.sqlite)")
+    option(
+        "--history", default=None, metavar="FILE", help="what nodes measured in earlier runs (reports/history.sqlite)"
+    )
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
-    option("--host-keys", default="strict", choices=["strict", "accept-new", "off"], help="unknown SSH host keys")
-    option("--known-hosts", default=None, metavar="FILE", help="host keys of this project, besides the user's own")
+    option(
+        "--host-keys",
+        default="strict",
+        choices=["strict", "accept-new", "off"],
+        help="how to treat unknown SSH host keys",
+    )
+    option(
+        "--known-hosts", default=None, metavar="FILE", help="host keys of this project, in addition to the user's own"
+    )
     option("--openssh-config", default=None, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--nodes-at-once", type=int, default=64, metavar="N", help="how many nodes are measured at once")
 
@@ -63,7 +72,7 @@ def is_active(given: argparse.Namespace) -> bool:
 
 
 def settings(config: pytest.Config) -> Settings:
-    """What the user asked for.
+    """The settings of the run.
 
     Raises:
         pytest.UsageError: options that contradict each other.
@@ -84,11 +93,11 @@ def settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError("--job-log is for --profile troubleshoot")
     idle = [name for name in _NEED_NODES if given(name) and not active]
     if idle:
-        raise pytest.UsageError(f"--{idle[0].replace('_', '-')} is for a run over nodes: say --inventory FILE too")
+        raise pytest.UsageError(f"--{idle[0].replace('_', '-')} is for a run over nodes: add --inventory FILE")
     if given("replay") and given("resume"):
-        raise pytest.UsageError("--replay judges a run again, --resume goes on with it: say one of them")
+        raise pytest.UsageError("--replay judges a run again, --resume continues it: use one of them")
     if given("resume") and given("run_dir"):
-        raise pytest.UsageError("--resume goes on in the folder of that run: leave out --run-dir")
+        raise pytest.UsageError("--resume continues in the folder of that run: leave out --run-dir")
     inventory: Sequence[str] = config.getoption("nodegate_inventory")
     baselines: Sequence[str] = config.getoption("nodegate_baseline")
     return Settings(
@@ -115,29 +124,29 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def _refuse_contrary_loads(config: pytest.Config) -> None:
-    """Refuse options that say how the nodes are put under load in a run that puts no load on them."""
+    """Refuse options for the load on the nodes in a run that puts no load on them."""
 
     def given(name: str) -> object:
         return config.getoption(f"nodegate_{name}", default=None)
 
     if given("active") and given("passive"):
-        raise pytest.UsageError("--active puts load on the nodes, --passive does not: say one of them")
+        raise pytest.UsageError("--active puts load on the nodes, --passive does not: use one of them")
     about_load = next((name for name in ("burn", "hang_after", "pairs") if given(name)), "")
     if not about_load:
         return
     option = f"--{about_load.replace('_', '-')}"
     if given("passive"):
-        raise pytest.UsageError(f"{option} is for load on the nodes, --passive puts none on them: say one of them")
+        raise pytest.UsageError(f"{option} is for load on the nodes, --passive puts none on them: use one of them")
     profile = given("profile")
     if profile in [each.value for each in QUIET] and not given("active"):
-        raise pytest.UsageError(f"{option} is for load on the nodes, --profile {profile} puts none: say --active too")
+        raise pytest.UsageError(f"{option} is for load on the nodes, --profile {profile} puts none: add --active")
 
 
 def _ours(pluginmanager: pytest.PytestPluginManager) -> bool:
-    """Whether --inventory is ours in this process.
+    """Whether --inventory is nodegate's in this process.
 
-    Where pytest-ansible is installed too, it keeps its option until a command line names one of ours; then it loses
-    the option for this run, or is left out of it. Elsewhere the option is ours.
+    If pytest-ansible is installed too, it keeps its option until a command line has one of nodegate's; then it loses
+    the option for this run, or is disabled for it. Otherwise the option is nodegate's.
     """
     if pluginmanager.is_blocked(RIVAL) or not _installed("pytest_ansible"):
         return True

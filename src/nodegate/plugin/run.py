@@ -69,7 +69,7 @@ class PytestRun:
         self._notes = (*self.prepared.notes, *odd)
 
     def pytest_report_header(self) -> list[str]:
-        """What is judged, against what, and what the user should know of it."""
+        """What is judged, against what, and notes for the user."""
         settings = self.prepared.settings
         sources = ", ".join(source.path for source in self.prepared.inventory)
         earlier = settings.replay or settings.resume
@@ -84,7 +84,7 @@ class PytestRun:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """Measure the fleet first, then let the items say their verdicts."""
+        """Measure the fleet first, then let the items report their verdicts."""
         option = session.config.option
         broken = session.testsfailed and not option.continue_on_collection_errors  # pytest will run nothing
         if self.judging.asked and not option.collectonly and not broken and not self._is_worker:
@@ -103,10 +103,10 @@ class PytestRun:
             self._judging_progress.done()
 
     def open_folder(self) -> RunFolder:
-        """The run folder, made when it is first needed.
+        """The run folder, created on first use.
 
         Raises:
-            pytest.UsageError: it cannot be had.
+            pytest.UsageError: it cannot be created.
         """
         if self.results is None:
             try:
@@ -127,7 +127,7 @@ class PytestRun:
         return Results(folder, run, self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None)
 
     def _conclusion(self, report: Report) -> str:
-        """The answer after a failed job; its logs are read beside the kernel logs of this run."""
+        """The answer after a failed job; its logs are read together with the kernel logs of this run."""
         from nodegate.run.conclusion import conclude  # noqa: PLC0415 - with the tables of every log message
 
         logs = self.prepared.settings.job_logs
@@ -156,10 +156,10 @@ class PytestRun:
         )
 
     def begin(self) -> Campaign:
-        """Start to measure the nodes that are asked for; once.
+        """Start to measure the requested nodes; once.
 
         Raises:
-            pytest.UsageError: the run folder cannot be had.
+            pytest.UsageError: the run folder cannot be created.
         """
         if self._campaign is None:
             folder, settings = self.open_folder(), self.prepared.settings
@@ -185,7 +185,7 @@ class PytestRun:
         return {fact for check in checks for fact in known.get(check, ())}
 
     def _stop(self, trouble: str) -> None:
-        """End the run: what it finds can no longer be kept."""
+        """End the run: its results can no longer be stored."""
         self._trouble = trouble
         pytest.exit(trouble, returncode=pytest.ExitCode.INTERNAL_ERROR)
 
@@ -193,7 +193,7 @@ class PytestRun:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Give the record to the report that says the verdict, so that it reaches the controller."""
+        """Give the record to the report with the verdict, so that it reaches the controller."""
         report = yield
         if isinstance(item, CheckItem):
             report.is_nodegate = True  # type: ignore[attr-defined]
@@ -201,7 +201,7 @@ class PytestRun:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the record: in the controller alone."""
+        """Keep the record, only in the controller."""
         record = getattr(report, "nodegate", None)
         if record is None or self.results is None or self._trouble:
             return
@@ -214,11 +214,11 @@ class PytestRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """The run is ending: another Ctrl-C, at whatever moment, leaves it its reports."""
+        """The run is ending: another Ctrl-C, at any moment, does not stop its reports."""
         self._later.take()
 
     def pytest_unconfigure(self) -> None:
-        """Ctrl-C is Python's again."""
+        """Restore Python's handler of Ctrl-C."""
         self._later.give_back()
 
     @pytest.hookimpl(tryfirst=True)
@@ -248,7 +248,7 @@ class PytestRun:
         session.exitstatus = self._exit_code(exitstatus)
 
     def _exit_code(self, said: int) -> int:
-        """The exit code that pytest has, where it does not say more good than we know."""
+        """The exit code of pytest, unless it is better than the nodes' verdicts."""
         if self._trouble:
             return pytest.ExitCode.INTERNAL_ERROR
         if said != pytest.ExitCode.OK or self.results is None or self.results.report is None:
@@ -260,12 +260,12 @@ class PytestRun:
 
     @property
     def _is_distributed(self) -> bool:
-        """Whether pytest-xdist runs the items; it writes while the nodes are measured, which a live line would wipe."""
+        """Whether pytest-xdist runs the items; its output would be overwritten by a live line."""
         return self._config.pluginmanager.hasplugin("dsession")
 
     @property
     def has_answer(self) -> bool:
-        """Whether anything was asked of a node in this session."""
+        """Whether anything was requested of a node in this session."""
         return not self._is_worker and self.results is not None and bool(self.judging.asked)
 
     def say_answer(self, reporter: pytest.TerminalReporter) -> None:
@@ -283,7 +283,7 @@ class PytestRun:
 
 
 def _stdin(config: pytest.Config) -> TextIO:
-    """Standard input, which pytest's capturing has taken away."""
+    """Standard input, which pytest's capturing has replaced."""
     capturing = config.pluginmanager.getplugin("capturemanager")
     if capturing is not None:
         capturing.suspend_global_capture(in_=True)
@@ -291,7 +291,7 @@ def _stdin(config: pytest.Config) -> TextIO:
 
 
 def _own_stderr() -> TextIO | None:
-    """A way to the user's terminal or log that pytest's capturing does not close."""
+    """A stream to the user's terminal or log that pytest's capturing does not close."""
     try:
         return os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
     except OSError:

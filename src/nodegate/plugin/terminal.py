@@ -1,4 +1,4 @@
-"""The terminal of a run: quiet while our items are judged, the answer last."""
+"""The terminal of a run: quiet while nodegate's items are judged, the answer last."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Status = tuple[str, str, "str | tuple[str, dict[str, bool]]"]
 
 
 class Terminal:
-    """Keeps our items' dots, tracebacks and summaries from the terminal, unless -v, -rA or --tb ask for them."""
+    """Keeps dots, tracebacks and summaries of nodegate's items off the terminal, unless -v, -rA or --tb ask for it."""
 
     def __init__(self, config: pytest.Config, run: PytestRun) -> None:
         self._config, self._run = config, run
@@ -34,11 +34,11 @@ class Terminal:
             and not option.collectonly
         )
         if self.quiet and _only_ours(config):
-            option.verbose = min(option.verbose, -1)  # no header, no count of items: a line of ours says what is judged
+            option.verbose = min(option.verbose, -1)  # no header, no count of items: nodegate's own line says what is judged
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """What is judged, against what, and what the user should know of it."""
+        """What is judged, against what, and notes for the user."""
         reporter = self._reporter
         if self.quiet and self._config.option.verbose < 0 and reporter is not None:
             for line in self._run.pytest_report_header():
@@ -54,12 +54,12 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_report_teststatus(self, report: pytest.TestReport) -> Generator[None, Status, Status]:
-        """No letter for an item of ours: it counts, and its verdict is in the answer."""
+        """No letter for an item of nodegate: it counts, and its verdict is in the answer."""
         category, letter, word = yield
         return (category, "", "") if self.quiet and getattr(report, "is_nodegate", False) else (category, letter, word)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Where all items are ours, no file names and no percentages either."""
+        """If all items are nodegate's, no file names and no percentages either."""
         reporter = self._reporter
         if self.quiet and reporter is not None and all(isinstance(item, CheckItem) for item in session.items):
             reporter.showfspath = False
@@ -67,7 +67,7 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> Generator[None, None, None]:
-        """No failures, errors or list of our items in pytest's own form."""
+        """No failures, errors or list of nodegate's items in pytest's own form."""
         if self.quiet:
             for category, reports in terminalreporter.stats.items():
                 kept = [report for report in reports if not getattr(report, "is_nodegate", False)]
@@ -77,7 +77,7 @@ class Terminal:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, None, None]:
-        """The answer, after all that pytest says at its end."""
+        """The answer, after everything that pytest prints at its end."""
         reporter = self._reporter
         if self.quiet and reporter is not None and self._run.has_answer and _told_ours_alone(session, reporter):
             reporter.summary_stats = _nothing  # type: ignore[method-assign] # "73 failed, 167 errors" is no answer

@@ -1,4 +1,4 @@
-"""A pytest run that names neither nodes nor tests: what is missing is told, once."""
+"""A pytest run that names neither nodes nor tests: what is missing is reported, once."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nodegate.files.paths import CHECKS
 if TYPE_CHECKING:
     from pathlib import Path
 
-SAY = "say --inventory FILE, as in: pytest --inventory hosts.yaml"
+SAY = "add --inventory FILE, as in: pytest --inventory hosts.yaml"
 
 
 def refuse_checks(config: pytest.Config) -> None:
-    """Stop where the folder holds checks of ours: each of their files would say that it needs nodes.
+    """Stop if the folder has nodegate's checks: each of their files would report that it needs nodes.
 
     Raises:
-        pytest.UsageError: it does. Never where the command line names tests.
+        pytest.UsageError: it has. Never if the command line names tests.
     """
     if config.args_source is pytest.Config.ArgsSource.ARGS:
         return
@@ -27,7 +27,7 @@ def refuse_checks(config: pytest.Config) -> None:
     for folder in folders:
         for file in _check_files(folder):
             if any("verdicts" in asks for asks in suite.arguments_in(file).values()):
-                raise pytest.UsageError(f"{file.parent}: these are checks of nodegate, which need nodes - {SAY}")
+                raise pytest.UsageError(f"{file.parent}: these are nodegate's checks, which need nodes - {SAY}")
 
 
 def _check_files(folder: Path) -> list[Path]:
@@ -36,7 +36,7 @@ def _check_files(folder: Path) -> list[Path]:
 
 
 def hint(reporter: pytest.TerminalReporter, config: pytest.Config, exit_code: int) -> None:
-    """One line where nothing was named and there is nothing to test: nodes may have been meant."""
+    """One line if nothing was named and there is nothing to test: nodes may have been meant."""
     named = config.args_source is pytest.Config.ArgsSource.ARGS
     if exit_code == pytest.ExitCode.NO_TESTS_COLLECTED and not named and not reporter.stats.get("deselected"):
         reporter.write_line(f"no tests here; for nodes, {SAY}")

@@ -1,1 +1,1 @@
-"""One run from the options to the report: prepare, measure, keep the evidence, judge, tell."""
+"""One run from the options to the report: prepare, measure, keep the evidence, judge, report."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nodegate.causes.lines import CauseLine
     from nodegate.report.model import Report
 
-MOST_CAUSES = 33  # with what stands above and below them the answer fits on 40 lines
+MOST_CAUSES = 33  # with the lines above and below them the answer fits on 40 lines
 NARROWEST = 80
 _COLUMNS = (12, 20, 24)  # severity, nodes, part: at most
 _LONGEST_LIST = 12  # a longer list of nodes is counted in a cause's line
@@ -57,7 +57,7 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
 
 
 def _head(report: Report, width: int) -> AnswerLine:
-    """The verdicts of the nodes, and how much of what was asked could not be judged."""
+    """The verdicts of the nodes, and how much of what was requested could not be judged."""
     counts = Counter(node.verdict for node in report.nodes)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in NODE_ORDER if counts[verdict])
     gpus = sum(node.gpus for node in report.nodes)
@@ -92,7 +92,7 @@ def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
     if left:
         named = {name for cause in shown for name in cause.nodes}
         others = [name for cause in left for name in cause.nodes if name not in named]
-        more = f", on {fold(others)} too" if others else ""
+        more = f", also on {fold(others)}" if others else ""
         yield AnswerLine(shortened(f"  {_count(len(left), 'cause')} more in the report{more}", width))
 
 
@@ -109,7 +109,7 @@ def _what(cause: Cause, row: CauseLine) -> str:
 
 
 def _widths(table: Sequence[tuple[str, ...]], width: int) -> list[int]:
-    """The width of each column: what is the matter has what it needs, up to three fifths of the room."""
+    """The width of each column: what is wrong gets the width it needs, up to three fifths of the line."""
     needed = [max((len(row[column]) for row in table), default=0) for column in range(5)]
     head = [min(most, need) for most, need in zip(_COLUMNS, needed, strict=False)]
     room = width - 2 - sum(head) - 2 * (len(needed) - 1)
@@ -118,7 +118,7 @@ def _widths(table: Sequence[tuple[str, ...]], width: int) -> list[int]:
 
 
 def _shown(report: Report) -> Sequence[Cause]:
-    """The worst causes; of a node that is rejected, unreachable or incomplete at least one, as far as there is room."""
+    """The worst causes; at least one of each rejected, unreachable or incomplete node, as far as there is room."""
     chosen = list(report.causes[:MOST_CAUSES])
     if len(chosen) < len(report.causes):
         named = {name for cause in chosen for name in cause.nodes}

@@ -1,4 +1,4 @@
-"""What each node must give, measured over all nodes at once, and kept as evidence: facts, load, facts again."""
+"""The measuring of a run, over all nodes at once, with the results kept as evidence: facts, load, facts again."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ COUNTER_SECTIONS = ("system", "pci", "nvml", "infiniband", "netdev", "kernel_log
 class Plan:
     """The nodes to measure and how.
 
-    `take_lock`: hold the node's lock while it is measured, so that two runs never meet on a node.
-    `keep`: evidence that the run folder already holds is good enough (a resumed run).
-    `judged_here`: whoever takes `arrivals` judges, and the load waits for that; else the gate judges alone.
+    `take_lock`: hold the node's lock while it is measured, so that two runs never use a node at once.
+    `keep`: evidence that is already in the run folder is used (a resumed run).
+    `judged_here`: the reader of `arrivals` judges, and the load waits for that; else the gate judges alone.
     """
 
     nodes: Sequence[Node]
@@ -54,12 +54,12 @@ class Plan:
 
     @property
     def under_load(self) -> bool:
-        """Whether more than facts is asked for."""
+        """Whether more than facts is requested."""
         return bool(self.measurements) or self.facts_after
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The evidence that a node must have at the end, facts left out."""
+        """The evidence that a node must have at the end, without facts."""
         return (*(each.name for each in self.measurements), *((FACTS_AFTER,) if self.facts_after else ()))
 
 
@@ -86,14 +86,14 @@ class Campaign:
         self._to_do: queue.SimpleQueue[Node] = queue.SimpleQueue()
         self._sessions: set[Session] = set()
         self._targets: dict[str, Target] = {}
-        self._other_names: list[str] = []  # of machines that this run holds by another name
+        self._other_names: list[str] = []  # of machines that this run has locked under another name
         self._guard = threading.Lock()
         self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
         self._left = len(plan.nodes)
-        self.trouble = ""  # why the evidence cannot be kept; empty: it can
+        self.trouble = ""  # why the evidence cannot be stored; empty: it can
 
     def start(self) -> None:
-        """Begin with every node of the plan at once, as far as the threads go.
+        """Start all nodes of the plan, as many at once as there are threads.
 
         Raises:
             UsageError: the run folder cannot be written.
@@ -103,17 +103,17 @@ class Campaign:
         self._progress.stage(FACTS, len(self._plan.nodes))
         for node in self._plan.nodes:
             self._to_do.put(node)
-        # Not a pool's threads: Python waits for those at its end, and one that connects takes its time to give up.
+        # Not a pool's threads: Python waits for those at its end, and a connection attempt takes long to fail.
         for number in range(max(1, min(self._plan.nodes_at_once, len(self._plan.nodes)))):
             threading.Thread(target=self._work, name=f"campaign-{number}", daemon=True).start()
 
     def arrivals(self) -> Iterator[str]:
-        """The names of the nodes in the order in which their facts come in; ends when all is in, the load as well.
+        """The names of the nodes in the order in which their facts come in; ends when all is in, including the load.
 
         May be interrupted by Ctrl-C at any time.
 
         Raises:
-            UsageError: the evidence cannot be kept, so the run cannot go on.
+            UsageError: the evidence cannot be stored, so the run cannot continue.
         """
         for _ in self._plan.nodes:
             while True:
@@ -134,12 +134,12 @@ class Campaign:
             raise UsageError(self.trouble)
 
     def cancel(self, hurry: Callable[[], bool] = lambda: False) -> None:
-        """End everything that runs on any node, then come back; sooner where `hurry()`. May be called twice."""
+        """End everything that runs on any node, then return; sooner if `hurry()`. May be called twice."""
         self._cancelled.set()
         with self._guard:
             left_open = list(self._sessions)
             tools = {id(target.session): target.tools for target in self._targets.values()}
-        # All at once, for a node that does not answer takes seconds to give up. What is not waited for ends with us.
+        # All at once, because a node that does not answer takes seconds to fail. The rest ends with the process.
         closing = [
             threading.Thread(target=_leave, args=(session, tools.get(id(session))), name="close", daemon=True)
             for session in left_open
@@ -156,14 +156,14 @@ class Campaign:
         self._progress.done()
 
     def _give_up(self, said: UsageError) -> None:
-        """The evidence cannot be kept: the run ends."""
+        """The evidence cannot be stored: the run ends."""
         self.trouble = str(said)
         self._cancelled.set()
         self._arrived.put(said)
         self._finish()
 
     def _drop_what_failed(self) -> None:
-        """Of a resumed run: earlier errors go, so that nobody takes them for the new evidence."""
+        """In a resumed run: delete earlier errors, so that they are not taken for new evidence."""
         for node in self._plan.nodes if self._plan.keep else ():
             for name in (FACTS, *self._plan.names):
                 evidence = self._folder.read_evidence(node.name, name)
@@ -197,10 +197,10 @@ class Campaign:
         self._arrived.put(node.name)
 
     def _facts(self, node: Node) -> bool:
-        """Whether the facts of a node could not be had.
+        """Whether the facts of a node could not be read.
 
         Raises:
-            UsageError: the evidence cannot be kept.
+            UsageError: the evidence cannot be stored.
         """
         kept = self._folder.read_evidence(node.name) if self._plan.keep else None
         if kept is not None and not self._still_to_measure(node):
@@ -219,7 +219,7 @@ class Campaign:
         try:
             self._folder.write_evidence(evidence)
         except (ValueError, RecursionError) as fault:
-            error = CannotMeasure(f"what the node sent cannot be kept: {fault}", next_step="see what it sends")
+            error = CannotMeasure(f"what the node sent cannot be stored: {fault}", next_step="check what it sends")
             self._folder.write_evidence(replace(evidence, document=None, error=error))
 
     def _measured(self, node: Node, kept: Evidence | None) -> Evidence:
@@ -231,19 +231,19 @@ class Campaign:
         except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
             error = CannotMeasure(
                 f"nodegate itself failed on this node ({type(fault).__name__}: {fault})",
-                next_step="report this as a fault of nodegate",
+                next_step="report this as an error of nodegate",
             )
         return Evidence(node.name, FACTS, started, time.monotonic() - clock, error=error)
 
     def _visited(self, node: Node, kept: Evidence | None) -> Evidence:
-        """The facts of a node over a connection, which stays open where more is to be measured."""
+        """The facts of a node over a connection, which stays open if more is to be measured."""
         session = self._connections.connect(node)
         stays = False
         try:
             with self._guard:
                 self._sessions.add(session)
-            if self._cancelled.is_set():  # after it is listed: from here on, cancel() closes it
-                raise CannotMeasure("the run was ended", next_step="go on with --resume")
+            if self._cancelled.is_set():  # after it is listed: from now on cancel() closes it
+                raise CannotMeasure("the run was ended", next_step="continue with --resume")
             who = node_facts.who(self._folder.path.name)
             ours = not self._plan.take_lock or node_facts.lock(session, who)
             evidence = kept or node_facts.facts(session)
@@ -290,7 +290,7 @@ class Campaign:
         except UsageError as said:
             self._give_up(said)
             return
-        except Exception as fault:  # noqa: BLE001 - nobody hears a thread that dies: the run would wait for ever
+        except Exception as fault:  # noqa: BLE001 - a thread that dies goes unnoticed: the run would wait forever
             self._give_up(UsageError(f"nodegate itself failed under load ({type(fault).__name__}: {fault})"))
             return
         if not self._cancelled.is_set():
@@ -298,8 +298,8 @@ class Campaign:
             self._finish()
 
     def _leave_out_other_names(self) -> None:
-        """Nothing is measured by a second name of a machine: it is not locked by it."""
-        said = CannotMeasure("another name of the inventory leads to the same machine", next_step=SAME_MACHINE_STEP)
+        """Nothing is measured under a second name of a machine: the lock is under the first."""
+        said = CannotMeasure("another name of the inventory is the same machine", next_step=SAME_MACHINE_STEP)
         for node in self._other_names:
             for measurement in self._plan.measurements:
                 said = self._gate.refusal(node, measurement) or said
@@ -319,7 +319,7 @@ class Campaign:
         return not (self._plan.keep and self._folder.read_evidence(target.node.name, FACTS_AFTER))
 
     def _facts_again(self, targets: Sequence[Target], pool: ThreadPool) -> None:
-        """The counters after the load, where there was load or not: a run of nothing but counters is one too."""
+        """The counters after the load, also without load: a run of counters only is possible too."""
         pool.begin("facts again")
         found = pool.at_once({target.node.name: _reading_again(target) for target in targets})
         for name, evidence in found.items():
@@ -336,7 +336,7 @@ class Campaign:
 
 
 def _leave(session: Session, tools: Toolbox | None) -> None:
-    """Take away what was brought to the node, then end everything on it."""
+    """Remove what was brought to the node, then end everything on it."""
     try:
         if tools:
             tools.close()

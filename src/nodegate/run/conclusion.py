@@ -1,4 +1,4 @@
-"""The answer after a failed job: hardware, and off which node to move; fabric; host; or the nodes are fine."""
+"""The answer after a failed job: hardware, and which node to move the job off; fabric; host; or the nodes are fine."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _BEYOND_THE_JOB = (LogCause.HARDWARE, LogCause.FABRIC, LogCause.STORAGE, LogCaus
 
 
 def conclude(report: Report, logs: Answer | None = None) -> str:
-    """One sentence. `logs` is what the job's own logs come to, where they were given.
+    """One sentence. `logs` is the answer of the job's own logs, if they were given.
 
-    A node that fails stands above what a log says: the log tells of the past, the check of now. Where the log names a
-    node, that node's failure is told first. Nothing is called fine that was not judged, or that warns.
+    A node that fails comes before what a log says: the log is about the past, the check about now. If the log names a
+    node, that node's failure is reported first. Nothing is called fine that was not judged, or that warns.
     """
     named = logs.where.node if logs is not None and logs.failed else ""
     told = _failure(report, named)
@@ -48,7 +48,7 @@ def conclude(report: Report, logs: Answer | None = None) -> str:
 
 
 def _failure(report: Report, named: str) -> str:
-    """What the worst failure comes to, that of a node that the logs name first; empty where nothing fails."""
+    """The worst failure in words, a node that the logs name first; empty if nothing fails."""
     failed = [cause for cause in report.causes if cause.verdict is Verdict.FAIL and not cause.waiver]
     lost = [node for node in report.nodes if node.verdict is NodeVerdict.UNREACHABLE]
     by_kind: dict[str, list[Cause]] = {"hardware": [], "fabric": [], "host": []}
@@ -94,7 +94,7 @@ def _healthy(report: Report, logs: Answer | None) -> str:
     code = ""
     if logs is not None and logs.failed:
         code = f"look at the code: {logs.meaning.en}" if logs.cause is LogCause.PROGRAM else logs.sentence.en
-    hint = code or ("the logs hold no error" if logs is not None else "give the job's logs too (--job-log)")
+    hint = code or ("the logs contain no error" if logs is not None else "add the job's logs (--job-log)")
     for kind, found in (
         ("warning", [cause for cause in report.causes if cause.verdict is Verdict.WARN and not cause.waiver]),
         ("waiver", [cause for cause in report.causes if cause.waiver]),

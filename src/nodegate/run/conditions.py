@@ -1,4 +1,4 @@
-"""The conditions of a run, as run.json keeps them: enough to judge it again without the inventory."""
+"""The conditions of a run, as stored in run.json: enough to judge it again without the inventory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 def user() -> str:
-    """Who makes the run."""
+    """The user and the machine of the run."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -46,7 +46,7 @@ def user() -> str:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command as it can be typed again."""
+    """The command, ready to be typed again."""
     return shlex.join(["pytest", *arguments])
 
 
@@ -74,7 +74,7 @@ def _from_anywhere(source: str) -> str:
 
 
 def _nodes_to_json(nodes: Iterable[Node]) -> list[dict[str, object]]:
-    """The nodes without the ways in: no user, no key, no SSH argument is kept."""
+    """The nodes without access data: no user, no key, no SSH argument is stored."""
     return [
         {
             "name": node.name,
@@ -90,7 +90,7 @@ def _nodes_to_json(nodes: Iterable[Node]) -> list[dict[str, object]]:
 
 @dataclass(frozen=True)
 class Earlier:
-    """An earlier run as its run.json tells of it; all but `file` and `nodes` is what was asked for then."""
+    """An earlier run from its run.json; everything but `file` and `nodes` is what was requested then."""
 
     file: str
     profile: Profile
@@ -123,10 +123,10 @@ class Earlier:
 
 
 def read_earlier(folder: RunFolder) -> Earlier:
-    """What an earlier run was, its nodes ready to be judged from its evidence.
+    """An earlier run, with its nodes ready to be judged from its evidence.
 
     Raises:
-        UsageError: its run.json is not what a run of nodegate writes.
+        UsageError: its run.json was not written by nodegate.
     """
     run, file = folder.read_json(RUN_FILE), str(folder.path / RUN_FILE)
     entries, asked = _typed(run, "nodes", list, file), run.get("asked", {})
@@ -135,10 +135,10 @@ def read_earlier(folder: RunFolder) -> Earlier:
     words = [asked.get(name, "") for name in ("nodes", "burn", "hang_after", "pairs", "tools")]
     pattern, burn, hang_after, pairs, tools = words
     if not _texts(words) or not _texts(inventory) or pairs not in {"", "few", "all"} or "\0" in tools:
-        raise UsageError("`asked` is not what a run of nodegate writes", file=file)
+        raise UsageError("`asked` was not written by nodegate", file=file)
     profile = _typed(run, "profile", str, file)
     if profile not in set(Profile):
-        raise UsageError(f"{profile[:40]!r} is no profile", file=file)
+        raise UsageError(f"{profile[:40]!r} is not a profile", file=file)
     nodes = {node.name: node for node in (_node(entry, file, folder.path / "evidence") for entry in entries)}
     if len(nodes) < len(entries):
         raise UsageError("names a node twice", file=file)
@@ -160,10 +160,10 @@ def read_earlier(folder: RunFolder) -> Earlier:
 
 def _node(entry: object, file: str, recordings: Path) -> Node:
     if not isinstance(entry, dict):
-        raise UsageError("a node is no object", file=file)
+        raise UsageError("a node is not an object", file=file)
     name, groups = _typed(entry, "name", str, file), entry.get("groups", [])
     if not _texts(groups):
-        raise UsageError("`groups` of a node is no list of names", file=file)
+        raise UsageError("`groups` of a node is not a list of names", file=file)
     try:
         check_node_name(name)
     except UsageError as said:
@@ -182,7 +182,7 @@ def _node(entry: object, file: str, recordings: Path) -> Node:
 def _typed(entry: Mapping[str, object], key: str, kind: type[_T], file: str, default: _T | None = None) -> _T:
     value = entry.get(key, default)
     if not isinstance(value, kind):
-        raise UsageError(f"`{key}` is missing or of the wrong kind", file=file, hint="this is no run of nodegate")
+        raise UsageError(f"`{key}` is missing or has the wrong type", file=file, hint="this is not a run of nodegate")
     return value
 
 

@@ -1,4 +1,4 @@
-"""What the judging side says while the fleet is measured: who may take part, and who is to be measured again."""
+"""Decisions while the fleet is measured: which nodes may take part, and which are measured again."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from nodegate.run.judging import Judging
 
 
-# There load would do harm, whoever answers for the failure: to somebody's work, to a node whose driver asks for a reset
-# before anything else, or by one more process that nobody can end.
+# Failures with which load would do harm, even if they are waived: to someone's job, to a node whose driver asks for
+# a reset first, or by one more process that cannot be ended.
 HARMED = frozenset({"idle.processes", "gpu.recovery_action", "host.blocked_processes"})
 
 
 class Gate:
-    """Judges by the checks themselves: the same that the report shows."""
+    """Decides by the checks themselves, with the results that the report shows."""
 
     def __init__(self, judging: Judging) -> None:
         self._judging = judging
 
     def refusal(self, node: str, measurement: Measurement) -> CannotMeasure | None:
-        """Why a node must not take part in a measurement; None when it may.
+        """Why a node must not take part in a measurement; None if it may.
 
-        A waived failure does not keep it out: somebody answers for it, and the node is to carry work all the same. What
-        was not measured is an error, which no waiver covers, so a node that is kept out could never be accepted. It is
-        kept out where load would do harm (HARMED). Its neighbours lose time: a node that spoils a launch over some is
-        searched for and left out, so far as there is a third node to tell two apart by.
+        A waived failure does not exclude it: the waiver has an owner, and the node is to run jobs anyway. What was not
+        measured is an error, which no waiver covers, so an excluded node could never be accepted. It is excluded if
+        load would do harm (HARMED). Its neighbours lose time: a node that breaks a multi-node launch is located by
+        bisection, if a third node is available.
         """
         summary = self._judging.summary(node)
         if summary is None:
-            return CannotMeasure("the node gave no facts", next_step="see what its other checks say")
+            return CannotMeasure("the node's facts could not be read", next_step="check the node's other findings")
         if summary.busy:
             return Busy(
                 f"the node is busy: {summary.busy}", next_step="drain it, wait until its job ends, then run again"

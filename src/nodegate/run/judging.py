@@ -1,4 +1,4 @@
-"""One run, from inventory to report: who the nodes are, what they gave, what each check says of each."""
+"""One run, from inventory to report: the nodes, what they reported and measured, and each check's verdict on each."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from nodegate.suite import Check
     from nodegate.unknown import Known
 
-CONTEXTS_KEPT = 16  # a node's facts take some 300 kB: a fleet's would not fit
+CONTEXTS_KEPT = 16  # a node's facts take about 300 kB: a fleet's would not fit
 NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 
 
 @dataclass(frozen=True)
 class NodeSummary:
-    """What a node is, kept after its facts are gone: for the fleet's comparison and the report.
+    """A summary of a node, kept after its facts are dropped: for the fleet's comparison and the report.
 
-    `busy` says who works on it; empty when nobody is seen. `machine` tells its machine from all others.
+    `busy` says who uses it; empty if no one does. `machine` identifies its machine.
     """
 
     platform: str
@@ -55,11 +55,11 @@ class NodeSummary:
 
 @dataclass
 class Judging:
-    """The judging of one run. `folder` is opened when the first node is measured; until then nothing is written.
+    """The judging of one run. `folder` is created when the first node is measured; until then nothing is written.
 
-    `asked` says by their ids which checks each node must pass, `checks` holds them. The controller of pytest-xdist
+    `asked` has the ids of the checks that each node must pass, `checks` the checks. The controller of pytest-xdist
     judges nothing and has no checks. With `attached`, another process measures, and this one waits for its evidence
-    (a pytest-xdist worker). `history` is what the nodes measured in runs that began before `before_epoch_s`.
+    (a pytest-xdist worker). `history` is what the nodes measured in runs before `before_epoch_s`.
     """
 
     nodes: Mapping[str, Node]
@@ -86,9 +86,9 @@ class Judging:
         self.asked.setdefault(node, []).append(check.id)
 
     def record(self, check: Check, node: str) -> Record:
-        """What a check says of a node. The first question judges all checks of the node: its facts are read once.
+        """A check's verdict on a node. The first call judges all checks of the node: its facts are read once.
 
-        Those that come last are judged with the first of them, not with a check that the load rests on.
+        Checks that are judged last are judged with the first of them, not with a check that the load depends on.
         """
         if (node, check.id) not in self._records:
             self.judge_node(node)
@@ -97,7 +97,7 @@ class Judging:
         return self._records[node, check.id]
 
     def forget(self, check: Check, node: str) -> None:
-        """What a check says of a node has been told."""
+        """A check's verdict on a node was reported."""
         self._records.pop((node, check.id), None)
 
     def judge_node(self, name: str) -> None:
@@ -107,7 +107,7 @@ class Judging:
             self._judge_all(name, [check for check in self._checks_of(name) if not _comes_last(check)])
 
     def _checks_of(self, name: str) -> list[Check]:
-        # In the controller of pytest-xdist, which asks only what the load rests on, they are known by name alone.
+        # In the controller of pytest-xdist, which asks only for what the load depends on, they are known by name alone.
         return [self.checks[check] for check in self.asked.get(name, ()) if check in self.checks]
 
     def _judge_all(self, name: str, checks: list[Check]) -> None:
@@ -117,19 +117,19 @@ class Judging:
                 self._records[name, check.id] = self._judge(check, context)
 
     def unreachable(self, name: str) -> str:
-        """Why a node could not be reached; empty when it could."""
+        """Why a node could not be reached; empty if it could."""
         if name not in self._summaries and name not in self._unreachable:
             self._context(name)
         return self._unreachable.get(name, "")
 
     def refuse_if_busy(self, name: str) -> None:
-        """Raises Busy where another run holds the node, so that nothing could be measured."""
+        """Raises Busy if another run holds the node, so that nothing could be measured."""
         missing = self._context(name).missing
         if isinstance(missing, Busy):
             raise missing
 
     def summary(self, name: str) -> NodeSummary | None:
-        """What a node is; None when it gave no facts."""
+        """The summary of a node; None if it has no facts."""
         if name not in self._summaries:
             self._context(name)
         return self._summaries.get(name)
@@ -145,7 +145,7 @@ class Judging:
         return self._fleet
 
     def same_machine(self, name: str) -> str:
-        """In words, which names of this run lead to the machine of this node; empty where no other is known to."""
+        """In words, which names of this run are the machine of this node; empty if there is no other."""
         try:
             return self.fleet().same_machine(name)
         except (NotApplicable, NotJudged):
@@ -161,7 +161,7 @@ class Judging:
         return self.waivers.cover(with_evidence(record, check))
 
     def _left_alone(self, context: Context) -> str:
-        """Why this node is not judged now: at night a node that works for somebody is skipped."""
+        """Why this node is not judged now: at night a busy node is skipped."""
         if self.profile is not Profile.NIGHTLY:
             return ""
         if isinstance(context.missing, Busy):
@@ -194,7 +194,7 @@ class Judging:
         return known
 
     def baseline(self, name: str) -> Baseline:
-        """What is right for a node."""
+        """The baseline of a node."""
         return self._context(name).baseline
 
     def peers(self) -> Peers:
@@ -212,12 +212,12 @@ class Judging:
         return lambda metric: known.get(key_of(metric), ())
 
     def platform(self, name: str) -> str:
-        """The platform of a node; empty when it is unknown."""
+        """The platform of a node; empty if it is unknown."""
         traits = self.summary(name)
         return traits.platform if traits else ""
 
     def metrics(self, name: str) -> tuple[Metric, ...]:
-        """Every number that a node gave under load; a measurement that gave none has none to compare."""
+        """Every number of a node under load; a measurement without one has none to compare."""
         context = self._context(name)
         return tuple(metric for measurement in wanted(MEASURED) for metric in _metrics_of(context, measurement.name))
 
@@ -254,18 +254,18 @@ def _comes_last(check: Check) -> bool:
 
 
 def with_evidence(record: Record, check: Check) -> Record:
-    """The record with the paths of the evidence it rests on."""
+    """The record with the paths of its evidence."""
     measured = [FACTS_AFTER if name == COUNTERS else name for name in check.asks_for if name in MEASURED]
     return replace(record, evidence=tuple(f"evidence/{record.node}/{name}.json" for name in ("facts", *measured)))
 
 
 def wait_for_evidence(folder: RunFolder, name: str, measurement: str = FACTS) -> Evidence | None:
-    """The evidence that another process brings; None when it has ended without.
+    """The evidence from another process; None if it has ended without.
 
-    What was measured under load is there when all is: a suspect is measured again.
+    Measurements under load are complete only at the end: a suspect is measured again.
     """
     while True:
-        ended = folder.is_measured  # before the look, so that what came last is not missed
+        ended = folder.is_measured  # before the check, so that what came last is not missed
         evidence = folder.read_evidence(name, measurement) if ended or measurement == FACTS else None
         if evidence is not None or ended:
             return evidence

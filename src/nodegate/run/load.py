@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from nodegate.run.pool import ThreadPool
 
 MEASURED_AGAIN = 2  # a suspect is measured twice more, and its best attempt is judged
-AGAIN_BURN_S = 120.0  # enough to tell a slow GPU from a disturbed run
+AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
 
 
 class Load:
@@ -30,13 +30,13 @@ class Load:
 
     def __init__(self, folder: RunFolder, targets: Sequence[Target], pool: ThreadPool, gate: Gate) -> None:
         self._folder, self._targets, self._pool, self._gate = folder, targets, pool, gate
-        self.loaded: set[str] = set()  # the nodes on which something was run
+        self.loaded: set[str] = set()  # the nodes on which a program ran
 
     def run(self, measurements: Sequence[Measurement], *, keep: bool) -> None:
-        """All of them. `keep`: what has good evidence already is not measured again.
+        """Run all of them. `keep`: what has good evidence already is not measured again.
 
         Raises:
-            UsageError: the evidence cannot be kept.
+            UsageError: the evidence cannot be stored.
         """
         for measurement in measurements:
             if self._pool.cancelled:
@@ -84,14 +84,14 @@ class Load:
     def _keep(
         self, measurement: Measurement, attempts: dict[str, list[tuple[ProgramRun, ...]]], runs: Runs, started: float
     ) -> dict[str, tuple[Metric, ...]]:
-        """Write what came, so far as the run still goes: what Ctrl-C cut short is measured again by --resume.
+        """Write the results while the run is not ended: what Ctrl-C interrupted is measured again by --resume.
 
-        Returns the numbers in it, those of earlier attempts included: reading them takes a while.
+        Returns the numbers in them, including those of earlier attempts: reading them takes a while.
         """
         found: dict[str, tuple[Metric, ...]] = {}
         if self._pool.cancelled:
             return found
-        missing = not_run("", CannotMeasure("nothing came back", next_step="run again with --resume"))
+        missing = not_run("", CannotMeasure("no result came back", next_step="run again with --resume"))
         for name, earlier in attempts.items():
             if name not in runs and earlier:
                 continue
@@ -111,19 +111,19 @@ class Load:
 def _does_not_apply(measurement: Measurement, target: Target) -> bool:
     try:
         return bool(measurement.applies(target.facts))
-    except CannotMeasure:  # the gate's checks and the measurement itself say what is wrong
+    except CannotMeasure:  # the gate's checks and the measurement itself report what is wrong
         return False
 
 
 def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[ProgramRun]]) -> tuple[Metric, ...]:
     try:
         return measurement.parse(attempts).metrics
-    except CannotMeasure:  # nothing to compare: the check says so
+    except CannotMeasure:  # nothing to compare: the check reports that
         return ()
 
 
 def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:
-    """The nodes that gave no number for a reason that may be gone the next time."""
+    """The nodes without a number, for a reason that may be gone the next time."""
     if measurement.doubtful is None:
         return frozenset()
     return frozenset(name for name, each in attempts.items() if measurement.doubtful(each))

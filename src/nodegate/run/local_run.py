@@ -1,4 +1,4 @@
-"""A bootcheck with load: this node alone, measured and judged as in a run, with nothing kept."""
+"""A bootcheck with load: this node alone, measured and judged as in a run, without a run folder."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
 
 def judge_here(node: Node, checks: Sequence[Check], baselines: Baselines, profile: Profile) -> tuple[Record, ...]:
-    """What the checks say of this machine, the measurements under load that they ask for included.
+    """The checks' verdicts on this machine, including the measurements under load that they ask for.
 
     Raises:
         UsageError: no temporary folder can be written.
-        Busy: another run holds the node's lock, or the node works for somebody.
+        Busy: another run holds the node's lock, or the node is busy.
     """
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     asked_for = {name for check in checks for name in check.asks_for}

@@ -44,7 +44,7 @@ def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
     """Everything that a run measured under load.
 
     Raises:
-        UsageError: the folder holds no run, or one without a report.
+        UsageError: the folder has no run, or one without a report.
     """
     earlier = read_earlier(RunFolder.existing(folder))
     report = load(folder / "report.json")

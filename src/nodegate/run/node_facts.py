@@ -22,10 +22,10 @@ FACTS_TIMEOUT_S = 60.0
 
 
 def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str] | None = None) -> Evidence:
-    """What the node says of itself now; of `sections` alone where they are given.
+    """What the node reports now; only `sections` if they are given.
 
     Raises:
-        CannotMeasure: it says nothing that can be used.
+        CannotMeasure: it reports nothing usable.
     """
     from nodegate.probe.collect import collect  # noqa: PLC0415
 
@@ -48,9 +48,9 @@ def who(run: str) -> str:
 
 
 def lock(session: Session, who: str) -> bool:
-    """Take the node, so that two runs never meet on it; given back when the session is closed.
+    """Lock the node, so that two runs never use it at once; released when the session is closed.
 
-    False where this very run has it already: another name of the inventory leads to the same machine.
+    False if this run has it already: another name of the inventory is the same machine.
 
     Raises:
         Busy: another run has it.
@@ -65,7 +65,7 @@ def lock(session: Session, who: str) -> bool:
 
 
 def recorded(node: Node, measurement: str) -> Evidence:
-    """What was recorded of a node: evidence of an error where it was not."""
+    """The recording of a node: evidence of an error if there is none."""
     try:
         raw = ReplaySession(node).recording(measurement, older=OLDER_NAMES.get(measurement, ""))
     except CannotMeasure as said:

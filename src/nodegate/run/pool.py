@@ -1,4 +1,4 @@
-"""The threads of a run: many jobs at once, each one's failure its own, all of them ended with the run."""
+"""The threads of a run: many jobs at once, each with its own failure, all ended with the run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 MOST_THREADS = 2048
-WAIT_SLICE_S = 0.2  # a wait is cut into slices, so that the end of the run is heard
+WAIT_SLICE_S = 0.2  # a wait is split into slices, so that the end of the run is noticed
 
 
 class ThreadPool:
@@ -29,16 +29,16 @@ class ThreadPool:
         self._stage, self._until_s = "", 0.0
 
     def begin(self, stage: str, expected_s: float = 0.0) -> None:
-        """What follows is this stage, of one call of `at_once` or of many; `expected_s` is how long all of it takes."""
+        """The next calls of `at_once`, one or many, are this stage; `expected_s` is how long all of it takes."""
         self._stage, self._until_s = stage, time.monotonic() + expected_s
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was ended: then nothing new is started."""
+        """Whether the run was ended: then nothing is started any more."""
         return self._ended.is_set()
 
     def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
-        """Do all jobs at the same time; comes back when the last has ended, or when the run has."""
+        """Do all jobs at the same time; returns when the last has ended, or when the run has."""
         of = "pairs" if any(" " in name for name in jobs) else "nodes"
         left_s = max(0.0, self._until_s - time.monotonic())
         self._progress.stage(self._stage, len(jobs), of=of, expected_s=left_s)

@@ -1,4 +1,4 @@
-"""From the user's options to a run that is ready to measure: everything is read, nothing is contacted."""
+"""From the user's options to a run that is ready to measure: everything is read, no node is contacted."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that is ready, and the files it rests on.
+    """A run that is ready, and the files it uses.
 
-    `settings` are complete: what an earlier run says instead of the command line is in them. `notes` are what the user
-    should know before it starts, a line each.
+    `settings` are complete: values from an earlier run instead of the command line are in them. `notes` are what the
+    user should know before it starts, one line each.
     """
 
     judging: Judging
@@ -51,7 +51,7 @@ class Prepared:
     notes: tuple[str, ...] = ()
 
     def connect(self, node: Node) -> Session:
-        """A session with a node, as the command line wants it; the node's own variables win.
+        """A session with a node, with the command line's settings; the node's own variables win.
 
         Raises:
             Unreachable: with the kind, and what to do about it.
@@ -105,10 +105,10 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     """Read inventory, baselines and waivers.
 
     Raises:
-        UsageError: any of them is not as it should be.
+        UsageError: any of them is invalid.
     """
     settings.check()
-    _durations_of(settings.profile or Profile.DELIVERY, settings)  # a slip is told before anything is contacted
+    _durations_of(settings.profile or Profile.DELIVERY, settings)  # a mistake is reported before any node is contacted
     if settings.job_logs:
         from nodegate.triage.sources import find  # noqa: PLC0415 - with the tables of every log message
 
@@ -144,7 +144,7 @@ def attach(settings: Settings, run_dir: Path) -> Prepared:
     """The same run in another process: nodes and evidence come from its folder.
 
     Raises:
-        UsageError: the folder holds no run.
+        UsageError: the folder has no run.
     """
     prepared = prepare(replace(settings, inventory=(), nodes="", profile=None, replay=run_dir, resume=None))
     prepared.judging.folder = RunFolder(run_dir)
@@ -153,7 +153,7 @@ def attach(settings: Settings, run_dir: Path) -> Prepared:
 
 
 def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
-    """The settings, with the earlier run's own word where the command line has none."""
+    """The settings, with the earlier run's values where the command line has none."""
     if earlier is None:
         return settings
     load = settings.load if settings.load is not None else not earlier.passive
@@ -167,8 +167,8 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     if not settings.resume:
         return settings
     if not settings.inventory and (not earlier.inventory or "-" in earlier.inventory):
-        hint = "a run folder keeps no way into its nodes"
-        raise UsageError("--resume needs the inventory again: say --inventory too", file=earlier.file, hint=hint)
+        hint = "run folders store no credentials or SSH settings"
+        raise UsageError("--resume needs the inventory again: add --inventory", file=earlier.file, hint=hint)
     return replace(
         settings,
         inventory=settings.inventory or earlier.inventory,
@@ -180,7 +180,7 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
 def _nodes(
     settings: Settings, earlier: Earlier | None, stdin: TextIO | None
 ) -> tuple[list[Node], tuple[Source, ...], tuple[str, ...]]:
-    """The nodes of the run, the files that name them, and what is to be known of both."""
+    """The nodes of the run, the files that name them, and notes about both."""
     if earlier and not settings.inventory:
         return list(earlier.select(settings.nodes)), (), ()
     from nodegate import inventory  # noqa: PLC0415
@@ -194,7 +194,7 @@ def _nodes(
 
 
 def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
-    """Refuse a folder of tools, or what the inventory says of them, before any node is contacted."""
+    """Refuse an invalid folder of tools, or invalid tool settings of the inventory, before any node is contacted."""
     if settings.replay:
         return
     from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
@@ -207,12 +207,12 @@ def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
 
 
 def _differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:
-    """Which nodes the earlier run has and this one has not, and the other way round."""
+    """The nodes of the earlier run that are missing in this one, and the other way round."""
     before, now = {node.name for node in earlier.nodes}, {node.name for node in nodes}
     if before - now:
-        yield f"left out, though the run in {earlier.file} has it: {fold(before - now)}"
+        yield f"left out, although part of the run in {earlier.file}: {fold(before - now)}"
     if now - before:
-        yield f"new, the run in {earlier.file} has it not: {fold(now - before)}"
+        yield f"new, not part of the run in {earlier.file}: {fold(now - before)}"
 
 
 def _replayed(node: Node, run: Path) -> Node:

@@ -13,7 +13,7 @@ ENOUGH = 20  # from a twentieth of a stage on, its time so far says how long the
 
 
 class Progress:
-    """Counts what is done and says so on a stream of its own, which it closes. `live`: a live line on a terminal."""
+    """Counts what is done and prints it on its own stream, which it closes. `live`: a live line on a terminal."""
 
     def __init__(self, stream: TextIO | None, *, live: bool = True) -> None:
         self._stream = stream
@@ -26,7 +26,7 @@ class Progress:
         self._thread: threading.Thread | None = None
 
     def stage(self, name: str, total: int, *, of: str = "nodes", expected_s: float = 0.0) -> None:
-        """A stage begins with so many nodes, or `of` something else; `expected_s` is how long it takes, where known."""
+        """A stage begins with this many nodes, or `of` something else; `expected_s` is how long it takes, if known."""
         with self._guard:
             self._expected_s, self._of = expected_s, of
             self._name, self._total, self._done, self._failed, self._judged = name, total, 0, 0, 0
@@ -36,13 +36,13 @@ class Progress:
             self._thread.start()
 
     def node_done(self, *, failed: bool) -> None:
-        """One node more is through; `failed`: it could not be measured."""
+        """One more node is done; `failed`: it could not be measured."""
         with self._guard:
             self._done += 1
             self._failed += failed
 
     def node_judged(self) -> None:
-        """One node more is judged by what came in; shown when all are measured and judging goes on."""
+        """One more node is judged; shown when all are measured and judging continues."""
         with self._guard:
             self._judged += 1
 
@@ -58,7 +58,7 @@ class Progress:
         self._close()
 
     def line(self) -> str:
-        """Where the stage stands: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""
+        """The state of the stage: "facts: 120 of 128 nodes, 2 could not be measured, 14 s, about 1 s left"."""
         with self._guard:
             elapsed = time.monotonic() - self._started
             if 0 < self._judged < self._total == self._done:
@@ -90,7 +90,7 @@ class Progress:
             try:
                 self._stream.write(text)
                 self._stream.flush()
-            except (OSError, ValueError):  # the reader has gone: the run matters more than its progress
+            except (OSError, ValueError):  # the reader is gone: the run matters more than its progress
                 self._close()
 
     def _close(self) -> None:

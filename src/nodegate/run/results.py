@@ -1,4 +1,4 @@
-"""The records of a run as they come in, and at its end the reports."""
+"""The records of a run as they come in, and the reports at its end."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class Results:
     """Keeps each record on disk at once (results.jsonl), and in memory for the report."""
 
     def __init__(self, folder: RunFolder, run: Run, conclude: Callable[[Report], str] | None = None) -> None:
-        """`conclude` gives the answer of profile troubleshoot. Raises UsageError where nothing can be written."""
+        """`conclude` gives the answer of profile troubleshoot. Raises UsageError if nothing can be written."""
         self.folder, self.run, self._conclude = folder, run, conclude
         self.records: list[Record] = []
         self.report: Report | None = None
-        self.notes: list[str] = []  # what the user should know besides the verdicts
+        self.notes: list[str] = []  # what the user should know in addition to the verdicts
         self._path = file = folder.path / "results.jsonl"
         try:
-            file.unlink(missing_ok=True)  # a resumed run judges everything again: its evidence is what it goes on with
+            file.unlink(missing_ok=True)  # a resumed run judges everything again: only the evidence is reused
             self._file = ResultsFile(file)
         except OSError as broken:
             raise UsageError(f"cannot be written: {broken.strerror}", file=str(file)) from broken
 
     def keep(self, record: Record) -> None:
-        """One more record.
+        """Add a record.
 
         Raises:
             OSError: it cannot be written.
@@ -54,25 +54,25 @@ class Results:
 
     @property
     def judged(self) -> bool:
-        """Whether anything was judged at all: a run of skips alone is no success."""
+        """Whether anything was judged at all: a run of skips alone is not a success."""
         return any(record.verdict in JUDGED for record in self.records)
 
     def finish(self, judging: Judging, checks: Mapping[str, CheckInfo], *, interrupted: bool) -> None:
-        """Close the records and write the reports. `checks` are those that only other processes have read.
+        """Close the records and write the reports. `checks` are those that only other processes know.
 
         Raises:
             OSError: they cannot be written.
         """
         self._file.close()
         if not self._path.exists():
-            raise FileNotFoundError(errno.ENOENT, "the run folder has gone", str(self.folder.path))
+            raise FileNotFoundError(errno.ENOENT, "the run folder is gone", str(self.folder.path))
         missing = sum(map(len, judging.asked.values())) - len(self.records)
         self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted or missing > 0)
         self.report = self._concluded(build(self.run, judging, self.records, checks))
         render(self.report, self.folder.path)
         try:
             _remember(self.report, judging)
-        except UsageError as said:  # the verdicts stand all the same
+        except UsageError as said:  # the verdicts are valid anyway
             self.notes.append(str(said))
 
     def _concluded(self, report: Report) -> Report:
@@ -80,19 +80,19 @@ class Results:
             return report
         try:
             answer = self._conclude(report)
-        except UsageError as said:  # a log that cannot be read: the verdicts stand all the same
+        except UsageError as said:  # a log that cannot be read: the verdicts are valid anyway
             self.notes.append(str(said))
             return report
         return replace(report, run=replace(report.run, answer=answer))
 
     def discard(self) -> None:
-        """Take away the folder of a run in which nothing was asked for, as far as it is ours and empty."""
+        """Delete the folder of a run in which nothing was requested, if it is nodegate's and empty."""
         self._file.close()
         self.folder.discard()
 
 
 def _remember(report: Report, judging: Judging) -> None:
-    """Keep what accepted nodes measured, for their next runs. A bad node's numbers are no measure."""
+    """Store what accepted nodes measured, for their next runs. A bad node's numbers are not a reference."""
     good = [node.node for node in report.nodes if node.verdict in (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)]
     if judging.history and good:
         measured = {name: judging.metrics(name) for name in good}
@@ -130,7 +130,7 @@ def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeRepo
 
 
 def _verdict(asked: Iterable[str], records: list[Record], *, reachable: bool) -> NodeVerdict:
-    """The verdict of a node: where a check has not spoken (an interrupted run), it is not accepted by the others."""
+    """The verdict of a node: if a check has no verdict (an interrupted run), the others do not make it accepted."""
     said = node_verdict(records, reachable=reachable)
     silent = set(asked) - {record.check for record in records}
     return NodeVerdict.INCOMPLETE if silent and said in ACCEPTING else said
@@ -144,7 +144,7 @@ def _drift(judging: Judging) -> tuple[Drift, ...]:
 
 
 def _check_infos(judging: Judging) -> dict[str, CheckInfo]:
-    """What the checks that were asked for say of themselves, in their order."""
+    """The descriptions of the requested checks, in their order."""
     known = judging.checks or {check.id: check for check in suite.checks()}
     asked = dict.fromkeys(check for checks in judging.asked.values() for check in checks)
     return {check: CheckInfo(known[check].title, known[check].failure_modes) for check in asked if check in known}

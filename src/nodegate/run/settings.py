@@ -1,4 +1,4 @@
-"""What the user asked for, from the command line, before anything is read or contacted."""
+"""The user's options from the command line, before anything is read or contacted."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ QUIET = (Profile.BOOTCHECK, Profile.TROUBLESHOOT)  # these put load on the nodes
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of one run, in the user's own words."""
+    """The options of one run, as the user gave them."""
 
     inventory: tuple[str, ...] = ()
     nodes: str = ""  # --nodes: a pattern; empty: all
-    profile: Profile | None = None  # --profile; None: as the earlier run, or delivery
+    profile: Profile | None = None  # --profile; None: as in the earlier run, or delivery
     baselines: tuple[Path, ...] = ()
     checks: tuple[Path, ...] = ()  # the site's own check files
     run_dir: Path | None = None
@@ -33,21 +33,21 @@ class Settings:
     known_hosts: Path | None = None
     ssh_config: Path | None = None
     nodes_at_once: int = 64
-    load: bool | None = None  # --active, --passive; None: as the profile has it
-    burn: str = ""  # --burn: a time; empty: as the earlier run, or as the profile has it
-    hang_after: str = ""  # --hang-after: a time; empty: as the earlier run, or as the profile has it
-    pairs: str = ""  # --pairs: few or all; empty: as the earlier run, or few
+    load: bool | None = None  # --active, --passive; None: as in the profile
+    burn: str = ""  # --burn: a time; empty: as in the earlier run, or as in the profile
+    hang_after: str = ""  # --hang-after: a time; empty: as in the earlier run, or as in the profile
+    pairs: str = ""  # --pairs: few or all; empty: as in the earlier run, or few
     tools: Path | None = None  # --tools; None: those of the run that is resumed, or none
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
     history: Path = DEFAULT  # --history
 
     @property
     def passive(self) -> bool:
-        """Whether the run leaves out what must be measured under load: before a job and after one, unless asked for."""
+        """Whether the run skips what must be measured under load: before a job and after one, unless requested."""
         return self.profile in QUIET if self.load is None else not self.load
 
     def check(self) -> None:
-        """Refuse what no run could use: told before anything is read or contacted.
+        """Refuse what no run could use, before anything is read or contacted.
 
         Raises:
             UsageError: a number that is too small, or a file that cannot be read.
@@ -57,20 +57,20 @@ class Settings:
                 f"--nodes-at-once {self.nodes_at_once}: at least one node at a time", hint="write 1 or more"
             )
         if self.ssh_config is not None:
-            _readable(self.ssh_config, "--openssh-config", "name a file as ~/.ssh/config is, or leave the option out")
+            _readable(self.ssh_config, "--openssh-config", "give a file like ~/.ssh/config, or leave the option out")
         if self.known_hosts is None:
             return
-        if self.host_keys == "accept-new" and not self.known_hosts.exists():  # it is made when a key is accepted
+        if self.host_keys == "accept-new" and not self.known_hosts.exists():  # it is created when a key is accepted
             if not self.known_hosts.parent.is_dir():
-                hint = "make that folder, or name another"
+                hint = "create that folder, or give another"
                 raise UsageError("--known-hosts: its folder is missing", file=str(self.known_hosts), hint=hint)
             return
-        hint = "name a file of host keys, or say --host-keys accept-new to have it made"
+        hint = "give a file of host keys, or use --host-keys accept-new to create it"
         _readable(self.known_hosts, "--known-hosts", hint)
 
     @property
     def active(self) -> bool:
-        """Whether this is a run of ours at all; without it the plugin is inert."""
+        """Whether this is a run of nodegate at all; otherwise the plugin is inert."""
         return bool(self.inventory or self.replay or self.resume)
 
 

@@ -1,4 +1,4 @@
-"""`nodegate init`: a folder of a site's own, to run pytest in."""
+"""`nodegate init`: a site's own folder, to run pytest in."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def make(folder: Path) -> None:
     """Fill a new or empty folder with an inventory, a baseline and a check to start from.
 
     Raises:
-        UsageError: the folder holds something, or cannot be written.
+        UsageError: the folder is not empty, or cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
-            raise UsageError("this folder is not empty", file=str(folder), hint="name a new one")
+            raise UsageError("this folder is not empty", file=str(folder), hint="give a new one")
         for name in FILES:
             file = folder / (".gitignore" if name == "gitignore" else name)
             file.parent.mkdir(exist_ok=True)
