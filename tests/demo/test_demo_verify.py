@@ -24,7 +24,7 @@ def test_the_planted_fault_found_is_no_difference():
     same = compare([said(3)], [FAULT])
     assert not same
     assert same.lines() == (
-        "demo: 1 of 1 planted faults told, in 1 causes",
+        "demo: 1 of 1 planted faults reported, in 1 causes",
         "demo: 1 of 1 planted findings found on 1 nodes, no false alarm",
     )
 
@@ -50,7 +50,7 @@ def test_a_fault_that_only_follows_from_another_cause_is_not_told():
     hidden = PlantedFault("n1", "ecc.volatile", Verdict.ERROR, "F03", "GPU 3 loses memory", "GPU 3")
     different = compare([lost, unread], [FAULT, hidden])
     assert different.untold == ("n1: GPU 3 loses memory",)
-    assert "no cause tells: n1: GPU 3 loses memory" in different.lines()
+    assert "no cause reports: n1: GPU 3 loses memory" in different.lines()
 
 
 def test_silence_is_a_miss():

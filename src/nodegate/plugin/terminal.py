@@ -34,7 +34,9 @@ class Terminal:
             and not option.collectonly
         )
         if self.quiet and _only_ours(config):
-            option.verbose = min(option.verbose, -1)  # no header, no count of items: nodegate's own line says what is judged
+            option.verbose = min(
+                option.verbose, -1
+            )  # no header, no count of items: nodegate's own line says what is judged
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -80,7 +82,7 @@ class Terminal:
         """The answer, after everything that pytest prints at its end."""
         reporter = self._reporter
         if self.quiet and reporter is not None and self._run.has_answer and _told_ours_alone(session, reporter):
-            reporter.summary_stats = _nothing  # type: ignore[method-assign] # "73 failed, 167 errors" is no answer
+            reporter.summary_stats = _nothing  # type: ignore[method-assign] # "73 failed, 167 errors" is not an answer
         yield
         if reporter is not None:
             self._run.say_answer(reporter)

@@ -9,7 +9,7 @@ from typing import TextIO
 
 LINE_EVERY_S = 10.0
 REFRESH_EVERY_S = 0.2
-ENOUGH = 20  # from a twentieth of a stage on, its time so far says how long the rest takes
+ENOUGH = 20  # after a twentieth of a stage its time shows how long the rest takes
 
 
 class Progress:
