@@ -132,16 +132,12 @@ def test_plain_words_are_no_finding(text: str) -> None:
 
 @pytest.mark.parametrize("page", [*PAGES, *READMES], ids=lambda page: page.name)
 def test_a_line_of_a_page_is_short(page: Path) -> None:
-    if page.name in _LATER:
-        return
     long = [f"{number}: {line}" for number, line in prose(page) if len(line) > WIDTH and not line.startswith("|")]
     assert long == []
 
 
 @pytest.mark.parametrize("page", [*PAGES, *READMES, *DATA], ids=lambda page: page.name)
 def test_a_page_is_in_plain_words(page: Path) -> None:
-    if page.name in _LATER:
-        return
     lines = prose(page) if page.suffix == ".md" else list(enumerate(page.read_text("utf-8").splitlines(), 1))
     # What a check said of an injected fault is quoted as it was said; the glossary names the words themselves.
     table = {"injected-faults.md": "| ", "glossary.md": tuple(f"| {word} " for word in AVOIDED)}.get(page.name)
