@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -33,7 +34,7 @@ def main() -> None:
         done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
         wall_s = time.monotonic() - started
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(done.stdout.splitlines()[-1])
+        print(next((line for line in done.stdout.splitlines() if re.match(r"\d.* of \d+ nodes?", line)), done.stdout))
         print(f"{count} nodes, {written / 1e6:.0f} MB recorded: {wall_s:.1f} s wall, ", end="")
         print(f"{usage.ru_utime + usage.ru_stime:.1f} s CPU, {usage.ru_maxrss / 1024:.0f} MiB at most, ", end="")
         print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -34,7 +35,7 @@ def main() -> None:
         done = subprocess.run([*command, *arguments], cwd=folder, capture_output=True, text=True, check=False)
         wall_s = time.monotonic() - started
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        print(done.stdout.splitlines()[-1])
+        print(next((line for line in done.stdout.splitlines() if re.match(r"\d.* of \d+ nodes?", line)), done.stdout))
         print(f"{count} nodes: {wall_s:.1f} s wall, {usage.ru_utime + usage.ru_stime:.1f} s CPU, ", end="")
         print(f"{usage.ru_maxrss / 1024:.0f} MiB at most, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
         for file in sorted((folder / "reports" / "latest").iterdir()):

@@ -67,7 +67,7 @@ class Lease:
         return self._lab
 
     def give_up(self) -> None:
-        """End them: they cannot be mended. The next who asks gets others."""
+        """End them: they cannot be repaired. The next who asks gets others."""
         if self._lab is not None:
             self._lab.stop()
             self._lab = None

@@ -344,7 +344,7 @@ def test_resume_after_kill_9_measures_the_rest_by_the_runs_own_inventory(
     assert wait_until(lambda: not machines.descendants(), limit_s=60)  # their locks are free
     before = evidence(tmp_path / "run", "node1").stat().st_mtime_ns
     assert not evidence(tmp_path / "run", "node2").exists()
-    (tmp_path / "hosts.yaml").write_text(machines.inventory())  # node2 is mended
+    (tmp_path / "hosts.yaml").write_text(machines.inventory())  # node2 is repaired
 
     done = run_pytest(tmp_path, ["--resume", "run", "-q", "--tb=no", *more], timeout_s=120)
     after = PytestOutcome(done.exit_code, done.stdout, done.stderr, tmp_path / "run")

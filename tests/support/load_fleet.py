@@ -58,7 +58,7 @@ exec /usr/bin/python3 "$@"
 
 @dataclass
 class LoadNode:
-    """One node, and what can be wrong with it. Faults may be planted and mended while the fleet runs."""
+    """One node, and what can be wrong with it. Faults may be planted and repaired while the fleet runs."""
 
     name: str
     folder: Path

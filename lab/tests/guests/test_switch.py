@@ -63,7 +63,7 @@ def test_a_frame_goes_to_everybody_of_its_network_and_to_its_owner_only_once_tha
         bench.other.recv(70000)
 
 
-def test_a_cut_cable_carries_nothing_in_either_direction_until_it_is_mended(bench: Bench) -> None:
+def test_a_cut_cable_carries_nothing_in_either_direction_until_it_is_repaired(bench: Bench) -> None:
     bench.learn()
     port = bench.switch.ports["rail0", 2]
     port.cut()

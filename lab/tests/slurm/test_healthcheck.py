@@ -98,7 +98,8 @@ def test_what_a_kernel_log_says_is_no_instruction_to_slurm(worker: Bench, says: 
     worker.check()
     worker.becomes("drained")
     reason = worker.reason
-    assert reason.startswith("nodegate: GPU 0000:63:00.0: Xid 48")
+    assert reason.startswith("nodegate: GPU ")
+    assert ": memory error (Xid 48)" in reason
     assert reason.isascii()
     assert not set('"$[]\n;') & set(reason)
 

@@ -111,7 +111,7 @@ def test_a_verdict_that_others_could_have_written_is_not_believed(slurm: Cluster
     assert "GPU 3" in worker.reason
 
 
-def test_a_mended_node_is_not_drained_by_what_was_kept_of_it(slurm: Cluster, worker: Bench) -> None:
+def test_a_repaired_node_is_not_drained_by_what_was_kept_of_it(slurm: Cluster, worker: Bench) -> None:
     worker.hook("prolog", options="--fresh 3600")
     with faults.gpu_lost(worker.node):
         job = slurm.submit("true", "-w", worker.node.name)
