@@ -29,7 +29,7 @@ def test_an_xid_during_a_job_drains_the_node_after_it(slurm: Cluster, worker: Be
         hook="slurm-epilog",
         node_state="drained",
         said=worker.reason,
-        words="nodegate: GPU 0000:63:00.0: Xid 48",
+        words=": memory error (Xid 48)",
         seconds=took_s,
     )
 

@@ -30,7 +30,7 @@ def test_an_idle_sick_node_is_drained_and_stays_so_until_somebody_resumes_it(wor
         hook="slurm-healthcheck",
         node_state="drained",
         said=reason,
-        words="nodegate: nvidia-fabricmanager: service failed",
+        words="nodegate: nvidia-fabricmanager: not running: failed",
         seconds=took_s,
     )
 
@@ -52,7 +52,7 @@ def test_told_to_resume_it_takes_back_its_own_drain_once_the_node_is_fit(worker:
         hook="slurm-healthcheck",
         node_state="drained",
         said=reason,
-        words="nodegate: GPU 3 (0000:43:00.0, GPU-3): lost",
+        words=": off the bus",
         seconds=took_s,
     )
 

@@ -23,16 +23,21 @@ class Case(NamedTuple):
     options: str = ""
 
 
-LOST = Case(faults.gpu_lost, "GPU lost", "NVML and configuration space", "GPU 3 (0000:43:00.0, GPU-3): lost")
+LOST = Case(faults.gpu_lost, "GPU lost", "NVML and configuration space", ": off the bus")
 CASES = [
     LOST,
-    Case(faults.xid, "Xid 48 in the kernel log", "a line for the node's journald", "GPU 0000:63:00.0: Xid 48"),
-    Case(faults.manager_stopped, "fabric manager stopped", "systemctl stop", "service inactive"),
+    Case(faults.xid, "Xid 48 in the kernel log", "a line for the node's journald", ": memory error (Xid 48)"),
+    Case(
+        faults.manager_stopped,
+        "fabric manager stopped",
+        "systemctl stop",
+        "nvidia-fabricmanager: not running: inactive",
+    ),
     Case(
         gpu_faults.job_left,
         "a process of the last job on a GPU, where jobs have whole nodes",
         "a process holds /dev/nvidia0; NVML lists it (mock)",
-        "compute process",
+        "in use by a left-over process",
         options="--exclusive",
     ),
 ]

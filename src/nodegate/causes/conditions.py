@@ -44,7 +44,7 @@ class Condition:
         findings: patterns of "check" or "check/code", the most telling first.
         says: the matter in few words, by pattern of the decisive finding, with fields of it in braces; a finding that
             none fits speaks for itself.
-        do: the action in few words; empty where the finding's own will do.
+        do: the action in few words, by pattern likewise; a finding that none fits has its own.
         severity: None where the finding's verdict says it.
         sort: None where the part's kind says it.
         one: one of its kind on a node, whatever parts its findings name.
@@ -58,7 +58,7 @@ class Condition:
     place: int
     findings: tuple[str, ...] = ()
     says: tuple[tuple[str, str], ...] = ()
-    do: str = ""
+    do: tuple[tuple[str, str], ...] = ()
     severity: Severity | None = None
     sort: Class | None = None
     one: bool = False
@@ -74,14 +74,11 @@ class Condition:
 
     def words_for(self, finding: CheckFinding) -> str:
         """What is the matter, in few words; empty where the finding has to speak for itself."""
-        seen = finding.finding
-        if seen.verdict not in (Verdict.FAIL, Verdict.WARN):
-            return ""
-        template = next((words for pattern, words in self.says if _fits(pattern, finding)), "")
-        limit = number(seen.limit.value, seen.limit.unit) if seen.limit else ""
-        words = {"observed": number(seen.observed, seen.unit), "limit": limit, "unit": seen.unit, "code": seen.code}
-        missing = any(f"{{{name}}}" in template and not value for name, value in words.items())
-        return "" if missing else template.format(**words, quantity=seen.quantity)
+        return _filled(self.says, finding)
+
+    def action_for(self, finding: CheckFinding) -> str:
+        """What to do, in few words; empty where the finding's own action stands."""
+        return _filled(self.do, finding)
 
     def severity_of(self, finding: CheckFinding) -> Severity:
         """How bad it is, as this finding shows it: only a failure is as bad as the condition can be."""
@@ -166,7 +163,7 @@ def _condition(loaded: Loaded, place: int, name: str, names: list[str]) -> Condi
         place,
         findings=_texts(loaded, (name, "findings"), entry.get("findings")),
         says=_says(loaded, (name, "says"), entry.get("says", {})),
-        do=str(entry.get("do", "")),
+        do=_says(loaded, (name, "do"), entry.get("do", {})),
         severity=_word(loaded, (name, "severity"), entry.get("severity"), Severity),
         sort=_word(loaded, (name, "class"), entry.get("class"), Class),
         one=entry.get("one") is True,
@@ -177,10 +174,22 @@ def _condition(loaded: Loaded, place: int, name: str, names: list[str]) -> Condi
     )
 
 
+def _filled(templates: tuple[tuple[str, str], ...], finding: CheckFinding) -> str:
+    """The first template that fits a failure or a warning, with the finding's fields; empty where one is missing."""
+    seen = finding.finding
+    if seen.verdict not in (Verdict.FAIL, Verdict.WARN):
+        return ""
+    template = next((words for pattern, words in templates if _fits(pattern, finding)), "")
+    limit = number(seen.limit.value, seen.limit.unit) if seen.limit else ""
+    words = {"observed": number(seen.observed, seen.unit), "limit": limit, "unit": seen.unit, "code": seen.code}
+    missing = any(f"{{{name}}}" in template and not value for name, value in words.items())
+    return "" if missing else template.format(**words, quantity=seen.quantity)
+
+
 def _says(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[tuple[str, str], ...]:
     given = {"*": value} if isinstance(value, str) else value
     if not isinstance(given, dict) or not all(isinstance(words, str) for words in given.values()):
-        raise loaded.wrong("says is a text, or maps findings to texts", path)
+        raise loaded.wrong(f"{path[-1]} is a text, or maps findings to texts", path)
     for words in given.values():
         if not _fields_in(words) <= _FIELDS:
             fields = ", ".join(f"{{{name}}}" for name in sorted(_FIELDS))

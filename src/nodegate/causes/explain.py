@@ -205,7 +205,7 @@ def _cause(node: str, groups: Sequence[_Group], waivers: dict[tuple[str, int], s
         nodes=(node,),
         waiver=covering[0] if covering and all(covering) else "",
         words=first.condition.words_for(decisive),
-        do=first.condition.do if decisive.finding.verdict in (Verdict.FAIL, Verdict.WARN) else "",
+        do=first.condition.action_for(decisive),
     )
 
 
