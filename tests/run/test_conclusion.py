@@ -159,7 +159,7 @@ def test_a_node_that_warns_is_never_simply_fine(program_log: Answer) -> None:
     assert told.nodes[1].verdict is NodeVerdict.ACCEPTED
     words = "nodes pass with warnings, which may be the reason: gpu02: GPU 3 S/N 1650003000003: Xid 109 once - look at"
     assert conclude(told).startswith(words)
-    assert "; give the job's logs too" in conclude(told)
+    assert "; add the job's logs" in conclude(told)
     assert conclude(told, program_log).startswith(words)
     assert "; look at the code: " in conclude(told, program_log)
 
