@@ -6,12 +6,12 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from nodegate.errors import CannotMeasure, NotJudged, UsageError
+from nodegate.errors import CannotMeasure, NotApplicable, NotJudged, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-REFUSALS = (CannotMeasure, NotJudged, UsageError)
+REFUSALS = (CannotMeasure, NotApplicable, NotJudged, UsageError)
 SHORT_BYTES = 100_000  # an input below this may take SLOW_S of processor time, whatever it holds
 SLOW_S = 1.0
 

@@ -12,6 +12,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.facts import FACTS, read
 from nodegate.node_side.probe.main import SECTIONS
 from nodegate.probe.document import document_of
+from nodegate.probe.recorder import today
 
 NAMES = tuple(sorted(FACTS.keys() - {"nvml_library"}))  # that one is known too where NVML itself fails
 MACHINES = {"hgx-h100": Machine.hgx_h100, "pcie-l40s": Machine.pcie_l40s}
@@ -74,6 +75,7 @@ def test_a_failure_is_kept_and_told_again():
 
 def test_an_absent_section_cannot_be_measured():
     document = document_of({"schema": "nodegate.probe/1", "uid": 0, "epoch_s": 1.0, "duration_s": 0.1, "sections": {}})
+    document = document.recorded_by(today())
     for name in NAMES:
         with pytest.raises(CannotMeasure, match="missing"):
             read(name, document)

@@ -1,4 +1,4 @@
-"""Whatever a node sends, parsing ends in a fact or in CannotMeasure, quickly."""
+"""Whatever a node sends, parsing ends in a fact or in a refusal, quickly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from support import ibstatus, lspci, nvidia_smi_lists
 from support.documents import json_values, places, replaced
 from support.recordings import FOLDER
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.facts import FACTS, read
 from nodegate.probe.document import ProbeDocument, document_of
 from nodegate.probe.kernel_log import parse_lines
@@ -38,7 +38,7 @@ RECORDINGS = [
 
 def read_all(document: ProbeDocument) -> None:
     for name in FACTS:
-        with contextlib.suppress(CannotMeasure):
+        with contextlib.suppress(CannotMeasure, NotApplicable):
             read(name, document)
 
 

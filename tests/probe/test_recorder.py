@@ -28,37 +28,37 @@ def recorded(*, by=None, without=(), **sections):
 
 
 @pytest.fixture
-def disks(monkeypatch):
-    """A fact that a release after the first brings: disks, from a section of that name."""
-    fact = Fact(lambda document: section_data(document.sections, "disks"), "disks")
-    monkeypatch.setitem(FACTS, "disks", fact)
+def tomorrow(monkeypatch):
+    """A fact that a release after the first brings: `tomorrow`, from a section of that name."""
+    fact = Fact(lambda document: section_data(document.sections, "tomorrow"), "tomorrow")
+    monkeypatch.setitem(FACTS, "tomorrow", fact)
 
 
-@pytest.mark.usefixtures("disks")
+@pytest.mark.usefixtures("tomorrow")
 @pytest.mark.parametrize("by", [None, FIRST.to_json(), {}, [], "0.1.0", {"version": 1, "sections": []}])
 def test_a_section_that_came_later_is_not_recorded_then(by):
     facts = recorded(by=by)
     for _ in range(2):
         with pytest.raises(NotApplicable, match=f"^{NOT_THEN}$"):
-            facts.get("disks")
+            facts.get("tomorrow")
 
 
-@pytest.mark.usefixtures("disks")
+@pytest.mark.usefixtures("tomorrow")
 def test_the_recorder_is_named():
     with pytest.raises(NotApplicable, match=r"recorded by nodegate 0\.7\.3$"):
-        recorded(by={"version": "0.7.3", "sections": [*SECTIONS]}).get("disks")
+        recorded(by={"version": "0.7.3", "sections": [*SECTIONS]}).get("tomorrow")
 
 
-@pytest.mark.usefixtures("disks")
-@pytest.mark.parametrize("by", [{"version": "0.1.0", "sections": [*SECTIONS, "disks"]}])
+@pytest.mark.usefixtures("tomorrow")
+@pytest.mark.parametrize("by", [{"version": "0.1.0", "sections": [*SECTIONS, "tomorrow"]}])
 def test_a_section_that_its_recorder_knew_and_did_not_send_is_an_error(by):
-    with pytest.raises(CannotMeasure, match="disks could not be read: missing"):
-        recorded(by=by).get("disks")
+    with pytest.raises(CannotMeasure, match="tomorrow could not be read: missing"):
+        recorded(by=by).get("tomorrow")
 
 
-@pytest.mark.usefixtures("disks")
+@pytest.mark.usefixtures("tomorrow")
 def test_a_section_that_is_there_counts_whoever_recorded_it():
-    assert recorded(disks={"data": [1]}).get("disks") == [1]
+    assert recorded(tomorrow={"data": [1]}).get("tomorrow") == [1]
 
 
 @pytest.mark.parametrize("by", [None, FIRST.to_json(), {"version": "0.0.1", "sections": []}])
@@ -77,21 +77,21 @@ def test_todays_recorder_knows_every_section_that_a_fact_needs():
     assert today().sections >= FIRST.sections
 
 
-def check_disks(disks, verdicts):
-    verdicts.cannot(str(disks), next_step="")
+def check_tomorrow(tomorrow, verdicts):
+    verdicts.cannot(str(tomorrow), next_step="")
 
 
-@pytest.mark.usefixtures("disks")
+@pytest.mark.usefixtures("tomorrow")
 @pytest.mark.parametrize(
     ("by", "verdict", "words"),
     [
         (None, Verdict.SKIP, NOT_THEN),
-        ({"version": "0.9.0", "sections": ["disks"]}, Verdict.ERROR, "disks could not be read: missing"),
+        ({"version": "0.9.0", "sections": ["tomorrow"]}, Verdict.ERROR, "tomorrow could not be read: missing"),
     ],
 )
 def test_a_check_of_older_evidence_is_skipped_and_of_todays_an_error(by, verdict, words):
     document = BARE | ({KEY: by} if by else {})
     facts = facts_of(Evidence("gpu01", "facts", 0.0, 0.0, document=document))
-    check = Check("disks.all", "All disks.", (), "delivery", ("disks", "verdicts"), check_disks, "")
+    check = Check("tomorrow.all", "All of it.", (), "delivery", ("tomorrow", "verdicts"), check_tomorrow, "")
     record = judge(check, facts.get, "gpu01")
     assert (record.verdict, words in record.message) == (verdict, True), record.message
