@@ -137,7 +137,7 @@ class TestSitesOwnFiles:
         ("title: x\n", "b.yaml:1: the file needs platform: some text"),
         ("platform: My Platform\n", "b.yaml:1: 'My Platform' is no platform name"),
         ("platform: p\nlimit: {}\n", "b.yaml:2: unknown key 'limit' - did you mean limits?"),
-        ('platform: "*"\nmatch: {gpu_pci_ids: ["10de:2330"]}\n', 'b.yaml:2: platform "*" holds everywhere'),
+        ('platform: "*"\nmatch: {gpu_pci_ids: ["10de:2330"]}\n', 'b.yaml:2: platform "*" applies everywhere'),
         ("platform: p\nmatch: {gpu_pci_ids: [2330]}\n", "b.yaml:2: 2330 is no PCI id"),
         ("platform: p\nmatch: {gpu_count: 8}\n", "b.yaml:2: match: unknown key 'gpu_count'"),
         (
