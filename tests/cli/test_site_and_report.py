@@ -21,7 +21,7 @@ def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.Com
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
 

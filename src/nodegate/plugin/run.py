@@ -32,9 +32,11 @@ from nodegate.verdict import NodeVerdict
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from nodegate.plugin.terminal import Terminal
     from nodegate.run.settings import Settings
 
 MOST_NOTES = 10
+TERMINAL: pytest.StashKey[Terminal] = pytest.StashKey()
 WORKER_FOLDER = "nodegate_run_dir"
 WORKER_CHECKS = "nodegate_checks"
 NO_SUCCESS = frozenset((NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.INCOMPLETE))
@@ -95,7 +97,8 @@ class PytestRun:
                     self._measuring.node_judged()
             except UsageError as said:
                 self._stop(str(said))
-            self._judging_progress = Progress(_own_stderr(), live=not self._is_distributed)
+            alone = session.config.stash[TERMINAL].alone  # else a live line would wipe what pytest writes
+            self._judging_progress = Progress(_own_stderr() if alone else None, live=not self._is_distributed)
             self._judging_progress.stage("judging", len(session.items), of="checks")
         try:
             return (yield)
