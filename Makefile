@@ -36,7 +36,7 @@ lint: .venv/test-installed
 
 # docs/coverage.md is written from the checks' own docstrings; a test fails when it is stale
 docs: .venv/installed
-	$(BIN)/python -m nodegate.coverage docs/coverage.md
+	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/coverage.md
 
 wheel: .venv/test-installed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

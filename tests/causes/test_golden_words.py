@@ -13,13 +13,13 @@ from support.faulty_nodes import MAKES, PLANTS, names
 from support.judged_fleet import judged
 
 from nodegate import suite
-from nodegate.bootcheck import outcome_of
 from nodegate.causes.lines import line
 from nodegate.finding import node_verdict
 from nodegate.hook.reason import reason
 from nodegate.profile import Profile
 from nodegate.report.model import NodeReport, Report, Run
 from nodegate.run import answer
+from nodegate.run.bootcheck import outcome_of
 from nodegate.run.conclusion import conclude
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -10,7 +10,7 @@ from fleet.machine import Machine
 from support.measured import ALL_REDUCE, metric
 from support.recorded import run_pytest, write_fleet
 
-from nodegate import baseline_command
+from nodegate.commands import baseline
 from nodegate.errors import UsageError
 from nodegate.files.paths import suite_folder
 from nodegate.report.model import Run
@@ -30,8 +30,8 @@ ENTRY = """
 
 def command(*arguments: str) -> int:
     parser = argparse.ArgumentParser()
-    baseline_command.add_arguments(parser)
-    return baseline_command.run(parser.parse_args(arguments))
+    baseline.add_arguments(parser)
+    return baseline.run(parser.parse_args(arguments))
 
 
 def write(folder: Path, name: str, entries: str, platform: str = "hgx-h100-8") -> str:

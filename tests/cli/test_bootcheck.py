@@ -11,11 +11,11 @@ import pytest
 from fleet.machine import Machine
 
 from nodegate import cli
-from nodegate.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
 from nodegate.causes.cause import Severity
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.evidence import Evidence
 from nodegate.node import Connection, Node
+from nodegate.run.bootcheck import LINE_LENGTH, Exit, Outcome, bootcheck
 from nodegate.transport.local import LocalSession
 
 
@@ -91,7 +91,7 @@ def test_verbose_prints_every_cause(
     machine = Machine.hgx_h100()
     machine.lose_gpu(3)
     outcome = judged(machine)
-    monkeypatch.setattr("nodegate.bootcheck.bootcheck", lambda **_: outcome)
+    monkeypatch.setattr("nodegate.run.bootcheck.bootcheck", lambda **_: outcome)
     assert cli.main(["bootcheck"]) == 1
     assert capsys.readouterr().out.splitlines() == [outcome.line]
     assert cli.main(["bootcheck", option]) == 1

@@ -18,8 +18,8 @@ from support.sshd import Fleet
 
 from lab.processes import wait_until
 from lab.run import ROOT
-from nodegate import doctor
-from nodegate.doctor import Complaint
+from nodegate.commands import doctor
+from nodegate.commands.doctor import Complaint
 from nodegate.errors import CannotMeasure
 from nodegate.measure.toolbox import carried, toolbox
 from nodegate.measure.toolbox.carried import Carried

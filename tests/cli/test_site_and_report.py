@@ -132,7 +132,7 @@ def test_wrong_use_is_one_line_and_exit_code_2(tmp_path: Path, arguments: list[s
 
 def test_a_fault_of_ours_is_2_and_never_the_1_of_a_bad_node(tmp_path: Path) -> None:
     code = (
-        "import sys; from nodegate import cli, bootcheck\n"
+        "import sys; from nodegate import cli; from nodegate.run import bootcheck\n"
         "def broken(**words): raise RuntimeError('a bug')\n"
         "bootcheck.bootcheck = broken\n"
         "sys.exit(cli.main(['bootcheck']))\n"
@@ -144,7 +144,7 @@ def test_a_fault_of_ours_is_2_and_never_the_1_of_a_bad_node(tmp_path: Path) -> N
 
 def test_the_exit_code_of_bootcheck_stands_when_nobody_reads_its_line(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from nodegate import cli, bootcheck\n"
+        "import sys, time; from nodegate import cli; from nodegate.run import bootcheck\n"
         "bootcheck.bootcheck = lambda **words: bootcheck.Outcome(bootcheck.Exit.UNFIT, 'unfit: GPU 3')\n"
         "time.sleep(1); sys.exit(cli.main(['bootcheck']))\n"
     )

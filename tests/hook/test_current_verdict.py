@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nodegate import bootcheck
-from nodegate.bootcheck import Outcome
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict
 from nodegate.hook.answer import Answer
+from nodegate.run import bootcheck
+from nodegate.run.bootcheck import Outcome
 
 WORDS = {Exit.FIT: "fit: all", Exit.UNFIT: "unfit: GPU 3", Exit.UNKNOWN: "could not tell: x", Exit.BUSY: "busy: y"}
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support.made_findings import finding, record
 
 from nodegate import part
-from nodegate.bootcheck import outcome_of
 from nodegate.hook.reason import reason
+from nodegate.run.bootcheck import outcome_of
 
 
 @pytest.mark.parametrize(

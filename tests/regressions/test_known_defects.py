@@ -11,9 +11,9 @@ from support.judging import judge_one
 from support.recordings import recording
 from support.whole_node import bootchecked, whole
 
-from nodegate.bootcheck import Exit
 from nodegate.finding import node_verdict
 from nodegate.profile import Profile
+from nodegate.run.bootcheck import Exit
 from nodegate.subjects.software import older
 from nodegate.verdict import Verdict
 

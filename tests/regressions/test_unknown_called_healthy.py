@@ -8,10 +8,10 @@ from support.judging import judge_one
 from support.whole_node import bootchecked, whole
 
 from nodegate import suite
-from nodegate.bootcheck import Exit, outcome_of
 from nodegate.facts import FACTS, Fact
 from nodegate.finding import Finding, Record
 from nodegate.part import NODE
+from nodegate.run.bootcheck import Exit, outcome_of
 from nodegate.subjects.gpu import NORMAL_ABSENCE
 from nodegate.verdict import Verdict
 

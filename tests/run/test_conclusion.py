@@ -16,7 +16,7 @@ from nodegate.knowledge.words import Text
 from nodegate.report.model import NodeReport, Report
 from nodegate.run.conclusion import conclude
 from nodegate.triage.answer import Answer
-from nodegate.triage.command import triage
+from nodegate.triage.triage import triage
 from nodegate.verdict import NodeVerdict
 
 LINK = Limit(16, "lanes", "the device", AT_LEAST)

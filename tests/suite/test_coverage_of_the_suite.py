@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
+from support import coverage_page
 from support.cases import cases, record_of
 from support.judging import fleet_of, judge_one
 
-from nodegate import coverage, suite
+from nodegate import suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import Unreachable
 from nodegate.evidence import Evidence
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 CHECKS = suite.checks()
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "coverage.md"
-COMMAND = ".venv/bin/python -m nodegate.coverage docs/coverage.md (make docs)"
+COMMAND = "make docs"
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
 BAD = frozenset({WARN, FAIL})
 
@@ -47,18 +49,20 @@ NEVER_BAD = {"node.reachable", "platform.one_name", "rdma_bandwidth.complete"}
 
 def test_the_coverage_page_is_fresh() -> None:
     assert PAGE.exists(), f"write it: {COMMAND}"
-    assert PAGE.read_text("utf-8") == coverage.page(CHECKS), f"stale: write it again: {COMMAND}"
+    assert PAGE.read_text("utf-8") == coverage_page.page(CHECKS), f"stale: write it again: {COMMAND}"
 
 
 def test_the_command_writes_the_page(tmp_path: Path) -> None:
     page = tmp_path / "coverage.md"
-    subprocess.run([sys.executable, "-m", "nodegate.coverage", str(page)], check=True, timeout=60, cwd=tmp_path)
-    assert page.read_text("utf-8") == coverage.page(CHECKS)
+    command = [sys.executable, "-m", "support.coverage_page", str(page)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests")}
+    subprocess.run(command, check=True, timeout=60, cwd=tmp_path, env=environment)
+    assert page.read_text("utf-8") == coverage_page.page(CHECKS)
 
 
 def test_the_page_has_a_part_for_each_failure_mode_and_names_each_check() -> None:
-    page = " ".join(coverage.page(CHECKS).split())
-    for mode, about in coverage.failure_modes().items():
+    page = " ".join(coverage_page.page(CHECKS).split())
+    for mode, about in coverage_page.failure_modes().items():
         assert page.count(f" ### {mode} {about.name} * checks: ") == 1
         assert not about.open or f" * open: {about.open} " in page
     for check in CHECKS:
@@ -68,12 +72,12 @@ def test_the_page_has_a_part_for_each_failure_mode_and_names_each_check() -> Non
 
 def test_a_failure_mode_that_no_check_finds_says_what_is_open() -> None:
     found = {mode for check in CHECKS for mode in check.failure_modes}
-    silent = [mode for mode, about in coverage.failure_modes().items() if mode not in found and not about.open]
+    silent = [mode for mode, about in coverage_page.failure_modes().items() if mode not in found and not about.open]
     assert silent == []
 
 
 def test_a_check_without_a_failure_mode_is_listed_on_the_page() -> None:
-    page = coverage.page([suite.describe(_nameless, suite._import(ROOT / "checks" / "test_node.py"))])
+    page = coverage_page.page([suite.describe(_nameless, suite._import(ROOT / "checks" / "test_node.py"))])
     assert "* checks: none\n" in page
     assert page.endswith("\n\nChecks without a failure mode of their own: `node._nameless`.\n")
     assert "\n* `node._nameless` (bootcheck): It holds.\n" in page
@@ -95,7 +99,7 @@ def test_each_check_says_its_condition_in_one_sentence_with_its_failure_modes(ch
     else:
         assert re.fullmatch(r"\S[^.]*(\.[^. ][^.]*)*\. \(F\d\d(, F\d\d)*\)", first), first
         assert len(set(check.failure_modes)) == len(check.failure_modes)
-    assert set(check.failure_modes) <= set(coverage.failure_modes())
+    assert set(check.failure_modes) <= set(coverage_page.failure_modes())
     assert len(rest.strip()) > 20, "what breaks when it is false, and where the rule comes from"
 
 

@@ -51,13 +51,13 @@ _LATER = {"architecture.md"}
 TOOLS = ("fabric_manager", "gpu_burn", "nccl_json", "nccl_rows", "nccl_tests", "nvbandwidth", "nvidia_smi", "perftest")
 # Rooms of src/nodegate whose strings, docstrings and comments are in these words.
 ROOMS = [
-    "src/nodegate/baseline_command.py",
-    "src/nodegate/bootcheck.py",
+    "src/nodegate/commands/baseline.py",
+    "src/nodegate/run/bootcheck.py",
     "src/nodegate/cli.py",
-    "src/nodegate/coverage.py",
-    "src/nodegate/demo/show.py",
+    "tests/support/coverage_page.py",
+    "src/nodegate/commands/demo.py",
     "src/nodegate/demo/verify.py",
-    "src/nodegate/doctor.py",
+    "src/nodegate/commands/doctor.py",
     "src/nodegate/errors.py",
     "src/nodegate/evidence.py",
     "src/nodegate/exit_codes.py",

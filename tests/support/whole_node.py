@@ -9,7 +9,6 @@ from support.judging import baseline_of
 from support.loaded import measured_of
 
 from nodegate import suite
-from nodegate.bootcheck import Outcome, bootcheck
 from nodegate.errors import NotJudged
 from nodegate.evidence import Evidence
 from nodegate.judge.judge import judge
@@ -17,6 +16,7 @@ from nodegate.measure.registry import MEASURED
 from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.profile import Profile
+from nodegate.run.bootcheck import Outcome, bootcheck
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -12,4 +12,4 @@ NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
 
 @pytest.fixture(autouse=True)
 def today(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nodegate.triage.command.time", SimpleNamespace(time=lambda: NOW_S))
+    monkeypatch.setattr("nodegate.triage.triage.time", SimpleNamespace(time=lambda: NOW_S))

@@ -8,7 +8,7 @@ import pytest
 from support.corpus import corpus, corpus_folder
 
 from nodegate.knowledge.words import Cause
-from nodegate.triage.command import triage
+from nodegate.triage.triage import triage
 
 NOW_S = 1_795_248_900.0
 

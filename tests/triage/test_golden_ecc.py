@@ -10,7 +10,7 @@ from support import job_logs
 
 from nodegate.cli import main
 from nodegate.knowledge.words import Cause
-from nodegate.triage.command import triage
+from nodegate.triage.triage import triage
 
 NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
 ERROR_S = datetime(2026, 8, 10, 15, 36, 5, 512034, tzinfo=timezone.utc).timestamp()

@@ -7,8 +7,8 @@ from support import browser
 from support.job_logs import ecc_case, write
 
 from nodegate.cli import main
-from nodegate.triage.command import triage
 from nodegate.triage.page import page
+from nodegate.triage.triage import triage
 
 EVIL = "<script>document.title='owned'</script><img src=x onerror=alert(1)>"
 

@@ -17,7 +17,7 @@ from support.job_logs import ecc_case, iteration, times_out, write
 from nodegate.cli import main
 from nodegate.errors import UsageError
 from nodegate.evidence import Evidence, RunFolder
-from nodegate.triage.command import triage
+from nodegate.triage.triage import triage
 
 NOW_S = 1_786_406_400.0  # 2026-08-11
 ERROR = "[rank3]: ValueError: Token IDs outside valid range"

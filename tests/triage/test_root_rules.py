@@ -8,7 +8,7 @@ import pytest
 from support.job_logs import iteration, joins, kernel, peer_gone, stands_at, times_out, torchrun_report, write, xid
 
 from nodegate.knowledge.words import Cause
-from nodegate.triage.command import triage
+from nodegate.triage.triage import triage
 
 NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
 

@@ -10,7 +10,7 @@ from fuzz.growth import cpu_s
 from nodegate.knowledge.signatures import Side, signatures
 from nodegate.knowledge.words import Role
 from nodegate.triage import elastic, grep, kernel_log, place, scan
-from nodegate.triage.command import triage
+from nodegate.triage.triage import triage
 
 # Told by torchrun's report, which is read as a whole.
 IN_REPORTS = ("exit_killed", "exit_bus_error", "exit_segfault")

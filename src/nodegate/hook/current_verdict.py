@@ -71,7 +71,7 @@ def answer(question: Question, *, fresh_s: float) -> Answer:
 
 def _bootcheck(question: Question) -> Answer:
     """A bootcheck now; another one that holds the node (the last hook's lock takes a moment to disappear) ends soon."""
-    from nodegate.bootcheck import WHO, bootcheck  # noqa: PLC0415 - a kept word needs none of it
+    from nodegate.run.bootcheck import WHO, bootcheck  # noqa: PLC0415 - a kept word needs none of it
 
     expected = {"platform": question.platform} if question.platform else {}
     end = time.monotonic() + BUSY_LIMIT_S

@@ -136,7 +136,7 @@ class PytestRun:
         logs = self.prepared.settings.job_logs
         if not logs or self.results is None:
             return conclude(report)
-        from nodegate.triage.command import triage  # noqa: PLC0415
+        from nodegate.triage.triage import triage  # noqa: PLC0415
 
         return conclude(report, triage([*logs, str(self.results.folder.path)]))
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nodegate.errors import UsageError
-from nodegate.triage import render, sources
-from nodegate.triage.answer import answer
-from nodegate.triage.reading import read
+from nodegate.triage import render
+from nodegate.triage.triage import triage
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
-
-    from nodegate.triage.answer import Answer
-
-_OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})")
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -48,21 +39,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
 
 
-def triage(
-    logs: Sequence[str], *, kernel: Sequence[str] = (), utc_offset: str = "", now_s: float | None = None
-) -> Answer:
-    """The answer for these logs.
-
-    Raises:
-        UsageError: nothing to read, or an option that cannot be understood.
-    """
-    if not logs and not kernel:
-        raise UsageError("no log was given", hint="nodegate triage LOG... (- reads standard input)")
-    found = sources.find(logs, kernel)
-    now = time.time() if now_s is None else now_s
-    return answer(read(found, now_s=now, zone_s=_zone_s(utc_offset)))
-
-
 def run(asked: argparse.Namespace) -> int:
     """Run the command; returns 0 if an answer was given."""
     given = triage(asked.logs, kernel=asked.kernel, utc_offset=asked.utc_offset)
@@ -72,13 +48,3 @@ def run(asked: argparse.Namespace) -> int:
         write_page(given, asked.html, asked.lang)
     sys.stdout.write((render.as_json(given) if asked.json else render.text(given, asked.lang)) + "\n")
     return 0
-
-
-def _zone_s(offset: str) -> float | None:
-    if not offset:
-        return None
-    match = _OFFSET.fullmatch(offset)
-    if match is None:
-        raise UsageError(f"--utc-offset {offset!r} is not a valid UTC offset", hint="write it as +08:00")
-    seconds = int(match[2]) * 3600.0 + int(match[3]) * 60.0
-    return -seconds if match[1] == "-" else seconds

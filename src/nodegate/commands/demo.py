@@ -6,17 +6,29 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from nodegate.demo.verify import compare, read_faults
 from nodegate.files.paths import CHECKS, INVENTORY, suite_folder
 from nodegate.report.jsonl import read
 
+if TYPE_CHECKING:
+    import argparse
 
-def show(run_dir: Path | None) -> int:
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    command.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help="where the run folder goes (default: reports/<time>-delivery)"
+    )
+
+
+def run(asked: argparse.Namespace) -> int:
     """Run pytest over the demo fleet.
 
     Returns 0 when exactly the planted faults were found, 1 if not, 2 if the run itself did not finish.
     """
+    run_dir: Path | None = asked.run_dir
     folder = suite_folder(INVENTORY)
     inventory = folder / "demo.yaml"
     shown = inventory.relative_to(Path.cwd()) if inventory.is_relative_to(Path.cwd()) else inventory
@@ -30,9 +42,9 @@ def show(run_dir: Path | None) -> int:
     if done.returncode not in (0, 1):  # then `latest` belongs to another run
         print(f"demo: pytest ended with exit code {done.returncode}")
         return 2
-    run = run_dir or Path("reports/latest")
-    differences = compare(read(run / "results.jsonl"), read_faults(folder / "demo" / "faults.yaml"))
+    kept = run_dir or Path("reports/latest")
+    differences = compare(read(kept / "results.jsonl"), read_faults(folder / "demo" / "faults.yaml"))
     for line in differences.lines():
         print(line)
-    print(run / "report.html")
+    print(kept / "report.html")
     return int(bool(differences))

@@ -61,7 +61,7 @@ class Outcome:
 
         word = {Exit.FIT: "fit", Exit.UNFIT: "unfit", Exit.UNKNOWN: "unknown", Exit.BUSY: "busy"}[self.exit]
         value = {
-            "schema": "nodegate.bootcheck/1",
+            "schema": "nodegate.run.bootcheck/1",
             "answer": word,
             "exit_code": int(self.exit),
             "line": self.line,

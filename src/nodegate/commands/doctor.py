@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
@@ -14,13 +16,12 @@ from nodegate.measure.toolbox.toolbox import Lacking, NodeToolbox
 from nodegate.text import visible
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import TextIO
 
     from nodegate.measure.toolbox.carried import Carried
     from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
-    from nodegate.run.settings import Settings
     from nodegate.transport import Options
 
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")
@@ -45,19 +46,48 @@ class Complaint:
     blocks: bool
 
 
-def run(settings: Settings, *, stdin: TextIO | None = None) -> int:
-    """Print the obstacles to a run with these settings; returns 1 if a node cannot be queried.
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    option = command.add_argument
+    option("--inventory", action="append", required=True, metavar="FILE|HOST,HOST|-", help="the nodes; repeatable")
+    option("--nodes", default="", metavar="PATTERN", help="a subset: gpu[001-128], gpu:!gpu005:&rack1, a group")
+    option(
+        "--baseline", action="append", default=[], type=Path, metavar="FILE", help="baselines of the run; repeatable"
+    )
+    option(
+        "--host-keys",
+        default="strict",
+        choices=["strict", "accept-new", "off"],
+        help="how to treat unknown SSH host keys",
+    )
+    option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, in addition to the user's own")
+    option("--openssh-config", type=Path, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
+    option("--tools", type=Path, metavar="DIR", help="tools that a run would bring to the nodes")
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Print the obstacles to a run with these options; returns 1 if a node cannot be queried.
 
     Raises:
         UsageError: what the run itself would refuse before it contacts a node.
     """
     from nodegate.run.prepare import prepare  # noqa: PLC0415
+    from nodegate.run.settings import Settings  # noqa: PLC0415
 
-    prepared = prepare(settings, stdin=stdin)
+    settings = Settings(
+        inventory=tuple(asked.inventory),
+        nodes=asked.nodes,
+        baselines=tuple(asked.baseline),
+        host_keys=asked.host_keys,
+        known_hosts=asked.known_hosts,
+        ssh_config=asked.openssh_config,
+        tools=asked.tools,
+    )
+    prepared = prepare(settings, stdin=sys.stdin)
     nodes = list(prepared.judging.nodes.values())
     complaints = examine(nodes, prepared.options, carried=prepared.carried)
     for line in (*(f"note: {note}" for note in prepared.notes), *lines(nodes, complaints)):
-        print(line, flush=True)  # noqa: T201
+        print(line, flush=True)
     return int(any(complaint.blocks for complaint in complaints))
 
 

@@ -8,6 +8,7 @@ import syslog
 from pathlib import Path
 from typing import Any
 
+from nodegate.commands import output
 from nodegate.exit_codes import Exit
 from nodegate.hook import current_verdict, hooks, slurm, verdict_cache
 from nodegate.hook.hooks import HookResult
@@ -62,8 +63,18 @@ def _add_options(command: argparse.ArgumentParser, hook: str) -> None:
     option("--platform", default="", metavar="NAME", text="the platform, instead of recognising it")
 
 
-def run(asked: argparse.Namespace) -> HookResult:
-    """Run a hook; news also goes to the system log. Never raises."""
+def run(asked: argparse.Namespace) -> int:
+    """Run a hook and print its line; returns the exit code that Slurm acts on."""
+    said = decide(asked)
+    try:
+        print(said.line, flush=True)
+    except OSError:  # the exit code says the same
+        output.discard()
+    return said.exit
+
+
+def decide(asked: argparse.Namespace) -> HookResult:
+    """What the hook has decided and done; news also goes to the system log. Never raises."""
     os.environ["PATH"] = f"{os.environ.get('PATH', '')}:{slurm.PATH}".lstrip(":")
     try:
         question = current_verdict.Question(asked.kept, tuple(asked.baseline), asked.platform, asked.exclusive)

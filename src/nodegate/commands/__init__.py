@@ -1,0 +1,1 @@
+"""The commands beside pytest: a module each, with `add_arguments(parser)` and `run(asked)`: the exit code."""

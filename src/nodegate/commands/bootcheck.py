@@ -1,0 +1,34 @@
+"""`nodegate bootcheck`: the pre-job check of this node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.commands import output
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    command.add_argument("--json", action="store_true", help="the answer as one JSON object, with every record")
+    command.add_argument("-v", "--verbose", action="store_true", help="all causes, one per line, after the answer")
+    command.add_argument("--active", action="store_true", help="also put load on the GPUs: about a minute more")
+    command.add_argument("--baseline", action="append", default=[], type=Path, metavar="FILE", help="more baselines")
+    command.add_argument("--platform", default="", metavar="NAME", help="the platform, instead of recognising it")
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Print the answer; returns 0 fit, 1 unfit, 2 could not tell, 75 busy."""
+    from nodegate.run.bootcheck import bootcheck  # noqa: PLC0415 - the list of commands needs none of it
+
+    expected = {"platform": asked.platform} if asked.platform else {}
+    outcome = bootcheck(baselines=asked.baseline, expected=expected, active=asked.active)
+    try:
+        shown = "\n".join(outcome.lines) if asked.verbose else outcome.line
+        print(outcome.to_json() if asked.json else shown, flush=True)
+    except BrokenPipeError:  # the exit code says the same
+        output.discard()
+    return int(outcome.exit)

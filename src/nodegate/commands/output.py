@@ -1,0 +1,11 @@
+"""Standard output whose reader is gone: `nodegate ... | head -1`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+
+def discard() -> None:
+    """The reader of standard output is gone: leave nothing on which Python could fail at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

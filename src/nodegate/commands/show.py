@@ -1,0 +1,34 @@
+"""`nodegate show`: the details behind a line of a run's answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    text = "a node, a cause's id, or a part's serial number, PCI address or name"
+    command.add_argument("wanted", metavar="NODE|CAUSE", help=text)
+    command.add_argument(
+        "--run", type=Path, default=Path("reports/latest"), metavar="DIR", help="the run folder (default %(default)s)"
+    )
+    command.add_argument("--all", action="store_true", help="all findings that follow from a cause, not the first 20")
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Print the details of what was asked for.
+
+    Raises:
+        UsageError: the run cannot be read, or knows nothing of that name.
+    """
+    from nodegate.causes.details import details  # noqa: PLC0415
+    from nodegate.report.jsonl import read  # noqa: PLC0415
+    from nodegate.text import visible  # noqa: PLC0415
+
+    for text in details(read(asked.run / "results.jsonl"), asked.wanted, everything=asked.all):
+        print(visible(text))
+    return 0

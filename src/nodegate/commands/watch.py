@@ -1,0 +1,22 @@
+"""`nodegate watch`: is a training slow or silent? docs/watch.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.watch.command import watch
+from nodegate.watch.options import add_arguments, from_arguments
+
+if TYPE_CHECKING:
+    import argparse
+
+__all__ = ["add_arguments", "run"]
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Watch a log; returns 0 healthy, 1 slow or silent, 2 could not tell.
+
+    Raises:
+        UsageError: the log cannot be read, or an option cannot be understood.
+    """
+    return watch(from_arguments(asked))
