@@ -62,7 +62,7 @@ def test_1250_nodes_that_fail_each_in_its_own_way_are_a_screenful() -> None:
     assert len(lines) <= 40
     assert max(map(len, lines)) <= 120
     left = 1250 - answer.MOST_CAUSES
-    assert f"  {left} causes more in the report, on " in "\n".join(lines)
+    assert f"  {left} causes more in the report, also on gpu[" in "\n".join(lines)
 
 
 @pytest.mark.parametrize("step", [1, 3])
