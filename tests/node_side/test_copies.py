@@ -42,7 +42,7 @@ def pair(document: dict[str, Any], source: int, target: int) -> dict[str, Any]:
 
 
 def test_each_gpu_copies_in_both_directions_alone_and_at_once_and_inside(healthy: dict[str, Any]) -> None:
-    assert (healthy["schema"], healthy["refused"], healthy["bytes"]) == ("nodegate.copies/1", "", 1 << 18)
+    assert (healthy["schema"], healthy["refused"], healthy["bytes"]) == ("nodegate.copies/1", "", 1 << 16)
     for gpu in healthy["gpus"]:
         assert gpu["error"] == ""
         assert rates(gpu) == {

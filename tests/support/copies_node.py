@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SOURCES = tuple(Path(__file__).parent.parent / "cuda" / name for name in ("copies.c", "libcudamock.c"))
 SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")
-SMALL = {"seconds": 1.0, "size": 1 << 18, "peers": "none"}
+SMALL = {"seconds": 1.0, "size": 1 << 16, "peers": "none"}
 
 
 @functools.cache

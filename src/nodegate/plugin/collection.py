@@ -30,6 +30,7 @@ class CheckCollection:
         self._replaced: frozenset[Path] = frozenset()
         config.option.importmode = "importlib"
         self._files = [*suite_folder(CHECKS).glob("test_*.py"), *site_checks(config)]
+        self._known: dict[str, tuple[str, ...]] | None = None
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             self._use_our_checks(config)
 
@@ -42,7 +43,9 @@ class CheckCollection:
 
     def known(self) -> dict[str, tuple[str, ...]]:
         """The ids of all checks of this run, of any profile, and what each asks for."""
-        return {check: names for file in self._files for check, names in suite.arguments_in(file).items()}
+        if self._known is None:
+            self._known = {check: names for file in self._files for check, names in suite.arguments_in(file).items()}
+        return self._known
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """A check file of nodegate for which the site has a file of the same name."""
