@@ -14,7 +14,7 @@ test: .venv/test-installed
 	tests/system_packages.sh
 	$(MAKE) lint
 	$(BIN)/python -m pytest tests --ignore tests/endtoend -n 3 --dist loadfile
-	$(BIN)/python -m pytest tests/endtoend -n 2 --dist loadgroup
+	$(BIN)/python -m pytest tests/endtoend -n 2
 
 # Nodes with systemd and Slurm, virtual machines with real perftest over soft-RoCE: needs root and no special hardware.
 # Two workers, so two sets of guests at a time (lab/tests/conftest.py): with more on two cores, they poll more than they work.
