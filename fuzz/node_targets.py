@@ -21,10 +21,10 @@ from nodegate.measure.measurement import Measurement, document
 from nodegate.measure.program_run import ProgramRun, from_json
 from nodegate.measure.rdma import result as rdma_result
 from nodegate.measure.registry import measurement
-from nodegate.measure.toolbox import found
 from nodegate.probe.collect import decode
 from nodegate.probe.document import ProbeDocument, document_of
 from nodegate.probe.kernel_line import parse_line
+from nodegate.toolbox import found
 from nodegate.unknown import Unknown, Why
 
 NOW_S = 1_800_000_000.0

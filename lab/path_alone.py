@@ -6,6 +6,6 @@ names is found as ever.
 
 from __future__ import annotations
 
-from nodegate.measure.toolbox import toolbox
+from nodegate.toolbox import toolbox
 
 toolbox.USUAL_FOLDERS = ()  # type: ignore[attr-defined, assignment]

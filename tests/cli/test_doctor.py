@@ -21,9 +21,9 @@ from lab.run import ROOT
 from nodegate.commands import doctor
 from nodegate.commands.doctor import Complaint
 from nodegate.errors import CannotMeasure
-from nodegate.measure.toolbox import carried, toolbox
-from nodegate.measure.toolbox.carried import Carried
 from nodegate.node import Node
+from nodegate.toolbox import carried, toolbox
+from nodegate.toolbox.carried import Carried
 from nodegate.transport import Options
 
 DOCTOR = "import lab.path_alone, sys, nodegate.cli; sys.exit(nodegate.cli.main(['doctor', *sys.argv[1:]]))"

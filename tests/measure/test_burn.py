@@ -19,8 +19,8 @@ from nodegate.measure.burn import run as burn
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target, no_gpus
 from nodegate.measure.program_run import ProgramRun, not_run
-from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
+from nodegate.toolbox.toolbox import Tool
 from nodegate.transport.local import LocalSession
 from nodegate.unknown import Unknown, Why
 

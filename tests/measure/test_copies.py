@@ -35,11 +35,11 @@ from nodegate.measure.copies.result import TO_DEVICE, TO_HOST
 from nodegate.measure.durations import OF_PROFILE, Durations
 from nodegate.measure.measurement import Target, no_gpus
 from nodegate.measure.program_run import MAX_KEPT, ProgramRun, not_run
-from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
 from nodegate.node_side.load.copies import Options
 from nodegate.profile import Profile
+from nodegate.toolbox.toolbox import Tool
 from nodegate.tools.nvbandwidth import NvBandwidth
 from nodegate.transport.local import LocalSession
 from nodegate.unknown import Unknown, Why

@@ -14,12 +14,12 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
-from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.profile import Profile
 from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
+from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport import Options, connect
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from nodegate.measure.toolbox.tool_list import NAMES
+from nodegate.toolbox.tool_list import NAMES
 
 FOLDERS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin")
 LIBRARIES = ("libnvidia-ml.so.1", "libcuda.so.1")

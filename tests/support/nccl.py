@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import ProgramRun
-from nodegate.measure.toolbox.toolbox import Tool
+from nodegate.toolbox.toolbox import Tool
 
 SCRIPT = Path(__file__).with_name("fake_tools") / "nccl_perf"
 NAMES = ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv")

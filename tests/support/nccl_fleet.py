@@ -19,7 +19,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target, document
-from nodegate.measure.toolbox.toolbox import Tool
+from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from support.sshd import NODE_PYTHON
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target
-from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Connection, Node
+from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
-from nodegate.measure.toolbox.tool_list import how_to_get
-from nodegate.measure.toolbox.toolbox import Lacking, NodeToolbox
 from nodegate.text import visible
+from nodegate.toolbox.tool_list import how_to_get
+from nodegate.toolbox.toolbox import Lacking, NodeToolbox
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
-    from nodegate.measure.toolbox.carried import Carried
-    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
+    from nodegate.toolbox.carried import Carried
+    from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport import Options
 
 SECTIONS = ("system", "pci", "driver", "software", "kernel_log")

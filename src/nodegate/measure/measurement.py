@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
     from nodegate.facts import NodeFacts
     from nodegate.measure.durations import Durations
-    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.metric import Metric
     from nodegate.node import Node
+    from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 
 T = TypeVar("T")

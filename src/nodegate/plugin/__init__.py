@@ -40,7 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = options.settings(config)
     if not settings.active or config.option.help:
         return
-    from nodegate.plugin.run import TERMINAL, PytestRun  # noqa: PLC0415 - pytest of other projects does not pay for us
+    from nodegate.plugin.run import PytestRun  # noqa: PLC0415 - pytest of other projects does not pay for us
     from nodegate.plugin.terminal import Terminal  # noqa: PLC0415
 
     try:
@@ -49,8 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(str(said)) from None
     config.stash[RUN] = run
     config.pluginmanager.register(run, "nodegate.run")
-    config.stash[TERMINAL] = Terminal(config, run)
-    config.pluginmanager.register(config.stash[TERMINAL], "nodegate.terminal")
+    config.pluginmanager.register(Terminal(config, run), "nodegate.terminal")
     if config.pluginmanager.hasplugin("xdist"):
         from nodegate.plugin.distribution import XdistRun  # noqa: PLC0415
 

@@ -32,11 +32,9 @@ from nodegate.verdict import NodeVerdict
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from nodegate.plugin.terminal import Terminal
     from nodegate.run.settings import Settings
 
 MOST_NOTES = 10
-TERMINAL: pytest.StashKey[Terminal] = pytest.StashKey()
 WORKER_FOLDER = "nodegate_run_dir"
 WORKER_CHECKS = "nodegate_checks"
 NO_SUCCESS = frozenset((NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.INCOMPLETE))
@@ -61,6 +59,7 @@ class PytestRun:
         self.results: Results | None = None
         self.checks_of_workers: dict[str, CheckInfo] = {}
         self._trouble = ""
+        self.is_alone = False  # whether pytest writes nothing while the items are judged (plugin/terminal.py)
         self._later = LaterInterrupts()
         self._measuring = self._judging_progress = Progress(None)
         self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
@@ -97,8 +96,8 @@ class PytestRun:
                     self._measuring.node_judged()
             except UsageError as said:
                 self._stop(str(said))
-            alone = session.config.stash[TERMINAL].alone  # else a live line would wipe what pytest writes
-            self._judging_progress = Progress(_own_stderr() if alone else None, live=not self._is_distributed)
+            # where pytest writes too, a live line would wipe it
+            self._judging_progress = Progress(_own_stderr() if self.is_alone else None, live=not self._is_distributed)
             self._judging_progress.stage("judging", len(session.items), of="checks")
         try:
             return (yield)

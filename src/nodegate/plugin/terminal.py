@@ -33,8 +33,8 @@ class Terminal:
             and option.tbstyle in (_DEFAULT_TRACEBACK, "no")
             and not option.collectonly
         )
-        self.alone = self.quiet and _only_ours(config)  # pytest writes nothing while our items are judged
-        if self.alone:
+        run.is_alone = self.quiet and _only_ours(config)
+        if run.is_alone:
             option.verbose = min(
                 option.verbose, -1
             )  # no header, no count of items: nodegate's own line says what is judged
@@ -64,8 +64,8 @@ class Terminal:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """If all items are nodegate's, no file names and no percentages either."""
         reporter = self._reporter
-        self.alone = self.quiet and all(isinstance(item, CheckItem) for item in session.items)
-        if self.alone and reporter is not None:
+        self._run.is_alone = self.quiet and all(isinstance(item, CheckItem) for item in session.items)
+        if self._run.is_alone and reporter is not None:
             reporter.showfspath = False
             reporter._show_progress_info = False  # noqa: SLF001 - only an option read at its start sets it otherwise
 

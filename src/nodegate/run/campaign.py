@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from nodegate.evidence import RunFolder
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Measurement
-    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.gate import Gate
     from nodegate.run.progress import Progress
+    from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 
 NODES_AT_ONCE = 64

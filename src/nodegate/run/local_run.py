@@ -11,11 +11,11 @@ from nodegate.evidence import RunFolder
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
-from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.run.campaign import Campaign, Connections, Plan
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
 from nodegate.run.progress import Progress
+from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport.local import LocalSession
 
 if TYPE_CHECKING:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from nodegate.files.source import Source
     from nodegate.measure.durations import Durations
-    from nodegate.measure.toolbox.carried import Carried
-    from nodegate.measure.toolbox.toolbox import Toolbox
     from nodegate.node import Node
     from nodegate.run.conditions import Earlier
     from nodegate.run.settings import Settings
+    from nodegate.toolbox.carried import Carried
+    from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport import Options
     from nodegate.transport.session import Session
 
@@ -89,14 +89,14 @@ class Prepared:
         return Connections(self.connect, self._toolbox)
 
     def _toolbox(self, session: Session) -> Toolbox:
-        from nodegate.measure.toolbox.toolbox import NodeToolbox  # noqa: PLC0415
+        from nodegate.toolbox.toolbox import NodeToolbox  # noqa: PLC0415
 
         return NodeToolbox(session, session.node, carried=self.carried)
 
     @cached_property
     def carried(self) -> Carried | None:
         """The tools of --tools."""
-        from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
+        from nodegate.toolbox.carried import Carried  # noqa: PLC0415
 
         return Carried(self.settings.tools) if self.settings.tools else None
 
@@ -197,8 +197,8 @@ def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
     """Refuse an invalid folder of tools, or invalid tool settings of the inventory, before any node is contacted."""
     if settings.replay:
         return
-    from nodegate.measure.toolbox.carried import Carried  # noqa: PLC0415
-    from nodegate.measure.toolbox.settings import tool_settings  # noqa: PLC0415
+    from nodegate.toolbox.carried import Carried  # noqa: PLC0415
+    from nodegate.toolbox.settings import tool_settings  # noqa: PLC0415
 
     if settings.tools:
         Carried(settings.tools)

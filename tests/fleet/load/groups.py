@@ -20,9 +20,9 @@ from nodegate.measure.groups.result import parse
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
-from nodegate.measure.toolbox.tool_list import how_to_get
-from nodegate.measure.toolbox.toolbox import Tool
 from nodegate.node import Node
+from nodegate.toolbox.tool_list import how_to_get
+from nodegate.toolbox.toolbox import Tool
 from nodegate.transport.session import Output
 
 if TYPE_CHECKING:

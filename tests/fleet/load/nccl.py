@@ -15,8 +15,8 @@ from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
 from nodegate.measure.nccl.run import gpu_count, has_nvlink, sweep
 from nodegate.measure.program_run import ProgramRun, not_run
-from nodegate.measure.toolbox.tool_list import how_to_get
 from nodegate.profile import Profile
+from nodegate.toolbox.tool_list import how_to_get
 from nodegate.tools.nccl_rows import FACTORS
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, UsageError
-from nodegate.measure.toolbox.found import parse_found
-from nodegate.measure.toolbox.tool_list import NAMES
 from nodegate.node_program import node_source
+from nodegate.toolbox.found import parse_found
+from nodegate.toolbox.tool_list import NAMES
 from nodegate.transport.call import printable
 from nodegate.transport.session import LOCK_LIMIT_S
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from nodegate.measure.toolbox.found import Found
     from nodegate.node import Node
+    from nodegate.toolbox.found import Found
     from nodegate.transport.session import Running, Session
 
 MOST_BYTES = 512 << 20

@@ -19,11 +19,11 @@ from support.sshd import NODE_PYTHON, Fleet
 
 from lab.processes import wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
-from nodegate.measure.toolbox import carried as module
-from nodegate.measure.toolbox.carried import Carried
-from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
 from nodegate.node_program import node_source
+from nodegate.toolbox import carried as module
+from nodegate.toolbox.carried import Carried
+from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:
@@ -180,8 +180,8 @@ def test_closing_the_session_removes_the_folder(node: Node, folder: Path, toolbo
 CONTROLLER = """
 import json, sys, time
 from pathlib import Path
-from nodegate.measure.toolbox.carried import Carried
-from nodegate.measure.toolbox.toolbox import NodeToolbox
+from nodegate.toolbox.carried import Carried
+from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
 from nodegate.transport import Options, connect
 node = Node("gpu1", Connection(**json.loads(sys.argv[1])))

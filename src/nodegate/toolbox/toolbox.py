@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.toolbox.carried import bring
-from nodegate.measure.toolbox.container import look_inside
-from nodegate.measure.toolbox.found import Found, parse_found
-from nodegate.measure.toolbox.settings import tool_settings
-from nodegate.measure.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, how_to_get, how_to_start
 from nodegate.node_program import node_source
+from nodegate.toolbox.carried import bring
+from nodegate.toolbox.container import look_inside
+from nodegate.toolbox.found import Found, parse_found
+from nodegate.toolbox.settings import tool_settings
+from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, how_to_get, how_to_start
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from nodegate.measure.toolbox.carried import Brought, Carried
-    from nodegate.measure.toolbox.settings import Image
     from nodegate.node import Node
+    from nodegate.toolbox.carried import Brought, Carried
+    from nodegate.toolbox.settings import Image
     from nodegate.transport.session import Session
 
 LOOK_S = 40.0

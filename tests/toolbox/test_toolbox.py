@@ -18,14 +18,14 @@ from support.sshd import NODE_PYTHON
 
 from lab.processes import children_of, odd_seconds, running, tell, wait_until
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
-from nodegate.measure.toolbox import toolbox as module
-from nodegate.measure.toolbox.container import argv_in
-from nodegate.measure.toolbox.found import parse_found
-from nodegate.measure.toolbox.settings import tool_settings
-from nodegate.measure.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
-from nodegate.measure.toolbox.toolbox import NodeToolbox
 from nodegate.node import Connection, Node
 from nodegate.node_program import node_source
+from nodegate.toolbox import toolbox as module
+from nodegate.toolbox.container import argv_in
+from nodegate.toolbox.found import parse_found
+from nodegate.toolbox.settings import tool_settings
+from nodegate.toolbox.tool_list import NAMES, USUAL_FOLDERS, how_to_get, how_to_start
+from nodegate.toolbox.toolbox import NodeToolbox
 from nodegate.transport import Options, connect
 
 if TYPE_CHECKING:

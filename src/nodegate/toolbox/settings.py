@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
-from nodegate.measure.toolbox.tool_list import NAMES
+from nodegate.toolbox.tool_list import NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
