@@ -41,7 +41,7 @@ def run(site: Path, text: str, *arguments: str) -> PytestOutcome:
         (f"import pytest\npytestmark = pytest.mark.tier()\n{OWN}", "site.mine has the mark tier()"),
         (f"async {OWN}", "site.mine is async"),
         (f"def test_mine(host, verdicts):\n{BODY}    yield\n", "site.mine yields"),
-        (f"def test_mine(gpuss, verdicts):\n{BODY}", "no fact - did you mean gpus?"),
+        (f"def test_mine(gpuss, verdicts):\n{BODY}", "unknown fact 'gpuss' - did you mean gpus?"),
     ],
 )
 def test_what_is_no_check_stops_before_any_node_is_measured(site: Path, text: str, words: str) -> None:
