@@ -24,7 +24,7 @@ AGAIN = "burn this node again; see the evidence file for what the GPU said"
 RMA = "take the node out of work; run field diagnostics and replace the board (RMA)"
 POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
 RESET = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
-REFUSED = "fix this (a job on the GPUs, MIG, no driver), then burn this node again"
+REFUSED = "fix this (a job on the GPUs, MIG, no driver), then run again"
 SLOW = "compare clock, power and heat with a good GPU; reseat or replace the board"
 GPU3 = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
 COOLING = "check fans, air flow, heat sink and inlet temperature"
@@ -556,8 +556,8 @@ ECC = (
         "burn.ecc",
         ERROR,
         (
-            f"{GPU3}: could not read uncorrected memory errors during the burn: failed: the counter went "
-            "back during the burn: it was set to zero - see the evidence file for what the node answered"
+            f"{GPU3}: could not read uncorrected memory errors during the burn: failed: the counter decreased "
+            "during the burn: it was reset - see the evidence file for what the node answered"
         ),
         moment(3, 30, ecc_uncorrected=[5, 5, 5]),
     ),

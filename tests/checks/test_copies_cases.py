@@ -134,9 +134,9 @@ COMPLETE = (
         PASS,
         (
             "GPU 0 (0000:19:00.0, S/N 1650001000000): copied device to host, host to device, inside the "
-            "GPU; its host memory may lie on another NUMA node (sysfs lists no CPU beside it: '')"
+            "GPU; its host memory may lie on another NUMA node (sysfs lists no CPU next to it: '')"
         ),
-        of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU beside it: ''"}),
+        of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU next to it: ''"}),
     ),
 )
 DATA = (
@@ -472,11 +472,11 @@ LINK = (
         ),
     ),
     CopiesCase(
-        "NVML gave no sample",
+        "NVML returned no sample",
         "copies.link",
         ERROR,
         (
-            f"{GPU3}: could not read PCIe generation during copies: failed: NVML gave no sample during the "
+            f"{GPU3}: could not read PCIe generation during copies: failed: NVML returned no sample during the "
             "copies - see the evidence file for what the node answered (and 3 more)"
         ),
         of_gpu(3, link={"error": "no answer within 20 s"}),

@@ -32,9 +32,7 @@ def no_tool(rans: list[ProgramRun]) -> list[ProgramRun]:
 
 
 def stops_after_hang(rans: list[ProgramRun]) -> list[ProgramRun]:
-    why = CannotMeasure(
-        "not run: all_reduce did not end within 60 s before", next_step="see what is said of all_reduce"
-    )
+    why = CannotMeasure("not run: all_reduce did not end within 60 s before", next_step="see the finding on all_reduce")
     return [*rans[:2], *(not_run(ran.what, why) for ran in rans[2:])]
 
 
@@ -52,8 +50,8 @@ def slow_and_unfinished(rans: list[ProgramRun]) -> list[ProgramRun]:
 
 NO_TOOL = "gpu01: all_reduce_perf is not on the node - build nccl-tests"
 FOOTER = "no line 'Out of bounds values'; no line 'Avg bus bandwidth'"
-AGAIN = "measure this node again, or run the command of the evidence file by hand"
-SEE = "see the evidence file for what nccl-tests wrote"
+AGAIN = "measure this node again, or run the command in the evidence file by hand"
+SEE = "read the output of nccl-tests in the evidence file"
 TAKE_OUT = "take the node out of work; burn each GPU alone to tell a GPU from the fabric between them"
 FABRIC = (
     "look at nvidia-fabricmanager and its log, at NVLink errors and SXid lines; restart the node and measure it again"
@@ -151,7 +149,7 @@ HANG = [
         ERROR,
         (
             "all_reduce: did not end within 60 s; the last size that it finished is 536870912 bytes: at 1 "
-            "GB/s it needs more time than it was given - measure it with a longer profile (and 5 more)"
+            "GB/s it needs more time than the limit - measure it with a longer profile (and 5 more)"
         ),
         told={"busbw": 1.0},
         change=slow_and_unfinished,

@@ -23,7 +23,7 @@ NOT_JUDGED = Verdict.NOT_JUDGED
 WHATS = ("all_reduce", "alltoall", "sendrecv")
 NAMED = "keep the node out of jobs; measure it alone (nccl, rdma_bandwidth), look at its kernel log and at its NICs"
 SEARCH = "see what the other nodes of the group say; run the command of the evidence file with fewer nodes"
-SEE = "see the evidence file for what was printed"
+SEE = "read the output in the evidence file"
 HUNG = "did not end within 120 s, and finished no size"
 SLOW = (
     "look at the node's rails one by one (rdma_bandwidth), then at GPU memory in RDMA (nvidia_peermem or dma-buf), at "
@@ -216,7 +216,7 @@ HANG = [
         ERROR,
         (
             "all_reduce over nodes: could not read result: pair gpu01+gpu02: the output of nccl-tests is "
-            "empty (exit code 139) - run the command of the evidence file by hand on its head (and 2 more)"
+            "empty (exit code 139) - run the command in the evidence file by hand on its head node (and 2 more)"
         ),
         BROKEN,
     ),

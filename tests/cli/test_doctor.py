@@ -190,7 +190,7 @@ def test_a_tool_that_is_there_and_cannot_start_is_told_so(fleet: Fleet, tmp_path
     node = replace(fleet.nodes[0], expected={"tool_paths": [str(burn.parent)]})
     found = {complaint.what: complaint for complaint in doctor.examine([node], Options())}
     what = next(what for what in found if what.startswith(f"gpu_burn at {burn} "))
-    assert "(nodegate_tool_paths) may not be run by uid" in what
+    assert "(nodegate_tool_paths) is not executable by uid" in what
     assert not found[what].blocks
 
 
@@ -225,7 +225,7 @@ def test_a_slip_in_what_the_inventory_says_of_tools_is_one_line(fleet: Fleet, tm
     done = run("--inventory", str(tmp_path / "hosts.yaml"))
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
-    assert "names no container runtime - write docker://" in done.stderr
+    assert "does not name a container runtime - write docker://" in done.stderr
 
 
 def test_a_slip_in_the_name_of_such_a_variable_is_told(fleet: Fleet, tmp_path: Path) -> None:

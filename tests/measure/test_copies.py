@@ -105,7 +105,7 @@ def test_the_conditions_name_no_node_so_that_slots_of_all_nodes_are_compared():
 
 
 def test_host_memory_on_another_numa_node_is_another_condition():
-    found = copied(of_gpu(3, place={"cpus": "0-7", "numa_node": "0", "error": "no CPU beside it may be used"}))
+    found = copied(of_gpu(3, place={"cpus": "0-7", "numa_node": "0", "error": "no CPU next to it may be used"}))
     assert metric(found, TO_DEVICE, "GPU 3").key != metric(found, TO_DEVICE, "GPU 2").key
 
 

@@ -167,7 +167,7 @@ def test_what_is_only_slow_is_no_hang(tmp_path):
     tools = fake.install(tmp_path / "tools", faults={"*": "crawl"}, busbw=0.5)
     slow = replayed(run_here(tools, HANGING)).final("all_reduce")
     assert slow.ending == "slow"
-    assert slow.why.endswith("at 0.5 GB/s it needs more time than it was given")
+    assert slow.why.endswith("at 0.5 GB/s it needs more time than the limit")
 
 
 def test_an_end_of_the_run_starts_nothing_more(tmp_path):

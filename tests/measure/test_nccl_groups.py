@@ -198,7 +198,7 @@ def test_a_fleet_that_hangs_only_as_a_whole_names_nobody(tmp_path, monkeypatch):
     found = Simulated(tmp_path, monkeypatch, 4, durations=DELIVERY, hang_from=4).measure()
     assert named(found) == set()
     run = next(run for run in found["gpu1"].runs if run.kind == "fleet")
-    assert run.searched == "gpu1, gpu2, gpu3, gpu4 are bad together only, and well in halves"
+    assert run.searched == "gpu1, gpu2, gpu3, gpu4 fail only together, and succeed in halves"
 
 
 def test_suspects_are_measured_again_with_nodes_that_passed(tmp_path, monkeypatch):
@@ -241,7 +241,7 @@ def test_another_node_of_the_group_launches_where_the_first_cannot(tmp_path):
 @pytest.mark.parametrize(
     ("launch", "why"),
     [
-        ({"slots": 0}, "it could not be launched: There are not enough slots available"),
+        ({"slots": 0}, "the launch failed: There are not enough slots available"),
         ({"refuses": ["gpu1", "gpu2"]}, "Permission denied (publickey)."),
         ({"version": "HYDRA build details:"}, "is not Open MPI's: HYDRA build details:"),
     ],
@@ -426,8 +426,8 @@ def test_no_node_is_in_two_launches_at_once():
 @pytest.mark.parametrize(
     ("expected", "message"),
     [
-        ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is none"),
-        ({"nccl_env": {"PATH": "/tmp"}}, "'PATH' is no NCCL_* variable"),
+        ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is not supported"),
+        ({"nccl_env": {"PATH": "/tmp"}}, "'PATH' is not an NCCL_* variable"),
         ({"nccl_env": {"NCCL_DEBUG": "INFO"}}, "NCCL_DEBUG is set by nodegate itself"),
         ({"nccl_env": {"NCCL_IB_HCA": "a\nb"}}, "must be a number or one line of text"),
         ({"nccl_env": {"NCCL_IB_DISABLE": True}}, 'write "1", not true'),
@@ -559,7 +559,7 @@ def test_nothing_at_all_is_a_reason_and_no_result():
 
 def test_a_real_refusal_of_mpirun_is_read():
     run = read(a_run(stdout="", stderr=corpus("nccl/gcm_mpirun_no_slots.txt"), exit_code=1))
-    assert (run.ending, run.why) == ("refused", "it could not be launched: There are not enough slots available")
+    assert (run.ending, run.why) == ("refused", "the launch failed: There are not enough slots available")
 
 
 # As a measurement

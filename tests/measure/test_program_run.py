@@ -40,7 +40,7 @@ def test_a_stream_keeps_its_beginning_and_its_end() -> None:
 
 @pytest.mark.parametrize("value", [None, [], "text", {"what": 7}, {}, {"stdout": "no what"}])
 def test_evidence_in_another_form_is_refused(value: object) -> None:
-    with pytest.raises(CannotMeasure, match="not in its form"):
+    with pytest.raises(CannotMeasure, match="malformed"):
         from_json(value)
 
 

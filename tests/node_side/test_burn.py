@@ -155,15 +155,15 @@ def test_a_process_that_crashes_does_not_hold_up_the_others(tmp_path: Path) -> N
         ),
         (
             healthy_h100(2).set(1, "memory_used", 40 << 30),
-            "GPU 1 has 40.0 GiB of its memory in use, by no process that can be seen",
+            "GPU 1 has 40.0 GiB of its memory in use, without a visible process",
         ),
         (healthy_h100(2).set(0, "mig", 1), "GPU 0 is split by MIG"),
         (
             healthy_h100(1).error("nvmlDeviceGetComputeRunningProcesses", 4),
-            "GPU 0: who uses it cannot be read (NVML 4: Insufficient Permissions)",
+            "GPU 0: the processes that use it cannot be read (NVML 4: Insufficient Permissions)",
         ),
         (healthy_h100(1).error("nvmlInit", 18), "NVML 18: RM has detected an NVML/RM version mismatch."),
-        (healthy_h100(0), "NVML knows no GPU"),
+        (healthy_h100(0), "NVML does not list GPU"),
     ],
 )
 def test_gpus_that_must_not_be_touched_are_not(scenario: Scenario, refused: str, tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_gpu_in_use_is_burned_where_that_was_asked_for(tmp_path: Path) -> None
 
 def test_only_the_gpus_that_were_asked_for_burn(tmp_path: Path) -> None:
     assert [gpu["index"] for gpu in cuda.burn(healthy_h100(3), tmp_path, gpus=[1])["gpus"]] == [1]
-    assert cuda.burn(healthy_h100(3), tmp_path, gpus=[1, 7])["refused"] == "NVML knows no GPU 7"
+    assert cuda.burn(healthy_h100(3), tmp_path, gpus=[1, 7])["refused"] == "NVML does not list GPU 7"
 
 
 def test_a_gpu_without_handle_is_an_error_and_the_others_burn(tmp_path: Path) -> None:

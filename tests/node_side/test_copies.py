@@ -229,7 +229,7 @@ def test_cpus_that_may_not_be_used_are_told(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "local_cpulist").write_text("8190-8191\n")
     gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
-    assert gpu["place"]["error"].startswith("no CPU beside it may be used")
+    assert gpu["place"]["error"].startswith("no CPU next to it may be used")
     assert len(gpu["copies"]) == 3
 
 

@@ -203,7 +203,7 @@ def test_profiles_nest(fleet: Path) -> None:
         (["--inventory", "hosts.yaml", "--passive", "--burn", "1m"], "--burn is for load on the nodes, --passive"),
         (["--inventory", "hosts.yaml", "--passive", "--pairs", "all"], "--pairs is for load on the nodes, --passive"),
         (["--inventory", "hosts.yaml", "--profile", "bootcheck", "--burn", "1m"], "add --active"),
-        (["--inventory", "hosts.yaml", "--burn", "10"], "--burn 10: a time needs its unit - write 10s or 10m"),
+        (["--inventory", "hosts.yaml", "--burn", "10"], "--burn 10: a duration needs its unit - write 10s or 10m"),
         (["--inventory", "hosts.yaml", "--hang-after", "1.5"], "a time needs its unit - write 1.5s or 1.5m"),
     ],
 )

@@ -242,7 +242,7 @@ def test_a_node_without_a_place_says_why_of_each(
     monkeypatch.setattr(module, "node_source", lambda name: text if name == "tools.tool_folder" else node_source(name))
     box = toolbox(session, node, folder)
     for _ in range(2):
-        with pytest.raises(CannotMeasure, match=f"no place for the tools of --tools: {nowhere}: No such file") as said:
+        with pytest.raises(CannotMeasure, match=f"no folder for the tools of --tools: {nowhere}: No such file") as said:
             box.find("gpu_burn")
     assert "/proc: " in said.value.reason
     assert "mount" in said.value.next_step
@@ -312,7 +312,7 @@ def refused(folder: Path, message: str) -> None:
 def test_what_cannot_be_brought_is_told_before_anything_is_contacted(folder: Path, tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "no such folder")
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", "none of the tools is in it - it looks for gpu_burn")
+    refused(tmp_path / "empty", "it has none of the tools - known tools: gpu_burn")
     (folder / "outside").symlink_to("/etc/passwd")
     refused(folder, "outside is a link to /etc/passwd, outside the folder")
     (folder / "outside").unlink()
@@ -320,10 +320,10 @@ def test_what_cannot_be_brought_is_told_before_anything_is_contacted(folder: Pat
     refused(folder, "pipe is neither a file nor a folder nor a link")
     (folder / "pipe").unlink()
     (folder / "bad\nname").touch()
-    refused(folder, "is no name that can be brought")
+    refused(folder, "is not a valid file name")
     (folder / "bad\nname").unlink()
     (folder / "nvbandwidth").touch(0o644)
-    refused(folder, "nvbandwidth may not be run - chmod")
+    refused(folder, "nvbandwidth is not executable - run chmod")
 
 
 def test_a_folder_over_the_limit_is_told_in_mib(folder: Path) -> None:

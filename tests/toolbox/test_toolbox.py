@@ -89,7 +89,7 @@ def test_a_path_that_the_inventory_names_is_the_only_one_that_is_tried(session: 
     program(tmp_path / "gpu_burn")
     named = str(tmp_path / "elsewhere" / "gpu_burn")
     box = toolbox(session, tools={"gpu_burn": named}, tool_paths=[str(tmp_path)])
-    with pytest.raises(CannotMeasure, match=rf"gpu01: gpu_burn at {named} \(nodegate_tools\) is not there") as said:
+    with pytest.raises(CannotMeasure, match=rf"gpu01: gpu_burn at {named} \(nodegate_tools\) does not exist") as said:
         box.find("gpu_burn")
     assert said.value.next_step == "correct nodegate_tools in the inventory"
     program(tmp_path / "elsewhere" / "gpu_burn")
@@ -148,7 +148,7 @@ def test_a_tool_that_is_nowhere_is_told_with_the_way_to_get_it(session: Session)
 
 def test_a_program_that_may_not_be_run_is_named(session: Session, tmp_path: Path) -> None:
     program(tmp_path / "gpu_burn").chmod(0o644)
-    with pytest.raises(CannotMeasure, match=rf"gpu_burn at {tmp_path}/gpu_burn .* may not be run by uid"):
+    with pytest.raises(CannotMeasure, match=rf"gpu_burn at {tmp_path}/gpu_burn .* is not executable by uid"):
         toolbox(session, tool_paths=[str(tmp_path)]).find("gpu_burn")
 
 
@@ -219,7 +219,7 @@ def test_a_program_for_another_machine_is_told(session: Session, linked: Path, t
     elf[18:20] = number.to_bytes(2, "little")
     (tmp_path / "gpu_burn").write_bytes(elf)
     (tmp_path / "gpu_burn").chmod(0o755)
-    with pytest.raises(CannotMeasure, match=f"is built for {name}, this node is {os.uname().machine}"):
+    with pytest.raises(CannotMeasure, match=f"is built for {name}, but this node is {os.uname().machine}"):
         toolbox(session, tool_paths=[str(tmp_path)]).find("gpu_burn")
 
 
@@ -284,15 +284,15 @@ def test_an_answer_in_no_form_is_told(answer: bytes) -> None:
     ("expected", "message"),
     [
         ({"tools": ["gpu_burn"]}, "nodegate_tools must map tools to paths"),
-        ({"tools": {"gpu-burn": "/opt/gpu_burn"}}, "no tool 'gpu-burn'.*did you mean gpu_burn"),
+        ({"tools": {"gpu-burn": "/opt/gpu_burn"}}, "unknown tool 'gpu-burn'.*did you mean gpu_burn"),
         ({"tools": {"gpu_burn": "bin/gpu_burn"}}, "'bin/gpu_burn' is not an absolute path"),
         ({"tool_paths": ["/opt", "tools"]}, "nodegate_tool_paths: 'tools' is not an absolute path"),
         ({"tool_paths": 3}, "nodegate_tool_paths must be a list"),
-        ({"image": "nvcr.io/nvidia/pytorch"}, "names no container runtime"),
-        ({"image": "docker://--privileged"}, "'--privileged' is no image of docker"),
-        ({"image": "docker://a; reboot"}, "is no image of docker"),
-        ({"image": "apptainer://relative.sif"}, "is no image of apptainer"),
-        ({"image": "rkt://x"}, "names no container runtime"),
+        ({"image": "nvcr.io/nvidia/pytorch"}, "does not name a container runtime"),
+        ({"image": "docker://--privileged"}, "'--privileged' is not a valid image for docker"),
+        ({"image": "docker://a; reboot"}, "is not a valid image for docker"),
+        ({"image": "apptainer://relative.sif"}, "is not a valid image for apptainer"),
+        ({"image": "rkt://x"}, "does not name a container runtime"),
     ],
 )
 def test_a_slip_in_the_inventory_is_told_with_its_place(expected: dict[str, object], message: str) -> None:

@@ -1,1 +1,1 @@
-"""What is measured under load: one module a measurement. It drives tools on nodes; it judges nothing."""
+"""What is measured under load: one folder per measurement. It runs tools on nodes; it judges nothing."""

@@ -1,4 +1,4 @@
-"""What documents of our own programs under load have in common: they say who they are, or why nothing was started."""
+"""What the documents of nodegate's load programs have in common: their schema, or why nothing was started."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 def checked_document(wire: Wire, written: str, *, named: str, undone: str, refused_step: str) -> Mapping[str, object]:
     """The document in what a program printed, or in plain JSON.
 
-    `named` is the document in a message, `undone` what did not happen where the program refused to start, with the
-    step after that.
+    `named` is the document's name in a message, `undone` what was not done if the program refused to start, with the
+    next step.
 
     Raises:
-        CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
+        CannotMeasure: it is damaged, too large, of another format, or says why nothing was started.
     """
     data = read.record(wire.json(written))
     if isinstance(data, Unknown) or data.get("schema") != wire.schema:

@@ -44,7 +44,7 @@ def durations_of(profile: Profile, *, burn: str = "", hang_after: str = "", all_
     """The durations of a run.
 
     Raises:
-        UsageError: `burn` or `hang_after` is no time.
+        UsageError: `burn` or `hang_after` is not a valid duration.
     """
     chosen = OF_PROFILE[profile]
     if burn:
@@ -56,16 +56,16 @@ def durations_of(profile: Profile, *, burn: str = "", hang_after: str = "", all_
 
 
 def seconds(text: str, option: str = "--burn") -> float:
-    """The seconds of "90s", "10m", "24h" or "2d". A number alone is refused: some mean seconds by it, some minutes.
+    """The seconds of "90s", "10m", "24h" or "2d". A number alone is refused: it could mean seconds or minutes.
 
     Raises:
-        UsageError: it is none of these, or nothing that anybody would wait for.
+        UsageError: it is none of these, or out of range.
     """
     said = text.strip()
     if _NUMBER.fullmatch(said):
-        raise UsageError(f"{option} {text}: a time needs its unit", hint=f"write {said}s or {said}m")
+        raise UsageError(f"{option} {text}: a duration needs its unit", hint=f"write {said}s or {said}m")
     match = _TIME.fullmatch(said)
     found = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not SHORTEST_BURN_S <= found <= LONGEST_BURN_S:
-        raise UsageError(f"{option} {text}: not a time from 1 s to 14 days", hint="write 90s, 10m or 24h")
+        raise UsageError(f"{option} {text}: not a duration from 1 s to 14 days", hint="write 90s, 10m or 24h")
     return found

@@ -1,4 +1,4 @@
-"""What a measurement is: how it is run over the fleet, and what its evidence says of one node."""
+"""What a measurement is: how it is run over the fleet, and what its evidence says about one node."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STAGES: tuple[Stage, ...] = ("gpu", "node", "links", "fabric")  # in this order,
 
 @dataclass(frozen=True)
 class Target:
-    """A node as a measurement finds it: its open session, what the probe saw, and where its tools are."""
+    """A node for a measurement: its open session, what the probe saw, and where its tools are."""
 
     node: Node
     session: Session
@@ -38,7 +38,7 @@ class Pool(Protocol):
     """The threads of a run, and its end."""
 
     def at_once(self, jobs: Mapping[str, Callable[[], T]]) -> dict[str, T | CannotMeasure]:
-        """Do all jobs at the same time; comes back when the last has ended. A job's failure is its own.
+        """Do all jobs at the same time; returns when the last has ended. A job's failure concerns only that job.
 
         Args:
             jobs: what to do, by a name that is used in messages (a node, or "gpu01 mlx5_0 - gpu02 mlx5_0").
@@ -47,12 +47,12 @@ class Pool(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was ended (Ctrl-C): then nothing new is started."""
+        """Whether the run was ended (Ctrl-C): then nothing is started any more."""
         ...
 
 
 class Measured(Protocol):
-    """What the evidence of a measurement says of one node. Each measurement has its own type with more in it."""
+    """The result of a measurement for one node. Each measurement has its own type with more in it."""
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
@@ -67,12 +67,12 @@ Runs = dict[str, tuple[ProgramRun, ...]]  # by node; every node that took part h
 class Measurement:
     """One measurement under load. Its name is the argument by which checks ask for it, and its evidence file's.
 
-    `applies` says why it does not apply to a node ("no RDMA adapters"), empty when it does: no `error`, a `skip`.
-    `rests_on` are the ids of checks that must not have failed on a node, which else would spoil this measurement for it
-    and its neighbours. `measure` runs it over all the sites at once. `again` measures suspects once more, with the help
-    of the other sites where it needs partners. `parse` reads what the attempts left on one node, in their order.
-    `takes_s` is how many seconds it takes about, for the progress line. `doubtful` tells of a node that gave no number
-    for a reason which a second look may clear (a link that hung once): it is measured again as one with a bad number.
+    `applies` says why it does not apply to a node ("no RDMA adapters"), empty if it does: a `skip`, not an `error`.
+    `rests_on` are the ids of checks that must not have failed on a node, which otherwise would spoil this measurement
+    for it and its neighbours. `measure` runs it over all targets at once. `again` measures suspects once more, with
+    the other targets as partners if needed. `parse` reads the attempts of one node, in their order.
+    `takes_s` is about how many seconds it takes, for the progress line. `doubtful`: whether a node has no number for a
+    reason that a second attempt may clear (a link that hung once): it is measured again, as with a bad number.
     """
 
     name: str
@@ -86,21 +86,21 @@ class Measurement:
     doubtful: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
-        """What a node's evidence says.
+        """The result in a node's evidence.
 
         Raises:
-            CannotMeasure: it says nothing that can be judged.
+            CannotMeasure: it has nothing that can be judged.
         """
         attempts = document.get("attempts")
         if not isinstance(attempts, list) or not all(isinstance(each, list) for each in attempts):
-            raise CannotMeasure(f"the evidence of {self.name} is not in its form", next_step="measure this node again")
+            raise CannotMeasure(f"the evidence file of {self.name} is malformed", next_step="measure this node again")
         return self.parse([[from_json(ran) for ran in attempt] for attempt in attempts])
 
 
 def document(name: str, attempts: Sequence[Sequence[ProgramRun]], metrics: Sequence[Metric] = ()) -> dict[str, object]:
-    """The document of a measurement for its evidence file: each attempt's programs as they came.
+    """The document of a measurement for its evidence file: each attempt's programs, unchanged.
 
-    `metrics` are for people who read the file; a verdict rests on the programs' own words, read again.
+    `metrics` are for people who read the file; a verdict is derived from the programs' output, read again.
     """
     return {
         "schema": "nodegate.measured/1",
@@ -111,7 +111,7 @@ def document(name: str, attempts: Sequence[Sequence[ProgramRun]], metrics: Seque
 
 
 def no_gpus(facts: NodeFacts) -> str:
-    """`applies` of a measurement of GPUs: empty too where NVML does not answer, for then the measurement says why."""
+    """`applies` of a measurement of GPUs: also empty if NVML does not answer: the measurement then reports why."""
     try:
         return "" if facts.gpus.devices else "no NVIDIA GPU"
     except CannotMeasure:

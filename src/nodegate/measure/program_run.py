@@ -1,4 +1,4 @@
-"""One program that ran on a node for a measurement, kept as it came: what parsers read and people dispute."""
+"""One program that ran on a node for a measurement, kept unchanged: what parsers read and people can check."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
     from nodegate.transport.session import Output, Session
 
-MAX_KEPT = 96 << 10  # characters of each stream; of a longer one the first two thirds and the end
+MAX_KEPT = 96 << 10  # characters of each stream; of a longer one the first two thirds and the end are kept
 _LEFT_OUT = "\n[... {count} characters left out by nodegate ...]\n"
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """What a program left behind, or why it did not run (`cannot`; then there is no output).
+    """The result of a program, or why it did not run (`cannot`; then there is no output).
 
-    `what` says which part of the measurement it is ("all_reduce", "all_reduce ring", "ib_write_bw"); `labels` whom it
+    `what` says which part of the measurement it is ("all_reduce", "all_reduce ring", "ib_write_bw"); `labels` what it
     was for ("device": "mlx5_0", "peer": "gpu07", "peer_device": "mlx5_0", "role": "client", "round": "2").
-    `exit_code` is None when it was ended by us. Times are seconds, by the controller's clock.
+    `exit_code` is None if nodegate ended it. Times are seconds, by the controller's clock.
     """
 
     what: str
@@ -41,7 +41,7 @@ class ProgramRun:
     next_step: str = ""
 
     def to_json(self) -> dict[str, object]:
-        """The form in which evidence holds it; what is empty is left out, but never an exit code of 0."""
+        """Its form in evidence; empty values are left out, but never an exit code of 0."""
         whole: dict[str, object] = {
             "argv": list(self.argv),
             "stdout": self.stdout,
@@ -69,7 +69,7 @@ def run(
     as_root: bool = False,
     labels: Mapping[str, str] | None = None,
 ) -> ProgramRun:
-    """Run a program on a node and keep what it left.
+    """Run a program on a node and keep its result.
 
     Raises:
         Unreachable: the connection broke.
@@ -82,7 +82,7 @@ def run(
 def kept(
     what: str, argv: Sequence[str], output: Output, *, started_epoch_s: float, labels: Mapping[str, str]
 ) -> ProgramRun:
-    """What an output becomes in evidence: text, bounded."""
+    """An output for the evidence: text, bounded."""
     return ProgramRun(
         what=what,
         argv=tuple(argv),
@@ -99,12 +99,12 @@ def kept(
 
 
 def not_run(what: str, why: CannotMeasure, labels: Mapping[str, str] | None = None) -> ProgramRun:
-    """A part of a measurement that could not be had: kept too, so that its absence is never taken for a pass."""
+    """A part of a measurement that failed: kept too, so that its absence is never taken for a pass."""
     return ProgramRun(what=what, labels=labels or {}, cannot=why.reason, next_step=why.next_step)
 
 
 def check_end(ran: ProgramRun, what: str, *, document: bool) -> None:
-    """Whether a program of ours ended as it should. Where it left a `document`, its exit code says nothing more.
+    """Check that one of nodegate's programs ended normally. If it sent a `document`, its exit code means nothing more.
 
     Raises:
         CannotMeasure: it did not run, did not end or failed; `what` is its name in a message ("the burn").
@@ -114,29 +114,29 @@ def check_end(ran: ProgramRun, what: str, *, document: bool) -> None:
     if ran.timed_out or ran.stuck:
         raise unended(ran, what)
     if ran.exit_code != 0 and not document:
-        last = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "it said nothing")
+        last = next((line for line in reversed(ran.stderr.splitlines()) if line.strip()), "it printed nothing")
         raise CannotMeasure(
-            f"{what} ended with exit code {ran.exit_code}: {last[:160]}", next_step="see the evidence file"
+            f"{what} ended with exit code {ran.exit_code}: {last[:160]}", next_step="read the evidence file"
         )
 
 
 def unended(ran: ProgramRun, what: str) -> CannotMeasure:
-    """What is said of a program that did not end within its time."""
+    """The message for a program that did not end within its time limit."""
     held = f"; still there: {', '.join(ran.stuck)}" if ran.stuck else ""
     return CannotMeasure(
         f"{what} did not end within {ran.duration_s:.0f} s{held}",
-        next_step="look for processes in D state on the node; power-cycle it",
+        next_step="look for processes in D state on the node, then power-cycle it",
     )
 
 
 def from_json(value: object) -> ProgramRun:
-    """A ProgramRun from evidence, whatever the file holds.
+    """A ProgramRun from evidence, whatever the file contains.
 
     Raises:
-        CannotMeasure: it is not of this form.
+        CannotMeasure: it is malformed.
     """
     if not isinstance(value, dict) or not isinstance(value.get("what"), str):
-        raise CannotMeasure("the evidence of a measurement is not in its form", next_step="measure this node again")
+        raise CannotMeasure("the evidence file is malformed", next_step="measure this node again")
 
     def text(name: str) -> str:
         found = value.get(name, "")

@@ -1,6 +1,6 @@
-"""Every measurement by its name: what a check may ask for besides the passive facts.
+"""Every measurement by its name: what a check may ask for in addition to the passive facts.
 
-A measurement's module is imported when it is first needed: a bootcheck asks for none.
+A measurement's module is imported on first use: a bootcheck needs none.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ MEASURED = frozenset((*_WHERE, COUNTERS))
 
 @cache
 def measurement(name: str) -> Measurement:
-    """A measurement by its name; KeyError where there is none."""
+    """A measurement by its name; KeyError if there is none."""
     module, _, attribute = _WHERE[name].partition(":")
     found: Measurement = getattr(import_module(module), attribute)
     return found
 
 
 def wanted(asked_for: Iterable[str]) -> tuple[Measurement, ...]:
-    """The measurements among the names that checks ask for, in the order in which they are run."""
+    """The measurements among the names that checks ask for, in the order in which they run."""
     names = set(asked_for)
     return tuple(measurement(name) for name in _WHERE if name in names)
 

@@ -1,4 +1,4 @@
-"""Tools that we bring: the folder of --tools, packed once, and sent to a node when it first needs one."""
+"""Tools that nodegate brings: the folder of --tools, packed once, and sent to a node when it first needs one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_BYTES = 512 << 20
 MOST_FILES = 20_000
 MOST_LIBRARY_FOLDERS = 16
 PIECE_BYTES = 8 << 20
-AT_ONCE = 16  # nodes that are sent to at the same time: each costs a few pieces of memory
+AT_ONCE = 16  # nodes to which it is sent at the same time: each costs some memory
 PIECE_S = 120.0
 UNPACK_S = 300.0
 CHECK_S = 40.0
@@ -43,16 +43,16 @@ _NAME = re.compile(r"[^\0-\x1f\x7f]{1,255}")
 
 
 class Carried:
-    """What --tools DIR holds. Read when it is made, packed when it is first sent. Safe to use from several threads.
+    """The content of --tools DIR. Read at creation, packed when it is first sent. Safe to use from several threads.
 
     Attributes:
         names: the tools in it.
         paths: tool -> its path below the folder.
-        libraries: folders below it that hold shared libraries; the tools find them (LD_LIBRARY_PATH).
+        libraries: folders below it with shared libraries, which the tools find (LD_LIBRARY_PATH).
         size_bytes: all its files together.
 
     Raises:
-        UsageError: it is no folder, holds no tool that is known here, is too large, or holds what cannot be brought.
+        UsageError: it is not a folder, has no known tool, is too large, or has something that cannot be brought.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -63,7 +63,7 @@ class Carried:
         self.size_bytes = sum(entry.size for entry in self._entries)
         if self.size_bytes > MOST_BYTES or len(self._entries) > MOST_FILES:
             size = f"{self.size_bytes >> 20} MiB in {len(self._entries)} entries"
-            hint = "leave sources and debug symbols out (strip), or put the tools on a shared file system"
+            hint = "remove sources and debug symbols (strip), or put the tools on a shared file system"
             raise UsageError(f"--tools {folder}: {size}, at most {MOST_BYTES >> 20} MiB in {MOST_FILES}", hint=hint)
         self.paths = _tools(folder, self._entries)
         self.names = frozenset(self.paths)
@@ -96,7 +96,7 @@ class Carried:
                 file.flush()
                 return os.dup(file.fileno())
         except OSError as error:
-            step = "leave the folder as it is while a run goes on"
+            step = "do not change the folder during a run"
             raise CannotMeasure(f"--tools {self.folder} could not be packed: {error}", next_step=step) from None
 
 
@@ -111,7 +111,7 @@ class _Entry:
     link: str = ""
 
     def add_to(self, archive: tarfile.TarFile, folder: Path) -> None:
-        """Pack it, with nothing of its owner."""
+        """Pack it, without its owner."""
         info = tarfile.TarInfo(self.path)
         info.mode = 0o700 if self.is_folder or self.may_run else 0o600
         if self.is_folder or self.link:
@@ -124,7 +124,7 @@ class _Entry:
 
 
 def _entries(root: Path) -> Iterator[_Entry]:
-    """All below the folder, a folder before what it holds. Links to outside and special files are refused."""
+    """Everything below the folder, a folder before its content. Links to outside and special files are refused."""
     real_root = os.path.realpath(root)
     count = 0
     for at, folders, files in os.walk(root):
@@ -133,9 +133,9 @@ def _entries(root: Path) -> Iterator[_Entry]:
             full = os.path.join(at, name)  # noqa: PTH118 - as os.walk gives it
             count += 1
             if count > MOST_FILES:
-                raise UsageError(f"--tools {root}: more than {MOST_FILES} entries", hint="name the tools' own folder")
+                raise UsageError(f"--tools {root}: more than {MOST_FILES} entries", hint="give the tools' own folder")
             if not _NAME.fullmatch(name):
-                raise UsageError(f"--tools {root}: {name[:80]!r} is no name that can be brought", hint="rename it")
+                raise UsageError(f"--tools {root}: {name[:80]!r} is not a valid file name", hint="rename it")
             yield _entry(full, os.path.relpath(full, root), real_root)
 
 
@@ -152,23 +152,21 @@ def _entry(full: str, path: str, root: str) -> _Entry:
     if stat.S_ISDIR(what.st_mode):
         return _Entry(path, is_folder=True)
     if not stat.S_ISREG(what.st_mode):
-        raise UsageError(f"--tools: {full} is neither a file nor a folder nor a link", hint="take it out")
+        raise UsageError(f"--tools: {full} is neither a file nor a folder nor a link", hint="remove it")
     return _Entry(path, size=what.st_size, may_run=bool(what.st_mode & 0o111))
 
 
 def _tools(folder: Path, entries: list[_Entry]) -> Mapping[str, str]:
-    """The path of each tool; of several of one name the one that lies least deep."""
+    """The path of each tool; of several with one name the one with the shortest path."""
     found: dict[str, str] = {}
     for entry in sorted(entries, key=lambda entry: (entry.path.count(os.sep), entry.path)):
         name = os.path.basename(entry.path)  # noqa: PTH119 - text, not a file
         if name in NAMES and not entry.is_folder and (folder / entry.path).is_file():
             if not os.access(folder / entry.path, os.X_OK):
-                raise UsageError(f"--tools: {folder / entry.path} may not be run", hint="chmod +x it")
+                raise UsageError(f"--tools: {folder / entry.path} is not executable", hint="run chmod +x on it")
             found.setdefault(name, entry.path)
     if not found:
-        raise UsageError(
-            f"--tools {folder}: none of the tools is in it", hint=f"it looks for {', '.join(NAMES[:7])} ..."
-        )
+        raise UsageError(f"--tools {folder}: it has none of the tools", hint=f"known tools: {', '.join(NAMES[:7])} ...")
     return found
 
 
@@ -178,31 +176,31 @@ def _library_folders(entries: list[_Entry]) -> tuple[str, ...]:
 
 
 class Brought:
-    """Tools that lie on a node now, until `remove`, or until the connection or this process ends."""
+    """Tools that are on a node now, until `remove`, or until the connection or this process ends."""
 
     def __init__(self, found: Mapping[str, tuple[Found, ...]], holder: Running) -> None:
         self.found = found
         self._holder = holder
 
     def remove(self) -> None:
-        """Take them away. May be called twice.
+        """Remove them. May be called twice.
 
         Raises:
-            Unreachable: the connection broke; the node removes them by itself then.
+            Unreachable: the connection broke; then the node removes them by itself.
         """
         self._holder.stop()
 
 
 def bring(carried: Carried, session: Session, node: Node) -> Brought:
-    """Send the tools to a node and see whether they can start there.
+    """Send the tools to a node and check whether they can start there.
 
     Raises:
-        CannotMeasure: there is no place for them, or they could not be unpacked.
+        CannotMeasure: there is no folder for them, or they could not be unpacked.
         Unreachable: the connection broke.
     """
-    room = 2 * carried.size_bytes  # the archive and what it holds, for a moment
+    room = 2 * carried.size_bytes  # the archive and its content, for a moment
     python = [node.connection.python, "-I", "-S", "-c"]
-    # As the login, which root can read too: a tool must start for whoever runs it.
+    # As the login, which root can read too: a tool must start for every user.
     holder = session.start([*python, node_source("tools.tool_folder"), str(room)], timeout_s=LOCK_LIMIT_S)
     try:
         folder = _held(holder, node)
@@ -215,13 +213,13 @@ def bring(carried: Carried, session: Session, node: Node) -> Brought:
 
 
 def _held(holder: Running, node: Node) -> str:
-    """The folder that is held for the tools."""
+    """The folder that is kept for the tools."""
     word, _, rest = holder.line().partition(" ")
     if word == "held" and _FOLDER.fullmatch(rest):
         return rest
     said = printable(rest.encode() or holder.stop().stderr, 300)
-    step = "free some room there, or mount one of these places so that programs may be run"
-    raise CannotMeasure(f"{node.name}: no place for the tools of {ORIGIN}: {said}", next_step=step)
+    step = "free some space there, or mount one of these folders without noexec"
+    raise CannotMeasure(f"{node.name}: no folder for the tools of {ORIGIN}: {said}", next_step=step)
 
 
 def _send(carried: Carried, session: Session, node: Node, folder: str) -> None:
@@ -232,11 +230,11 @@ def _send(carried: Carried, session: Session, node: Node, folder: str) -> None:
         if output.stdout.strip() != b"ok":
             said = printable(output.stdout + output.stderr) or f"not within {limit_s:g} s"
             reason = f"{node.name}: the tools of {ORIGIN} could not be brought: {said}"
-            raise CannotMeasure(reason, next_step=f"look at room and rights of {folder}")
+            raise CannotMeasure(reason, next_step=f"check free space and permissions of {folder}")
 
 
 def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mapping[str, tuple[Found, ...]]:
-    """What the node's loader says of what was brought."""
+    """What the node's loader says about the tools that were brought."""
     given = {name: f"{folder}/{path}" for name, path in carried.paths.items()}
     libraries = ":".join(f"{folder}/{each}".rstrip("/") for each in carried.libraries)
     request = {"names": sorted(given), "given": given, "libraries": libraries, "path": "", "folders": [], "usual": []}
@@ -253,5 +251,5 @@ def _check(carried: Carried, session: Session, node: Node, folder: str) -> Mappi
 
 
 def _argv(path: str, libraries: str) -> tuple[str, ...]:
-    """What starts a brought tool; with libraries of its own in its own folder, where it may look for more files."""
+    """The command of a brought tool; if it has its own libraries, in its folder, where it may look for more files."""
     return ("sh", "-c", _WITH_LIBRARIES, os.path.dirname(path), libraries, path) if libraries else (path,)  # noqa: PTH120

@@ -1,4 +1,4 @@
-"""Tools in a container image: what starts one there (node_side/tools/in_container.py), and which the image holds."""
+"""Tools in a container image: what starts one there (node_side/tools/in_container.py), and which ones the image has."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ echo looked
 """
 _LINE = re.compile(r"tool ([\w-]{1,80}) (/[^\0-\x20\x7f]{1,500})|missing (\S{1,80})|(mpi)", re.ASCII)
 _STEPS = {
-    "docker": "on the node: docker pull {image}; docker needs the NVIDIA container toolkit and a login that may use it",
+    "docker": "on the node: docker pull {image}; docker needs the NVIDIA container toolkit and a login in group docker",
     "podman": "on the node: podman pull {image}; podman needs nvidia-ctk cdi generate",
     "enroot": "on the node: enroot import and enroot create, as the user that nodegate runs as",
 }
@@ -50,12 +50,12 @@ _OTHER_STEP = "put {image} on the node, readable for the user that nodegate runs
 
 
 def argv_in(image: Image, python: str, *command: str) -> tuple[str, ...]:
-    """What runs a command of the image on a node, ended with us."""
+    """The command that runs a program of the image on a node, and ends with the controller."""
     return (python, "-I", "-S", "-c", node_source("tools.in_container"), image.runtime, image.reference, *command)
 
 
 def look_inside(image: Image, session: Session, node: Node, names: Sequence[str]) -> dict[str, tuple[Found, ...]]:
-    """Which of these tools the image holds; starts it once. Nothing is pulled.
+    """Which of these tools the image has; starts it once. Nothing is pulled.
 
     Raises:
         CannotMeasure: it does not start on this node.
@@ -70,7 +70,7 @@ def look_inside(image: Image, session: Session, node: Node, names: Sequence[str]
         said = f"not within {START_S:g} s" if output.timed_out else said
         step = _STEPS.get(image.runtime, _OTHER_STEP).format(image=image.reference)
         if output.exit_code == _NOT_STARTED and "not found" not in said:
-            step = f"install {image.runtime}, or name another runtime in nodegate_image"
+            step = f"install {image.runtime}, or set another runtime in nodegate_image"
         raise CannotMeasure(f"{node.name}: {image} did not start: {said}", next_step=step)
     return _parse(lines, image, python)
 

@@ -1,4 +1,4 @@
-"""What our program on the node (node_side/tools/find_tools.py) found of one tool there."""
+"""What node_side/tools/find_tools.py found of one tool on a node."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from nodegate.transport.call import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-STRICT = "nodegate_tools"  # the inventory names this very path: no other is tried
+STRICT = "nodegate_tools"  # the inventory names this path: no other is tried
 _MOST = 16
-_NEXT_STEP = "see what stands between us and the node's python3: what came back is not in our form"
+_NEXT_STEP = "check what intercepts output between sshd and python3 (.bashrc, banner): the answer is malformed"
 
 
 @dataclass(frozen=True)
 class Found:
-    """One program that bears a tool's name.
+    """One program with a tool's name.
 
     `argv` starts it; `origin` is where it was found. `wrong` says why it cannot be run, `missing` are the libraries (or
-    versions of libc) that the node lacks; both are empty where nothing stands in its way. `mpi`: it is built with MPI.
+    versions of libc) that the node lacks; both are empty if it can run. `mpi`: it is built with MPI.
     """
 
     path: str
@@ -34,17 +34,17 @@ class Found:
 
     @property
     def why_not(self) -> str:
-        """Why it cannot be used; empty when it can."""
+        """Why it cannot be used; empty if it can."""
         return self.wrong or (f"cannot start: {', '.join(self.missing)} not found" if self.missing else "")
 
     @property
     def final(self) -> bool:
-        """Whether nothing else may take its place."""
+        """Whether nothing else may replace it."""
         return self.origin == STRICT
 
 
 def parse_found(answer: bytes, *, node: str, said: str = "") -> tuple[str, dict[str, tuple[Found, ...]]]:
-    """The PATH of whoever looked, and what was found of each tool.
+    """The PATH that was searched, and what was found of each tool.
 
     Raises:
         CannotMeasure: the answer is not in the form of find_tools.
@@ -63,7 +63,7 @@ def parse_found(answer: bytes, *, node: str, said: str = "") -> tuple[str, dict[
 def _found(one: Mapping[str, object]) -> Found:
     path, missing = one["path"], one["missing"]
     if not isinstance(path, str) or not path.startswith("/") or not path.isprintable() or not isinstance(missing, list):
-        raise ValueError("no path")
+        raise ValueError("not a path")
     return Found(
         path=path,
         argv=(path,),

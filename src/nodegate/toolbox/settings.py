@@ -1,4 +1,4 @@
-"""What the inventory says of a node's tools: nodegate_tools, nodegate_tool_paths and nodegate_image."""
+"""The inventory's settings for a node's tools: nodegate_tools, nodegate_tool_paths and nodegate_image."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Image:
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """Where the inventory says that a node's tools are. `paths`: tool name -> absolute path; nothing else is tried."""
+    """Where a node's tools are (inventory). `paths`: tool name -> absolute path; nothing else is tried."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
@@ -50,23 +50,23 @@ def tool_settings(node: Node) -> ToolSettings:
     """The settings of a node.
 
     Raises:
-        UsageError: a value is not of its form, with the node's file and line.
+        UsageError: a value is invalid, with the node's file and line.
     """
     return ToolSettings(_paths(node), _folders(node), _image(node))
 
 
 def _paths(node: Node) -> Mapping[str, str]:
     given = node.expected.get("tools", {})
-    if isinstance(given, str):  # INI inventories hold text only
+    if isinstance(given, str):  # INI inventories have text only
         try:
             given = json.loads(given)
         except (ValueError, RecursionError):
             given = None
     if not isinstance(given, dict):
-        raise _wrong(node, "nodegate_tools must map tools to paths", "for instance {gpu_burn: /opt/gpu-burn/gpu_burn}")
+        raise _wrong(node, "nodegate_tools must map tools to paths", "for example {gpu_burn: /opt/gpu-burn/gpu_burn}")
     for name, path in given.items():
         if name not in NAMES:
-            raise _wrong(node, f"nodegate_tools: no tool {shown(str(name))}", did_you_mean(str(name), NAMES))
+            raise _wrong(node, f"nodegate_tools: unknown tool {shown(str(name))}", did_you_mean(str(name), NAMES))
         if not isinstance(path, str) or not _PATH.fullmatch(path):
             raise _wrong(node, f"nodegate_tools: {name}: {shown(str(path))} is not an absolute path", "start it with /")
     return {str(name): str(path) for name, path in given.items()}
@@ -89,9 +89,13 @@ def _image(node: Node) -> Image | None:
         return None
     runtime, mark, reference = str(given).partition("://")
     if not mark or runtime not in RUNTIMES:
-        raise _wrong(node, f"nodegate_image: {shown(str(given))} names no container runtime", f"write {_EXAMPLE}")
+        raise _wrong(
+            node, f"nodegate_image: {shown(str(given))} does not name a container runtime", f"write {_EXAMPLE}"
+        )
     if not _REST[runtime].fullmatch(reference):
-        raise _wrong(node, f"nodegate_image: {shown(reference)} is no image of {runtime}", f"write {_EXAMPLE}")
+        raise _wrong(
+            node, f"nodegate_image: {shown(reference)} is not a valid image for {runtime}", f"write {_EXAMPLE}"
+        )
     return Image(runtime, reference)
 
 

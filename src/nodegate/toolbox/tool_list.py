@@ -1,4 +1,4 @@
-"""The tools that measurements use: their names, the folders in which they usually lie, and how to get one."""
+"""The tools that measurements use: their names, the usual folders, and how to get one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLLECTIVES = tuple(
     f"{name}_perf"
     for name in ("all_reduce", "all_gather", "reduce_scatter", "alltoall", "sendrecv", "broadcast", "reduce")
 )
-OTHERWISE = "or bring it with --tools DIR, or name an image with nodegate_image (docs/tools.md)"
+OTHERWISE = "or bring it with --tools DIR, or set an image with nodegate_image (docs/tools.md)"
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ PACKAGES = (
 )
 NAMES = tuple(name for package in PACKAGES for name in package.names)
 
-# Besides PATH. Where the build instructions of the tools, HPC-X, MLNX_OFED and cloud images put them.
+# In addition to PATH: where the build instructions of the tools, HPC-X, MLNX_OFED and cloud images put them.
 USUAL_FOLDERS = (
     "/usr/local/bin",
     "/usr/bin",
@@ -85,7 +85,7 @@ USUAL_FOLDERS = (
     "/usr/local/cuda/extras/*",
 )
 
-# What to do about a library that is not there, by how its name starts.
+# What to do about a missing library, by the start of its name.
 _LIBRARIES = (
     (("libcudart", "libcublas", "libcurand", "libnvrtc"), "install that version of the CUDA runtime"),
     (("libcuda.", "libnvidia-"), "install the NVIDIA driver"),

@@ -1,4 +1,4 @@
-"""Where the tools of a node are: its PATH, the usual folders, the inventory, a container image, or brought by us."""
+"""Where the tools of a node are: its PATH, the usual folders, the inventory, a container image, or nodegate itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class Tool:
     """A program that was found on a node. `argv` starts it, a container included; `origin` says where it was found.
 
-    The last word of `argv` is the program's own path, in the container where it is in one.
+    The last argument of `argv` is the program's own path, inside the container if it is in one.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Tool:
 
 
 class Lacking(CannotMeasure):
-    """Nothing that bears the name of the tool was found, as against one that cannot start."""
+    """No program with the name of the tool was found, as opposed to one that cannot start."""
 
 
 class Toolbox(Protocol):
@@ -61,12 +61,12 @@ class Toolbox(Protocol):
         ...
 
     def close(self) -> None:
-        """Take away what was brought to the node. May be called twice."""
+        """Remove what was brought to the node. May be called twice."""
         ...
 
 
 class _Once(Generic[T]):
-    """Something that is had once, or refused once: a node that hangs is not asked again for each tool."""
+    """A value that is read once, or refused once: a hung node is not queried again for each tool."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
@@ -74,7 +74,7 @@ class _Once(Generic[T]):
         self.refused: CannotMeasure | None = None
 
     def get(self) -> T:
-        """It. Raises CannotMeasure with the words of the first time, Unreachable as it comes."""
+        """The value. Raises CannotMeasure with the message of the first time, and Unreachable."""
         if self.refused is not None:
             raise CannotMeasure(self.refused.reason, next_step=self.refused.next_step)
         if self.value is None:
@@ -92,17 +92,17 @@ class NodeToolbox:
     """The tools of a node behind a session. Safe to use from several threads.
 
     In this order: the inventory's nodegate_tools, what --tools brings, nodegate_tool_paths, PATH, the usual folders,
-    the container image. A program that cannot start (a library is missing, it is another machine's) is passed over, and
-    named when there is no other. The login's tools come first, then, where the inventory says `become`, root's; an
+    the container image. A program that cannot start (a library is missing, it is for another machine) is skipped, and
+    named if there is no other. The login's tools come first, then, if the inventory says `become`, root's; an
     image is started as root there.
 
     Args:
         session: an open session with the node.
-        node: the node, whose inventory variables say where to look.
+        node: the node, whose inventory variables say where to search.
         carried: the tools of --tools DIR.
 
     Raises:
-        UsageError: the inventory's words on tools are not of their form.
+        UsageError: the inventory's settings for tools are invalid.
     """
 
     def __init__(self, session: Session, node: Node, *, carried: Carried | None = None) -> None:
@@ -117,7 +117,7 @@ class NodeToolbox:
         self._lock = threading.RLock()
 
     def find(self, *names: str) -> Tool:
-        """See `Toolbox.find`. A name that ends in _mpi is also that of the tool without it, where that is built so."""
+        """See `Toolbox.find`. A name that ends in _mpi also means the tool without it, if that is built with MPI."""
         with self._lock:
             refused: list[tuple[str, Found]] = []
             for name in names:
@@ -132,10 +132,10 @@ class NodeToolbox:
         return frozenset(name for name in names if self._has(name))
 
     def close(self) -> None:
-        """Take away from the node what was brought; the end of the session does it too, some seconds later.
+        """Remove what was brought to the node; the end of the session does it too, some seconds later.
 
         Raises:
-            Unreachable: the connection broke; the node removes it by itself then.
+            Unreachable: the connection broke; then the node removes it by itself.
         """
         with self._lock:
             if self._brought is not None and self._brought.value is not None:
@@ -151,7 +151,7 @@ class NodeToolbox:
         return True
 
     def _candidates(self, name: str) -> Iterator[Found]:
-        """What bears this name, in the order of the places; the container is asked only when nothing else helps."""
+        """The programs with this name, in the order of the places; the container only if nothing else was found."""
         plain = name.removesuffix(MPI)
         for place in (self._of_carried, self._of_node, self._of_image):
             for candidate in place(name):
@@ -173,7 +173,7 @@ class NodeToolbox:
         return other.get().get(name, ())
 
     def _of_image(self, name: str) -> tuple[Found, ...]:
-        """The image's. One that does not start is told by `_refusal`; another name may still be on the node itself."""
+        """The image's programs. One that does not start is reported by `_refusal`; another may be on the node."""
         try:
             return self._inside.get().get(name, ()) if self._inside else ()
         except Unreachable:
@@ -182,7 +182,7 @@ class NodeToolbox:
             return ()
 
     def _look(self, names: Sequence[str]) -> dict[str, tuple[Found, ...]]:
-        """Ask the node, in one round trip; with `become` root is asked too, for what the login cannot run."""
+        """Search the node, in one round trip; with `become` also as root, for what the login cannot run."""
         path, found = self._ask(names, "", as_root=False)
         refused = [name for name in names if all(each.why_not for each in found.get(name, ()))]
         if refused and self._node.connection.become:

@@ -75,7 +75,7 @@ def hung(found: Collectives) -> None:
     """all_reduce never ends, by Ring neither; the rest is then left out."""
     why = CannotMeasure(
         f"not run: {ALL_REDUCE} did not end within {LENGTH.collective_s:g} s before",
-        next_step=f"see what is said of {ALL_REDUCE}",
+        next_step=f"see the finding on {ALL_REDUCE}",
     )
     for what, launched in found.items():
         launched.hangs = what in {ALL_REDUCE, RING}

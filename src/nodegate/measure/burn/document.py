@@ -1,4 +1,4 @@
-"""The burn document as types: what each GPU computed, and what NVML said of it meanwhile. docs/burn-document.md."""
+"""The burn document as types: what each GPU computed, and what NVML reported. docs/burn-document.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.burn/1"
 MAX_DOCUMENT_BYTES = 8 << 20
-SETTLED_S = 30.0  # clocks and temperatures are at home after this time, or after the first fifth of a shorter burn
+SETTLED_S = 30.0  # clocks and temperatures have settled after this time, or after the first fifth of a shorter burn
 QUANTITIES = (
     "sm_clock_mhz",
     "memory_clock_mhz",
@@ -35,8 +35,8 @@ QUANTITIES = (
 VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _LARGEST = float(1 << 64)
-_REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then burn this node again"
-_STEP = "run the burn on this node again, or see the evidence file for what it sent"
+_REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then run again"
+_STEP = "run the burn on this node again, or read what it sent in the evidence file"
 _NAMED = "the burn's document"
 _WIRE = Wire(SCHEMA, "the burn", MAX_DOCUMENT_BYTES, _STEP)
 WIRE = _WIRE.mark
@@ -47,8 +47,8 @@ class Phase:
     """One type of numbers on one GPU. `tflops` is 1e12 operations a second, after the warm-up.
 
     `mismatches` counts the 32-bit words of results that differ from the GPU's own first result, `first_mismatch` says
-    where the first was. `checksum` is that of the first result. `reference_errors` counts the elements of it that are
-    not what the arithmetic of another processor gives.
+    where the first was. `checksum` is that of the first result. `reference_errors` counts its elements that differ
+    from the result of another processor.
     """
 
     dtype: str
@@ -64,7 +64,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Window:
-    """What NVML said within a second or so: [lowest, median, highest] by quantity, and samples by event reason bit.
+    """NVML's samples of about one second: [lowest, median, highest] by quantity, and samples by event reason bit.
 
     `start_s` is since the start of the load; `load` of the `count` samples were taken while the GPU computed.
     """
@@ -78,7 +78,7 @@ class Window:
 
 @dataclass(frozen=True)
 class GpuLoad:
-    """One GPU in one burn. `error` is what went wrong on it, `started_s` None where it never started."""
+    """One GPU in one burn. `error` is what went wrong on it, `started_s` is None if it never started."""
 
     index: int
     address: Known[str]
@@ -95,7 +95,7 @@ class GpuLoad:
 
     @property
     def device(self) -> str:
-        """The part of the node: the same word on every node."""
+        """The part of the node: the same name on every node."""
         return f"GPU {self.index}"
 
     @property
@@ -105,7 +105,7 @@ class GpuLoad:
 
     @property
     def model(self) -> tuple[str, int]:
-        """What GPUs must share to be alike: the name, and the number of multiprocessors."""
+        """What GPUs of the same kind share: the name, and the number of multiprocessors."""
         return str(self.name), self.multiprocessors
 
     @property
@@ -115,7 +115,7 @@ class GpuLoad:
 
     @property
     def settled(self) -> tuple[Window, ...]:
-        """The windows in which it computed for most of the time, once clocks and temperatures have come to rest."""
+        """The windows in which it computed for most of the time, once clocks and temperatures have settled."""
         windows = self.under_load
         end_s = max((each.start_s for each in windows), default=0.0)
         first_s = min(SETTLED_S, end_s / 5)
@@ -127,7 +127,7 @@ class GpuLoad:
         return self.windows[-1].start_s - self.windows[0].start_s if self.windows else 0.0
 
     def middle(self, quantity: str) -> Known[float]:
-        """The median of a quantity under settled load: half of the time it was above."""
+        """The median of a quantity under settled load."""
         found = sorted((each.values[quantity][1], each.load) for each in self.settled if quantity in each.values)
         half = sum(count for _, count in found) / 2
         for value, count in found:
@@ -147,17 +147,17 @@ class GpuLoad:
         return max(found) if found else self._absent(quantity)
 
     def growth(self, counter: str) -> Known[float]:
-        """By how much a counter grew from the first sample to the last; unknown where it went back."""
+        """By how much a counter grew from the first sample to the last; unknown if it decreased."""
         found = [each.values[counter] for each in self.windows if counter in each.values]
         if not found:
             return self._absent(counter)
         if any(later[0] < earlier[2] for earlier, later in itertools.pairwise(found)):
-            return Unknown(Why.FAILED, "the counter went back during the burn: it was set to zero")
+            return Unknown(Why.FAILED, "the counter decreased during the burn: it was reset")
         return found[-1][2] - found[0][0]
 
     @property
     def reasons(self) -> Mapping[str, float]:
-        """What held the clock down under load, each with its share of the samples (0 to 1)."""
+        """What limited the clock under load, each with its share of the samples (0 to 1)."""
         windows = self.under_load
         count = sum(each.count for each in windows)
         seen: dict[str, int] = {}
@@ -175,7 +175,7 @@ class GpuLoad:
 
 @dataclass(frozen=True)
 class BurnDocument:
-    """One burn of all GPUs of a node. `path` is cublas (with the version of the library) or ptx (our own kernels)."""
+    """One burn of all GPUs of a node. `path` is cublas (with the library's version) or ptx (nodegate's kernels)."""
 
     path: str
     library: str
@@ -190,7 +190,7 @@ def decode(written: str) -> BurnDocument:
     """The document in what the program printed, or in plain JSON.
 
     Raises:
-        CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
+        CannotMeasure: it is damaged, too large, of another format, or says why nothing was started.
     """
     data = checked_document(_WIRE, written, named=_NAMED, undone="burn not run", refused_step=_REFUSED_STEP)
     gpus, phases = read.records(data, "gpus"), read.records(data, "phases")

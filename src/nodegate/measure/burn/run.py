@@ -1,7 +1,7 @@
-"""The burn: every GPU of a node at full load, every result compared, and the clocks, power and heat meanwhile.
+"""The burn: every GPU of a node at full load, every result compared, with clocks, power and temperature.
 
-Our own program needs nothing on the node but the driver. Where gpu_burn is installed and the run is long, that is run
-too: another program, by others, that should come to the same answer.
+nodegate's own program needs only the driver on the node. If gpu_burn is installed and the run is long, it runs
+too: a program by others that should come to the same answer.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _THE_BURN = "the burn"
 _START_LIMIT_S = 120.0
 _ANSWER_LIMIT_S = 60.0
 _END_S = 30.0
-_OTHER_FROM_S = 300.0  # a shorter burn is no acceptance
+_OTHER_FROM_S = 300.0  # a shorter burn is not an acceptance
 _OTHER_SHARE = 0.2
 # A report takes two batches, 24 s on the largest memories: fewer than five reports say little.
 _OTHER_LEAST_S, _OTHER_MOST_S = 120.0, 300.0
-_OTHER_END_S = 150.0  # 30 s are its own patience with its children
-# gpu_burn looks for its compare kernel in the working directory; CUDA's order of GPUs is made that of NVML.
+_OTHER_END_S = 150.0  # 30 s are its own time limit for its children
+# gpu_burn looks for its compare kernel in the working directory; CUDA's order of GPUs is set to that of NVML.
 _IN_ITS_FOLDER = (
     'tool=$(command -v "$1") && tool=$(readlink -f "$tool") && cd "${tool%/*}" && shift'
     ' && CUDA_DEVICE_ORDER=PCI_BUS_ID exec "$tool" "$@"'
@@ -52,7 +52,7 @@ _IN_ITS_FOLDER = (
 
 @dataclass(frozen=True)
 class OtherRun:
-    """One run of the program gpu_burn in one of its modes: what it printed, or why there is nothing to read."""
+    """One run of the program gpu_burn in one of its modes: its output, or why there is none."""
 
     mode: str
     found: GpuBurnRun | CannotMeasure
@@ -60,10 +60,10 @@ class OtherRun:
 
 @dataclass(frozen=True)
 class Burn:
-    """What the burns of a node say, the first and those of a suspect that was measured again.
+    """The burns of a node: the first, and those of a suspect that was measured again.
 
-    `runs` are the attempts that left a document, in order; `failed` why others did not. `others` are the runs of
-    gpu_burn, none where it is not installed or the burn was short.
+    `runs` are the attempts with a document, in order; `failed` says why others have none. `others` are the runs of
+    gpu_burn, none if it is not installed or the burn was short.
     """
 
     runs: tuple[BurnDocument, ...]
@@ -81,7 +81,7 @@ class Burn:
 
     @property
     def dtypes(self) -> tuple[str, ...]:
-        """The types of numbers that every GPU had to compute with."""
+        """The types of numbers with which every GPU had to compute."""
         return tuple(dict.fromkeys(dtype for each in self.runs for dtype in each.dtypes))
 
     @cached_property
@@ -92,7 +92,7 @@ class Burn:
         return joined(singles)
 
     def rates(self) -> tuple[Metric, ...]:
-        """Only the rates of our own burn."""
+        """Only the rates of nodegate's own burn."""
         return tuple(each for each in self.metrics if each.name.endswith("_tflops") and "gpu_burn" not in each.name)
 
     def named(self, name: str) -> tuple[Metric, ...]:
@@ -101,10 +101,10 @@ class Burn:
 
 
 def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Burn:
-    """What the attempts left on one node.
+    """The result of the attempts on one node.
 
     Raises:
-        CannotMeasure: none of them left a document; the last reason.
+        CannotMeasure: none of them has a document; the last reason.
     """
     runs: list[BurnDocument] = []
     failed: list[CannotMeasure] = []
@@ -125,7 +125,7 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Burn:
 
 
 def burn_of(target: Target) -> tuple[ProgramRun, ...]:
-    """Burn all GPUs of a node with our own program, then with gpu_burn where it is there and the burn is long."""
+    """Burn all GPUs of a node with nodegate's program, then with gpu_burn if it is installed and the burn is long."""
     seconds = target.durations.burn_s
     own = run(
         target.session,
@@ -185,7 +185,7 @@ def _burn_by_others(target: Target) -> list[ProgramRun]:
 
 
 def _run_other(target: Target, argv: Sequence[str], timeout_s: float, labels: Mapping[str, str]) -> ProgramRun:
-    """As `ran.run`, with fewer reports kept: it writes them anew at each line that its nvidia-smi prints."""
+    """As `ran.run`, with fewer reports kept: it prints them again at each line of its nvidia-smi."""
     started = time.time()
     output = target.session.run(argv, timeout_s=timeout_s)
     fewer = gpu_burn.condensed(output.stdout.decode("utf-8", "replace")).encode()
@@ -198,7 +198,7 @@ def _argv(tool: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _document(ran: ProgramRun) -> BurnDocument:
-    """What came before the program hung is read too."""
+    """The output before the program hung is read too."""
     came = burn_document.WIRE in ran.stdout
     if ran.cannot or not came:
         check_end(ran, _THE_BURN, document=came)
@@ -209,7 +209,7 @@ def _other(ran: ProgramRun) -> GpuBurnRun | CannotMeasure:
     if ran.cannot:
         return CannotMeasure(ran.cannot, next_step=ran.next_step)
     if ran.stuck:
-        step = "look for processes in D state on the node; power-cycle it"
+        step = "look for processes in D state on the node, then power-cycle it"
         return CannotMeasure(f"gpu_burn did not end: {', '.join(ran.stuck)}", next_step=step)
     try:
         return gpu_burn.parse(ran.stdout, ran.stderr)

@@ -1,4 +1,4 @@
-"""Findings on the state of a GPU under load: what holds its clock, how hot it is, its PCIe link."""
+"""Findings on the state of a GPU under load: what limits its clock, how hot it is, its PCIe link."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nodegate.probe.gpu import Gpu
     from nodegate.verdicts import Verdicts
 
-# NVML's words for what holds a clock down, in the words of a technician.
+# NVML's names for what limits a clock, in a technician's words.
 FAULTS = {
     "hw_slowdown": "hardware slowdown",
     "hw_thermal_slowdown": "hardware thermal slowdown",
@@ -39,7 +39,7 @@ _CODES = {
     "hw_power_brake_slowdown": "power brake",
     "sw_thermal_slowdown": "thermal",
 }
-_OF_ANOTHER = "hw_slowdown"  # NVML sets it together with the reason that it has, where it knows one
+_OF_ANOTHER = "hw_slowdown"  # NVML sets it together with the actual reason, if it knows one
 NORMAL = {
     "gpu_idle": "idle",
     "sw_power_cap": "software power cap",
@@ -60,7 +60,7 @@ def shares(reasons: Mapping[str, float], names: Iterable[str]) -> str:
 
 
 def reasons_of(loads: Iterable[GpuLoad]) -> dict[str, float]:
-    """What held the clock down in any of the burns, with the largest share of the time that it had in one."""
+    """What limited the clock in any of the burns, with its largest share of the time in one."""
     found: dict[str, float] = {}
     for load in loads:
         for name, share in load.reasons.items():
@@ -77,7 +77,7 @@ def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]
 
 
 def part_of_median(metric: Metric, middle: tuple[float, int] | None, percent: NumberLimit) -> NumberLimit | None:
-    """So many percent of the median of the GPUs of this node; None where they are too few."""
+    """So many percent of the median of the GPUs of this node; None if there are too few."""
     if middle is None:
         return None
     value, count = middle
@@ -85,7 +85,7 @@ def part_of_median(metric: Metric, middle: tuple[float, int] | None, percent: Nu
 
 
 def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, percent: NumberLimit) -> NumberLimit | None:
-    """So many percent of the median of the same GPU on the other nodes; None where nobody is there to compare with."""
+    """So many percent of the median of the same GPU on the other nodes; None if there is nothing to compare with."""
     group = peers.group(metric, margins)
     if not isinstance(group, PeerGroup):
         return None
@@ -98,7 +98,7 @@ def _share_of(metric: Metric, value: float, whose: str, percent: NumberLimit) ->
 
 
 def slowdown_c(gpu: Gpu) -> Known[float]:
-    """The temperature at which this GPU slows down, by its own word: absolute, or from the margin that it states."""
+    """The temperature at which this GPU slows down, as it reports it: absolute, or from its margin."""
     if not isinstance(gpu.temperature_slowdown_c, Unknown):
         return float(gpu.temperature_slowdown_c)
     if isinstance(gpu.temperature_margin_c, Unknown):
@@ -206,7 +206,7 @@ def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Ver
 
 
 def slowed(whose: Part, loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
-    """What NVML's own clocks say, which miss nothing between two samples."""
+    """NVML's own time counters, which miss nothing between two samples."""
     for name, reason, action in (("thermal", "heat", COOLING), ("board_limit", "the board limit", POWER)):
         known = [each for load in loads if not isinstance(each := load.violations_s.get(name, 0.0), Unknown)]
         longest = max(known, default=0.0)

@@ -1,4 +1,4 @@
-"""The document of the copies (docs/copies-document.md) as types: what was copied, how fast, and whether it arrived."""
+"""The document of the copies (docs/copies-document.md) as types: what was copied, how fast, and how correctly."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_COPIES = 64
 _MAX_GPUS = 64
 _FASTEST_GB_PER_S = 1e6
 _REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then measure this node again"
-_STEP = "run the copies on this node again, or see the evidence file for what it sent"
+_STEP = "run the copies on this node again, or read what it sent in the evidence file"
 _NAMED = "the document of the copies"
 _WIRE = Wire(SCHEMA, "the program for the copies", MAX_DOCUMENT_BYTES, _STEP)
 WIRE = _WIRE.mark
@@ -45,7 +45,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Data:
-    """What came of the data of a copy. `what` is the way on which words were lost, where any were."""
+    """The result of comparing a copy's data. `what` is the direction in which words were lost, if any were."""
 
     what: str
     when: str
@@ -66,8 +66,8 @@ class Link:
 class GpuCopies:
     """One GPU. `error` is what went wrong on it; what it copied before that stays.
 
-    `cpus` are those beside it, on which its process ran; `unbound` says why it did not run there. `replays` is by how
-    much the counter of repeated PCIe packets grew meanwhile.
+    `cpus` are those next to it, on which its process ran; `unbound` says why it did not run there. `replays` is the
+    growth of the counter of repeated PCIe packets during the copies.
     """
 
     index: int
@@ -84,7 +84,7 @@ class GpuCopies:
 
     @property
     def device(self) -> str:
-        """The part of the node: the same word on every node."""
+        """The part of the node: the same name on every node."""
         return f"GPU {self.index}"
 
     @property
@@ -93,7 +93,7 @@ class GpuCopies:
         return replace(named(self.device), address=value_or(self.address, ""))
 
     def copy(self, what: str, when: str = ALONE) -> Copy | None:
-        """One of its copies; None where it did not come so far."""
+        """One of its copies; None if it did not get that far."""
         return next((each for each in self.copies if (each.what, each.when) == (what, when)), None)
 
 
@@ -101,7 +101,7 @@ class GpuCopies:
 class Pair:
     """Copies from one GPU (NVML index) to another.
 
-    `begun` is false where an error came before the first pair was copied. `direct` is false where copies go through the
+    `begun` is false if an error came before the first pair was copied. `direct` is false if copies go through the
     host's memory.
     """
 
@@ -121,7 +121,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class CopiesDocument:
-    """One measurement of all GPUs of a node. `asked` says which pairs of GPUs there were to be: all, ring or none."""
+    """One measurement of all GPUs of a node. `asked` says which pairs of GPUs were requested: all, ring or none."""
 
     driver: Known[str]
     cuda: Known[int]
@@ -135,7 +135,7 @@ def decode(written: str) -> CopiesDocument:
     """The document in what the program printed, or in plain JSON.
 
     Raises:
-        CannotMeasure: it is damaged, too large, of another form, or says why nothing was started.
+        CannotMeasure: it is damaged, too large, of another format, or says why nothing was started.
     """
     data = checked_document(_WIRE, written, named=_NAMED, undone="copies not run", refused_step=_REFUSED_STEP)
     gpus = read.records(data, "gpus")
@@ -218,7 +218,7 @@ def _link(data: Mapping[str, object], when: str) -> Link:
 def _three(seen: Mapping[str, object], name: str, unread: Mapping[str, object]) -> Known[tuple[int, int, int]]:
     if name not in seen:
         told = read.why_not(unread.get(name))
-        return Unknown(Why.FAILED, "NVML gave no sample during the copies") if told is None else told
+        return Unknown(Why.FAILED, "NVML returned no sample during the copies") if told is None else told
     found = read.integers(seen, name, 3)
     return found if isinstance(found, Unknown) else (found[0], found[1], found[2])
 

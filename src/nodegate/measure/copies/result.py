@@ -1,4 +1,4 @@
-"""What the copies of a node say: the first measurement and those of a suspect, and nvbandwidth beside them."""
+"""The copies of a node: the first measurement and those of a suspect, and nvbandwidth's."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ PEER_CASE = "device_to_device_memcpy_write_ce"
 
 @dataclass(frozen=True)
 class Copies:
-    """What the copies of a node say.
+    """The copies of a node.
 
-    `runs` are the attempts that left a document, in order; `failed` why others did not. `others` are the runs of
-    nvbandwidth, or why there is nothing to read; none where it is not installed or the run was short.
+    `runs` are the attempts with a document, in order; `failed` says why others have none. `others` are the runs of
+    nvbandwidth, or why there is no output; none if it is not installed or the run was short.
     """
 
     runs: tuple[CopiesDocument, ...]
@@ -78,7 +78,7 @@ class Copies:
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """Host copies alone and at once, memory and the lowest peer of each GPU; then what nvbandwidth says."""
+        """Host copies alone and at once, memory and the lowest peer of each GPU; then nvbandwidth's numbers."""
         singles = [each for document in self.runs for each in _metrics_of(document)]
         for other in self.others:
             if not isinstance(other, CannotMeasure):
@@ -96,10 +96,10 @@ class Copies:
 
 
 def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Copies:
-    """What the attempts left on one node.
+    """The result of the attempts on one node.
 
     Raises:
-        CannotMeasure: none of them left a document; the last reason.
+        CannotMeasure: none of them has a document; the last reason.
     """
     runs: list[CopiesDocument] = []
     failed: list[CannotMeasure] = []
@@ -113,7 +113,7 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Copies:
         except CannotMeasure as why:
             failed.append(why)
     if not runs:
-        raise failed[-1] if failed else CannotMeasure("nothing was copied", next_step="measure this node again")
+        raise failed[-1] if failed else CannotMeasure("copies not run", next_step="measure this node again")
     return Copies(tuple(runs), tuple(failed), tuple(others))
 
 
@@ -196,7 +196,7 @@ def _lowest(matrix: nvbandwidth.Matrix) -> Iterable[float | None]:
 
 
 def _devices(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Mapping[int, str]:
-    """The name here of each number of a GPU in nvbandwidth, by PCI addresses; none where they are not all known here.
+    """The name of each GPU number of nvbandwidth, by PCI addresses; none if they are not all known.
 
     Then the numbers are taken as they are: both count in the order of the PCI bus.
     """

@@ -1,7 +1,7 @@
 """Memory and copies of GPUs: to and from the host, inside each GPU, and between them; the data compared afterwards.
 
-Our own program needs nothing on the node but the driver. Where nvbandwidth is installed and the run is a delivery, that
-is run too: another program, by others, that should come to the same answer.
+nodegate's own program needs only the driver on the node. If nvbandwidth is installed and the run is a delivery, it
+runs too: a program by others that should come to the same answer.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ CASES = (
 )
 OTHER_LIMIT_S = 300.0
 
-_ALL_PAIRS_FROM_S = 20.0  # seconds of copies for each GPU from which on every pair of GPUs has its time
-_PAIRS_FROM_S = 8.0  # below it none has
+_ALL_PAIRS_FROM_S = 20.0  # with this many seconds of copies for each GPU there is time for every pair of GPUs
+_PAIRS_FROM_S = 8.0  # below it there is no time for pairs
 _USUAL_GPUS, _MOST_GPUS = 8, 16
 _START_S = 15.0
 _END_S = 30.0
 
 
 def copies_of(target: Target) -> tuple[ProgramRun, ...]:
-    """Copy on all GPUs of a node with our own program, then with nvbandwidth where it is there and the run is long."""
+    """Copy on all GPUs of a node with nodegate's program, then with nvbandwidth if installed and the run is long."""
     options = options_for(target.durations)._asdict()
     own = run(
         target.session,
@@ -54,7 +54,7 @@ def copies_of(target: Target) -> tuple[ProgramRun, ...]:
 
 
 def options_for(durations: Durations) -> Options:
-    """What the program is asked for: all pairs of GPUs in a long run, a ring of them in a shorter one."""
+    """The options of the program: all pairs of GPUs in a long run, a ring of them in a shorter one."""
     seconds = durations.copies_s
     pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
     return Options(seconds=seconds, peers=pairs)
@@ -79,7 +79,7 @@ def _program(options: dict[str, object]) -> bytes:
 
 
 def _by_others(target: Target) -> Sequence[ProgramRun]:
-    """One run of nvbandwidth; CUDA's order of GPUs is made that of NVML."""
+    """One run of nvbandwidth; CUDA's order of GPUs is set to that of NVML."""
     try:
         if OTHER not in target.tools.has([OTHER]):
             return ()

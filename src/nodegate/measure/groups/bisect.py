@@ -1,6 +1,6 @@
-"""Bisection: which node of a group keeps it from ending well.
+"""Bisection: which node of a group makes it fail.
 
-Halves of a bad group run at the same time. A half that ends well clears its nodes, which then serve as partners for
+Halves of a bad group run at the same time. A half that succeeds clears its nodes, which then serve as partners for
 halves that would be too small for a collective. About 2 log2 N launches find one bad node of N, in log2 N rounds.
 """
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from nodegate.measure.groups.plan import Group
 
-    Run = Callable[[Sequence[Group]], Sequence[bool]]  # whether each of these ended well
+    Run = Callable[[Sequence[Group]], Sequence[bool]]  # whether each of these succeeded
 
 Nodes = tuple[str, ...]
 SPARE_ROUNDS = 4  # for partners that are missing in the first rounds
@@ -39,16 +39,16 @@ class Found:
 
 
 def rounds_for(count: int) -> int:
-    """How many rounds a bisection of so many nodes may take."""
+    """How many rounds a bisection of this many nodes may take."""
     return math.ceil(math.log2(max(count, 2))) + SPARE_ROUNDS
 
 
 def bisect(bad: Sequence[Nodes], good: Sequence[str], run: Run, *, may_go_on: Callable[[], bool]) -> Found:
-    """Halve the bad sets until each bad node stands alone beside one that is well.
+    """Halve the bad sets until each bad node is alone with a good one.
 
     Args:
-        bad: sets of nodes without a node in common, each of which did not end well.
-        good: nodes outside of them that are known to be well.
+        bad: disjoint sets of nodes, each of which failed.
+        good: nodes outside of them that are known to be good.
         run: runs groups that share no node at the same time.
         may_go_on: whether there is time for another round.
     """
@@ -87,7 +87,7 @@ def _plan(todo: Sequence[Nodes], partners: Sequence[str]) -> tuple[Plan, list[No
         if needed <= len(free):
             parts = [part(half, [free.pop(0)] if len(half) == 1 else ()) for half in halves]
         elif len(whole) == 3:
-            parts = [part(whole[:2])]  # nobody is known to be well: one pair after the other
+            parts = [part(whole[:2])]  # no node is known to be good: one pair after the other
         else:
             waiting.append(whole)
             continue
@@ -101,7 +101,7 @@ def _halves(whole: Nodes) -> tuple[Nodes, ...]:
 
 
 def _learn(whole: Nodes, parts: Sequence[Group], well: dict[Group, bool], found: Found) -> list[Nodes]:
-    """What a round says of a set; the sets that are left of it."""
+    """The result of a round for a set; the sets that are left of it."""
     sets = {group: tuple(name for name in group.nodes if name not in group.good) for group in parts}
     bad = [sets[group] for group in parts if not well[group]]
     found.cleared.update(name for group in parts if well[group] for name in sets[group])
@@ -118,7 +118,7 @@ def _learn(whole: Nodes, parts: Sequence[Group], well: dict[Group, bool], found:
 
 
 def _seen_all_pairs(whole: Nodes, found: Found) -> bool:
-    """Three nodes turn round; when each pair was tried and none ended well, no more can be said."""
+    """Three nodes take turns; if each pair was tried and none succeeded, no more can be said."""
     times = sum(set(each) == set(whole) for each in found.undecided)
     if times < 2:
         found.undecided.append(whole)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Target
 
 COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
-LOOK_S = 60.0  # NCCL's library has 300 MB to be read
+LOOK_S = 60.0  # reading NCCL's library means 300 MB
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE)\)|Open MPI")
 # $1: the launcher or nothing, $2: a program.
 _LOOK = """\
@@ -34,7 +34,7 @@ _LINE = re.compile(r"(launcher|program|nccl) (.{0,200})")
 
 @dataclass(frozen=True)
 class Launcher:
-    """What starts ranks on other nodes: "mpirun" (of Open MPI) or "srun", and where it is."""
+    """What starts ranks on other nodes: "mpirun" (of Open MPI) or "srun", and its path."""
 
     name: str
     path: str
@@ -42,10 +42,10 @@ class Launcher:
 
 @dataclass(frozen=True)
 class GroupNode:
-    """A node that may take part. `launcher` says why where it cannot be the head of a group.
+    """A node that may take part. `launcher` says why it cannot be the head of a group.
 
-    `programs` are the paths of nccl-tests built with MPI, by collective; `missing` why one is not there. `build` tells
-    the programs and the NCCL of two nodes apart.
+    `programs` are the paths of nccl-tests built with MPI, by collective; `missing` why one is missing. `build`
+    identifies the programs and the NCCL of a node.
     """
 
     target: Target
@@ -64,12 +64,12 @@ class GroupNode:
 
     @property
     def host(self) -> str:
-        """What other nodes call it."""
+        """Its name on other nodes."""
         return self.name if _launched_by(self) == "srun" else self.target.node.address
 
     @property
     def pool(self) -> tuple[object, ...]:
-        """What nodes must share to be launched together: as many ranks a node, and one path of the program."""
+        """What nodes must share to be launched together: the number of ranks per node, and the path of the program."""
         return (self.gpus, self.model, self.programs.get("all_reduce"), self.settings.launcher, *self._environment)
 
     @property
@@ -82,7 +82,7 @@ def _launched_by(member: GroupNode) -> str:
 
 
 def prepare(target: Target) -> GroupNode:
-    """Look at a node.
+    """Examine a node.
 
     Raises:
         CannotMeasure: it cannot take part; the reason.
@@ -97,7 +97,7 @@ def prepare(target: Target) -> GroupNode:
     launcher = _launcher(target, settings)
     said = _look(target, launcher, programs["all_reduce"])
     if isinstance(launcher, Launcher) and launcher.name == "mpirun" and not _OPEN_MPI.search(said.get("launcher", "")):
-        reason = f"{target.node.name}: {launcher.path} is not Open MPI's: {said.get('launcher', 'it says nothing')}"
+        reason = f"{target.node.name}: {launcher.path} is not Open MPI's: {said.get('launcher', 'no answer')}"
         launcher = CannotMeasure(reason, next_step="install openmpi-bin, or set nodegate_launcher: srun")
     build = f"nccl-tests {said.get('program', '')}" + (f", NCCL {said['nccl']}" if "nccl" in said else "")
     return GroupNode(target, gpus, _model(target), programs, missing, build, launcher, settings)
@@ -119,15 +119,15 @@ def _programs(target: Target) -> tuple[dict[str, str], dict[str, CannotMeasure]]
 
 
 def _path(target: Target, *names: str) -> str:
-    """Where a program is on the node itself.
+    """The path of a program on the node itself.
 
     Raises:
-        CannotMeasure: it is not there, or in a container or a folder of this node alone.
+        CannotMeasure: it is missing, or in a container or in a folder of this node alone.
     """
     tool = target.tools.find(*names)
     if len(tool.argv) > 1:
         reason = f"{target.node.name}: {tool.name} ({tool.origin}) cannot be started from another node"
-        raise CannotMeasure(reason, next_step="install it under one path on all nodes")
+        raise CannotMeasure(reason, next_step="install it under the same path on all nodes")
     return tool.argv[0]
 
 
@@ -140,7 +140,7 @@ def _launcher(target: Target, settings: LaunchSettings) -> Launcher | CannotMeas
     except CannotMeasure as why:
         return why
     if len(tool.argv) > 1:
-        reason = f"{target.node.name}: {tool.name} ({tool.origin}) starts nothing on other nodes"
+        reason = f"{target.node.name}: {tool.name} ({tool.origin}) cannot start programs on other nodes"
         return CannotMeasure(reason, next_step=f"install {tool.name} on the node itself")
     return Launcher(tool.name, tool.argv[0])
 

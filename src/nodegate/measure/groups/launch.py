@@ -1,8 +1,9 @@
-"""One launch of nccl-tests over several nodes: its command line, its run from the head, and what is cleared up after.
+"""One launch of nccl-tests over several nodes: its command line, its run from the head, and the clean-up after it.
 
-A rank on another node is no child of ours. Three things end it with us: mpirun or srun, which the guard of the head
-ends; a few lines of shell around each rank, which end it when its daemon is gone or its time is over; and a program of
-ours on each node (node_side/tools/end_ranks.py), which ends with our connection and then kills what bears our mark.
+A rank on another node is not a child process of the controller. Three things end it with the controller: mpirun or
+srun, which the guard of the head ends; a few lines of shell around each rank, which end it when its daemon is gone or
+its time limit is reached; and a program on each node (node_side/tools/end_ranks.py), which ends with the connection and
+then kills processes with the mark.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
 
 SWEEP_LIMIT_S = 15.0
-RANK_EXTRA_S = 20  # after the launch's own limit a rank ends by itself
+RANK_EXTRA_S = 20  # after the launch's own time limit a rank ends by itself
 SHOWN_NODES = 64
-WHOLE_UP_TO = 8  # nodes of a group each of which keeps all that was printed
+WHOLE_UP_TO = 8  # up to this group size each node keeps the whole output
 OF_RANKS = "[... {count} lines of ranks left out by nodegate: the evidence of the head has them ...]\n"
 _DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
 
-# $1: the mark, $2: seconds; then the rank. It ends when its daemon or this shell is gone, and when its time is over.
-# The daemon is looked for in /proc, where it is to be seen: Slurm's is root's and cannot be signalled.
+# $1: the mark, $2: seconds; then the rank. It ends when its daemon or this shell is gone, and at its time limit.
+# The daemon is looked for in /proc, where it is visible: Slurm's is root's and cannot be signalled.
 RANK = """\
 NODEGATE_LAUNCH=$1; export NODEGATE_LAUNCH
 left=$2; shift 2
@@ -58,13 +59,13 @@ wait $rank; code=$?
 while kill -0 $rank 2>/dev/null; do wait $rank; code=$?; done
 exit $code
 """
-# Open MPI refuses root otherwise. Its ssh cannot ask anything: a guarded program has no terminal.
+# Open MPI refuses root otherwise. Its ssh cannot prompt: a guarded program has no terminal.
 _FOR_MPIRUN = ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What is run over a group: the collective, its sizes, the time that it may take in seconds."""
+    """What is run over a group: the collective, its sizes, its time limit in seconds."""
 
     collective: str
     sweep: Sweep
@@ -74,9 +75,9 @@ class Launch:
 
 
 def sweep(durations: Durations, *, rdma: bool, short: bool = False) -> Sweep:
-    """Which sizes are run: a wire of 25 Gb/s brings 4 GiB in 1.4 s, and 64 MiB fill one as well.
+    """Which sizes are run: a link of 25 Gb/s carries 4 GiB in 1.4 s, and 64 MiB are enough to fill one.
 
-    `short`: one size a few times, which tells whether a part of a group ends well.
+    `short`: one size a few times, which shows whether a part of a group succeeds.
     """
     judged = (64 if not rdma else 4096 if durations.group_s >= 300.0 else 1024) * MIB
     if short:
@@ -85,13 +86,13 @@ def sweep(durations: Durations, *, rdma: bool, short: bool = False) -> Sweep:
 
 
 def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark: str) -> tuple[str, ...]:
-    """The whole command line. The settings of ranks are given by `env` behind their shell, alike for all launchers.
+    """The whole command line. The settings of ranks are given by `env` after their shell, the same for all launchers.
 
     Args:
         launch: what is run.
         members: the nodes; the first one is the head, where rank 0 runs and the launch is started.
         launcher: the head's.
-        mark: what all its processes are found by.
+        mark: the mark by which all its processes are found.
     """
     head = members[0]
     gpus = head.gpus
@@ -124,7 +125,7 @@ def _start(launcher: Launcher, hosts: Sequence[str], gpus: int, total: int, limi
 
 
 def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: str) -> ProgramRun:
-    """Launch, wait, and clear up on every node where it did not end by itself.
+    """Launch, wait, and clean up on every node if it did not end by itself.
 
     Raises:
         Unreachable: the connection to the head broke.
@@ -141,7 +142,7 @@ def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: 
 
 
 def head_of(members: Sequence[GroupNode]) -> tuple[GroupNode, Launcher]:
-    """The first node that can launch, and with what.
+    """The first node that can launch, and its launcher.
 
     Raises:
         CannotMeasure: none can.
@@ -150,11 +151,11 @@ def head_of(members: Sequence[GroupNode]) -> tuple[GroupNode, Launcher]:
         if isinstance(member.launcher, Launcher):
             return member, member.launcher
     why = [member.launcher for member in members if isinstance(member.launcher, CannotMeasure)]
-    raise why[0] if why else CannotMeasure("no node to launch from", next_step="install openmpi-bin")
+    raise why[0] if why else CannotMeasure("no node can start the launch", next_step="install openmpi-bin")
 
 
 def labels_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> dict[str, str]:
-    """Over whom and how it was launched: what parsing needs to know beside the text."""
+    """The nodes and options of the launch: what parsing needs in addition to the text."""
     names = [member.name for member in members]
     return {
         "group": group.name,
@@ -173,23 +174,23 @@ def labels_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> dic
 
 
 def listed(names: Sequence[str]) -> str:
-    """Node names for a label; of very many only the first."""
+    """Node names for a label; of many only the first ones."""
     more = f" and {len(names) - SHOWN_NODES} more" if len(names) > SHOWN_NODES else ""
     return " ".join(names[:SHOWN_NODES]) + more
 
 
 def keep_argv(target: Target) -> list[str]:
-    """What runs group_keep.py on a node."""
+    """The command of group_keep.py on a node."""
     return [target.node.connection.python, "-I", "-S", "-c", node_source("tools.end_ranks")]
 
 
 def keep_request(mark: str, *, stay: bool) -> bytes:
-    """What group_keep.py is told: not in its arguments, by which it would find itself."""
+    """The input of group_keep.py: not as arguments, by which it would find itself."""
     return json.dumps({"mark": mark, "stay": stay}).encode()
 
 
 def sweep_node(target: Target, mark: str) -> tuple[str, ...]:
-    """End what a launch left on a node; what cannot be ended is named.
+    """End what a launch left behind on a node; what cannot be ended is named.
 
     Raises:
         Unreachable: the connection broke; the node's own keeper does it then.

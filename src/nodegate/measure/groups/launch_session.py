@@ -1,4 +1,4 @@
-"""The nodes of one measurement over groups: made ready, kept clean, launched in rounds that share no node."""
+"""The nodes of one measurement over groups: prepared, kept clean, launched in rounds that share no node."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
     from nodegate.transport.session import Running
 
-KEPT_S = 24 * 3600.0  # the longest life of what keeps a node clean
+KEPT_S = 24 * 3600.0  # the longest life of the keeper on a node
 
 
 class LaunchSession:
-    """A context manager: at its end nothing of ours is left on any node.
+    """A context manager: at its end nothing is left on any node.
 
     Attributes:
         members: the nodes that can take part, in the order of the inventory.
-        version: of nccl-tests, as the last launch told it; empty before.
+        version: of nccl-tests, from the last launch; empty before.
     """
 
     def __init__(self, targets: Sequence[Target], pool: Pool) -> None:
@@ -69,51 +69,51 @@ class LaunchSession:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the keepers, each of which ends what bears our mark; all at once, for each takes a moment."""
+        """End the keepers, each of which ends the processes with its mark; all at once, because each takes a moment."""
         keepers, self._keepers = self._keepers, {}
-        if keepers and not self._pool.cancelled:  # else their sessions end, and they with them
+        if keepers and not self._pool.cancelled:  # otherwise their sessions end, and they with them
             self._pool.at_once({name: _stopped(keeper) for name, keeper in keepers.items()})
 
     @property
     def runs(self) -> Runs:
-        """What every node keeps."""
+        """The runs of every node."""
         return {
             name: tuple(replace(ran, labels={**ran.labels, "node": name}) for ran in rans)
             for name, rans in self._found.items()
         }
 
     def pools(self) -> list[list[GroupNode]]:
-        """The nodes that can be launched together: as many GPUs of one model, the program under one path."""
+        """The nodes that can be launched together: the same number of GPUs of one model, the program under one path."""
         found: defaultdict[tuple[object, ...], list[GroupNode]] = defaultdict(list)
         for member in self.members.values():
             found[member.pool].append(member)
         return list(found.values())
 
     def note(self, node: str, ran: ProgramRun) -> None:
-        """Something that one node keeps."""
+        """Add a run to one node."""
         self._found[node].append(ran)
 
     def report_path(self, nodes: Sequence[str]) -> tuple[str, str]:
-        """The head of these nodes, and a new file there for a JSON report."""
+        """The head of these nodes, and a new file on it for a JSON report."""
         head, _ = head_of([self.members[name] for name in nodes])
         self._launched += 1
         return head.name, f"{self._folders[head.name]}/report-{self._launched}.json"
 
     def launch(self, groups: Sequence[Group], launch: Launch) -> dict[Group, GroupRun]:
-        """Launch these groups, as many at the same time as share no node; each node keeps what its groups left."""
+        """Launch these groups, at the same time if they share no node; each node keeps the output of its groups."""
         found: dict[Group, GroupRun] = {}
         for wave in waves(groups):
             found |= self._wave(wave, launch)
         return found
 
     def add_labels(self, group: Group, what: str, **labels: str) -> None:
-        """Say more of a launch on each of its nodes."""
+        """Add labels to a launch on each of its nodes."""
         for name, place in self._places[group.name, what]:
             ran = self._found[name][place]
             self._found[name][place] = replace(ran, labels={**ran.labels, **labels})
 
     def label_node(self, node: str, group: Group, what: str, **labels: str) -> None:
-        """Say more of a launch on one node."""
+        """Add labels to a launch on one node."""
         for name, place in self._places[group.name, what]:
             if name == node:
                 ran = self._found[name][place]
@@ -144,7 +144,7 @@ class LaunchSession:
             self._found[name].append(for_node(ran, name))
 
     def _sweep(self, bad: Sequence[tuple[Target, str]], wave: Sequence[Group], what: str) -> None:
-        """Clear up where a launch did not end by itself; who cannot be ended is told on its node."""
+        """Clean up if a launch did not end by itself; what cannot be ended is reported on its node."""
         if not bad:
             return
         done = self._pool.at_once({target.node.name: _swept(target, mark) for target, mark in bad})
@@ -161,7 +161,7 @@ class LaunchSession:
         return [self.members[name] for name in group.nodes]
 
     def _next_mark(self) -> str:
-        """Of one launch; it starts with the mark of the run, by which a keeper finds all."""
+        """Of one launch; it starts with the mark of the run, by which a keeper finds all processes."""
         self._launched += 1
         return f"{self._mark}-{self._launched}-"
 
@@ -173,8 +173,8 @@ class LaunchSession:
             self._keepers[target.node.name] = keeper
             self._folders[target.node.name] = keeper.line().strip()
             if not self._folders[target.node.name].startswith("/"):
-                reason = f"{target.node.name}: what is to keep it clean did not start"
-                raise CannotMeasure(reason, next_step="see whether its /tmp can be written and its python3 works")
+                reason = f"{target.node.name}: the keeper for launches did not start"
+                raise CannotMeasure(reason, next_step="check that its /tmp is writable and its python3 works")
             return member
 
         return make
@@ -186,7 +186,7 @@ def _swept(target: Target, mark: str) -> Callable[[], tuple[str, ...]]:
 
 def _stopped(keeper: Running) -> Callable[[], None]:
     def stop() -> None:
-        with suppress(Unreachable):  # the node ends it by itself then
+        with suppress(Unreachable):  # the node then ends it by itself
             keeper.stop()
 
     return stop

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-# apart: the whole fleet in one launch, each node with itself only. part: of a group that did not end well.
+# apart: the whole fleet in one launch, each node with itself only. part: of a group that failed.
 Kind = Literal["pair", "rack", "fleet", "apart", "part"]
 PAIR, RACK, FLEET, APART, PART = "pair", "rack", "fleet", "apart", "part"
 
 
 @dataclass(frozen=True)
 class Group:
-    """Nodes that are launched together. `good` are those of them that are known to be well: partners for the others."""
+    """Nodes that are launched together. `good` are those of them that are known to be good: partners for the others."""
 
     kind: Kind
     name: str
@@ -25,7 +25,7 @@ class Group:
 
 
 def pairs(names: Sequence[str]) -> tuple[Group, ...]:
-    """Each node with its neighbour; the odd one with the last that has one already."""
+    """Each node with its neighbour; the odd one with the last one, which has one already."""
     found = [*zip(names[::2], names[1::2], strict=False)]
     if len(names) % 2 and len(names) > 1:
         found.append((names[-2], names[-1]))
@@ -38,7 +38,7 @@ def pair(one: str, other: str, good: Iterable[str] = ()) -> Group:
 
 
 def racks(names: Sequence[str], rack_of: Mapping[str, str]) -> tuple[Group, ...]:
-    """The racks of three nodes or more that are not the whole fleet: of two nodes the pair says the same."""
+    """The racks of three nodes or more that are not the whole fleet: for two nodes the pair is the same."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for name in names:
         found[rack_of[name]].append(name)
@@ -50,12 +50,12 @@ def racks(names: Sequence[str], rack_of: Mapping[str, str]) -> tuple[Group, ...]
 
 
 def fleet(names: Sequence[str]) -> tuple[Group, ...]:
-    """All of them, where they are more than a pair."""
+    """All of them, if they are more than a pair."""
     return (Group("fleet", "fleet", tuple(names)),) if len(names) > 2 else ()
 
 
 def without(group: Group, bad: Sequence[str]) -> tuple[Group, ...]:
-    """A rack or a fleet again without its bad nodes, where there are some and enough others."""
+    """A rack or a fleet again without its bad nodes, if there are some and enough others."""
     rest = tuple(name for name in group.nodes if name not in bad)
     if len(rest) == len(group.nodes) or len(rest) < 3:
         return ()
@@ -63,7 +63,7 @@ def without(group: Group, bad: Sequence[str]) -> tuple[Group, ...]:
 
 
 def part(nodes: Sequence[str], good: Iterable[str] = ()) -> Group:
-    """Some nodes of a group that did not end well, with partners that are well."""
+    """Some nodes of a group that failed, with good partners."""
     partners = tuple(good)
     shown = "+".join(nodes) if len(nodes) < 3 else f"{nodes[0]}..{nodes[-1]} ({len(nodes)} nodes)"
     name = f"part {shown}" + (f" with {'+'.join(partners)}" if partners else "")
@@ -71,7 +71,7 @@ def part(nodes: Sequence[str], good: Iterable[str] = ()) -> Group:
 
 
 def waves(groups: Iterable[Group]) -> list[list[Group]]:
-    """The groups in as few rounds as they come, so that no node is in two launches at once."""
+    """The groups in few rounds, so that no node is in two launches at once."""
     found: list[tuple[set[str], list[Group]]] = []
     for group in groups:
         place = next((each for each in found if each[0].isdisjoint(group.nodes)), None)

@@ -1,4 +1,4 @@
-"""What launches over several nodes say of one node: bandwidths of its groups, hangs, and whom bisection names."""
+"""The results of launches over several nodes for one node: bandwidths of its groups, hangs, and bisection."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from nodegate.tools.nccl_rows import Row
     from nodegate.tools.nccl_tests import NcclTest
 
-# whole: a complete table that can be believed; its data may be wrong all the same. hung: no end within its limit, nor
-# near it. slow: it moved, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
+# whole: a complete and consistent table; its data may still be wrong. hung: no end within its time limit, nor
+# near it. slow: it progressed, and needs more time. faulty: CUDA or NCCL failed. refused: it could not be launched.
 Ending = Literal["whole", "hung", "slow", "faulty", "refused", "incomplete"]
 
 ALONE = "alone"  # the ProgramRun of a node for which there is no other node
@@ -31,17 +31,17 @@ NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
 APART_NAME = "nccl.apart_all_reduce_gb_per_s"
 _JUDGED = ("pair", "rack", "fleet")
 _LEFT_OUT = " left out by nodegate"
-_AGAIN = "run the command of the evidence file by hand on its head"
-_SEE = "see the evidence file for what was printed"
-# What a launcher says when it cannot start a rank, and what to do. Open MPI 4 and 5, OpenSSH, Slurm.
+_AGAIN = "run the command in the evidence file by hand on its head node"
+_SEE = "read the output in the evidence file"
+# A launcher's messages when it cannot start a rank, and what to do. Open MPI 4 and 5, OpenSSH, Slurm.
 _REFUSALS = (
     (
         r"There are not enough slots available|not enough available resources",
-        "let Open MPI see the nodes' GPUs as slots: no host file or Slurm allocation that is smaller than the group",
+        "make the nodes' GPUs slots of Open MPI: no host file or Slurm allocation may be smaller than the group",
     ),
     (
         r"[^\n]{0,120}(?:Permission denied|Host key verification failed)[^\n]{0,120}",
-        "let the login go from the head to each node by ssh without a question, or set nodegate_launcher: srun",
+        "allow ssh without a prompt from the head to each node, or set nodegate_launcher: srun",
     ),
     (
         r"[^\n]{0,120}(?:Could not resolve hostname|Connection refused|No route to host|timed out)[^\n]{0,80}",
@@ -49,25 +49,25 @@ _REFUSALS = (
     ),
     (
         r"srun: (?:error|fatal): [^\n]{0,200}",
-        "see sinfo and the limits of the login: the nodes must be free for a job of it",
+        "check sinfo and the limits of the login: it must be able to start a job on the nodes",
     ),
     (
         r"A daemon failed to report back|unable to reliably start one or more daemons|lost communication with a remote",
-        "Open MPI must be under one path on all nodes, and TCP open between them",
+        "Open MPI must be under the same path on all nodes, and TCP must be open between them",
     ),
     (
         r"could not access\s{1,8}an executable|error while loading shared libraries: [^\n]{0,120}|No such file or dir",
-        "install nccl-tests, and the MPI that it was built with, under one path on all nodes",
+        "install nccl-tests, and the MPI that it was built with, under the same path on all nodes",
     ),
 )
 
 
 @dataclass(frozen=True)
 class GroupRun:
-    """One launch that this node took part in. `nodes` may be shortened where they are many; `count` is how many.
+    """One launch in which this node took part. `nodes` may be shortened if they are many; `count` is how many.
 
-    `partners_well` is set where all the other nodes are known to be well: what is wrong is this node's then. `blamed`
-    are the nodes that bisection names for this launch, `searched` what it says when it names none.
+    `partners_well` is set if all the other nodes are known to be good: then this node is at fault. `blamed`
+    are the nodes that bisection names for this launch, `searched` its result if it names none.
     """
 
     what: str
@@ -88,12 +88,12 @@ class GroupRun:
     searched: str = ""
     builds: int = 1
     test: NcclTest | None = None
-    own_gb_per_s: float | None = None  # of a launch in which each node is with itself only
+    own_gb_per_s: float | None = None  # of a launch in which each node runs by itself
     stuck: tuple[str, ...] = ()
 
     @property
     def busbw_gb_per_s(self) -> float | None:
-        """The bus bandwidth of the judged size, out of place; None where the launch is not whole."""
+        """The bus bandwidth of the judged size, out of place; None if the launch is not whole."""
         row = _row(self.test, self.size_bytes) if self.test and self.ending == "whole" else None
         return row.out_of_place.busbw_gb_per_s if row else None
 
@@ -122,7 +122,7 @@ class GroupRun:
 
 @dataclass(frozen=True)
 class NcclGroups:
-    """All launches of a node. `alone` says why there were none: no other node is like it."""
+    """All launches of a node. `alone` says why there were none: no other node is like this one."""
 
     node: str
     runs: tuple[GroupRun, ...]
@@ -131,10 +131,10 @@ class NcclGroups:
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """The best group of each kind, once for each attempt: a neighbour that is bad does not make this node slow.
+        """The best group of each kind, once for each attempt: a bad neighbour does not make this node slow.
 
-        A launch for which another node is named says nothing of this one, nor does a pair with a node that nobody knew
-        once there is one with a node that is well.
+        A launch for which another node is named says nothing about this one, nor does a pair with an unknown node
+        once there is one with a good node.
         """
         found: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[GroupRun, float]]] = defaultdict(list)
         for run in self.runs:
@@ -155,7 +155,7 @@ class NcclGroups:
         return tuple(run for run in self.runs if run.what in whats and run.kind != "part")
 
     def excuses(self, run: GroupRun) -> tuple[str, ...]:
-        """The other nodes that bisection names for this launch, where this one is none of them and was well itself."""
+        """The other nodes that bisection names for this launch, if this one is not among them and was good itself."""
         named = {
             name for each in self.runs if each.group == run.group and each.what == run.what for name in each.blamed
         }
@@ -163,12 +163,12 @@ class NcclGroups:
 
     @property
     def is_cleared(self) -> bool:
-        """Whether the node ended well in a group or a part of one."""
+        """Whether the node succeeded in a group or a part of one."""
         return any(run.is_well for run in self.runs if run.kind != "apart")
 
 
 def _quantity(run: GroupRun) -> tuple[str, float | None]:
-    """The metric that a launch gives, and its value in GB/s."""
+    """The metric of a launch, and its value in GB/s."""
     if run.kind == "apart":
         return APART_NAME, run.own_gb_per_s
     return (NAMES.get(run.what, ""), run.busbw_gb_per_s) if run.kind in _JUDGED else ("", None)
@@ -183,7 +183,7 @@ def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, 
 
 
 def parse(attempts: Sequence[Sequence[ProgramRun]]) -> NcclGroups:
-    """What the attempts left on one node.
+    """The result of the attempts on one node.
 
     Raises:
         CannotMeasure: nothing was launched; the last reason.
@@ -202,7 +202,7 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> NcclGroups:
 
 
 def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
-    """One launch, whatever became of it."""
+    """One launch, whatever its result."""
     label = ran.labels.get
     good, nodes = label("good", "").split(), tuple(label("nodes", "").split(" and ")[0].split())
     node = label("node", "")
@@ -249,7 +249,7 @@ def _ended(ran: ProgramRun, base: GroupRun, test: NcclTest | None, unread: str) 
         fault = test.faults[0]
         text = f"{fault.host}: {fault.text}" if fault.host else fault.text
         if "out of memory" in fault.text:
-            return "incomplete", text, "see which process holds GPU memory (idle.processes)"
+            return "incomplete", text, "check which process uses GPU memory (idle.processes)"
         return "faulty", text, _SEE
     no_row = f"no row of {base.size_bytes} bytes"
     gaps = [gap for gap in test.gaps(ranks=base.gpus, size_bytes=base.size_bytes) if gap != no_row]
@@ -262,7 +262,7 @@ def _ended(ran: ProgramRun, base: GroupRun, test: NcclTest | None, unread: str) 
 
 
 def _row(test: NcclTest, size_bytes: int) -> Row | None:
-    """The row of a size: collectives that share a message out round it down to a multiple of the ranks."""
+    """The row of a size: collectives that distribute a message round it down to a multiple of the ranks."""
     least = size_bytes - size_bytes // 100
     return next((row for row in reversed(test.rows) if least <= row.size_bytes <= size_bytes), None)
 
@@ -279,7 +279,7 @@ def _timed_out(ran: ProgramRun, base: GroupRun, test: NcclTest | None) -> tuple[
     needed_s = 4.0 * (_number(ran.labels.get("turns")) + 2) * base.size_bytes / speed
     reached = f"{limit}; the last size that it finished is {row.size_bytes} bytes"
     if needed_s > float(_number(ran.labels.get("limit_s", "").partition(".")[0])):
-        return "slow", f"{reached}: it needs more time than it was given", "measure it with a longer profile"
+        return "slow", f"{reached}: it needs more time than the limit", "measure it with a longer profile"
     return "hung", reached, _SEE
 
 
@@ -287,19 +287,19 @@ def _refusal(text: str) -> tuple[str, str] | None:
     for pattern, step in _REFUSALS:
         match = re.search(pattern, text)
         if match:
-            return f"it could not be launched: {printable(match[0].encode(), 200)}", step
+            return f"the launch failed: {printable(match[0].encode(), 200)}", step
     return None
 
 
 def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:
-    """With the number of ranks where lines of ranks were left out of the evidence: the last one is there."""
+    """With the number of ranks if lines of ranks were left out of the evidence: the last one is there."""
     if _LEFT_OUT not in ran.stdout or not test.devices:
         return test
     return replace(test, ranks=max(device.rank for device in test.devices) + 1)
 
 
 def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
-    """This node's own bandwidth where each was with itself: by its slowest rank's time, in a label of ours."""
+    """This node's own bandwidth if each ran by itself: from its slowest rank's time, in a label."""
     gpus, size = _number(ran.labels.get("gpus_of_node")), _number(ran.labels.get("size_bytes"))
     time_us = _number(ran.labels.get("time_us"))
     if test is None or time_us <= 0 or gpus < 2:
@@ -312,5 +312,5 @@ def _why(ran: ProgramRun) -> CannotMeasure:
 
 
 def _number(text: str | None) -> int:
-    """A count in a label of ours, which comes back from a file."""
+    """A count in a label, which was read from a file."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 15 else 0

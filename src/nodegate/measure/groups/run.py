@@ -1,8 +1,8 @@
-"""NCCL over groups of nodes: pairs of neighbours, racks, the whole fleet; and which node it is when one does not end.
+"""NCCL over groups of nodes: pairs of neighbours, racks, the whole fleet; and which node is at fault if one fails.
 
-Pairs come first: their neighbours are told apart by a partner that is well. A rack or a fleet that hangs, fails or is
-slow is halved until the node stands alone (bisection). A collective over many nodes is as fast as its slowest node, and
-hangs with any that does; so what is bad in a group says nothing of the one node, and is not held against it.
+Pairs come first: a good partner shows which of two neighbours is bad. A rack or a fleet that hangs, fails or is
+slow is halved until the node is isolated (bisection). A collective over many nodes is as fast as its slowest node, and
+hangs with any that does; so a bad group says nothing about the single node, and does not count against it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 ALL_KINDS_FROM_S = OF_PROFILE[Profile.DELIVERY].group_s  # a run as thorough as this launches racks and the fleet too
 PARTNERS_AGAIN = 2
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
-PART_S, PART_SHARE = 60.0, 0.4  # a part of a group is given this long, or this share of a launch's limit if longer
-SLOW_SHARE = 0.9  # no limit: a part this much slower than the best one is where to look next
+PART_S, PART_SHARE = 60.0, 0.4  # time limit of a part of a group, or this share of a launch's limit if longer
+SLOW_SHARE = 0.9  # not a limit: a part this much slower than the best one is searched next
 
 
 def applies(facts: NodeFacts) -> str:
-    """Why there is nothing to measure on a node. GPUs that cannot be read are said when it is measured."""
+    """Why there is nothing to measure on a node. GPUs that cannot be read are reported when it is measured."""
     try:
         return "" if gpu_count(facts) else "no GPUs"
     except CannotMeasure:
@@ -53,7 +53,7 @@ def applies(facts: NodeFacts) -> str:
 
 
 def measure(targets: Sequence[Target], pool: Pool) -> Runs:
-    """Pairs, then racks and the fleet where the profile asks for them; each with the search for the node at fault."""
+    """Pairs, then racks and the fleet if the profile asks for them; each with the search for the node at fault."""
     with LaunchSession(targets, pool) as launch_session:
         for ready in launch_session.pools():
             if len(ready) < 2:
@@ -68,7 +68,7 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
 
 
 def again(targets: Sequence[Target], pool: Pool, suspects: frozenset[str]) -> Runs:
-    """Suspects with nodes that passed; a rack or a fleet all of which is suspect once more, halved where it is slow."""
+    """Suspects with nodes that passed; a rack or a fleet that is suspect as a whole once more, halved if it is slow."""
     with LaunchSession(targets, pool) as launch_session:
         for ready in launch_session.pools():
             names = [member.name for member in ready]
@@ -99,7 +99,7 @@ class Tour:
         self._rdma = any(device.address for device in ready[0].target.facts.rdma.devices)
 
     def pairs(self) -> frozenset[str]:
-        """Every pair by every collective; the nodes that are known to be well then."""
+        """Every pair with every collective; the nodes that are then known to be good."""
         groups = pairs(self._names)
         runs = self._all(groups)
         well = {name for group, run in runs.items() if run.is_well for name in group.nodes}
@@ -108,14 +108,14 @@ class Tour:
             sets = [tuple(name for name in group.nodes if name not in well) for group in bad]
             found = self._search(bad, disjoint(sets), sorted(well, key=self._names.index))
             left_out = [name for name in self._names if name in found.cleared]
-            if well:  # their own pair said nothing of them
+            if well:  # their own pair said nothing about them
                 for place in with_good_ones(left_out, sorted(well, key=self._names.index), 1):
                     self._all([pair(name, partner, [partner]) for name, partner in place])
             well |= found.cleared
         return frozenset(well)
 
     def pairs_again(self, bad: Sequence[str], good: Sequence[str]) -> frozenset[str]:
-        """Suspects with nodes that passed, one after the other; where none passed, as at first."""
+        """Suspects with nodes that passed, one after the other; if none passed, as at first."""
         if not good:
             return self.pairs()
         well = set(good)
@@ -125,9 +125,9 @@ class Tour:
         return frozenset(well)
 
     def apart(self, well: frozenset[str]) -> None:
-        """The fleet in one launch, each node with itself: it starts at all; and each node's own time.
+        """The fleet in one launch, each node by itself: whether it starts, and each node's own time.
 
-        Nodes that are bad in a pair stay out: one that hangs there hangs here too, and takes everybody's time away.
+        Nodes that are bad in a pair stay out: one that hangs there hangs here too, and costs every node its time.
         """
         names = [name for name in self._names if name in well]
         if fleet(names) and not self._pool.cancelled:
@@ -137,7 +137,7 @@ class Tour:
             )
 
     def big(self, well: frozenset[str], *, among: frozenset[str] | None = None, slow: bool = False) -> None:
-        """Racks at the same time, then the fleet; nodes that are bad in a pair would spoil it for all and stay out."""
+        """Racks at the same time, then the fleet; nodes that are bad in a pair would break it for all and stay out."""
         names = [name for name in self._names if name in well]
         bad = self._together(racks(names, self._rack_of), names, among, slow=slow)
         names = [name for name in names if name not in bad]
@@ -146,7 +146,7 @@ class Tour:
     def _together(
         self, groups: Sequence[Group], names: Sequence[str], among: frozenset[str] | None, *, slow: bool
     ) -> list[str]:
-        """These groups at the same time, the search in those that are bad, and each once more without whom it names."""
+        """These groups at the same time, the search in the bad ones, and each again without the nodes that it names."""
         chosen = [group for group in groups if among is None or among.issuperset(group.nodes)]
         runs = self._all(chosen)
         bad = {group: run for group, run in runs.items() if slow or not run.is_well}
@@ -158,7 +158,7 @@ class Tour:
         return found.blamed
 
     def _all(self, groups: Sequence[Group]) -> dict[Group, GroupRun]:
-        """Every collective over these groups; a group that did not end well is not asked for more."""
+        """Every collective over these groups; a group that failed runs no more."""
         chosen = sweep(self._durations, rdma=self._rdma)
         last: dict[Group, GroupRun] = {}
         for collective in COLLECTIVES:
@@ -171,7 +171,7 @@ class Tour:
     def _search(
         self, bad: Mapping[Group, GroupRun], sets: Sequence[tuple[str, ...]], good: Sequence[str], *, slow: bool = False
     ) -> Found:
-        """Halve what is bad, and say on each node what came of it."""
+        """Halve what is bad, and note the result on each node."""
         end = time.monotonic() + SEARCH_TIMES * self._durations.group_s
         what = next(iter(bad.values())).what
         best = [max((run.busbw_gb_per_s or 0.0 for run in bad.values()), default=0.0)]
@@ -185,7 +185,7 @@ class Tour:
         return found
 
     def _parts(self, groups: Sequence[Group], what: str, best: list[float] | None) -> list[bool]:
-        """Whether these parts end well; where a slow node is sought, as fast as the best part so far, too.
+        """Whether these parts succeed; if a slow node is searched, also as fast as the best part so far.
 
         Parts become smaller, and smaller groups are no slower by themselves.
         """
@@ -201,23 +201,23 @@ class Tour:
         ]
 
     def _say(self, group: Group, found: Found) -> None:
-        """What the search found, on each node of the group."""
+        """Note the result of the search on each node of the group."""
         blamed = [name for name in found.blamed if name in group.nodes]
         together = [each for each in found.together if set(each) <= set(group.nodes)]
         open_ones = [each for each in found.undecided if set(each) <= set(group.nodes)]
         said = ""
         if together:
-            said = f"{_shown(together[0])} are bad together only, and well in halves"
+            said = f"{_shown(together[0])} fail only together, and succeed in halves"
         elif open_ones:
-            said = f"it is among {_shown(open_ones[0])}: no time was left, or no node that is well, to tell them apart"
+            said = f"it is among {_shown(open_ones[0])}: no time was left, or no good node, to distinguish them"
         elif not blamed:
-            said = "each of its nodes is well with others: it is the path between them"
+            said = "each of its nodes succeeds with others: the path between them is bad"
         for collective in COLLECTIVES:
             self._launch_session.add_labels(group, collective, blamed=" ".join(blamed), searched=said)
 
 
 def disjoint(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
-    """The sets, those that share a node as one: the odd node is in a pair of its neighbour's."""
+    """The sets, with those that share a node merged: the odd node is in a pair of its neighbour."""
     found: list[tuple[str, ...]] = []
     for each in filter(None, sets):
         shared = [other for other in found if not set(other).isdisjoint(each)]
@@ -231,7 +231,7 @@ def _shown(names: Sequence[str]) -> str:
 
 
 def takes_s(durations: Durations) -> float:
-    """About how long it takes when nothing is wrong: each launch starts, runs and ends in some 20 s."""
+    """About how long it takes if nothing is wrong: each launch starts, runs and ends in about 20 s."""
     return min(20.0, durations.group_s) * len(COLLECTIVES) * (3 if durations.group_s >= ALL_KINDS_FROM_S else 1)
 
 

@@ -1,4 +1,4 @@
-"""What the inventory says of launches over several nodes: nodegate_launcher and nodegate_nccl_env."""
+"""The inventory's settings for launches over several nodes: nodegate_launcher and nodegate_nccl_env."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SAME = {"slurm": "srun", "openmpi": "mpirun", "mpi": "mpirun"}
 _NAME = re.compile(r"NCCL_[A-Z0-9_]{1,80}", re.ASCII)
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
 MOST_SETTINGS = 64
-# What we set ourselves, and what would change what is measured.
+# Variables that nodegate sets itself, and those that would change what is measured.
 OURS = frozenset(
     {
         "NCCL_DEBUG",
@@ -35,7 +35,7 @@ OURS = frozenset(
 
 @dataclass(frozen=True)
 class LaunchSettings:
-    """`launcher` is empty where the inventory leaves it to us: mpirun, then srun. `environment` is of NCCL."""
+    """`launcher` is empty if the inventory does not set it: mpirun, then srun. `environment` is of NCCL."""
 
     launcher: Literal["", "mpirun", "srun"] = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -45,18 +45,18 @@ def launch_settings(node: Node) -> LaunchSettings:
     """The settings of a node.
 
     Raises:
-        UsageError: a value is not of its form, with the node's file and line.
+        UsageError: a value is invalid, with the node's file and line.
     """
     given = str(node.expected.get("launcher", "")).lower()
     launcher = _SAME.get(given, given)
     if launcher not in ("", "mpirun", "srun"):
-        raise _wrong(node, f"nodegate_launcher: {shown(given)} is none", did_you_mean(given, LAUNCHERS))
+        raise _wrong(node, f"nodegate_launcher: {shown(given)} is not supported", did_you_mean(given, LAUNCHERS))
     return LaunchSettings(launcher, _environment(node))  # type: ignore[arg-type]
 
 
 def _environment(node: Node) -> Mapping[str, str]:
     given = node.expected.get("nccl_env", {})
-    if isinstance(given, str):  # INI inventories hold text only
+    if isinstance(given, str):  # INI inventories have text only
         try:
             given = json.loads(given)
         except (ValueError, RecursionError):
@@ -65,9 +65,9 @@ def _environment(node: Node) -> Mapping[str, str]:
         raise _wrong(node, "nodegate_nccl_env must map NCCL_* variables to values", "{NCCL_SOCKET_IFNAME: eth0}")
     for name, value in given.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _wrong(node, f"nodegate_nccl_env: {shown(str(name))} is no NCCL_* variable", "NCCL_SOCKET_IFNAME")
+            raise _wrong(node, f"nodegate_nccl_env: {shown(str(name))} is not an NCCL_* variable", "NCCL_SOCKET_IFNAME")
         if name in OURS:
-            raise _wrong(node, f"nodegate_nccl_env: {name} is set by nodegate itself", "take it out")
+            raise _wrong(node, f"nodegate_nccl_env: {name} is set by nodegate itself", "remove it")
         if isinstance(value, (dict, list, bool)) or not _VALUE.fullmatch(str(value)):
             raise _wrong(node, f"nodegate_nccl_env: {name} must be a number or one line of text", 'write "1", not true')
     return {name: str(value) for name, value in given.items()}

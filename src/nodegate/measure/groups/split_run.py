@@ -1,7 +1,7 @@
-"""The whole fleet in one launch, each node with itself only (NCCL_TESTS_SPLIT): every node by its own time.
+"""The whole fleet in one launch, each node by itself (NCCL_TESTS_SPLIT): every node with its own time.
 
 Only rank 0 prints a table, so the times are read from the JSON report (-I 1 -J, nccl-tests 2.19.4 or later). The report
-holds the environment of the head: it is read into memory, and of it nothing but times is kept.
+contains the environment of the head: it is read into memory, and only the times are kept.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ READ_S = 60.0
 
 
 def measure_split(launch_session: LaunchSession, names: Sequence[str], launch: Launch) -> None:
-    """Launch it, and write each node's time beside its evidence; nothing where the version has no such times."""
+    """Launch it, and add each node's time to its evidence; nothing if the version has no such times."""
     if not _has_times(launch_session.version):
         return
     group = Group("apart", "fleet, each node by itself", tuple(names))
@@ -34,7 +34,7 @@ def measure_split(launch_session: LaunchSession, names: Sequence[str], launch: L
         head, path = launch_session.report_path(names)
         run = launch_session.launch([group], replace(launch, report=path))[group]
         times = _times(launch_session, head, path, names) if run.is_well else {}
-    except CannotMeasure:  # the launch says why
+    except CannotMeasure:  # the launch has the reason
         return
     for name, time_us in times.items():
         launch_session.label_node(name, group, launch.collective, time_us=str(round(time_us)))
@@ -48,7 +48,7 @@ def _has_times(version: str) -> bool:
 
 
 def _times(launch_session: LaunchSession, head: str, path: str, names: Sequence[str]) -> dict[str, float]:
-    """The slowest rank's median time of each node, in µs; nothing where the report does not fit the launch."""
+    """The slowest rank's median time of each node, in µs; nothing if the report does not match the launch."""
     session = launch_session.members[head].target.session
     try:
         output = session.run(["cat", path], timeout_s=READ_S, max_output_bytes=MAX_REPORT_BYTES)

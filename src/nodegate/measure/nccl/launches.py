@@ -1,4 +1,4 @@
-"""Which launches of nccl-tests are made inside a node, what we set for them, and what a node must have for them."""
+"""Which launches of nccl-tests are made inside a node, with which settings, and what a node must have for them."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class Launch:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """What we set in its environment.
+        """The settings in its environment.
 
-        WARN has NCCL tell its version and what goes wrong. For the first launch INFO on its start: whether NVLS is
-        there. More would fill the evidence.
+        WARN makes NCCL print its version and what goes wrong. For the first launch INFO on its start: whether NVLS is
+        available. More would fill the evidence.
         """
         if self.ring:
             return {"NCCL_DEBUG": "WARN", **RING_SETTINGS}
@@ -48,8 +48,8 @@ LAUNCHES = (
     Launch("sendrecv", "sendrecv"),
 )
 BY_WHAT: Mapping[str, Launch] = {launch.what: launch for launch in LAUNCHES}
-# A collective without one of these says nothing new of its node, may hang until its limit, and spoils a launch over
-# several nodes for all of them.
+# A collective without one of these says nothing new about its node, may hang until its time limit, and breaks a
+# launch over several nodes for all of them.
 RESTS_ON = (
     "gpu.on_bus",
     "gpu.lost",

@@ -1,4 +1,4 @@
-"""What the launches of NCCL inside a node say: bandwidths, hangs, faults, wrong data, and what could not be had."""
+"""The launches of NCCL inside a node: bandwidths, hangs, faults, wrong data, and what could not be measured."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.nccl_tests import NcclTest
 
-# whole: a complete table that can be believed; its data may be wrong all the same. faulty: CUDA or NCCL failed.
-# hung: no end within the limit, nor near it. slow: it moved, and would not have ended in time. incomplete: the rest.
+# whole: a complete and consistent table; its data may still be wrong. faulty: CUDA or NCCL failed. hung: no end within
+# the limit, nor near it. slow: it progressed, and would not have ended in time. incomplete: the rest.
 Ending = Literal["whole", "faulty", "hung", "slow", "incomplete"]
 
 MAX_RANKS = 1024
-_UNSAID = Unknown(Why.MISSING, "NCCL did not say")
+_UNSAID = Unknown(Why.MISSING, "NCCL did not report it")
 _NVLS = re.compile(r"NVLS multicast support is (not )?available")
-_AGAIN = "measure this node again, or run the command of the evidence file by hand"
-_OURS = "see the evidence file for what nccl-tests wrote"
+_AGAIN = "measure this node again, or run the command in the evidence file by hand"
+_OURS = "read the output of nccl-tests in the evidence file"
 
 
 @dataclass(frozen=True)
 class Outcome:
     """One launch of one attempt.
 
-    `why` and `next_step` say what is wrong with it, empty when it is whole. `test` is what it printed, None where
+    `why` and `next_step` say what is wrong with it, empty if it is whole. `test` is its output, None if
     nothing could be read. `stuck` names processes that could not be killed.
     """
 
@@ -53,13 +53,13 @@ class Outcome:
 
     @property
     def busbw_gb_per_s(self) -> float | None:
-        """The bus bandwidth of the judged size, out of place; None where the launch is not whole."""
+        """The bus bandwidth of the judged size, out of place; None if the launch is not whole."""
         row = self.test.row(self.size_bytes) if self.test and self.ending == "whole" else None
         return row.out_of_place.busbw_gb_per_s if row else None
 
     @property
     def conditions(self) -> Mapping[str, str]:
-        """What two values must share to be comparable. What the version does not print is left out."""
+        """What two values must share to be comparable. Values that the version does not print are left out."""
         if self.test is None:
             return {}
         row = self.test.row(self.size_bytes)
@@ -84,7 +84,7 @@ class Nccl:
     def metrics(self) -> tuple[Metric, ...]:
         """The bus bandwidth of each launch at the judged size, one value for each attempt that was whole.
 
-        An attempt under other conditions than the first (another NCCL, other sizes) is a metric of its own.
+        An attempt under other conditions than the first (another NCCL, other sizes) is a separate metric.
         """
         found: dict[tuple[str, tuple[tuple[str, str], ...]], list[Outcome]] = {}
         for outcome in self.all:
@@ -107,7 +107,7 @@ class Nccl:
         return tuple(outcome for attempt in self.attempts for outcome in attempt)
 
     def of(self, what: str) -> tuple[Outcome, ...]:
-        """The outcomes of a launch, one for each attempt; never empty for a launch of ours."""
+        """The outcomes of a launch, one for each attempt; never empty for a planned launch."""
         return tuple(outcome for outcome in self.all if outcome.what == what)
 
     def final(self, what: str) -> Outcome:
@@ -122,7 +122,7 @@ class Nccl:
 
     @property
     def over_ring(self) -> Known[float]:
-        """How many times as fast all_reduce is as NCCL chooses than by Ring, by the best of each."""
+        """The ratio of all_reduce with NCCL's own choice to all_reduce with Ring, by the best of each."""
         best = {}
         for what in (ALL_REDUCE, RING):
             values = [outcome.busbw_gb_per_s for outcome in self.of(what) if outcome.busbw_gb_per_s is not None]
@@ -142,10 +142,10 @@ class Nccl:
 
 
 def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Nccl:
-    """What the attempts left on one node.
+    """The result of the attempts on one node.
 
     Raises:
-        CannotMeasure: no launch of any attempt ran, and one reason stands for all.
+        CannotMeasure: no launch of any attempt ran, and one reason applies to all.
     """
     read = [_attempt(attempt) for attempt in attempts if attempt]
     missing = {(ran.cannot, ran.next_step) for attempt in attempts for ran in attempt}
@@ -158,9 +158,9 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Nccl:
 
 
 def _attempt(rans: Sequence[ProgramRun]) -> tuple[Outcome, ...]:
-    """One outcome for each of our launches, in their order: one that left nothing is not forgotten."""
+    """One outcome for each planned launch, in their order: one without output is not forgotten."""
     ran_of = {ran.what: ran for ran in rans}
-    whole = ran_of.get("")  # the attempt as a whole could not be made
+    whole = ran_of.get("")  # the attempt as a whole failed
     return tuple(_outcome(launch.what, ran_of.get(launch.what) or whole) for launch in LAUNCHES)
 
 
@@ -186,7 +186,7 @@ def _outcome(what: str, ran: ProgramRun | None) -> Outcome:
 
 
 class _Launched:
-    """A program that was started, and how it was asked to run."""
+    """A program that was started, and its settings."""
 
     def __init__(self, ran: ProgramRun) -> None:
         self.ran = ran
@@ -212,13 +212,13 @@ class _Launched:
         )
 
     def gaps(self, what: str, test: NcclTest) -> list[str]:
-        """What is missing in what it printed."""
+        """What is missing in its output."""
         wanted = BY_WHAT[what].collective
         other = [f"{test.collective} was run instead of {wanted}"] if test.collective != wanted else []
         return other + list(test.gaps(ranks=self.gpus, size_bytes=self.size_bytes))
 
     def timed_out(self, what: str, test: NcclTest | None) -> Outcome:
-        """It was ended by us: a hang, unless its rows show that it moved and needs more time than it was given."""
+        """It was ended at its limit: a hang, unless its rows show that it progressed and needs more time."""
         limit = f"did not end within {self.limit_s:g} s"
         if test and test.faults:
             limit += f", after: {test.faults[0].text}"
@@ -227,7 +227,7 @@ class _Launched:
         row = test.rows[-1]
         reached = f"{limit}; the last size that it finished is {row.size_bytes} bytes"
         if self.needed_s(test) > self.limit_s:
-            speed = f"at {row.out_of_place.busbw_gb_per_s:g} GB/s it needs more time than it was given"
+            speed = f"at {row.out_of_place.busbw_gb_per_s:g} GB/s it needs more time than the limit"
             return self.outcome(what, "slow", f"{reached}: {speed}", "measure it with a longer profile", test)
         return self.outcome(what, "hung", reached, _OURS, test)
 
@@ -238,11 +238,11 @@ class _Launched:
         return 2.0 * iterations * 2.0 * self.size_bytes / speed
 
     def faulty(self, what: str, test: NcclTest) -> Outcome:
-        """CUDA or NCCL failed: the first that said so is the one to look at."""
+        """CUDA or NCCL failed: the first report is the decisive one."""
         fault = test.faults[0]
         rank = "" if isinstance(fault.rank, Unknown) else f" (rank {fault.rank})"
         if "out of memory" in fault.text:
-            step = "see which process holds GPU memory (idle.processes, nvidia-smi)"
+            step = "check which process uses GPU memory (idle.processes, nvidia-smi)"
             return self.outcome(what, "incomplete", f"{fault.text}{rank}", step, test)
         return self.outcome(what, "faulty", f"{fault.text}{rank}", _OURS, test)
 
@@ -254,7 +254,7 @@ def _how_it_ended(ran: ProgramRun) -> str:
 
 
 def _believed(ran: ProgramRun, test: NcclTest) -> list[str]:
-    """Why a whole table is not believed. Wrong data has exit code 7, or 1 before version 2.17.5."""
+    """Why a whole table cannot be trusted. Wrong data has exit code 7, or 1 before version 2.17.5."""
     doubts = list(test.inconsistent[:1])
     if ran.exit_code and not (test.corrupt and ran.exit_code in (1, 7)):
         doubts.append(f"exit code {ran.exit_code}")
@@ -266,5 +266,5 @@ def _option(argv: Sequence[str], name: str) -> int:
 
 
 def _number(text: str | None) -> int:
-    """A count in a label of ours, which comes back from a file."""
+    """A count in a label, which was read from a file."""
     return int(text) if text and text.isascii() and text.isdigit() and len(text) <= 15 else 0

@@ -1,8 +1,8 @@
 """NCCL inside a node: every collective once over all of its GPUs, each launch under a time limit.
 
-all_reduce is run twice, as NCCL chooses and with NCCL_ALGO=Ring. A launch that hangs only in the first way, or is no
-faster, has lost NVLink SHARP (NVLS): the sum that the NVSwitches compute, which needs the fabric manager's multicast.
-Source: NVIDIA/nccl-tests issue 212 (H100: 480 GB/s with NVLS, 370 with Ring) and README.
+all_reduce is run twice, with NCCL's own choice and with NCCL_ALGO=Ring. A launch that hangs only in the first way, or
+is no faster, has lost NVLink SHARP (NVLS): the sum that the NVSwitches compute, which needs the fabric manager's
+multicast. Source: NVIDIA/nccl-tests issue 212 (H100: 480 GB/s with NVLS, 370 with Ring) and README.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
 
 FEWEST_GPUS = 2
-LONG_S = 120.0  # from this time limit on, the sweep goes up to the largest size
+LONG_S = 120.0  # with this time limit or more, the sweep goes up to the largest size
 MIB = 1 << 20
-# A job's own choice of GPUs or of a test's options must not come in from the login.
+# A job's own choice of GPUs or of a test's options must not be taken over from the login.
 UNSET = ("CUDA_VISIBLE_DEVICES", "NCCL_TESTS_DEVICE", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK")
-_START_AND_END_S = 8.0  # of one launch, about: CUDA contexts, NCCL's start, the buffers
+_START_AND_END_S = 8.0  # about, for one launch: CUDA contexts, NCCL's start, the buffers
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def sweep(durations: Durations, *, nvlink: bool) -> Sweep:
     """Which sizes are run.
 
     NVLink needs large messages: 512 MiB give 84 to 97 % of what 8 GiB give (ai-dynamo/aiconfigurator). Eight PCIe cards
-    without peer access come down to 1 GB/s, where 8 GiB would take minutes and look like a hang.
+    without peer access reach only 1 GB/s, where 8 GiB would take minutes and look like a hang.
     """
     long = durations.collective_s >= LONG_S
     if nvlink:
@@ -62,7 +62,7 @@ def sweep(durations: Durations, *, nvlink: bool) -> Sweep:
 
 
 def applies(facts: NodeFacts) -> str:
-    """Why there is nothing to measure; empty when there is. GPUs that cannot be read are said when it is measured."""
+    """Why there is nothing to measure; empty if there is. GPUs that cannot be read are reported when it is measured."""
     try:
         count = gpu_count(facts)
     except CannotMeasure:
@@ -71,16 +71,16 @@ def applies(facts: NodeFacts) -> str:
 
 
 def gpu_count(facts: NodeFacts) -> int:
-    """How many GPUs answer to the driver.
+    """How many GPUs respond to the driver.
 
     Raises:
-        CannotMeasure: the node does not say.
+        CannotMeasure: the node does not report it.
     """
     return sum(gpu.lost is None for gpu in facts.gpus.devices)
 
 
 def has_nvlink(facts: NodeFacts) -> bool:
-    """Whether the GPUs have NVLinks, be they up or down: a link that is lost must not change what is measured."""
+    """Whether the GPUs have NVLinks, up or down: a link that is lost must not change what is measured."""
     links = (gpu.nvlinks for gpu in facts.gpus.devices)
     return any(not isinstance(each, Unknown) and len(each) > 0 for each in links)
 
@@ -117,15 +117,15 @@ def _launches(target: Target, pool: Pool) -> Sequence[ProgramRun]:
 
 
 def _reason_to_stop(done: Sequence[ProgramRun], pool: Pool) -> CannotMeasure | None:
-    """A hang ends the node's launches, but for Ring after all_reduce: that tells NVLS from everything else."""
+    """A hang ends the node's launches, except for Ring after all_reduce, which distinguishes NVLS from the rest."""
     if pool.cancelled:
-        return CannotMeasure("the run was ended", next_step="go on with --resume")
+        return CannotMeasure("the run was ended", next_step="continue with --resume")
     hung = [ran for ran in done if ran.timed_out]
     stuck = any(ran.stuck for ran in hung)
     if not hung or (len(done) == 1 and not stuck):
         return None
     why = "cannot be ended" if stuck else f"did not end within {hung[0].labels['limit_s']} s"
-    return CannotMeasure(f"not run: {hung[0].what} {why} before", next_step=f"see what is said of {hung[0].what}")
+    return CannotMeasure(f"not run: {hung[0].what} {why} before", next_step=f"see the finding on {hung[0].what}")
 
 
 def _run(target: Target, launch: Launch, chosen: Sweep, gpus: int, labels: dict[str, str]) -> ProgramRun:
@@ -135,7 +135,7 @@ def _run(target: Target, launch: Launch, chosen: Sweep, gpus: int, labels: dict[
     if not launch.ring:
         unset += [word for name in RING_SETTINGS for word in ("-u", name)]
     settings = [f"{name}={value}" for name, value in launch.settings.items()]
-    # The program is the last word: before it may stand what starts a container, which passes on no environment.
+    # The program is the last argument: it may be preceded by a container command, which passes on no environment.
     argv = (*tool.argv[:-1], "env", *unset, *settings, tool.argv[-1], *chosen.options, "-g", str(gpus))
     return run(target.session, launch.what, argv, timeout_s=target.durations.collective_s, labels=labels)
 

@@ -1,7 +1,7 @@
-"""Which end of a bad pair is bad: derived from whom else each of the two did well with. Pure.
+"""Which end of a bad pair is bad: derived from the other partners with whom each of the two was good. Pure.
 
-Both ends of a pair are slow when one is. A part that is slow with everybody is at fault; one that is slow with one
-partner only is not: then it is that partner, where it is slow with others too, else what lies between the two.
+Both ends of a pair are slow when one is. A part that is slow with all partners is at fault; one that is slow with only
+one partner is not: then it is that partner, if it is slow with others too, else the path between the two.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ class Fault(str, Enum):
     """Where the fault is, as seen from one part (a NIC)."""
 
     NONE = "none"
-    HERE = "here"  # it is bad with everybody, or its only partner is good with others
-    PATH = "path"  # it and a partner are good with others, and bad with each other
+    HERE = "here"  # it is bad with all partners, or its only partner is good with others
+    PATH = "path"  # both are good with others, and bad with each other
     PARTNER = "partner"  # it is good with others, its partner is not
-    PATH_OR_PARTNER = "path or partner"  # it is good with others; nothing is known of the partner
-    EITHER = "either end"  # one partner, and nothing known of that one
-    UNPROVEN = "unproven"  # only partners that are bad themselves
+    PATH_OR_PARTNER = "path or partner"  # it is good with others; the partner is unknown
+    EITHER = "either end"  # one partner, which is unknown
+    UNPROVEN = "unproven"  # only partners that are themselves bad
     UNTRIED = "untried"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One measurement with a partner. `partner_good`: whether that one is good with others; None where not known."""
+    """One measurement with a partner. `partner_good`: whether the partner is good with others; None if unknown."""
 
     partner: str
     good: bool
@@ -38,7 +38,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class FaultLocation:
-    """Where the fault is, the partners with whom there was one, and those with whom there was none."""
+    """Where the fault is, the partners with which there was one, and those with which there was none."""
 
     fault: Fault
     bad_with: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class FaultLocation:
 
 
 def locate_fault(trials: Sequence[Trial]) -> FaultLocation:
-    """Where the fault is. A partner with whom one of several trials was good is a good one: a disturbance passes."""
+    """Where the fault is. A partner with which one of several trials was good is a good one: a disturbance passes."""
     good = tuple(dict.fromkeys(trial.partner for trial in trials if trial.good))
     bad = tuple(dict.fromkeys(trial.partner for trial in trials if not trial.good and trial.partner not in good))
     known = [trial.partner_good for trial in trials if trial.partner in bad]
@@ -65,7 +65,7 @@ def _elsewhere(known: Sequence[bool | None]) -> Fault:
 
 
 def _alone(bad: Sequence[str], known: Sequence[bool | None]) -> Fault:
-    """The fault of a part that is good with nobody."""
+    """The fault of a part that is good with no partner."""
     if True in known:
         return Fault.HERE
     if None not in known:

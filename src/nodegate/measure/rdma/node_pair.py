@@ -1,4 +1,4 @@
-"""Two nodes that meet for RDMA measurements: the command lines of all their links, and what each link left for both."""
+"""Two nodes that meet for RDMA measurements: the command lines of all links, and each link's result for both."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nodegate.measure.rdma.pairing import Pair, Round
 
 SIZE_BYTES = 1 << 20  # large enough that neither message rate nor start-up counts
-QUEUE_PAIRS = 4  # one does not fill 400 Gb/s
+QUEUE_PAIRS = 4  # one queue pair does not fill 400 Gb/s
 LATENCY_BYTES, LATENCY_ROUNDS = 8, 5000
 SETUP_S = 20.0  # to register memory and connect, on a loaded node
 
@@ -111,7 +111,7 @@ def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkC
 
 
 def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner.Ended) -> Both:
-    """The client's output for both nodes; the server's too where the client gave no number: it may say why."""
+    """The client's output for both nodes; the server's too if the client has no number: it may have the reason."""
     programs = {CLIENT: ended.client} if number(ended.client) is not None else vars(ended)
     return tuple(
         (node, replace(ran, labels={**labels, "program": program}))
@@ -121,7 +121,7 @@ def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner
 
 
 def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> list[Both]:
-    """What is left of a node_pair that did not come about."""
+    """The result of a pair that could not be measured."""
     return [_not_met(node_pair, test, pair, why) for test in tests for step in node_pair.steps for pair in step]
 
 

@@ -1,4 +1,4 @@
-"""Who is measured with whom: rounds of node pairs in which nobody is twice, and NIC pairs of a node pair by rail."""
+"""Who is measured with whom: rounds of node pairs in which no node is twice, and NIC pairs of a node pair by rail."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def rounds(names: Sequence[str], count: int | None = 3) -> tuple[Round, ...]:
     """Rounds of pairs: in a round each name is at most once, and no two names meet twice; fewer than two names: none.
 
     The rounds are of one 1-factorization (the circle method), as far apart as they can be. With an odd number of names
-    one sits out in each round: the last rounds make up for that, so that each name has `count` partners, or every
-    other one where there are no more. `count` None: every name with every other.
+    one is left out in each round: the last rounds make up for that, so that each name has `count` partners, or all
+    others if there are fewer. `count` None: every name with every other.
     """
     whole = _circle(names)
     wanted = len(whole) if count is None else min(count, len(whole))
@@ -25,9 +25,9 @@ def rounds(names: Sequence[str], count: int | None = 3) -> tuple[Round, ...]:
 
 
 def with_good_ones(suspects: Sequence[str], good: Sequence[str], count: int) -> tuple[Round, ...]:
-    """Rounds in which each suspect meets `count` good ones, or all there are: never another suspect.
+    """Rounds in which each suspect meets `count` good ones, or all of them: never another suspect.
 
-    Where there are more suspects than good ones, they take turns.
+    If there are more suspects than good ones, they take turns.
     """
     found: list[Round] = []
     for turn in range(min(count, len(good))):
@@ -40,8 +40,8 @@ def with_good_ones(suspects: Sequence[str], good: Sequence[str], count: int) -> 
 def nic_pairs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Round, ...]:
     """The NIC pairs of two nodes, in steps: all pairs of a step are measured at once, and in a step no NIC is twice.
 
-    NICs of one name are of one rail; the others are paired in their order. Where one node has more, its last ones are
-    measured in further steps.
+    NICs with the same name are on one rail; the others are paired in their order. If one node has more, its last ones
+    are measured in further steps.
     """
     same = [name for name in ours if name in theirs]
     left = [name for name in ours if name not in same]
@@ -63,7 +63,7 @@ def inside(names: Sequence[str]) -> tuple[Round, ...]:
 
 
 def _circle(names: Sequence[str]) -> list[Round]:
-    """Every name with every other: one stands still, the others move round it."""
+    """Every name with every other: one keeps its place, the others rotate."""
     seats: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     found: list[Round] = []
     for turn in range(len(seats) - 1 if len(names) > 1 else 0):
@@ -75,7 +75,7 @@ def _circle(names: Sequence[str]) -> list[Round]:
 
 
 def _made_up(names: Sequence[str], chosen: Iterable[Round], wanted: int) -> list[Round]:
-    """Rounds for those who sat out, until each has its number of partners."""
+    """Rounds for those that were left out, until each has its number of partners."""
     met: dict[str, set[str]] = {name: set() for name in names}
     for one, other in (pair for pairs in chosen for pair in pairs):
         met[one].add(other)

@@ -1,7 +1,7 @@
 """The life of perftest servers and clients: all links of two nodes at the same time, and nothing left behind.
 
-A server waits for ever and a client does not try again: the servers are started first, their ports are seen to listen
-without connecting to them, then the clients run within their time, then what is left of the servers is ended. On each
+A server waits forever and a client does not try again: the servers are started first, their ports are checked
+without connecting to them, then the clients run within their time limit, then remaining servers are ended. On each
 node all programs run under one guard (run_many.py), so that they start together, and a node of many rails needs one SSH
 channel for its servers and one for its clients.
 """
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Target
     from nodegate.transport.session import Output
 
-LONGEST_S = 1e9  # more is no duration
-LISTEN_S = 30.0  # a server listens within a second; a loaded node takes longer
+LONGEST_S = 1e9  # more is not a valid duration
+LISTEN_S = 30.0  # a server listens after about a second; a loaded node takes longer
 SERVER_END_S = 3.0  # a server ends by itself just after its client
-END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, and to say so
+END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, and to report it
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LinkCommands:
 
 @dataclass(frozen=True)
 class Ended:
-    """What the two programs of a link left. A client that was not started says why in `cannot`."""
+    """The results of the two programs of a link. If a client was not started, `cannot` says why."""
 
     server: ProgramRun
     client: ProgramRun
@@ -76,7 +76,7 @@ def pair(
     """Measure all links between two nodes, or within one, at the same time; each client within `timeout_s`.
 
     Raises:
-        Unreachable: the connection to one of the nodes broke. The servers are ended all the same.
+        Unreachable: the connection to one of the nodes broke. The servers are ended anyway.
     """
     programs = [link.server for link in links]
     limit_s = LISTEN_S + timeout_s + END_S
@@ -110,7 +110,7 @@ def _silent(link: LinkCommands, target: Target, server: ProgramRun) -> CannotMea
     """Why a client was not started: its server did not listen."""
     said = printable((server.stderr or server.stdout or server.cannot).encode(), 160)
     reason = f"{link.link}: the server on {target.node.name} does not listen on port {link.port}"
-    step = "see what listens on this port of the node, and whether perftest starts there"
+    step = "check what listens on this port of the node, and whether perftest starts there"
     return CannotMeasure(f"{reason}: {said}" if said else reason, next_step=server.next_step or step)
 
 
@@ -134,7 +134,7 @@ def _request(programs: Sequence[Sequence[str]], timeout_s: float, ports: Sequenc
 
 
 def _heard(line: str) -> frozenset[int]:
-    """The ports that listen, whatever the line is; one that was taken before is none of ours."""
+    """The ports that listen, whatever the line is; one that was in use before does not count."""
     with suppress(ValueError, TypeError, LookupError, RecursionError):
         said = json.loads(line)
         return frozenset(said["listening"]) - frozenset(said["taken"])
@@ -144,11 +144,11 @@ def _heard(line: str) -> frozenset[int]:
 def _rans(
     output: Output, what: str, programs: Sequence[Sequence[str]], labels: Mapping[str, str]
 ) -> tuple[ProgramRun, ...]:
-    """What each program left, in their order; one without its line could not be run, or was not ended in time."""
+    """The result of each program, in their order; one without a line could not be run, or was not ended in time."""
     found = dict(_line(line) for line in output.stdout.decode("utf-8", "replace").splitlines())
     said = printable(output.stderr, 160)
-    why = "it was ended with its node's programs" if output.timed_out or output.exit_code is None else said
-    missing = CannotMeasure(f"nothing came back of {what}{': ' + why if why else ''}", next_step="run again")
+    why = "it was ended with the other programs of its node" if output.timed_out or output.exit_code is None else said
+    missing = CannotMeasure(f"no result of {what}{': ' + why if why else ''}", next_step="run again")
     return tuple(
         _ran(what, argv, found[place], output, labels) if place in found else not_run(what, missing, labels)
         for place, argv in enumerate(programs)
@@ -184,5 +184,5 @@ def _ran(
 
 
 def _seconds(value: object) -> float:
-    known = isinstance(value, (int, float)) and 0 <= value < LONGEST_S  # not for nan; a whole number may be too large
+    known = isinstance(value, (int, float)) and 0 <= value < LONGEST_S  # false for nan; a whole number may be too large
     return float(value) if known else 0.0  # type: ignore[arg-type]

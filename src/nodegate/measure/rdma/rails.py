@@ -26,16 +26,16 @@ _GID_LINE = re.compile(
     r"(?P<device>[\w.-]{1,60})/ports/(?P<port>[0-9]{1,3})/(?P<kind>gids|gid_attrs/types)/(?P<index>[0-9]{1,4}):(?P<text>.+)"
 )
 _IPV4_MAPPED = re.compile(r"(?:0{4}:){5}ffff:[0-9a-f]{4}:[0-9a-f]{4}")
-_SETUP = "see rdma.rails and rdma.port_state"
+_SETUP = "see the findings of rdma.rails and rdma.port_state"
 
 Gids = dict[int, tuple[str, str]]  # index -> (gid, type)
 
 
 @dataclass(frozen=True)
 class Rail:
-    """A port that is measured. `gid_index` is None on InfiniBand, and where none was found on RoCE yet.
+    """A port that is measured. `gid_index` is None on InfiniBand, and on RoCE until one is found.
 
-    `gpu` is the GPU that is nearest on PCIe, as its place among the node's GPUs and its address; None where unknown.
+    `gpu` is the GPU that is nearest on PCIe, as its index among the node's GPUs and its address; None if unknown.
     """
 
     device: str
@@ -48,15 +48,15 @@ class Rail:
 
     @property
     def name(self) -> str:
-        """The device of its metrics: "mlx5_0", the same word on every node."""
+        """The device of its metrics: "mlx5_0", the same name on every node."""
         return self.device if self.port == 1 else f"{self.device}:{self.port}"
 
 
 def rails_in_service(node: Node, facts: NodeFacts) -> tuple[Rail, ...]:
     """The ports that carry jobs and are ACTIVE.
 
-    The inventory may name them (nodegate_nics: a list of devices), or say rate and link layer (nodegate_limits);
-    without that they are the largest group of adapters alike.
+    The inventory may name them (nodegate_nics: a list of devices), or set rate and link layer (nodegate_limits);
+    otherwise they are the largest group of equal adapters.
 
     Raises:
         CannotMeasure: there is none.
@@ -75,13 +75,13 @@ def fabric(found: Sequence[Rail]) -> str:
 
 
 def gid_index(gids: Mapping[int, tuple[str, str]]) -> int | None:
-    """The first GID that is RoCE v2 with an IPv4 address; perftest takes 0 by itself, which is none of these."""
+    """The first GID that is RoCE v2 with an IPv4 address; perftest's default is 0, which is not one of these."""
     fitting = (index for index in sorted(gids) if gids[index][1] == ROCE_V2 and _IPV4_MAPPED.fullmatch(gids[index][0]))
     return next(fitting, None)
 
 
 def parse_gids(written: str) -> Mapping[tuple[str, int], Gids]:
-    """What `READ_GIDS` printed, by device and port."""
+    """The output of `READ_GIDS`, by device and port."""
     texts: dict[tuple[str, int], dict[tuple[str, int], str]] = {}
     for line in written.splitlines():
         if match := _GID_LINE.fullmatch(line.strip()):

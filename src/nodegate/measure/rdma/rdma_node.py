@@ -1,4 +1,4 @@
-"""A node made ready for RDMA measurements: its rails, its perftest, its GIDs. Asked once, before anybody is paired."""
+"""A node prepared for RDMA measurements: its rails, its perftest, its GIDs. Read once, before nodes are paired."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIRST_PORT, LAST_PORT = 18515, 65000
 class RdmaNode:
     """A node that can be paired.
 
-    `tools` start each program; `cuda` are the options of its build for GPU memory. `missing` are rails in service that
+    `tools` start the programs; `cuda` are the options of its build for GPU memory. `missing` are rails in service that
     cannot be measured, with the reason.
     """
 
@@ -42,7 +42,7 @@ class RdmaNode:
 
     @property
     def address(self) -> str:
-        """Where its servers are reached by TCP: nodegate_fabric_address, else the address that we reach it by."""
+        """Where its servers are reached by TCP: nodegate_fabric_address, else the address of its connection."""
         return str(self.target.node.expected.get("fabric_address") or self.target.node.address)
 
     @property
@@ -57,7 +57,7 @@ class RdmaNode:
 
 
 def prepare(target: Target) -> RdmaNode:
-    """Look for everything that a node must have.
+    """Find everything that a node must have.
 
     Raises:
         CannotMeasure: it has no rail in service, none with a GID on RoCE, or no perftest.
@@ -82,7 +82,7 @@ def prepare(target: Target) -> RdmaNode:
 
 
 def cuda_words(rdma_node: RdmaNode, rail: Rail) -> tuple[str, ...]:
-    """The words by which a program uses the memory of the nearest GPU; none where it cannot."""
+    """The options with which a program uses the memory of the nearest GPU; none if it cannot."""
     if rail.gpu is None or not rdma_node.cuda:
         return ()
     place, address = rail.gpu
@@ -91,7 +91,7 @@ def cuda_words(rdma_node: RdmaNode, rail: Rail) -> tuple[str, ...]:
 
 
 def _cuda(options: frozenset[str], *, peer_memory: bool) -> frozenset[str]:
-    """The options for GPU memory; dma-buf only where the module nvidia_peermem is not there to do it."""
+    """The options for GPU memory; dma-buf only without the module nvidia_peermem."""
     found = options & {"use_cuda", "use_cuda_bus_id", "use_cuda_dmabuf"}
     if peer_memory:
         return found - {"use_cuda_dmabuf"}
@@ -99,7 +99,7 @@ def _cuda(options: frozenset[str], *, peer_memory: bool) -> frozenset[str]:
 
 
 def _with_gids(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
-    """The rails with their GID index; where the probe's table does not have it, the node is asked for its whole one."""
+    """The rails with their GID index; if the probe's table does not have it, the node's whole table is read."""
     lacking = [rail for rail in rails if rail.layer == ROCE and rail.gid_index is None]
     if not lacking:
         return tuple(rails)
@@ -113,7 +113,7 @@ def _with_gids(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
 
 def _without_gid(rails: Sequence[Rail]) -> CannotMeasure:
     reason = f"{', '.join(rail.name for rail in rails)}: no RoCE v2 GID with an IPv4 address"
-    return CannotMeasure(reason, next_step="give the port's network device an IPv4 address; see show_gids")
+    return CannotMeasure(reason, next_step="give the port's network device an IPv4 address; check with show_gids")
 
 
 def _with_gpus(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:

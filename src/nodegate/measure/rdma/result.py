@@ -1,4 +1,4 @@
-"""What the RDMA measurements say of one node: each run of each rail, its number or its trouble, and with whom."""
+"""The RDMA measurements of one node: each run of each rail, its number or its trouble, and its partner."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from nodegate.tools.perftest import Report
 
 PLAN = "plan"  # the ProgramRun that says which rails were to be measured and how many partners there are
-CLIENT = "client"  # label `program` of the run whose number counts; the server's is kept only where something failed
-OF_ANOTHER_RAIL = "of_another_rail"  # label of a run whose NIC met one of another rail, its own being down or absent
+CLIENT = "client"  # label `program` of the run whose number counts; the server's is kept only if something failed
+OF_ANOTHER_RAIL = (
+    "of_another_rail"  # label of a run whose NIC met one of another rail, because its own is down or absent
+)
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
-_MAY_PASS = ("link", "number")  # troubles that may not come again
-UNEVEN = 0.8  # of the other direction's: to write and to read differ by less on sound links
-NONE = "none"  # label `peer_best` of a partner that was tried with others, and gave no number
+_MAY_PASS = ("link", "number")  # troubles that may not happen again
+UNEVEN = 0.8  # share of the other direction's: write and read differ by less on good links
+NONE = "none"  # label `peer_best` of a partner that was tried with others, without a number
 _NAMES = {
     ("ib_write_bw", "host", "between"): "rdma.write_gbps",
     ("ib_read_bw", "host", "between"): "rdma.read_gbps",
@@ -41,10 +43,10 @@ _TCP_STEP = "let TCP through between the nodes, or give nodegate_fabric_address 
 
 @dataclass(frozen=True)
 class LinkRun:
-    """One program of perftest over one link, as this node's `device` had it.
+    """One program of perftest over one link, from the side of this node's `device`.
 
-    `value` is Gb/s or µs, None where the run gave none: then `trouble` says why, of kind `link` (hung, or ended by
-    completion errors: this end, the other or the path) or `setup` (it could not be run, which says nothing of either).
+    `value` is Gb/s or µs, None if the run has none: then `trouble` says why, of kind `link` (hung, or ended by
+    completion errors: this end, the other or the path) or `setup` (it could not be run, which says nothing on either).
     """
 
     name: str  # the metric: "rdma.write_gbps"
@@ -56,9 +58,9 @@ class LinkRun:
     peer_device: str
     value: float | None
     peer_best: float | None = None  # what the other end reached with others
-    peer_failed: bool = False  # the other end was tried with others, and gave no number
+    peer_failed: bool = False  # the other end was tried with others, without a number
     peer_passed: bool = False  # the other end had passed before
-    server_died: bool = False  # the server ended by itself before it listened: its node's trouble, not the link's
+    server_died: bool = False  # the server ended by itself before it listened: a trouble of its node, not of the link
     trouble: Trouble | None = None
     conditions: tuple[tuple[str, str], ...] = ()
 
@@ -69,7 +71,7 @@ class LinkRun:
 
     @property
     def sends(self) -> bool:
-        """Whether the data left by this device: a client writes to its server, and reads from it."""
+        """Whether this device sent the data: a client writes to its server, and reads from it."""
         return (self.role == CLIENT) != ("read" in self.name)
 
 
@@ -78,7 +80,7 @@ class RdmaBandwidth:
     """All runs of a node. `planned` are the rails that were to be measured; `partners` how many nodes it could meet.
 
     `missing` are rails in service that could not be measured, with the reason; `failed` says why an attempt as a whole
-    gave nothing.
+    has no result.
     """
 
     runs: tuple[LinkRun, ...]
@@ -97,9 +99,9 @@ class RdmaBandwidth:
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """Of each device the best of its rounds, once for each attempt.
+        """The best round of each device, once for each attempt.
 
-        The best, because both ends of a pair are slow when one is: a good rail that met a bad one does well elsewhere.
+        The best, because both ends of a pair are slow when one is: a good rail that met a bad one is fast elsewhere.
         """
         best: defaultdict[tuple[str, str], dict[int, LinkRun]] = defaultdict(dict)
         for run in self.runs:
@@ -122,7 +124,7 @@ def is_latency(name: str) -> bool:
 
 
 def parse(attempts: Sequence[Sequence[ProgramRun]]) -> RdmaBandwidth:
-    """What the attempts left on one node.
+    """The result of the attempts on one node.
 
     Raises:
         CannotMeasure: not one link was tried; the last reason.
@@ -144,7 +146,7 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> RdmaBandwidth:
 def doubtful(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
     """Whether a rail only hung or failed when it was last tried, or was slow in one direction.
 
-    A second look tells a bad rail from a bad moment.
+    A second attempt distinguishes a bad rail from a disturbance.
     """
     try:
         runs = parse(attempts[-1:]).runs
@@ -156,7 +158,7 @@ def doubtful(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
 
 
 def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
-    """Whether the best that a device sent and the best that it was sent lie far apart."""
+    """Whether the best sending and the best receiving of a device differ much."""
     best = {True: 0.0, False: 0.0}
     for run in runs:
         if run.device == device and run.name in BANDWIDTHS and run.value is not None:
@@ -165,7 +167,7 @@ def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
 
 
 def number(ran: ProgramRun) -> float | None:
-    """What a client measured, Gb/s or µs; None where it gave no number that can be read."""
+    """What a client measured, Gb/s or µs; None if it printed no readable number."""
     try:
         return _value(perftest.parse(ran.stdout))
     except CannotMeasure:
@@ -190,7 +192,7 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
     report, label = _report(ran), ran.labels.get
     trouble = _trouble(ran, server, report)
     if trouble and label(OF_ANOTHER_RAIL):
-        trouble = replace(trouble, kind="setup")  # on some fabrics the rails do not reach each other
+        trouble = replace(trouble, kind="setup")  # in some fabrics the rails do not reach each other
     value = None if trouble or isinstance(report, CannotMeasure) else _value(report)
     if value is None and trouble is None:
         trouble = Trouble("number", _no_number(ran), "run it between the two nodes by hand")
@@ -213,14 +215,14 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
 
 
 def _no_number(ran: ProgramRun) -> str:
-    """Why a row is all zeros; perftest divides by a CPU clock that it has measured, and may have failed to."""
+    """Why a row is all zeros; perftest divides by a CPU clock that it has measured, which may have failed."""
     clock = next((line.strip() for line in ran.stderr.splitlines() if "Correlation coefficient" in line), "")
     why = f": its measure of the CPU clock failed ({clock[:80]})" if clock else ""
     return f"a result without a number{why}"
 
 
 def _trouble(ran: ProgramRun, server: ProgramRun | None, report: Report | CannotMeasure) -> Trouble | None:
-    """What went wrong with a run; None where it gave a number."""
+    """What went wrong with a run; None if it has a number."""
     if ran.cannot:
         return Trouble("setup", ran.cannot, ran.next_step)
     said = _worst(perftest.trouble(each.stdout, each.stderr) for each in (ran, server) if each)
@@ -232,17 +234,17 @@ def _trouble(ran: ProgramRun, server: ProgramRun | None, report: Report | Cannot
 
 
 def _silence(ran: ProgramRun, server: ProgramRun | None, why: CannotMeasure) -> Trouble:
-    """What is made of a program without a result that does not say why."""
+    """The trouble of a program without a result and without a reason."""
     if not ran.timed_out:
         return Trouble("setup", why.reason, why.next_step)
-    # Both ends say what they are set to once they have met by TCP, and not before.
+    # Both ends print their settings once they have met by TCP, and not before.
     if any("Link type" in each.stdout for each in (ran, server) if each):
         return Trouble("link", f"hung: no result within {ran.duration_s:.0f} s", _HUNG_STEP)
     return Trouble("setup", f"the two programs did not meet by TCP within {ran.duration_s:.0f} s", _TCP_STEP)
 
 
 def _worst(troubles: Iterable[Trouble | None]) -> Trouble | None:
-    """Of what two ends say: the fabric's trouble before the one of a program."""
+    """Of the troubles of two ends: the fabric's before a program's."""
     said = [each for each in troubles if each is not None]
     return next((each for each in said if each.kind == "link"), said[0] if said else None)
 

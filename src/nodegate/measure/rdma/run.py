@@ -1,7 +1,7 @@
 """RDMA bandwidth and latency between nodes: in each round every node with another one, all rails of a pair at once.
 
-All pairs of a round run at the same time, so that the fabric is loaded as a job loads it: what is only slow under load
-(congestion control that differs, a bad uplink) shows. Latency is measured first, while the fabric is idle.
+All pairs of a round run at the same time, so that the fabric is loaded as by a job: what is only slow under load
+(different congestion control, a bad uplink) shows. Latency is measured first, while the fabric is idle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nodegate.measure.rdma.node_pair import Both, Test
     from nodegate.measure.rdma.pairing import Pair, Round
 
-PARTNERS_AGAIN = 2  # a suspect meets so many nodes that passed
+PARTNERS_AGAIN = 2  # a suspect meets this many nodes that passed
 INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s  # a run as thorough as this measures NIC to NIC in each node too
 
 
@@ -60,7 +60,7 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
 
 
 def again(targets: Sequence[Target], pool: Pool, suspects: frozenset[str]) -> Runs:
-    """Suspects with nodes that passed, never with each other; where no node of their fabric passed, as at first."""
+    """Suspects with nodes that passed, never with each other; if no node of their fabric passed, as at first."""
     paired: list[tuple[Round, ...]] = []
     needed: set[str] = set()
     by_name = {target.node.name: target for target in targets}
@@ -80,12 +80,12 @@ def again(targets: Sequence[Target], pool: Pool, suspects: frozenset[str]) -> Ru
 
 
 def takes_s(durations: Durations) -> float:
-    """About how long the rounds take; every pair with every other is not foreseen."""
+    """About how long the rounds take; every pair with every other is not included."""
     return (durations.rounds or 1) * 2 * (durations.link_s + 4.0) + 20.0
 
 
 def _rdma_nodes(targets: Sequence[Target], pool: Pool) -> tuple[dict[str, RdmaNode], Found]:
-    """The nodes that can be paired; the reasons of the others are their only runs."""
+    """The nodes that can be paired; the others' only runs are the reasons."""
     made = pool.at_once({target.node.name: _prepared(target) for target in targets})
     rdma_nodes: dict[str, RdmaNode] = {}
     found: Found = {name: [] for name in made}
@@ -102,13 +102,13 @@ def _fabrics(targets: Sequence[Target]) -> Mapping[str, list[str]]:
     """The nodes by what they must have in common to be paired."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for target in targets:
-        with suppress(CannotMeasure):  # said by its rdma_node
+        with suppress(CannotMeasure):  # reported by its rdma_node
             found[fabric(rails_in_service(target.node, target.facts))].append(target.node.name)
     return found
 
 
 def _plan(rdma_nodes: Mapping[str, RdmaNode], fabrics: Iterable[Sequence[str]], found: Found) -> None:
-    """What is to be measured on each node, and how many nodes it could meet: those that were not ready included."""
+    """What is to be measured on each node, and how many nodes it could meet, including those that were not ready."""
     for names in fabrics:
         for name in names:
             if name in rdma_nodes:
@@ -126,7 +126,7 @@ def _run_rounds(
 ) -> None:
     """Every round of all groups at the same time; latencies in the first that a node has, before there is load."""
     served: Counter[str] = Counter()
-    met: set[str] = set()  # nodes whose latency is known: of an odd number one sits out in the first round
+    met: set[str] = set()  # nodes whose latency is known: of an odd number one is left out in the first round
     for place in range(max(map(len, paired), default=0)):
         pairs = [pair for group in paired for pair in group[place : place + 1]]
         node_pairs = dict(
@@ -144,7 +144,7 @@ def _run_rounds(
 def _node_pair(
     pair: Pair, rdma_nodes: Mapping[str, RdmaNode], place: int, served: Counter[str]
 ) -> tuple[str, NodePair]:
-    """The servers are on the one that `served` less often: each node sends in some rounds and is sent to in others."""
+    """The servers are on the one that `served` less often: each node sends in some rounds and receives in others."""
     one, other = pair if served[pair[0]] <= served[pair[1]] else pair[::-1]
     served[one] += 1
     return f"{pair[0]} - {pair[1]}", NodePair(rdma_nodes[one], rdma_nodes[other], str(place + 1))
@@ -157,7 +157,7 @@ def _run_pairs(
     found: Found,
     passed: frozenset[str] = frozenset(),
 ) -> None:
-    """All node_pairs at once; what each left goes to both of its nodes."""
+    """All node pairs at once; the result of each goes to both of its nodes."""
     if not node_pairs or pool.cancelled:
         return
     done = pool.at_once({name: _held(node_pair, tests) for name, node_pair in node_pairs.items()})
@@ -171,7 +171,7 @@ def _run_pairs(
 
 
 def _with_peers_best(found: Found) -> dict[str, tuple[ProgramRun, ...]]:
-    """Each node's runs, with what the other end reached with others: by that one end can be told from the other."""
+    """Each node's runs, with what the other end reached with others, which shows which end is bad."""
     reached: defaultdict[tuple[str, ...], list[tuple[str, float | None]]] = defaultdict(list)
     for name, runs in found.items():
         for ran in runs:

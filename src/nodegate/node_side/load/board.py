@@ -1,6 +1,6 @@
-"""What the processes of a burn know of each other: a page of shared memory with a slot for each GPU.
+"""What the processes of a burn know about each other: a page of shared memory with a slot for each GPU.
 
-Each slot is written by the process of its GPU alone, so no lock is needed.
+Each slot is written only by the process of its GPU, so no lock is needed.
 """
 
 import mmap
@@ -23,11 +23,11 @@ class Board:
         self._page = mmap.mmap(-1, _START.size + slots * _SLOT.size)
 
     def say(self, slot: int, state: int) -> None:
-        """Say how far the GPU of this slot is."""
+        """Note how far the GPU of this slot is."""
         _SLOT.pack_into(self._page, _START.size + slot * _SLOT.size, state, os.getpid())
 
     def state(self, slot: int) -> int:
-        """How far a GPU is; ENDED also when its process is gone."""
+        """How far a GPU is; ENDED also if its process is gone."""
         state, pid = _SLOT.unpack_from(self._page, _START.size + slot * _SLOT.size)
         return ENDED if pid and not os.path.exists(f"/proc/{pid}") else state
 
@@ -38,10 +38,10 @@ class Board:
         return value
 
     def wait_for_all(self, until: float) -> None:
-        """Until every GPU is ready or out of it, or until that time: one that hangs must not hold up the others."""
+        """Wait until every GPU is ready or out, or until that time: one that hangs must not delay the others."""
         while time.monotonic() < until and PREPARING in self._states():
             time.sleep(_LOOK_S)
-        if not self.started:  # of several that see this at once the last wins, by less than a millisecond
+        if not self.started:  # if several see this at once the last one wins, by less than a millisecond
             _START.pack_into(self._page, 0, time.monotonic())
 
     def _states(self) -> "List[int]":

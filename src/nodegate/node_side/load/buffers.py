@@ -1,7 +1,7 @@
 """Buffers of a GPU for copies: one holds a pattern, copies go to the other, and the GPU itself compares the two.
 
-The pattern is the one of the fill kernel (every word a hash of its position), so that a word at a wrong place is seen
-too, and that the host can say what any word must be.
+The pattern is the one of the fill kernel (every word a hash of its position), so that a word at a wrong place is
+noticed too, and the host can compute what any word must be.
 """
 
 import array
@@ -19,7 +19,7 @@ MOST_COPIES = 1000  # in a chunk
 _NONE = 0xFFFFFFFF
 _ALL_BITS = (_NONE, 0, _NONE, 0)
 _COMPARE_BLOCKS = 1024
-_SAMPLED = 256  # words that the host looks at
+_SAMPLED = 256  # words that the host compares
 _OTHER = 0x5A5A5A5A  # what a buffer holds before something is copied to it
 
 Entry = Dict[str, object]
@@ -49,7 +49,7 @@ class Buffers:
         self.wait()
 
     def clear(self) -> None:
-        """Write something else to the target, so that a copy which does nothing is seen."""
+        """Write something else to the target, so that a copy which does nothing is noticed."""
         self.cuda.set_words(self.target, _OTHER, self.size // 4, self.stream)
         self.wait()
 
@@ -67,13 +67,13 @@ class Buffers:
         return count, first if count else None
 
     def wait(self) -> None:
-        """Until everything is done that was queued; a GPU that does not answer ends this process."""
+        """Wait until everything is done that was queued; a GPU that does not answer ends this process."""
         answer_within(self.answer_limit_s)
         self.cuda.wait(self.stream)
         answer_within(0)
 
     def timed(self, copy: "Callable[[], None]", seconds: float) -> Entry:
-        """Copy again and again for a time, and say how fast: GB/s by the GPU's own events, the warm-up left out."""
+        """Copy repeatedly for a time, and return how fast: GB/s by the GPU's own events, the warm-up left out."""
         chunks: List[Tuple[float, float]] = []  # end in seconds, GB/s
         began, count, copies = time.monotonic(), 1, 0
         while len(chunks) < FEWEST_CHUNKS or chunks[-1][0] < seconds:
@@ -93,7 +93,7 @@ class Buffers:
         }
 
     def _chunk(self, copy: "Callable[[], None]", count: int) -> float:
-        answer_within(self.answer_limit_s)  # to queue may hang too, where the queue is full
+        answer_within(self.answer_limit_s)  # queueing may hang too, if the queue is full
         self.cuda.record(self._events[0], self.stream)
         for _ in range(count):
             copy()
@@ -103,7 +103,7 @@ class Buffers:
 
 
 def wrong_in(address: int, size: int, seed: int) -> int:
-    """How many of some words in host memory are not the pattern's."""
+    """How many of some words in host memory differ from the pattern."""
     step = max(size // 4 // _SAMPLED, 1) | 1
     return sum(word_at(address, at) != operands.word(at, seed) for at in range(0, size // 4, step))
 

@@ -1,6 +1,6 @@
-"""The burn: every GPU of the node at once, each in a process of its own; one document on stdout.
+"""The burn: every GPU of the node at once, each in its own process; one document on stdout.
 
-What the document says stands in docs/burn-document.md. It leaves as one line of text: WIRE, then the compressed JSON in
+The document is described in docs/burn-document.md. It is sent as one line of text: WIRE, then the compressed JSON in
 base64.
 """
 
@@ -24,7 +24,9 @@ MOST_CHARACTERS = 90_000
 MOST_GPUS = 64
 SURVEY_LIMIT_S = 60.0
 WARM_UP_S = 2.0
-IN_USE = 0.1  # share of its memory from which a GPU counts as in use though no process is seen (containers hide them)
+IN_USE = (
+    0.1  # share of its memory from which a GPU counts as in use although no process is visible (containers hide them)
+)
 _SEEN = ("uuid", "bus_id", "name", "memory_total_bytes", "memory_used_bytes", "mig_mode", "processes")
 _PART_BYTES = 4 << 20
 
@@ -54,7 +56,7 @@ class Options(NamedTuple):
 def main(**options: Any) -> None:
     """Burn, then write the document."""
     children.adopt_orphans()
-    importlib.import_module("pynvml")  # once, before there are many of us
+    importlib.import_module("pynvml")  # once, before there are many processes
     document = burn(Options(**options), time.monotonic())
     children.end_all()
     sys.stdout.buffer.write(b"\n" + WIRE + fitted(document) + b"\n")
@@ -95,7 +97,7 @@ def burn(options: Options, began: float) -> Entry:
 
 
 def survey() -> object:
-    """The GPUs as NVML sees them, and who uses them."""
+    """The GPUs as NVML sees them, and the processes that use them."""
     child.note("NVML start")
     nvml = importlib.import_module("pynvml")
     ask(nvml, "nvmlInit")
@@ -118,14 +120,14 @@ def _seen(nvml: Any, index: int) -> Entry:
 
 
 def refusal(options: Options, entries: "List[Entry]") -> str:
-    """Why these GPUs must not be loaded; "" when they may."""
+    """Why these GPUs must not be loaded; "" if they may."""
     bad = [dtype for dtype, _ in options.phases if dtype not in ptx.BYTES]
     if bad or not options.phases:
-        return f"no such dtype: {bad}"
+        return f"unknown dtype: {bad}"
     there = {each["index"] for each in entries}
     absent = [index for index in options.gpus or () if index not in there]
     if absent or not entries:
-        return "NVML knows no GPU {}".format(", ".join(map(str, absent))) if absent else "NVML knows no GPU"
+        return "NVML does not list GPU {}".format(", ".join(map(str, absent))) if absent else "NVML does not list GPU"
     reasons = [reason for each in entries if not each["error"] for reason in [_in_use(each, options.busy_ok)] if reason]
     return "; ".join(reasons[:4])
 
@@ -138,13 +140,13 @@ def _in_use(gpu: Entry, busy_ok: bool) -> str:
         return ""
     processes, used, total = gpu["processes"], gpu["memory_used_bytes"], gpu["memory_total_bytes"]
     if isinstance(processes, dict):
-        return "{}: who uses it cannot be read ({})".format(name, processes["detail"])
+        return "{}: the processes that use it cannot be read ({})".format(name, processes["detail"])
     computing = [each for each in processes if each["kind"] != "graphics"]
     if computing:
         named = ["process {} ({})".format(each["pid"], each["name"] or "?") for each in computing[:3]]
         return "{} is in use by {}".format(name, ", ".join(named))
     if isinstance(used, int) and isinstance(total, int) and used > IN_USE * total:
-        return f"{name} has {used / 2**30:.1f} GiB of its memory in use, by no process that can be seen"
+        return f"{name} has {used / 2**30:.1f} GiB of its memory in use, without a visible process"
     return ""
 
 
@@ -156,7 +158,7 @@ def _library(options: Options, node: Entry) -> str:
 
 
 def _burn_with(document: Entry, options: Options, entries: "List[Entry]", library: str, began: float) -> None:
-    """Load all GPUs that have a handle, with cuBLAS or with our own kernels; fills in the rest of the document."""
+    """Load all GPUs that have a handle, with cuBLAS or nodegate's kernels; fills in the rest of the document."""
     document.update(path="cublas" if library else "ptx", library=library)
     good = [each for each in entries if not each["error"]]
     board = Board(len(good))
@@ -190,7 +192,7 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
 
 
 def identity(seen: Entry) -> Entry:
-    """How a document begins to tell of a GPU."""
+    """The head of a GPU's entry."""
     if seen["error"]:
         return {"index": seen["index"], "error": seen["error"]}
     return {
@@ -219,7 +221,7 @@ def _gpu(seen: Entry, loaded: children.Outcome, sampled: children.Outcome, optio
 
 
 def _failure(loaded: children.Outcome, started: bool, options: Options) -> str:
-    """What ended a process that said nothing of it itself."""
+    """What ended a process that did not report it itself."""
     if not loaded.unknown:
         return ""
     detail = str(loaded.unknown["detail"])
@@ -280,7 +282,7 @@ def _samples(sampled: children.Outcome) -> Entry:
 
 
 def fitted(document: Entry) -> bytes:
-    """The document as it travels, its windows merged until it keeps the limit."""
+    """The document as sent, its windows merged until it is within the limit."""
     while True:
         text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         wire = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9))

@@ -1,6 +1,6 @@
 """Memory and copies of all GPUs of a node; one document on stdout.
 
-What the document says stands in docs/copies-document.md. It leaves as one line of text: WIRE, then the compressed JSON
+The document is described in docs/copies-document.md. It is sent as one line of text: WIRE, then the compressed JSON
 in base64.
 """
 
@@ -50,7 +50,7 @@ def main(**options: Any) -> None:
 
 
 def limit_s(options: Options, gpus: int) -> float:
-    """How long all of it may take at most, with every GPU hanging wherever it can."""
+    """How long it may take at most, even if every GPU hangs at every step."""
     pairs = gpus * gpus if options.peers == peers.ALL else gpus
     own = burn.SURVEY_LIMIT_S + _limit_s(options, gpus)
     return own + peers.limit_s(_plan(options, [], pairs, gpus), pairs) if pairs and options.peers != peers.NONE else own
@@ -106,7 +106,7 @@ def _copy_each(document: Entry, options: Options) -> None:
 
 
 def _take(entry: Entry, outcome: children.Outcome, options: Options) -> None:
-    """What the process of a GPU sent."""
+    """The entry from the process of a GPU."""
     parts = [part for part in outcome.parts if isinstance(part, dict)]
     for part in parts:
         entry["place"] = part.get("place", entry["place"])
@@ -120,7 +120,7 @@ def _take(entry: Entry, outcome: children.Outcome, options: Options) -> None:
 
 
 def _copy_between(document: Entry, options: Options) -> None:
-    """The copies between GPUs that are sound so far."""
+    """The copies between GPUs that are good so far."""
     good = [(each["index"], each["uuid"], each["pci"]) for each in document["gpus"] if not each["error"]]
     pairs = peers.pairs_of(options.peers, [index for index, _, _ in good])
     if pairs:
@@ -133,7 +133,7 @@ def _plan(options: Options, good: "List[Any]", pairs: int, gpus: int) -> peers.P
 
 
 def _longest_s(options: Options) -> Dict[int, float]:
-    """How long a GPU may be at each step before the others do not wait for it any more."""
+    """How long a GPU may be at each step before the others stop waiting for it."""
     host_s, device_s = HOST_SHARE * options.seconds, DEVICE_SHARE * options.seconds
     one = host_s + options.answer_limit_s
     return {

@@ -1,7 +1,7 @@
-"""The copies of one GPU, in a process of its own: to and from the host alone, inside the GPU, then all GPUs at once.
+"""The copies of one GPU, in its own process: to and from the host alone, inside the GPU, then all GPUs at once.
 
-It sends parts as it goes, dictionaries with one key ("place", "copy", "data"), so that what a GPU did before it hung or
-failed stays. What they mean stands in docs/copies-document.md.
+It sends parts during its work, dictionaries with one key ("place", "copy", "data"), so that what a GPU did before it
+hung or failed stays. They are described in docs/copies-document.md.
 """
 
 from typing import Dict, NamedTuple
@@ -30,7 +30,7 @@ class Job(NamedTuple):
 
 
 def run(job: Job, turns: steps.Turns) -> Dict[str, str]:
-    """All of it. Returns {"error": text}."""
+    """Do all copies. Returns {"error": text}."""
     turns.say(job.slot, steps.PREPARING)
     child.emit({"place": place.go_beside(job.pci)})
     place.see_only([job.uuid])
@@ -95,7 +95,7 @@ class _Gpu:
         self.compare_host(AT_ONCE)
 
     def prepare(self, when: str) -> None:
-        """A new pattern to send, and nothing of it where it will arrive."""
+        """A new pattern to send, and none of it in the target."""
         self.buffers.fill(_SEEDS[when])
         self.buffers.clear()
 

@@ -1,7 +1,7 @@
-"""cuBLAS where the node has it: finding the library, and one product of square matrices.
+"""cuBLAS if the node has it: finding the library, and one product of square matrices.
 
-The library is looked for where administrators and pip put it (ld cache, /usr/local/cuda*, Python's package folders of
-the system, never those of a home); newest first, none newer than the driver's CUDA. Its numbers are those of
+The library is searched for where administrators and pip put it (ld cache, /usr/local/cuda*, Python's package folders of
+the system, never those of a home); newest first, none newer than the driver's CUDA. Constants are from
 cublas_api.h and library_types.h.
 """
 
@@ -50,7 +50,7 @@ _int = ctypes.c_int
 
 
 class Type(NamedTuple):
-    """How cuBLAS is told a dtype: cudaDataType, cublasComputeType_t, and the type of alpha and beta."""
+    """How cuBLAS names a dtype: cudaDataType, cublasComputeType_t, and the type of alpha and beta."""
 
     data: int
     compute: int
@@ -67,11 +67,11 @@ TYPES: Dict[str, Type] = {
 
 
 class CublasError(CudaError):
-    """cuBLAS itself cannot be used: not loaded, not started, or not good for this GPU."""
+    """cuBLAS itself cannot be used: not loaded, not started, or not suitable for this GPU."""
 
 
 def find(cuda_version: int) -> str:
-    """The best library of the node for a driver (12040: CUDA 12.4); "" where there is none."""
+    """The best library of the node for a driver (12040: CUDA 12.4); "" if there is none."""
     found: Dict[int, List[str]] = {}
     for path in _candidates():
         match = _NAME.search(os.path.basename(path))
@@ -90,7 +90,7 @@ def _candidates() -> List[str]:
 
 
 def _from_cache() -> List[str]:
-    """What the loader's cache lists for this machine's word size."""
+    """The libraries in the loader's cache for this machine's word size."""
     for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
         try:
             done = subprocess.run([program, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10)  # noqa: PLW1510 - an exit code says nothing here
@@ -107,7 +107,7 @@ def _version(path: str) -> Tuple[int, ...]:
 
 
 class Cublas:
-    """cuBLAS in the current context. Results go in one order of operations as long as one stream is used."""
+    """cuBLAS in the current context. The order of operations is fixed as long as one stream is used."""
 
     def __init__(self, path: str, stream: int) -> None:
         """Load and start the library.
@@ -117,7 +117,7 @@ class Cublas:
         """
         child.note("loading " + path)
         try:
-            # Found beside it, not by the loader's own search: a pip folder is on no search path.
+            # Found next to it, not by the loader's own search: a pip folder is on no search path.
             beside = re.sub(r"libcublas\.so", "libcublasLt.so", os.path.basename(path))
             if os.path.exists(os.path.join(os.path.dirname(path), beside)):
                 ctypes.CDLL(os.path.join(os.path.dirname(path), beside), ctypes.RTLD_GLOBAL)

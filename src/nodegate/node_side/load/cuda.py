@@ -1,7 +1,7 @@
 """NVIDIA's driver API (libcuda.so.1) by ctypes: contexts, memory, streams, events, kernels, peers.
 
-Every call notes its name first (node_side/probe/child.py), so that a hang can be named, and raises what it answers.
-Prototypes are those of cuda.h; names with `_v2` are what its macros stand for, and are exported by every driver since
+Every call notes its name first (node_side/probe/child.py), so that a hang can be named, and raises its error.
+Prototypes are those of cuda.h; names with `_v2` are what its macros expand to, and are exported by every driver since
 CUDA 4.0 (cuDevicePrimaryCtxRelease_v2: 11.0).
 """
 
@@ -95,10 +95,10 @@ class Cuda:
         self.call("cuInit", 0)
 
     def call(self, name: str, *args: Any, about: str = "") -> None:
-        """Call one function; `about` says in a message what it was called for.
+        """Call one function; `about` says in a message what it was for.
 
         Raises:
-            CudaError: it answered an error, or this driver has no such function.
+            CudaError: it returned an error, or this driver has no such function.
         """
         child.note(name)
         number = self._function(name)(*args)
@@ -158,7 +158,7 @@ class Cuda:
         self.call("cuCtxSetCurrent", context)
 
     def release(self, device: int) -> None:
-        """Give the primary context back, and with it all that was made in it."""
+        """Release the primary context, with everything in it."""
         self.call("cuDevicePrimaryCtxRelease_v2", device)
 
     def can_access(self, device: int, peer: int) -> bool:
@@ -166,7 +166,7 @@ class Cuda:
         return bool(self._number("cuDeviceCanAccessPeer", device, peer))
 
     def enable_peer(self, peer_context: int) -> None:
-        """Let the current context read and write the memory of another; no error where it may already."""
+        """Let the current context read and write the memory of another; no error if it may already."""
         try:
             self.call("cuCtxEnablePeerAccess", peer_context, 0)
         except CudaError as error:
@@ -184,7 +184,7 @@ class Cuda:
         return self._made("cuMemAlloc_v2", size, about=f"of {size} bytes")
 
     def free(self, address: int) -> None:
-        """Give device memory back."""
+        """Free device memory."""
         self.call("cuMemFree_v2", address)
 
     def allocate_host(self, size: int) -> int:
@@ -192,7 +192,7 @@ class Cuda:
         return self._made("cuMemHostAlloc", size, _PORTABLE, about=f"of {size} bytes")
 
     def free_host(self, address: int) -> None:
-        """Give pinned host memory back."""
+        """Free pinned host memory."""
         self.call("cuMemFreeHost", address)
 
     def read(self, address: int, size: int) -> bytes:
@@ -218,7 +218,7 @@ class Cuda:
         self.call("cuMemcpyDtoDAsync_v2", to, source, size, stream)
 
     def copy_peer(self, to: "Tuple[int, int]", source: "Tuple[int, int]", size: int, stream: int) -> None:
-        """Queue a copy between two devices, each end (address, context); over the host where nothing is better."""
+        """Queue a copy between two devices, each end (address, context); over the host if there is no better way."""
         self.call("cuMemcpyPeerAsync", *to, *source, size, stream)
 
     def set_words(self, address: int, word: int, count: int, stream: int) -> None:
@@ -230,7 +230,7 @@ class Cuda:
         return self._made("cuStreamCreate", 1)
 
     def wait(self, stream: int) -> None:
-        """Until all that was queued in a stream is done. Errors of kernels show up here."""
+        """Wait until everything queued in a stream is done. Errors of kernels show up here."""
         self.call("cuStreamSynchronize", stream)
 
     def event(self) -> int:
@@ -248,7 +248,7 @@ class Cuda:
         return value.value / 1000.0
 
     def module(self, ptx: str) -> int:
-        """Compile PTX for the current device; what the compiler says against it is part of the error."""
+        """Compile PTX for the current device; the compiler's message is part of the error."""
         log = ctypes.create_string_buffer(_LOG_BYTES)
         options = (_int * 2)(_JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES)
         values = (_handle * 2)(ctypes.addressof(log), _LOG_BYTES)

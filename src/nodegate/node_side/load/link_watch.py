@@ -1,4 +1,4 @@
-"""What NVML says of the PCIe link of one GPU while it copies: an idle GPU lowers its link, so only this shows it."""
+"""What NVML reports on the PCIe link of one GPU while it copies: an idle GPU lowers its link, so only this shows it."""
 
 import importlib
 import time
@@ -70,5 +70,5 @@ def _spread(samples: "List[Dict[str, int]]") -> Dict[str, object]:
 def _growth(before: object, after: object) -> object:
     """By how much a counter grew, or why that is not known."""
     if isinstance(before, int) and isinstance(after, int):
-        return after - before if after >= before else reading.unknown("failed", "the counter went back")
+        return after - before if after >= before else reading.unknown("failed", "the counter decreased")
     return after if isinstance(after, dict) else before

@@ -1,7 +1,7 @@
-"""The load on one GPU, in a process of its own: products into a ring of results that fills its memory, all compared.
+"""The load on one GPU, in its own process: products into a ring of results that fills its memory, all compared.
 
-It sends parts as it goes, dictionaries with one key ("gpu", "phase", "window", "mismatch", "started"), so that what a
-GPU did before it hung or failed stays. What they mean stands in docs/burn-document.md.
+It sends parts during its work, dictionaries with one key ("gpu", "phase", "window", "mismatch", "started"), so that
+what a GPU did before it hung or failed stays. They are described in docs/burn-document.md.
 """
 
 import array
@@ -20,7 +20,7 @@ from nodegate.node_side.probe import child
 CHUNK_S = 0.5  # of products before they are compared
 MOST_WINDOWS = 100
 _MOST_RESULTS = 4096
-_CHECKED = 32  # elements of the first result that are computed here too
+_CHECKED = 32  # elements of the first result that the host computes too
 _PIECE = 16 << 20
 _NONE = 0xFFFFFFFF
 _COMPARE_BLOCKS = 1024
@@ -37,7 +37,7 @@ class Phase(NamedTuple):
 
 
 class Job(NamedTuple):
-    """What one GPU is to do; `library` is cuBLAS's path, "" for our own kernels."""
+    """What one GPU is to do; `library` is cuBLAS's path, "" for nodegate's own kernels."""
 
     slot: int
     uuid: str
@@ -77,7 +77,7 @@ def run(job: Job, board: boards.Board) -> Dict[str, object]:
 
 
 def _set_environment(uuid: str) -> None:
-    """Only this GPU is seen, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
+    """Only this GPU is visible, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
     for name in list(os.environ):
         if name in _FOREIGN or name.startswith("CUBLAS"):
             del os.environ[name]
@@ -85,7 +85,7 @@ def _set_environment(uuid: str) -> None:
 
 
 def _answer_within(seconds: float) -> None:
-    """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs holds up no signal."""
+    """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs does not block the signal."""
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
@@ -119,7 +119,7 @@ class _Gpu:
         )
 
     def kernel(self, dtype: str) -> int:
-        """Our own product kernel of a dtype; 0 where cuBLAS is used."""
+        """The PTX product kernel of a dtype; 0 if cuBLAS is used."""
         if self.cublas:
             return 0
         if dtype in ptx.TENSOR and self.capability < (8, 0):
@@ -130,10 +130,10 @@ class _Gpu:
 
 
 class _Ring:
-    """One phase: two operands and as many results as the memory holds; the first result is what all must equal."""
+    """One phase: two operands and as many results as the memory holds; all results must equal the first."""
 
     def __init__(self, gpu: _Gpu, number: int) -> None:
-        """Fill the operands, compute the first result, look at it from the host."""
+        """Fill the operands, compute the first result, check it on the host."""
         self.gpu, self.number, self.phase = gpu, number, gpu.job.phases[number]
         dtype = self.dtype = self.phase.dtype
         self.kernel = gpu.kernel(dtype)
@@ -160,7 +160,7 @@ class _Ring:
         )
 
     def load(self, start: float) -> None:
-        """Products, then comparisons, again and again until the time is over."""
+        """Products, then comparisons, repeatedly until the time is over."""
         began = window = time.monotonic()
         length = max(1.0, self.phase.seconds / MOST_WINDOWS)
         sums = [0, 0.0, 0]  # products, their seconds on the GPU, mismatches: of this window
@@ -212,7 +212,7 @@ class _Ring:
         )
 
     def _timed(self, count: int) -> float:
-        """Do products and return their seconds on the GPU; their results are compared meanwhile."""
+        """Do products and return their seconds on the GPU; the previous results are compared at the same time."""
         gpu, api = self.gpu, self.gpu.cuda
         api.set_words(gpu.counts, 0, self.results, gpu.stream)
         api.set_words(gpu.counts + 4 * _MOST_RESULTS, _NONE, self.results, gpu.stream)
@@ -234,7 +234,7 @@ class _Ring:
         )
 
     def _mismatches(self, count: int, start: float) -> int:
-        """Differing words of the products just done; the first is told with its place."""
+        """Differing words of the products just done; the first is reported with its place."""
         words = array.array("I", self.gpu.cuda.read(self.gpu.counts, 4 * self.results))
         wrong = [product for product in range(count) if words[self._slot(product)]]
         if wrong:
@@ -256,7 +256,7 @@ class _Ring:
         return sum(words[self._slot(product)] for product in wrong)
 
     def _checksum(self) -> str:
-        """CRC-32 of the first result, in pieces that the host can spare."""
+        """CRC-32 of the first result, in pieces that fit into the host's memory."""
         crc = 0
         for offset in range(0, self.bytes, _PIECE):
             crc = zlib.crc32(self.gpu.cuda.read(self._at(2) + offset, min(_PIECE, self.bytes - offset)), crc)
@@ -275,7 +275,7 @@ class _Ring:
 
 
 def _that_fits(matrix: int, size: int, room: int) -> int:
-    """The largest size up to the one that is wanted, of which two operands and three results fit."""
+    """The largest size up to the requested one, of which two operands and three results fit."""
     n = max(matrix // ptx.STEP, 1) * ptx.STEP
     while n > ptx.STEP and 5 * n * n * size > room:
         n = max(n // 2 // ptx.STEP, 1) * ptx.STEP
@@ -285,7 +285,7 @@ def _that_fits(matrix: int, size: int, room: int) -> int:
 
 
 def progress(parts: "List[object]", what: str) -> "List[object]":
-    """Of all parts, those of one kind."""
+    """The parts of one kind."""
     return [part[what] for part in parts if isinstance(part, dict) and what in part]
 
 

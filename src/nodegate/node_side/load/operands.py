@@ -1,8 +1,8 @@
-"""What the matrices hold, and what elements of their product must be: by the same arithmetic as the fill kernel.
+"""The content of the matrices, and what elements of their product must be: by the same arithmetic as the fill kernel.
 
 A word is hash & and | or: the sign, the two lowest bits of the exponent and every bit of the fraction are random
-(magnitudes from 1/8 to 2, mean 0), so that as many bits toggle as can, and nothing overflows. tf32 takes ten bits of
-the fraction and is given no more.
+(magnitudes from 1/8 to 2, mean 0), so that as many bits as possible toggle, and nothing overflows. tf32 takes ten bits
+of the fraction and is given no more.
 """
 
 import math
@@ -14,7 +14,7 @@ SEED_LEFT, SEED_RIGHT = 0x0B5EED01, 0x0B5EED02
 
 
 class Masks(NamedTuple):
-    """What of a hashed word stays and what is set, for even and for odd words."""
+    """Which bits of a hashed word stay and which are set, for even and for odd words."""
 
     and0: int
     or0: int
@@ -72,9 +72,9 @@ def values(dtype: str, data: bytes) -> "List[float]":
 
 
 def deviation(dtype: str, left: "List[float]", right: "List[float]", found: float) -> float:
-    """How far an element is from the product of its row and column, in units of what rounding may make of it.
+    """How far an element is from the product of its row and column, in units of the rounding error.
 
-    Errors of many additions grow with the root of their number (they are random), to which a factor of eight is given.
+    Errors of many additions grow with the root of their number (they are random), with a factor of eight as a margin.
     """
     products = [one * other for one, other in zip(left, right)]
     exact = math.fsum(products)

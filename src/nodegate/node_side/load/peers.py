@@ -1,6 +1,6 @@
 """Copies from GPU to GPU, one pair after the other, in a process that sees all of them.
 
-A pair that fails or hangs may spoil the process: then the rest is done by a new one.
+A pair that fails or hangs may make the process unusable: then a new one does the rest.
 """
 
 import functools
@@ -13,7 +13,7 @@ from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child, children
 
 PEER_S, FEWEST_S = 0.3, 0.05  # of copies, for each pair
-AROUND_S = 1.0  # what a pair takes besides: clearing and comparing
+AROUND_S = 1.0  # what a pair takes in addition: clearing and comparing
 MOST_FAILURES = 3
 ALL, RING, NONE = "all", "ring", "none"
 _SEED = 0x0C091E53
@@ -43,17 +43,17 @@ def pairs_of(which: str, indices: "Sequence[int]") -> "List[Pair]":
 
 
 def seconds_of(whole_s: float, gpus: int, pairs: int) -> float:
-    """Seconds for each pair, where every GPU has `whole_s` for its pairs."""
+    """Seconds for each pair, if every GPU has `whole_s` for its pairs."""
     return max(min(PEER_S, whole_s * gpus / max(pairs, 1)), FEWEST_S)
 
 
 def limit_s(plan: Plan, pairs: int) -> float:
-    """How long all of it may take at most."""
+    """How long everything may take at most."""
     return 2 * plan.start_limit_s + pairs * (plan.pair_s + AROUND_S) + 2 * plan.answer_limit_s
 
 
 def run(plan: Plan, pairs: "Sequence[Pair]") -> "List[Entry]":
-    """An entry for each pair, whatever happens."""
+    """An entry for each pair, in any case."""
     until = time.monotonic() + limit_s(plan, len(pairs))
     done: List[Entry] = []
     left, failures = list(pairs), 0
@@ -73,7 +73,7 @@ def run(plan: Plan, pairs: "Sequence[Pair]") -> "List[Entry]":
 
 
 def copy_between(plan: Plan, pairs: "Sequence[Pair]") -> None:
-    """In a child: send an entry for each pair, up to the first that fails on its way."""
+    """In a child: send an entry for each pair, up to the first that fails."""
     place.see_only([uuid for _, uuid, _ in plan.gpus])
     answer_within(plan.start_limit_s)
     api = cuda.Cuda()

@@ -1,4 +1,4 @@
-"""Where a process runs: only its GPUs are seen, on the CPUs beside the GPU, and it ends when a GPU does not answer."""
+"""Where a process runs: only its GPUs are visible, on the CPUs next to the GPU, and it ends if a GPU hangs."""
 
 import os
 import signal
@@ -12,20 +12,20 @@ _MOST_CPUS = 8192
 
 
 def see_only(uuids: Sequence[str]) -> None:
-    """CUDA sees these GPUs alone, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
+    """CUDA sees only these GPUs, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
     for name in _FOREIGN:
         os.environ.pop(name, None)
     os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=",".join(uuids), CUDA_CACHE_DISABLE="1")
 
 
 def answer_within(seconds: float) -> None:
-    """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs holds up no signal."""
+    """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs does not block the signal."""
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def go_beside(bus_id: str) -> Dict[str, object]:
-    """Bind this process to the CPUs beside a GPU: memory that it pins from then on lies on that NUMA node.
+    """Bind this process to the CPUs next to a GPU: memory that it pins later is on that NUMA node.
 
     Returns {"cpus": as sysfs lists them, "numa_node": text, "error": why it is not bound, or ""}.
     """
@@ -36,9 +36,9 @@ def go_beside(bus_id: str) -> Dict[str, object]:
     try:
         os.sched_setaffinity(0, cpus_of(listed))
     except OSError as error:
-        found["error"] = f"no CPU beside it may be used: {error.strerror}"
+        found["error"] = f"no CPU next to it may be used: {error.strerror}"
     except ValueError:
-        found["error"] = f"sysfs lists no CPU beside it: {listed[:40]!r}"
+        found["error"] = f"sysfs lists no CPU next to it: {listed[:40]!r}"
     return found
 
 
@@ -46,7 +46,7 @@ def cpus_of(listed: str) -> "Set[int]":
     """The numbers in "0-3,8".
 
     Raises:
-        ValueError: it is no such list, or an empty one.
+        ValueError: it is not such a list, or an empty one.
     """
     found: List[int] = []
     for part in listed.split(","):

@@ -1,21 +1,21 @@
-"""Our own kernels as PTX text, which the driver compiles for its GPU: fill, compare and matrix products.
+"""nodegate's own kernels as PTX text, which the driver compiles for its GPU: fill, compare and matrix products.
 
 A product is C[i][j] = sum over k of A[i][k] * B[j][k]: all row by row, n x n, n a multiple of `STEP`. Two kinds of it:
 
 * `simt` (fp32, fp64; any GPU from sm_50): one block computes a tile of 64g x 64g, each of its 256 threads 4g x 4g of it
-  (g = 2 for fp32, 1 for fp64), from two buffers in shared memory that hold 8 columns of A and of B, transposed.
+  (g = 2 for fp32, 1 for fp64), from two buffers in shared memory with 8 columns of A and of B, transposed.
 * `tensor` (bf16, fp16, tf32; from sm_80): one block computes 128 x 256, each of its 8 warps 64 x 64 by mma.sync, from a
   ring of 4 stages in shared memory that cp.async fills 3 ahead. A stage holds 64 bytes of each row. All three types
   share every address: 16 bytes are 8 elements of two bytes or 4 of four, and in both cases what ldmatrix hands to a
   lane is what mma takes (PTX ISA, "Matrix Fragments for mma.m16n8k16" and "for mma.m16n8k8").
 
 Verified (tests/node_side/test_ptx.py): ptxas assembles each for sm_50 (tensor: sm_80) to sm_120 without spills. An
-interpreter, written from the PTX ISA, runs the very text against numpy, with cp.async arriving as late and as early as
-it may, and fails where a thread reads or overwrites shared memory that another touched since the last barrier.
+interpreter, written from the PTX ISA, runs the same text against numpy, with cp.async arriving as late and as early as
+allowed, and fails if a thread reads or overwrites shared memory that another touched since the last barrier.
 
-Not verified: no GPU has run them. What the interpreter and these kernels misread alike would show only there; so a burn
-computes elements of its first result on the host too (`reference_errors`), and a kernel that a GPU reads otherwise is
-found wrong and never passes. Their speed is not known either: a baseline holds for its own `path`.
+Not verified: no GPU has run them. An error that the interpreter and these kernels share would show only there; so a
+burn computes elements of its first result on the host too (`reference_errors`), and a kernel that a GPU reads
+differently is found wrong and never passes. Their speed is not known either: a baseline applies only to its own `path`.
 """
 
 from typing import Dict, List, NamedTuple
@@ -249,7 +249,7 @@ def _simt_write(f: str, size: int, groups: int) -> "list[str]":
             at = (j // 4) * 64 * size + (j % 4) * size
             names = [f"%c{i * side + j + each}" for each in range(vector)]
             lines.append(f"st.global.v{vector}.{f} [%pc+{at}], {_braced(names)};")
-        if i == 3:  # to the next group: rows 4 .. 63 lie between
+        if i == 3:  # to the next group: rows 4 .. 63 are in between
             lines += ["mul.lo.u64 %wide, %pitch, 61;", "add.u64 %pc, %pc, %wide;"]
         else:
             lines.append("add.u64 %pc, %pc, %pitch;")
@@ -260,7 +260,7 @@ def _simt_write(f: str, size: int, groups: int) -> "list[str]":
 
 
 class _Kind(NamedTuple):
-    """The instruction that multiplies 32 bytes of k, and how two sums become one word; "": they stay two."""
+    """The instruction that multiplies 32 bytes of k, and how two sums become one word; "": they remain two."""
 
     mma: str
     pack: str
@@ -332,7 +332,7 @@ def _tensor_sources(size: int) -> "list[str]":
         lines += [f"add.u64 %p{name}{each}, %p{name}{each - 1}, %pitch;" for each in range(1, rows // 64)]
     return [
         *lines,
-        # In shared memory a row has 64 bytes; its chunk c lies at c ^ (row / 2 % 4), so that 8 rows fill all 32 banks.
+        # In shared memory a row has 64 bytes; its chunk c is at c ^ (row / 2 % 4), so that 8 rows fill all 32 banks.
         "shr.u32 %swizzle, %row, 1;",
         "and.b32 %swizzle, %swizzle, 3;",
         "xor.b32 %chunk, %chunk, %swizzle;",
@@ -361,9 +361,9 @@ def _tensor_fill() -> "list[str]":
 def _tensor_lanes() -> "list[str]":
     """The addresses that a lane gives to ldmatrix.x4, for the first and the second 32 bytes of a row.
 
-    A, 16 rows: matrices (rows 0-7, first chunk), (8-15, first), (0-7, second), (8-15, second): a lane's row is
-    lane % 16, its chunk lane / 16. B, 16 columns of the result: (0-7, first), (0-7, second), (8-15, first), (8-15,
-    second): its row is lane % 8 + 8 * (lane / 16), its chunk lane / 8 % 2. Warps stand 2 x 4 over the block's tile.
+    A, 16 rows: matrices (rows 0-7, first chunk), (8-15, first), (0-7, second), (8-15, second): a lane's row is lane %
+    16, its chunk lane / 16. B, 16 columns of the result: (0-7, first), (0-7, second), (8-15, first), (8-15, second):
+    its row is lane % 8 + 8 * (lane / 16), its chunk lane / 8 % 2. Warps are arranged 2 x 4 over the block's tile.
     """
     swizzled = ["shr.u32 %swizzle, %row, 1;", "and.b32 %swizzle, %swizzle, 3;", "xor.b32 %chunk, %chunk, %swizzle;"]
     return [

@@ -1,4 +1,4 @@
-"""What NVML says of one GPU while it works, several times a second: kept as windows of minimum, median and maximum."""
+"""NVML's readings of one GPU under load, several times a second: kept as windows of minimum, median and maximum."""
 
 import importlib
 import time
@@ -38,7 +38,7 @@ _FOR_GOOD = ("not supported", "missing", "denied")  # not asked again
 
 
 def window_s(seconds: float, gpus: int) -> float:
-    """How long a window is, so that all of a node stay within the limits of their number."""
+    """How long a window is, so that a node stays within the limit of their number."""
     return max(1.0, seconds / min(MOST_WINDOWS - 1, MOST_IN_ALL // max(gpus, 1) - 1))
 
 
@@ -76,7 +76,7 @@ def run(index: int, slot: int, board: boards.Board, length_s: float) -> Dict[str
 
 
 class _Sampler:
-    """Asks for every quantity that the GPU has."""
+    """Reads every quantity that the GPU has."""
 
     def __init__(self, nvml: ModuleType, handle: Handle) -> None:
         self._nvml, self._handle = nvml, handle
@@ -86,7 +86,7 @@ class _Sampler:
         self.lost = ""
 
     def sample(self) -> Dict[str, float]:
-        """{quantity: number} of now."""
+        """{quantity: number} at this moment."""
         found: Dict[str, float] = {}
         for name, (read, divisor) in QUANTITIES.items():
             if name in self._left_out:
@@ -109,7 +109,7 @@ class _Sampler:
 
 
 class _Window:
-    """The samples of a stretch of time, until they become one line."""
+    """The samples of a time interval, until they become one line."""
 
     def __init__(self, opened: float) -> None:
         self._opened = opened
@@ -130,7 +130,7 @@ class _Window:
             self._values.setdefault(name, []).append(value)
 
     def send(self, start: float) -> None:
-        """Send what there is, with times that count from the start of the load."""
+        """Send what there is, with times counted from the start of the load."""
         if not self._count:
             return
         head: Window = {"start_s": round(self._opened - start, 2), "count": self._count, "load": self._load}
@@ -144,7 +144,7 @@ def _spread(values: "List[float]") -> "List[float]":
 
 
 def merged(windows: "List[Window]") -> "List[Window]":
-    """Windows two by two as one, those under load never with those before it."""
+    """Merge windows two by two, those under load never with those before it."""
     result: List[Window] = []
     for window in windows:
         last = result[-1] if result else None

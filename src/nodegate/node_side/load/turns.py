@@ -1,4 +1,4 @@
-"""What the processes of the copies know of each other: how far each GPU is, so that they copy in turn, then at once.
+"""What the processes of the copies know about each other: how far each GPU is, so that they copy in turn, then at once.
 
 A page of shared memory with a slot for each GPU, and as many for the processes that watch them. Each slot is written by
 one process alone, so no lock is needed.
@@ -33,18 +33,18 @@ class Turns:
         return self.slots + slot
 
     def say(self, slot: int, step: int) -> None:
-        """Say how far the GPU of this slot is."""
+        """Note how far the GPU of this slot is."""
         _SLOT.pack_into(self._page, slot * _SLOT.size, step, os.getpid(), time.monotonic())
 
     def step(self, slot: int) -> int:
-        """How far a GPU is; ENDED also when its process is gone, or has been at one step for too long."""
+        """How far a GPU is; ENDED also if its process is gone, or has been at one step for too long."""
         step, pid, since = _SLOT.unpack_from(self._page, slot * _SLOT.size)
         gone = pid and not os.path.exists(f"/proc/{pid}")
         late = time.monotonic() - since > self._longest_s.get(step, float("inf"))
         return ENDED if gone or late else int(step)
 
     def wait(self, slots: "Iterable[int]", step: int) -> None:
-        """Until all of these GPUs are at this step, past it, or out of it."""
+        """Wait until all of these GPUs are at this step, past it, or out."""
         for slot in slots:
             while self.step(slot) < step:
                 time.sleep(_LOOK_S)

@@ -1,1 +1,1 @@
-"""Node side of finding and bringing tools: Python 3.6+, standard library only, each file a program of its own."""
+"""Node side of finding and bringing tools: Python 3.6+, standard library only, each file is a separate program."""

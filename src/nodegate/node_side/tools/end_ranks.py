@@ -1,9 +1,10 @@
-"""Node side: end what a launch over several nodes left here, now or when the run goes.
+"""Node side: end what a launch over several nodes left on this node, now or when the run ends.
 
-Ranks on other nodes are no children of ours: mpirun's daemon, or Slurm's, starts them. They carry a mark in their
-environment and in their shell's words, and are found by it. Standard input says {"mark": ..., "stay": ...}. With
-`stay` a folder is made for what ranks write, its name is printed, and the end is waited for: SIGTERM of the guard,
-which comes when the controller closes or dies. Then every process that bears the mark is ended, and the folder removed.
+Ranks on other nodes are not the controller's children: mpirun's daemon, or Slurm's, starts them. They have a mark in
+their environment and in their shell's arguments, and are found by it. Standard input says {"mark": ..., "stay": ...}.
+With `stay` a folder is made for what ranks write, its name is printed, and the program waits for its end: SIGTERM of
+the guard, which comes when the controller closes or dies. Then every process with the mark is ended, and the folder
+removed.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ DAEMONS = ("orted", "prted")  # of a marked process they are ours too, and may h
 
 
 def read(pid: int, name: str) -> bytes:
-    """A file of /proc; empty where it cannot be read."""
+    """A file of /proc; empty if it cannot be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read(1 << 20)
@@ -40,7 +41,7 @@ def row(pid: int) -> "tuple[int, str, str]":
 
 
 def ancestors() -> "set[int]":
-    """We, and whoever started us."""
+    """This process and its parents."""
     found, pid = set(), os.getpid()
     while pid > 0 and pid not in found:
         found.add(pid)
@@ -49,7 +50,7 @@ def ancestors() -> "set[int]":
 
 
 def marked(mark: str) -> "dict[int, str]":
-    """{pid: 'pid name state'} of what bears the mark and lives, and of the daemons that hold it."""
+    """{pid: 'pid name state'} of living processes with the mark, and of the daemons that hold it."""
     found, ours, sign = {}, ancestors(), mark.encode()
     for name in os.listdir("/proc"):
         pid = int(name) if name.isdigit() else 0
@@ -65,7 +66,7 @@ def marked(mark: str) -> "dict[int, str]":
 
 
 def sweep(mark: str) -> "list[str]":
-    """End it all; what lives on sits in the kernel and is told."""
+    """End all of them; what is still alive waits in the kernel and is reported."""
     end = time.monotonic() + SWEEP_S
     quiet = 0
     living: dict[int, str] = {}

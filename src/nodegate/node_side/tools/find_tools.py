@@ -1,8 +1,8 @@
 """Node side: where this node's tools are, and whether they could start. Runs none of them.
 
-Started as `python3 -c SOURCE`; the request comes on standard input as JSON, the answer leaves as one line of it. A
-program that is found is looked at without being run: its file's head says for which machine it is built, and the
-dynamic loader (as `ldd` uses it) which of its libraries are not there.
+Started as `python3 -c SOURCE`; the request comes on standard input as JSON, the answer is one line of JSON. A
+program that is found is examined without being run: the head of its file shows for which machine it is built, and the
+dynamic loader (as `ldd` uses it) which of its libraries are missing.
 """
 
 import glob
@@ -45,7 +45,7 @@ def elf(path: str) -> "tuple[int, str] | None":
 
 
 def said_by_loader(loader: str, path: str, libraries: str) -> str:
-    """What the dynamic loader says of a program's libraries; empty when it could not be asked."""
+    """What the dynamic loader says about a program's libraries; empty if it could not be run."""
     environment = dict(os.environ, LD_TRACE_LOADED_OBJECTS="1", LC_ALL="C")
     if libraries:
         environment["LD_LIBRARY_PATH"] = libraries
@@ -60,12 +60,12 @@ def said_by_loader(loader: str, path: str, libraries: str) -> str:
 
 
 def examine(path: str, origin: str, libraries: str = "") -> "dict[str, Any]":
-    """What there is to say of one program: `wrong` and `missing` stay empty when nothing stands in its way."""
+    """The description of one program: `wrong` and `missing` stay empty if it can run."""
     found: dict[str, Any] = {"path": path, "origin": origin, "wrong": "", "missing": [], "mpi": False}
     if not os.path.isfile(path):
-        return dict(found, wrong="is not there" if not os.path.exists(path) else "is no file")
+        return dict(found, wrong="does not exist" if not os.path.exists(path) else "is not a file")
     if not os.access(path, os.X_OK):
-        return dict(found, wrong=f"may not be run by uid {os.getuid()} (its mode, or a file system mounted noexec)")
+        return dict(found, wrong=f"is not executable by uid {os.getuid()} (its mode, or a file system mounted noexec)")
     try:
         program = elf(path)
     except OSError as error:
@@ -75,7 +75,7 @@ def examine(path: str, origin: str, libraries: str = "") -> "dict[str, Any]":
     here = os.uname().machine
     if here in MACHINES and program[0] != MACHINES[here]:
         built_for = next((name for name, number in MACHINES.items() if number == program[0]), f"ELF {program[0]}")
-        return dict(found, wrong=f"is built for {built_for}, this node is {here}")
+        return dict(found, wrong=f"is built for {built_for}, but this node is {here}")
     if LOADER.fullmatch(program[1]):
         said = said_by_loader(program[1], path, libraries)
         missing = [os.path.basename(name) for name in MISSING.findall(said)] + TOO_NEW.findall(said)
@@ -93,7 +93,7 @@ def in_folders(name: str, folders: "list[str]") -> "Iterator[str]":
 
 
 def candidates(name: str, request: "dict[str, Any]") -> "Iterator[tuple[str, str]]":
-    """Where a tool may be, in order: (origin, path). One that the inventory names is looked for nowhere else."""
+    """Where a tool may be, in order: (origin, path). One that the inventory names is searched for nowhere else."""
     if name in request["given"]:
         yield "nodegate_tools", request["given"][name]
         return
@@ -107,13 +107,13 @@ def candidates(name: str, request: "dict[str, Any]") -> "Iterator[tuple[str, str
 
 
 def own_path(more: str) -> "list[str]":
-    """The absolute folders of PATH, then of another PATH (the login's, when root looks)."""
+    """The absolute folders of PATH, then of another PATH (the login's, if root searches)."""
     both = os.environ.get("PATH", "").split(":") + more.split(":")
     return list(dict.fromkeys(folder for folder in both if folder.startswith("/")))
 
 
 def look_for(name: str, request: "dict[str, Any]") -> "list[dict[str, Any]]":
-    """The first program of that name that could start, behind those that could not."""
+    """The first program of that name that could start, after those that could not."""
     found, seen = [], set()
     for origin, path in candidates(name, request):
         real = os.path.realpath(path)

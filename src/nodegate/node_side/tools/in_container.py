@@ -1,10 +1,11 @@
-"""Node side: run a tool in a container, so that it ends with us, however we end.
+"""Node side: run a tool in a container, so that it ends with this program in any case.
 
-Started as `python3 -c SOURCE runtime image tool arguments...`. A container of docker is no child of ours: the daemon
-runs it, and SIGKILL of `docker run` leaves it running. So the tool is started inside by a small shell script that
-watches its standard input, of which this program holds the other end and into which nobody ever writes. When this
-program ends, by SIGKILL too, the input ends: docker closes a container's input when its client has gone (StdinOnce),
-podman's conmon does so as well, and for enroot and apptainer it is our own pipe. The script then ends the tool.
+Started as `python3 -c SOURCE runtime image tool arguments...`. A docker container is not a child of this process: the
+daemon runs it, and SIGKILL of `docker run` leaves it running. So the tool is started inside by a small shell script
+that watches its standard input, of which this program holds the other end and into which nothing is ever written. When
+this program ends, even by SIGKILL, the input ends: docker closes a container's input when its client is gone
+(StdinOnce), podman's conmon does so as well, and for enroot and apptainer it is this program's own pipe. The script
+then ends the tool.
 """
 
 import os
@@ -40,7 +41,7 @@ exit "$code"
 
 
 def settings() -> "list[str]":
-    """The names of our own variables that the tool is to see."""
+    """The names of the variables that are passed to the tool."""
     return sorted(name for name in os.environ if name.startswith(PASSED_ON))
 
 
@@ -56,7 +57,7 @@ def engine(runtime: str, image: str) -> "list[str]":
 
 
 def command(runtime: str, image: str) -> "list[str]":
-    """What starts a shell in the image."""
+    """The command that starts a shell in the image."""
     if runtime in ("docker", "podman"):
         return engine(runtime, image)
     if runtime == "enroot":
@@ -79,7 +80,7 @@ def main(runtime: str, image: str, *tool: str) -> None:
     os.close(theirs)
 
     def end(number: int, _: "FrameType | None") -> None:
-        os.dup2(os.open(os.devnull, os.O_RDONLY), ours)  # its last writer has gone: the container's input ends
+        os.dup2(os.open(os.devnull, os.O_RDONLY), ours)  # its last writer is gone: the container's input ends
         process.send_signal(number)
 
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):

@@ -1,8 +1,8 @@
-"""Node side: keep a folder for brought tools while the controller is there, and remove it however we end.
+"""Node side: keep a folder for brought tools while the controller runs, and remove it in any case.
 
 Started under the guard as `python3 -c SOURCE bytes`. Prints one line: `held <folder>`, or `cannot <why>` with exit 73
-(EX_CANTCREAT). Two processes: this one stays until it is ended, and does nothing; its child makes the folder, waits on
-a pipe for its parent's end and removes the folder then: after SIGKILL too, which nobody can catch.
+(EX_CANTCREAT). Two processes: this one runs until it is ended, and does nothing; its child makes the folder, waits on
+a pipe for its parent's end and then removes the folder: even after SIGKILL, which cannot be caught.
 """
 
 import os
@@ -20,7 +20,7 @@ TRY_S = 5.0
 
 
 def why_not(folder: str, size: int) -> str:
-    """Why programs of this size cannot be kept in a new folder; empty when they can."""
+    """Why programs of this size cannot be kept in a new folder; empty if they can."""
     room = os.statvfs(folder)
     free = room.f_bavail * room.f_frsize
     if free < size + SPARE_BYTES:
@@ -34,13 +34,13 @@ def why_not(folder: str, size: int) -> str:
     except subprocess.TimeoutExpired:
         return f"a program run there did not end within {TRY_S:g} s"
     except OSError as error:
-        return f"programs may not be run there ({error.strerror}): mounted noexec?"
+        return f"programs cannot be run there ({error.strerror}): mounted noexec?"
     os.unlink(script)
     return "" if code == 0 else f"a program run there ended with exit code {code}"
 
 
 def make_folder(size: int) -> str:
-    """A new folder of mode 0700 where programs can be kept and run, or the end of this program."""
+    """A new folder of mode 0700 where programs can be kept and run; otherwise this program ends."""
     reasons = []
     for place in PLACES:
         place = os.path.expanduser(place)  # noqa: PLW2901
@@ -62,7 +62,7 @@ def make_folder(size: int) -> str:
 
 
 def remove(folder: str) -> None:
-    """Remove the folder, also while somebody still writes into it."""
+    """Remove the folder, also while a program still writes into it."""
     until = time.monotonic() + REMOVE_S
     while os.path.lexists(folder) and time.monotonic() < until:
         shutil.rmtree(folder, ignore_errors=True)
@@ -70,7 +70,7 @@ def remove(folder: str) -> None:
 
 
 def hold(size: int, end: int) -> int:
-    """The child: make the folder, say where it is, remove it when the other end of the pipe is closed."""
+    """The child: make the folder, print its path, remove it when the other end of the pipe is closed."""
     folder = make_folder(size)
     try:
         print(f"held {folder}", flush=True)  # noqa: T201 - the answer
@@ -81,12 +81,12 @@ def hold(size: int, end: int) -> int:
 
 
 def main(size: str) -> None:
-    """Start the child, stay as long as it does."""
-    end, ours = os.pipe()  # nobody writes into it; it ends when we do
+    """Start the child, and run as long as it does."""
+    end, ours = os.pipe()  # nothing is written into it; it ends with this process
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
     for number in numbers:
         signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # over the fork: none of them ends the child, none is lost to us
+    signal.pthread_sigmask(signal.SIG_BLOCK, numbers)  # during the fork: none of them ends the child, none is lost
     child = os.fork()
     if child == 0:
         os.close(ours)

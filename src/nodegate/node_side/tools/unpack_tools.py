@@ -1,4 +1,4 @@
-"""Node side: take brought tools into the folder that is held for them.
+"""Node side: unpack brought tools into the folder that is kept for them.
 
 Started as `python3 -c SOURCE folder bytes-so-far` with the next piece of the archive on standard input; with `last` as
 third argument it unpacks all of it. Prints `ok`, or `cannot <why>`.
@@ -12,8 +12,8 @@ ARCHIVE = ".archive"
 
 
 def add(folder: str, at: int) -> None:
-    """Write a piece to its place; a piece that comes twice is written twice to the same place."""
-    # O_CREAT makes the file only: where the folder is gone, its holder has ended, and so do we.
+    """Write a piece to its place; a piece that arrives twice is written twice to the same place."""
+    # O_CREAT makes the file only: if the folder is gone, its holder has ended, and this ends too.
     archive = os.open(os.path.join(folder, ARCHIVE), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     with open(archive, "wb") as file:
         file.seek(at)
@@ -21,7 +21,7 @@ def add(folder: str, at: int) -> None:
 
 
 def unpack(folder: str) -> None:
-    """Unpack the archive, which our own controller made, and remove it."""
+    """Unpack the archive, which the controller made, and remove it."""
     path = os.path.join(folder, ARCHIVE)
     tools = os.path.join(folder, "tools")
     os.mkdir(tools, 0o700)
@@ -29,13 +29,13 @@ def unpack(folder: str) -> None:
         for member in archive:
             parts = member.name.split("/")
             if not (member.isreg() or member.issym() or member.isdir()) or ".." in parts or member.name[:1] == "/":
-                raise OSError(0, "not an archive of ours", member.name)
+                raise OSError(0, "not an archive of nodegate", member.name)
             archive.extract(member, tools, set_attrs=not member.issym())
     os.unlink(path)
 
 
 def main(folder: str, at: str, last: str = "") -> None:
-    """Take one piece."""
+    """Write one piece."""
     try:
         add(folder, int(at))
         if last:
