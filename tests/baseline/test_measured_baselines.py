@@ -67,7 +67,7 @@ class TestWhichValueCounts:
 
     def test_a_condition_that_the_measurement_does_not_say_is_a_difference(self):
         assert stored("{path: cublas}").for_conditions({"matrix": "8192"}) == (
-            "stored for path cublas, and the measurement does not say its path"
+            "stored for path cublas, but the measurement does not report its path"
         )
 
     def test_conditions_that_the_stored_value_does_not_name_may_be_anything(self):
@@ -118,8 +118,8 @@ class TestVariantsInAFile:
             ("variants: [{value: 8, source: s, parameters: {}}]", "a.b: a variant needs parameters"),
             ("variants: [{value: 8, parameters: {x: 1}}]", "needs source: some text"),
             ("variants: [{source: s, parameters: {x: 1}}]", "a.b has no value"),
-            ("value: 8, variants: [{value: 8, source: s, parameters: {x: 1}}]", "a.b: value belongs to each of the"),
-            ("source: s, variants: [{value: 8, source: s, parameters: {x: 1}}]", "a.b: source belongs to each of"),
+            ("value: 8, variants: [{value: 8, source: s, parameters: {x: 1}}]", "a.b: value belongs in each of the"),
+            ("source: s, variants: [{value: 8, source: s, parameters: {x: 1}}]", "a.b: source belongs in each of"),
             ("variants: [{value: 8, source: s, unit: MW, parameters: {x: 1}}]", "unknown key 'unit'"),
             (
                 "variants: [{value: 8, source: s, parameter: {x: 1}}]",

@@ -47,7 +47,7 @@ LINK = (
     "far end)"
 )
 MISSING = f"{UNIT}: an NVSwitch is missing, and nvidia-fabricmanager ended"
-COUNT = "count the switches (lspci); power-cycle the node; replace the GPU baseboard when it stays"
+COUNT = "count the switches (lspci); power-cycle the node; replace the GPU baseboard if it stays"
 RESET = (
     "reset the GPUs and switches of the node; look at the link: connector, board, cable, and the GPU at its other end"
 )
@@ -95,7 +95,7 @@ CASES = (
         WARN,
         "NVSwitch 0000:86:00.0 NVLink 61: non-fatal error (SXid 12028) at the output of an NVSwitch "
         f'port, 3 times from {LATER} to {LAST} local time: "{quoted(NON_FATAL)}" - watch it: the switch '
-        "went on",
+        "continued",
         logs((START, BOOT), (NON_FATAL, LATER), (NON_FATAL, LATER), (NON_FATAL, LAST)),
     ),
     Case(
@@ -139,7 +139,7 @@ CASES = (
         "another version than the driver",
         CHECK,
         FAIL,
-        f"{UNIT}: nvidia-fabricmanager is of another version than the driver, and ended, once at {LATER} local "
+        f"{UNIT}: nvidia-fabricmanager has another version than the driver, and ended, once at {LATER} local "
         f'time: "{quoted(VERSION)}" - install both from one release and hold the packages (apt-mark hold, dnf '
         "versionlock)",
         logs((START, LATER), (VERSION, LATER)),

@@ -23,7 +23,7 @@ NOTHING = "kernel log: no matching message since 2026-10-12 08:15:00Z"
 AT = "once at 2026-11-21 08:05:00Z"
 DAY_S = 86400.0
 BMC = "read the error with rasdaemon or in the BMC; replace the part that it names"
-BMC_LATER = "read the error with rasdaemon or in the BMC; plan to replace the part that it names when it returns"
+BMC_LATER = "read the error with rasdaemon or in the BMC; plan to replace the part that it names if it recurs"
 MODULE = "CPU_SrcID#0_MC#0_Chan#1_DIMM#0"
 UE = f"EDAC MC0: 1 UE memory read error on {MODULE} (channel:1 slot:0 page:0x1 offset:0x0 grain:32)"
 CE = f"EDAC MC0: 1 CE memory read error on {MODULE} (channel:1 slot:0 page:0x1 offset:0x0 grain:32)"
@@ -166,7 +166,7 @@ CASES = (
         FAIL,
         (
             f"CPU 18: a CPU core ran one thread for so long that others starved, {AT}: "
-            f'"{STUCK}" - reboot; look at the platform when it returns'
+            f'"{STUCK}" - reboot; look at the platform if it recurs'
         ),
         says(STUCK),
     ),
@@ -176,7 +176,7 @@ CASES = (
         WARN,
         (
             f"CPU 18: a CPU core ran one thread for so long that others starved, {AT}: "
-            f'"{STUCK}" - reboot; look at the platform when it returns'
+            f'"{STUCK}" - reboot; look at the platform if it recurs'
         ),
         says(STUCK),
         profile=BOOTCHECK,
@@ -187,7 +187,7 @@ CASES = (
         FAIL,
         (
             f"CPU 41: a CPU core stopped taking interrupts, {AT}: "
-            '"NMI watchdog: Watchdog detected hard LOCKUP on cpu 41" - reboot; replace the CPU or board when it returns'
+            '"NMI watchdog: Watchdog detected hard LOCKUP on cpu 41" - reboot; replace the CPU or board if it recurs'
         ),
         says("NMI watchdog: Watchdog detected hard LOCKUP on cpu 41"),
         profile=BOOTCHECK,

@@ -86,7 +86,7 @@ CASES = (
         WARN,
         (
             "{gpu3}: Xid 31 (memory page fault) once at 2026-11-21 08:05:00Z: a program on the GPU "
-            "used an address that is not mapped - look at the job; when our own kernels raise it "
+            "used an address that is not mapped - look at the job; if nodegate's own kernels raise it "
             "again on this GPU run field diagnostics"
         ),
         change=says(GPU + "31, pid=7, name=python, Ch 00000010, intr 00000000. MMU Fault: ENGINE GRAPHICS"),
@@ -97,7 +97,7 @@ CASES = (
         WARN,
         (
             "{gpu3}: Xid 31 (memory page fault) once at 2026-11-21 08:05:00Z: a program on the GPU "
-            "used an address that is not mapped - look at the job; when our own kernels raise it "
+            "used an address that is not mapped - look at the job; if nodegate's own kernels raise it "
             "again on this GPU run field diagnostics"
         ),
         change=says(GPU + "31, pid=7, name=python, Ch 00000010"),
@@ -121,7 +121,7 @@ CASES = (
         (
             "{gpu3}: Xid 48 (uncorrectable memory error) once at 2026-11-21 08:05:00Z: two bits of "
             "one word of GPU memory were wrong at once - reset the GPU, then look at its row "
-            "remapping and SRAM counters; replace it when it returns"
+            "remapping and SRAM counters; replace it if it recurs"
         ),
         change=says(GPU + "48, pid='<unknown>', name=<unknown>, An uncorrectable double bit error (DBE)"),
         profile=BOOTCHECK,
@@ -178,7 +178,7 @@ CASES = (
         FAIL,
         (
             "{gpu3}: Xid 79 (GPU has fallen off the bus) once at 2026-11-21 08:05:00Z: the GPU no "
-            "longer answers on PCIe - power-cycle the node; reseat or replace the GPU when it returns"
+            "longer answers on PCIe - power-cycle the node; reseat or replace the GPU if it recurs"
         ),
         change=says(GPU + LOST),
         profile=BOOTCHECK,
@@ -190,7 +190,7 @@ CASES = (
         (
             "{gpu3}: Xid 79 (GPU has fallen off the bus) once at 2026-11-01 08:15:00Z: the GPU no "
             "longer answers on PCIe; settled by the reboot at 2026-11-08 20:14:47Z - power-cycle the "
-            "node; reseat or replace the GPU when it returns"
+            "node; reseat or replace the GPU if it recurs"
         ),
         change=says(GPU + LOST, ago_s=BEFORE_THIS_BOOT_S),
     ),
@@ -235,7 +235,7 @@ CASES = (
         (
             "{gpu3}: Xid 95 (uncontained memory error) once at 2026-11-21 08:05:00Z: an "
             "uncorrectable memory error may have reached every program on the GPU - reset the GPU "
-            "(reboot the node for an A100 without MIG); replace it when it returns"
+            "(reboot the node for an A100 without MIG); replace it if it recurs"
         ),
         change=says(GPU + "95, pid=7194, Uncontained: LTC TAG (0x2, 0x1). RST: Yes, D-RST: No"),
         profile=BOOTCHECK,
@@ -270,7 +270,7 @@ CASES = (
         (
             "{gpu3}: Xid 119 (GSP RPC timeout) 14 times from 2026-11-21 08:03:30Z to 2026-11-21 "
             "08:04:48Z: the GPU's system processor did not answer the driver - reset the GPU, else "
-            "reboot; update driver and GSP firmware when it returns"
+            "reboot; update driver and GSP firmware if it recurs"
         ),
         change=gsp_times_out_again_and_again,
         profile=BOOTCHECK,
@@ -281,7 +281,7 @@ CASES = (
         FAIL,
         (
             "{gpu3}: Xid 120 (GSP error) once at 2026-11-21 08:05:00Z: the GPU's system processor "
-            "crashed - reset the GPU, else reboot; update driver and GSP firmware when it returns"
+            "crashed - reset the GPU, else reboot; update driver and GSP firmware if it recurs"
         ),
         change=says(GPU + "120, pid='<unknown>', name=<unknown>, GSP task exception"),
         profile=BOOTCHECK,
@@ -325,7 +325,7 @@ CASES = (
         WARN,
         (
             "{gpu3}: Xid 45 (channel removed) once at 2026-11-21 08:05:00Z: the driver cleaned up a "
-            "program after another error or a kill - follow the Xid before it; when it stands alone "
+            "program after another error or a kill - follow the Xid before it; when it is the only one "
             "restart nvidia-fabricmanager"
         ),
         change=says(GPU + "45, pid=3, name=x, Ch 00000008"),
@@ -336,8 +336,8 @@ CASES = (
         WARN,
         (
             "{gpu3}: Xid 31 (memory page fault) once at 2026-11-21 08:05:00Z, followed by Xid 45, "
-            "43: a program on the GPU used an address that is not mapped - look at the job; when our "
-            "own kernels raise it again on this GPU run field diagnostics"
+            "43: a program on the GPU used an address that is not mapped - look at the job; if "
+            "nodegate's own kernels raise it again on this GPU run field diagnostics"
         ),
         change=says(
             GPU + "31, pid=7, name=a b, channel 0x00000008, MMU Fault",
@@ -352,7 +352,7 @@ CASES = (
         (
             "{gpu3}: Xid 79 (GPU has fallen off the bus) once at 2026-11-21 08:05:00Z, followed by "
             "Xid 119, 120: the GPU no longer answers on PCIe - power-cycle the node; reseat or "
-            "replace the GPU when it returns"
+            "replace the GPU if it recurs"
         ),
         change=says(GPU + LOST, GPU + "119, pid=1, name=nvidia-smi, Timeout after 6s", GPU + "120, GSP task exception"),
     ),
@@ -419,7 +419,7 @@ CASES = (
             "{gpu3}: Xid 48 (uncorrectable memory error) 2 times from 2026-11-21 08:05:00Z to "
             "2026-11-21 08:05:02Z, followed by Xid 171, 94, 63, 45: two bits of one word of GPU "
             "memory were wrong at once - the driver asks for: Drain and Reset; reset the GPU, then "
-            "look at its row remapping and SRAM counters; replace it when it returns"
+            "look at its row remapping and SRAM counters; replace it if it recurs"
         ),
         change=says(
             GPU + "48, An uncorrectable double bit error (DBE) has been detected on GPU",
@@ -474,7 +474,7 @@ CASES = (
         (
             "GPU 0000:29:00.0: Xid 79 (GPU has fallen off the bus) once at 2026-11-21 08:05:00Z: "
             "the GPU no longer answers on PCIe - power-cycle the node; reseat or replace the GPU "
-            "when it returns"
+            "if it recurs"
         ),
         change=says("NVRM: GPU 0000:29:00.0: GPU has fallen off the bus."),
     ),
@@ -484,8 +484,8 @@ CASES = (
         FAIL,
         (
             "GPU 0000:18:00.0: Xid 79 (GPU has fallen off the bus) once at 2026-11-21 08:05:02Z: the "
-            "GPU no longer answers on PCIe - power-cycle the node; reseat or replace the GPU when it "
-            "returns"
+            "GPU no longer answers on PCIe - power-cycle the node; reseat or replace the GPU if it "
+            "recurs"
         ),
         change=says(
             "NVRM: The NVIDIA GPU 0000:18:00.0",
@@ -544,7 +544,7 @@ CASES = (
         (
             "nvidia-nvswitch2 (0000:85:00.0): SXid 12028 (Non-fatal) once at 2026-11-21 "
             '08:05:00Z, at the output of an NVSwitch port: "Non-fatal, Link 61 egress non-posted PRIV error (First)" '
-            "- watch it: the switch went on"
+            "- watch it: the switch continued"
         ),
         change=says(SWITCH + "12028, Non-fatal, Link 61 egress non-posted PRIV error (First)"),
     ),
@@ -647,7 +647,7 @@ CASES = (
         (
             '{gpu2}: the driver could not bring the GPU up, once at 2026-11-21 08:05:00Z: "NVRM: GPU '
             '0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)" - reload the driver or reboot; '
-            "replace the GPU when it stays"
+            "replace the GPU if it stays"
         ),
         change=says("NVRM: GPU 0000:3b:00.0: RmInitAdapter failed! (0x26:0x56:1463)"),
     ),
@@ -660,7 +660,7 @@ CASES = (
             "PCIe device 0000:65:00.0: a PCIe transfer was lost, once at 2026-11-21 08:05:00Z: "
             '"nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), '
             'type=Transaction Layer, (Requester ID)" - reseat the board or riser; replace it '
-            "when it returns"
+            "if it recurs"
         ),
         change=says(
             "nvidia 0000:65:00.0: PCIe Bus Error: severity=Uncorrected (Fatal), type=Transaction Layer, (Requester ID)"
@@ -803,7 +803,7 @@ CASES = (
         (
             "NIC 0000:d2:00.0: the NIC's firmware stopped, once at 2026-11-21 08:05:00Z: "
             "\"mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - "
-            'reached miss count" - power-cycle the node; replace the NIC when it returns'
+            'reached miss count" - power-cycle the node; replace the NIC if it recurs'
         ),
         change=says(
             "mlx5_core 0000:d2:00.0: poll_health:825:(pid 0): device's health compromised - reached miss count"
@@ -815,7 +815,7 @@ CASES = (
         "kernel_log.nic_errors",
         WARN,
         (
-            'eth0: a queue of the NIC stood still, once at 2026-11-21 08:05:00Z: "NETDEV WATCHDOG: '
+            'eth0: a queue of the NIC was hung, once at 2026-11-21 08:05:00Z: "NETDEV WATCHDOG: '
             'eth0 (mlx5_core): transmit queue 0 timed out" - watch the NIC; replace it when this '
             "returns"
         ),

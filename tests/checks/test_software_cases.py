@@ -395,7 +395,7 @@ CASES = (
         "software.nccl_settings",
         FAIL,
         (
-            "login environment: CUDA_LAUNCH_BLOCKING=1: every kernel is waited for: a debugging aid "
+            "login environment: CUDA_LAUNCH_BLOCKING=1: every kernel launch blocks: a debugging aid "
             "that slows all jobs - remove CUDA_LAUNCH_BLOCKING from login environment"
         ),
         change=lambda machine: machine.sections["environment"]["variables"].update(CUDA_LAUNCH_BLOCKING="1"),

@@ -60,7 +60,7 @@ def test_each_row_is_found_by_its_numbers_in_both_layouts(row: dict[str, str]) -
             149,
             "NETIR Fatal XC0 i0 Link -1 (0x000fe406 0x00000000 0x00000000)",
             "link_fatal",
-            "reset the GPU; it usually follows another error: look at the link when it stands alone",
+            "reset the GPU; it usually follows another error: look at the link when it is the only one",
         ),
     ],
 )

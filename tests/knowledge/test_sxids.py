@@ -34,7 +34,7 @@ def test_codes_about_which_the_sources_disagree_are_marked() -> None:
 def test_a_fatal_line_of_a_harmless_code_asks_for_a_reset_of_all() -> None:
     harmless = next(rule for rule in sxids().values() if not rule.fatal and not rule.disputed)
     assert "reset all GPUs and switches" in harmless.action_for(fatal=True).en
-    assert harmless.action_for(fatal=False).en == "watch it: the switch went on"
+    assert harmless.action_for(fatal=False).en == "watch it: the switch continued"
 
 
 def test_every_rule_says_where_and_what_to_do_in_both_languages() -> None:

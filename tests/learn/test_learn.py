@@ -146,7 +146,7 @@ class TestWhoTeaches:
         )
 
     def test_few_nodes_teach_with_a_warning(self):
-        assert "fewer than 8 nodes: a slow one among them may have gone unseen" in learned(nodes(480, 481, 482)).remarks
+        assert "fewer than 8 nodes: a slow one among them may be undetected" in learned(nodes(480, 481, 482)).remarks
 
     def test_a_value_above_the_peak_teaches_nothing(self):
         peak = Entry(ALL_REDUCE, 400, "GB/s", "s", peak=450)
@@ -154,7 +154,7 @@ class TestWhoTeaches:
             learned(nodes(*TEN), {ALL_REDUCE: peak})
 
     def test_heat_is_no_measure(self):
-        with pytest.raises(UsageError, match=r"nothing to learn.*burn\.temperature_c left out: a hint"):
+        with pytest.raises(UsageError, match=r"nothing to learn.*burn\.temperature_c left out: it explains"):
             learned(nodes(*[60.0] * 9, name="burn.temperature_c", unit="°C", better="lower"))
 
     def test_software_that_differs_is_said(self):
@@ -169,13 +169,14 @@ class TestWhatIsRefused:
         with pytest.raises(UsageError) as said:
             learned(good)
         assert said.value.message == (
-            f"{ALL_REDUCE} was not measured alike: nccl 2.27.3 on gpu001, gpu002, gpu003 and 2 more and "
+            f"{ALL_REDUCE} was not measured under equal conditions: nccl 2.27.3 on gpu001, gpu002, "
+            f"gpu003 and 2 more and "
             "2.21.5 on old0, old1, old2 and 1 more"
         )
 
     def test_a_condition_that_some_do_not_tell(self):
         bare = Metric(ALL_REDUCE, (480.0,), "GB/s", conditions={k: v for k, v in CONDITIONS.items() if k != "nccl"})
-        with pytest.raises(UsageError, match=r"not measured alike: nccl 2\.27\.3 on gpu001"):
+        with pytest.raises(UsageError, match=r"not measured under equal conditions: nccl 2\.27\.3 on gpu001"):
             learned(nodes(*TEN[:5]) | {"odd": LearnedFrom(PLATFORM, [bare])})
 
     def test_a_node_that_lacks_one_of_several_variants_is_no_contradiction(self):

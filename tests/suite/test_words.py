@@ -43,6 +43,7 @@ DATA = sorted(
         *ROOT.glob("reports/templates/*.*"),
         *(path for path in ROOT.glob("deploy/*") if path.is_file()),
         *ROOT.glob("src/nodegate/site/**/*.yaml"),
+        *(ROOT / "src" / "nodegate" / "knowledge").glob("*.csv"),
     ]
 )
 _CODE = re.compile(r"`[^`]*`|\[[\w./]+\]\([^)]*\)")  # code, and links to files by their names
@@ -62,10 +63,13 @@ ROOMS = [
     "src/nodegate/evidence.py",
     "src/nodegate/exit_codes.py",
     "src/nodegate/facts.py",
+    "src/nodegate/baseline",
     "src/nodegate/files",
     "src/nodegate/history.py",
     "src/nodegate/hook",
     "src/nodegate/inventory",
+    "src/nodegate/knowledge",
+    "src/nodegate/learn",
     "src/nodegate/metric.py",
     "src/nodegate/node.py",
     "src/nodegate/node_program.py",

@@ -29,7 +29,7 @@ class Baseline:
     """The limits of one node.
 
     `platform` is the one that counts: `named` by the inventory, else `detected` from the hardware; "" when unknown,
-    and then `reason` says why. Limits that hold everywhere, and those of the inventory, are there all the same.
+    and then `reason` says why. Limits for every platform, and those of the inventory, are there anyway.
     """
 
     platform: str
@@ -41,7 +41,7 @@ class Baseline:
     overrides: Mapping[str, AnyLimit] = field(default_factory=dict)
 
     def find(self, key: str) -> AnyLimit | None:
-        """The limit, or None when nothing says what is right."""
+        """The limit, or None if there is none."""
         if key in self.overrides:
             return self.overrides[key]
         entry = self.entries.get(key)
@@ -57,7 +57,7 @@ class Baseline:
         return _number(key, self.limit(key))
 
     def find_number(self, key: str) -> NumberLimit | None:
-        """The limit, which is a number, or None when nothing says what is right.
+        """The limit, which is a number, or None if there is none.
 
         Raises:
             UsageError: it is not a number.
@@ -102,7 +102,7 @@ class Baseline:
         return cast("Limit[tuple[float, ...]]", found)
 
     def entry(self, key: str) -> Entry | None:
-        """The entry behind a limit, with its peak and parameters; None where there is none."""
+        """The entry behind a limit, with its peak and parameters; None if there is none."""
         return self.entries.get(key)
 
     def limit(self, key: str) -> AnyLimit:
@@ -133,7 +133,7 @@ def _wrong_kind(key: str, limit: AnyLimit, wanted: str) -> UsageError:
 
 @dataclass(frozen=True)
 class Baselines:
-    """All baselines of a run, by platform. `common` holds everywhere; `keys` are the limit keys that are known."""
+    """All baselines of a run, by platform. `common` applies to every platform; `keys` are the known limit keys."""
 
     platforms: Mapping[str, Platform]
     common: Mapping[str, Entry]
@@ -146,8 +146,8 @@ class Baselines:
 
         Args:
             extra: baseline files of the site.
-            checks: check files of the site, whose limit keys are known too; those in a folder checks/ beside a
-                baseline file, or beside its folder, are found without being named.
+            checks: check files of the site, whose limit keys are known too; those in a folder checks/ next to a
+                baseline file, or next to its folder, are found without being named.
 
         Raises:
             UsageError: a file cannot be read or is not as docs/baselines.md says, with file and line.
@@ -163,7 +163,7 @@ class Baselines:
         """The baselines in these files; `known` are the limit keys that checks ask for.
 
         Raises:
-            UsageError: two files contradict each other, or a key is a near miss of a known one.
+            UsageError: two files contradict each other, or a key is similar to a known one.
         """
         platforms: dict[str, Platform] = {}
         seen: dict[str, Entry] = {}
@@ -185,7 +185,7 @@ class Baselines:
         """The limits of this node: by the platform that the inventory names, else by the hardware that was seen.
 
         Raises:
-            UsageError: the inventory names a platform without a baseline, or a limit of the wrong kind.
+            UsageError: the inventory names a platform without a baseline, or a limit of the wrong type.
         """
         detected = detect(look(gpus, pci), self.platforms.values())
         named = node.platform
@@ -233,11 +233,11 @@ def _fits(entry: Entry, before: Entry | None) -> None:
         raise UsageError(message, file=entry.file, line=entry.line, hint="use the unit of the other file")
     if kind(entry.value) != kind(before.value):
         message = f"{entry.key} is {kind(entry.value)} here and {kind(before.value)} in {where}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint="write it as the other file does")
+        raise UsageError(message, file=entry.file, line=entry.line, hint="write it as in the other file")
 
 
 def _known(entry: Entry, known: LimitKeys) -> None:
-    """A site may have keys of its own, but a near miss of a known key is a slip that would switch a limit off."""
+    """A site may have its own keys, but a key similar to a known one is a mistake that would switch a limit off."""
     near = known.nearest(entry.key)
     if near:
         message = f"no check asks for {entry.key}"
@@ -245,7 +245,7 @@ def _known(entry: Entry, known: LimitKeys) -> None:
 
 
 def _tell_apart(platforms: Mapping[str, Platform]) -> None:
-    """Two platforms that the same hardware fits could never be told apart."""
+    """Two platforms that match the same hardware could not be distinguished."""
     seen: dict[tuple[str, bool | None], Platform] = {}
     for platform in platforms.values():
         match = platform.match
@@ -254,5 +254,5 @@ def _tell_apart(platforms: Mapping[str, Platform]) -> None:
             if other is not platform:
                 raise UsageError(
                     f"platforms {other.name} and {platform.name} both match {pci_id}",
-                    hint=f"take the match out of {platform.name} and name it in the inventory (nodegate_platform)",
+                    hint=f"remove the match from {platform.name} and set it in the inventory (nodegate_platform)",
                 )

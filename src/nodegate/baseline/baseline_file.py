@@ -1,4 +1,4 @@
-"""One baseline file: read strictly, so that a slip of the pen is an error with its line and never a missing limit."""
+"""One baseline file: read strictly, so that a typing error is an error with its line and never a missing limit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
 _VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "parameters", "note")
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
 _SHARED_WORDS = ("unit", "direction", "peak", "note", "variants")  # of an entry with variants
-_LEAST_OF_PEAK = 0.2  # no good device gives less of what physics allows: such a value is in another unit
+_LEAST_OF_PEAK = 0.2  # no good device reaches less of what physics allows: such a value is in another unit
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 _PLATFORM = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _PCI_ID = re.compile(r"[0-9a-f]{4}:[0-9a-f]{4}")
@@ -54,7 +54,7 @@ class BaselineFile:
 
 
 def read(path: Path, shown: str = "") -> BaselineFile:
-    """Read one baseline file; `shown` is how messages name it.
+    """Read one baseline file; `shown` is its name in messages.
 
     Raises:
         UsageError: it cannot be read, or something in it is not as docs/baselines.md says, with file and line.
@@ -73,9 +73,11 @@ def parse(loaded: Loaded) -> BaselineFile:
     reader.only(top, _FILE_WORDS, ())
     platform = reader.text(top, "platform", ())
     if platform != EVERYWHERE and not _PLATFORM.fullmatch(platform):
-        raise reader.wrong(("platform",), f"{platform!r} is no platform name", "use small letters, digits, - and .")
+        raise reader.wrong(
+            ("platform",), f"{platform!r} is not a valid platform name", "use lower-case letters, digits, - and ."
+        )
     if platform == EVERYWHERE and "match" in top:
-        raise reader.wrong(("match",), 'platform "*" applies everywhere and has no match', "take it out")
+        raise reader.wrong(("match",), 'platform "*" applies everywhere and has no match', "remove it")
     limits = reader.mapping(("limits",), "limits") if "limits" in top else {}
     return BaselineFile(
         file=loaded.name,
@@ -131,7 +133,7 @@ class _Reader:
         for each in ids:
             if not isinstance(each, str) or not _PCI_ID.fullmatch(each):
                 raise self.wrong(
-                    ("match", "gpu_pci_ids"), f"{each!r} is no PCI id", 'write it as lspci -n does: "10de:2330"'
+                    ("match", "gpu_pci_ids"), f"{each!r} is not a PCI id", 'write it as lspci -n does: "10de:2330"'
                 )
         nvswitch = found.get("nvswitch")
         if nvswitch is not None and not isinstance(nvswitch, bool):
@@ -141,7 +143,9 @@ class _Reader:
     def entry(self, key: str) -> Entry:
         path = ("limits", key)
         if not _KEY.fullmatch(key):
-            raise self.wrong(path, f"{key!r} is no limit key", "a key is subject.what_unit, such as gpu.power_limit_w")
+            raise self.wrong(
+                path, f"{key!r} is not a valid limit key", "a key is subject.what_unit, such as gpu.power_limit_w"
+            )
         found = self.mapping(path, key)
         self.only(found, _ENTRY_WORDS, path)
         if "variants" not in found:
@@ -169,10 +173,10 @@ class _Reader:
         return entry
 
     def _several(self, key: str, found: Mapping[str, object], path: tuple[str, ...]) -> Entry:
-        """An entry whose values hold under parameters of their own; unit, direction and peak are common to them."""
+        """An entry whose values have their own parameters; unit, direction and peak are common to them."""
         for word in found:
             if word not in _SHARED_WORDS:
-                raise self.wrong((*path, word), f"{key}: {word} belongs to each of the variants, not beside them")
+                raise self.wrong((*path, word), f"{key}: {word} belongs in each of the variants, not next to them")
         listed = found["variants"]
         if not isinstance(listed, list) or not listed:
             raise self.wrong((*path, "variants"), f"{key}: variants must be a list", "see docs/baselines.md")
@@ -189,7 +193,7 @@ class _Reader:
             raise self.wrong(path, f"{key}: a variant must be a mapping of names", "see docs/baselines.md")
         self.only(each, _VALUE_WORDS, path)
         if not each.get("parameters"):
-            raise self.wrong(path, f"{key}: a variant needs parameters: they tell it from the others")
+            raise self.wrong(path, f"{key}: a variant needs parameters, which distinguish it from the others")
         return self._one(key, {**shared, **each}, path)
 
     def _parameters(self, found: Mapping[str, object], path: tuple[object, ...]) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""One limit as a baseline file gives it: value, unit, source, and how far below a good value it stands."""
+"""One limit of a baseline file: value, unit, source, and how far below a good value it is."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from nodegate.finding import AnyLimit, Limit, LimitValue, limit_value
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SWITCHES = frozenset({"gpu.ecc", "gpu.gsp", "gpu.mig"})  # "on" or "off": YAML reads the bare words as true and false
+SWITCHES = frozenset(
+    {"gpu.ecc", "gpu.gsp", "gpu.mig"}
+)  # "on" or "off": YAML reads the unquoted words as true and false
 DIRECTIONS = ("at least", "at most", "equal")
-UNITS_BY_SUFFIX = {  # the first that fits: _gb_per_s stands before _per_s and _s
+UNITS_BY_SUFFIX = {  # the first match: _gb_per_s comes before _per_s and _s
     "_gb_per_s": ("GB/s",),
     "_per_s": ("per second",),
     "_per_min": ("per minute",),
@@ -36,12 +38,12 @@ UNITS_BY_SUFFIX = {  # the first that fits: _gb_per_s stands before _per_s and _
 
 @dataclass(frozen=True)
 class Entry:
-    """One limit as a baseline file gives it. `file` and `line` say where.
+    """One limit of a baseline file. `file` and `line` say where.
 
     `tolerance` is relative to the value (0.05 = 5 %) and needs a `direction`; `floor` is the value that an "at least"
     limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
-    `parameters` say what a measured value was measured with. A key may hold several values, each with parameters of
-    its own (`variants`): then the entry itself shows the first, and `for_conditions` says which one counts.
+    `parameters` are the conditions of a measured value. A key may have several values, each with its own
+    parameters (`variants`): then the entry itself shows the first, and `for_conditions` says which one counts.
     """
 
     key: str
@@ -59,7 +61,7 @@ class Entry:
     variants: tuple[Entry, ...] = ()
 
     def for_conditions(self, conditions: Mapping[str, str]) -> Entry | str:
-        """The entry that a value measured under these conditions is held to: the first variant whose parameters fit.
+        """The entry for a value measured under these conditions: the first variant whose parameters agree.
 
         Returns:
             The entry, or in words how the stored values differ from the measurement: then it is not judged by them.
@@ -81,7 +83,7 @@ class Entry:
 
     @property
     def origin(self) -> str:
-        """Where it stands and comes from: "h100.yaml burn.bf16_tflops: learned"."""
+        """Its place and source: "h100.yaml burn.bf16_tflops: learned"."""
         return f"{self.file.rpartition('/')[2]} {self.key}: {self.source}"
 
     def _judged(self) -> LimitValue:
@@ -94,12 +96,12 @@ class Entry:
 
 
 def unit_for(key: str) -> tuple[str, ...]:
-    """The units that the ending of a key allows; empty when the ending says nothing."""
+    """The units that the ending of a key allows; empty if the ending says nothing."""
     return next((units for suffix, units in UNITS_BY_SUFFIX.items() if key.endswith(suffix)), ())
 
 
 def kind(value: object) -> str:
-    """What sort of value it is, in words. "unlimited" is a number here."""
+    """The type of the value, in words. "unlimited" is a number here."""
     if isinstance(value, bool):
         return "true or false"
     if isinstance(value, (int, float)) or value == "unlimited":

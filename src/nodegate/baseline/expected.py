@@ -46,11 +46,11 @@ _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 
 
 def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: LimitKeys) -> None:
-    """Refuse what no part of the suite would read: a slip of the pen in a limit must not switch it off.
+    """Refuse what no part of the suite would read: a typing error in a limit must not switch it off.
 
     Args:
         nodes: the nodes of the run.
-        platforms: the platforms there are baselines for.
+        platforms: the platforms with baselines.
         keys: the limit keys that are known.
 
     Raises:
@@ -101,7 +101,7 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit
 
 
 def _number(node: Node, key: str, value: object) -> float:
-    """A number, also where an INI inventory gives it as text."""
+    """A number, also if an INI inventory has it as text."""
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             value = float(value) if "." in value else int(value)
@@ -112,13 +112,13 @@ def _number(node: Node, key: str, value: object) -> float:
 
 def _limits_variable(node: Node) -> Mapping[str, object]:
     given = node.expected.get("limits", {})
-    if isinstance(given, str):  # INI inventories hold text only
+    if isinstance(given, str):  # INI inventories have text only
         try:
             given = json.loads(given)
         except ValueError:
             given = None
     if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
-        raise _wrong(node, f"{PREFIX}limits must map limit keys to values", "for instance {rdma.rails: 4}")
+        raise _wrong(node, f"{PREFIX}limits must map limit keys to values", "for example {rdma.rails: 4}")
     return given
 
 

@@ -1,4 +1,4 @@
-"""The limit keys that something asks for: a key that is nearly one of them is a slip that would switch a limit off."""
+"""The limit keys that something asks for: a similar key is a mistake that would switch a limit off."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class LimitKeys:
         return key in self._named or key in self._of_checks
 
     def nearest(self, key: str) -> str:
-        """The key that this unknown one is probably a slip of; "" where it is known or none is near."""
+        """The key that was probably meant by an unknown one; "" if it is known or none is similar."""
         if key in self:
             return ""
         known = sorted(self._named | self._of_checks)
@@ -40,6 +40,6 @@ class LimitKeys:
 
 
 def checks_beside(baselines: Iterable[Path]) -> list[Path]:
-    """The check files in a folder checks/ beside a baseline file, or beside the folder that it is in."""
+    """The check files in a folder checks/ next to a baseline file, or next to the folder that it is in."""
     places = {place for file in baselines for place in file.absolute().parents[:2]}
     return sorted(file for place in places for file in place.glob("checks/test_*.py"))

@@ -1,4 +1,4 @@
-"""The parameters of a stored value: under which conditions a measured value may be held to it."""
+"""The parameters of a stored value: under which conditions a measured value may be compared with it."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-AT_LEAST = "_min"  # size_bytes_min: holds from this size_bytes on
+AT_LEAST = "_min"  # size_bytes_min: applies to this size_bytes and more
 
 
 def difference(parameters: Mapping[str, object], conditions: Mapping[str, str]) -> str:
-    """In what a measurement differs from what a stored value was measured with; "" where in nothing.
+    """How a measurement differs from the conditions of a stored value; "" if it does not.
 
-    Only the parameters that the stored value names must agree: a value that names no NCCL version holds for all. A
-    condition that the measurement does not say is a difference: what is not known is not taken for equal.
+    Only the parameters that the stored value names must agree: a value that names no NCCL version applies to all. A
+    condition that the measurement does not report is a difference: unknown is not taken for equal.
 
     Args:
-        parameters: of the stored value; a list stands for any of its items, and a name that ends in "_min" for a
-            number from which on it holds.
+        parameters: of the stored value; a list means any of its items, and a name that ends in "_min" means
+            this number or more.
         conditions: of the measurement, as text.
     """
     return "; ".join(found for name, wanted in parameters.items() if (found := _one(name, wanted, conditions)))
 
 
 def shown(parameters: Mapping[str, object]) -> str:
-    """The parameters as a message shows them: "size_bytes 8589934592, gpus 8"."""
+    """The parameters for a message: "size_bytes 8589934592, gpus 8"."""
     return ", ".join(f"{name} {_words(name, wanted)}" for name, wanted in parameters.items())
 
 
@@ -34,7 +34,7 @@ def _one(name: str, wanted: object, conditions: Mapping[str, str]) -> str:
     condition = name.removesuffix(AT_LEAST)
     measured = conditions.get(condition)
     if measured is None:
-        return f"stored for {condition} {_words(name, wanted)}, and the measurement does not say its {condition}"
+        return f"stored for {condition} {_words(name, wanted)}, but the measurement does not report its {condition}"
     if name.endswith(AT_LEAST):
         number = _number(measured)
         same = number is not None and isinstance(wanted, (int, float)) and number >= wanted

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.pci import Pci
 
-HOW_TO_NAME_IT = "name it in the inventory (nodegate_platform) or bring a file for it (--baseline)"
+HOW_TO_NAME_IT = "name it in the inventory (nodegate_platform) or add a file for it (--baseline)"
 
 
 @dataclass(frozen=True)
 class Platform:
-    """What the baseline files say of one platform, all of them together."""
+    """What all baseline files together say about one platform."""
 
     name: str
     title: str
@@ -28,14 +28,14 @@ class Platform:
     limits: Mapping[str, Entry]
 
     def could_hold(self, gpus: int) -> bool:
-        """Whether so many GPUs fit: fewer may be a fault, more cannot be this platform."""
+        """Whether this many GPUs fit: fewer may be a fault, more cannot be this platform."""
         count = self.limits.get("gpu.count")
         return count is None or not isinstance(count.value, int) or gpus <= count.value
 
 
 @dataclass(frozen=True)
 class Seen:
-    """The hardware by which a platform is recognised. `nvswitch` is None where PCIe could not be read."""
+    """The hardware by which a platform is recognised. `nvswitch` is None if PCIe could not be read."""
 
     gpu_pci_ids: tuple[str, ...]  # one for each GPU
     nvswitch: bool | None
@@ -56,7 +56,7 @@ class Detected:
 
 
 def look(gpus: Gpus | None, pci: Pci | None) -> Seen:
-    """What the node's facts show: PCIe first, for it sees GPUs that the driver has lost; NVML where it shows more."""
+    """The hardware in the node's facts: PCIe first, which sees GPUs that the driver has lost; NVML if it shows more."""
     on_pcie = tuple(device.pci_id for device in pci.gpus) if pci is not None else ()
     devices = gpus.devices if gpus is not None else ()
     by_nvml = tuple(gpu.pci_id for gpu in devices if not isinstance(gpu.pci_id, Unknown))
@@ -67,9 +67,9 @@ def look(gpus: Gpus | None, pci: Pci | None) -> Seen:
 def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
     """The one platform that the hardware fits.
 
-    A card of another model among many does not change what the node is: more than half of the GPUs decide. Where one
-    GPU model is used on several boards, NVSwitches tell them apart; a platform that holds fewer GPUs than were seen
-    is none. When that leaves several, the platform is unknown: it is never guessed.
+    A card of another model among many does not change the platform: more than half of the GPUs decide. If one
+    GPU model is used on several boards, NVSwitches distinguish them; platforms with fewer GPUs than were seen
+    are ruled out. If several are left, the platform is unknown: it is never guessed.
     """
     model, count = next(iter(Counter(seen.gpu_pci_ids).most_common(1)), ("", 0))
     if 2 * count <= len(seen.gpu_pci_ids):

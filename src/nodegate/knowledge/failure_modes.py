@@ -18,7 +18,7 @@ FILE = Path(__file__).parent / "failure_modes.yaml"
 
 @dataclass(frozen=True)
 class FailureMode:
-    """One failure mode. `cause` is what is to blame where a check fails for it; `open` what no check finds yet."""
+    """One failure mode. `cause` is what is to blame if a check fails for it; `open` what no check finds yet."""
 
     id: str
     name: str
@@ -31,7 +31,7 @@ def failure_modes() -> Mapping[str, FailureMode]:
     """Every failure mode by its id."""
     value = strict_yaml.load_file(FILE).value
     if not isinstance(value, dict):
-        raise TypeError(f"{FILE} is no mapping")
+        raise TypeError(f"{FILE} is not a mapping")
     return {
         each: FailureMode(each, about["name"], Cause(about["cause"]), about.get("open", ""))
         for each, about in value.items()

@@ -23,7 +23,7 @@ _ROLES = {
 
 
 def find_code(text: str) -> Hit | None:
-    """The Xid, SXid or lost GPU that a kernel line reports. A code without a row is told as unknown, never dropped."""
+    """The Xid, SXid or lost GPU of a kernel line. A code without a row is reported as unknown, never dropped."""
     if "Xid" in text:
         if match := XID.search(text):
             return Hit(xid_signature(int(match["code"])), match)
@@ -48,7 +48,7 @@ def xid_signatures() -> tuple[Signature, ...]:
 
 
 def sxid_signature(code: int, printed: str) -> Signature:
-    """The signature of one SXid with the severity that its line prints ("" where it prints none)."""
+    """The signature of one SXid with the severity that its line prints ("" if it prints none)."""
     rule = sxids().get(code) or unknown_sxid(code)
     return _of_sxid(rule, fatal=is_fatal(rule, printed))
 
@@ -61,7 +61,7 @@ def sxid_signatures() -> tuple[Signature, ...]:
 
 @cache
 def line_signatures() -> tuple[Signature, ...]:
-    """The kernel lines that are no Xid."""
+    """The kernel lines that are not Xids."""
     return tuple(_of_line(rule) for rule in lines())
 
 

@@ -1,8 +1,8 @@
 """Xids 144 to 150: which unit of an NVLink 5 reports what, read from the numbers in the line.
 
 Sources: NVIDIA's Xid catalogue as gpud mirrors it. The first number ("intrinfo") names the unit and the event, the
-second is the error status. Drivers before 575 lay the first number out in another way, and no line says which driver
-wrote it: a row fits when either layout does.
+second is the error status. Drivers before 575 use another layout for the first number, and no line says which driver
+wrote it: a row matches if either layout does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ANYTHING = "-"
 
 @dataclass(frozen=True)
 class Event:
-    """What the line itself says. `link` is -1 where it is of no single link."""
+    """The content of the line. `link` is -1 if it is not about a single link."""
 
     unit: str
     severity: str  # "Fatal", "Nonfatal": the printed word
@@ -35,11 +35,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Decoded:
-    """What a row of the table says of an event. `severity`: nonfatal, link_fatal or fatal."""
+    """What a row of the table says about an event. `severity`: nonfatal, link_fatal or fatal."""
 
     severity: str
     now: Text
-    then: Text  # what to look at; empty where nothing is
+    then: Text  # what to check; empty if nothing
 
     @property
     def advice(self) -> Text:
@@ -73,7 +73,7 @@ def parse(text: str) -> Event | None:
 
 
 def decode(code: int, event: Event) -> Decoded | None:
-    """What the table says of an event; None where it has no row for it: then only the printed word is known."""
+    """What the table says about an event; None if it has no row for it: then only the printed word is known."""
     for row in _table():
         if row.code == code and event.unit in row.units and row.status == event.status and _fits(row, event.info):
             return row.decoded

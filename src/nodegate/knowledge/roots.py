@@ -1,4 +1,4 @@
-"""Which Xid of a GPU is the root, and which only follow from it: one root per GPU and incident."""
+"""Which Xid of a GPU is the root cause, and which only follow from it: one root cause per GPU and incident."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 # Events that are so close belong to one incident (NVIDIA's own tools take 3 minutes).
 INCIDENT_S = 180.0
-# Lines of one event may come in another order than it happened.
+# Lines of one event may be out of order.
 SLACK_S = 5.0
 _CHANNEL_STOPPED = 43  # follows the error that stopped the program
-# What a root brings with it on the same GPU, beside the consequences (45, 43) that any error can have. A failed row
-# remap (64) is in none: it stays when the rest is reset.
+# What follows a root cause on the same GPU, in addition to the consequences (45, 43) that any error can have. A failed
+# row remap (64) is in none: it remains when the rest is reset.
 _AFTER_A_LOSS = frozenset({32, 46, 62, 74, 109, 119, 120, 143, 158, 175})
 _AFTER_MEMORY = frozenset({13, 31, 63, 109, 119, 120, 156, 171, 172, 175})
 _BRINGS = {
@@ -32,11 +32,11 @@ _BRINGS = {
 def follows(rule: XidRule, other: XidRule, cause: int | None) -> bool:
     """Whether an Xid can have followed from another one of the same GPU and incident.
 
-    `cause` is the Xid that the line itself blames, where it does.
+    `cause` is the Xid that the line itself blames, if any.
     """
     if rule.code in _BRINGS.get(other.code, ()):
         return True
     if other.kind is XidKind.CONSEQUENCE or other.code == _CHANNEL_STOPPED or other.delivery is Verdict.PASS:
-        return False  # roots only; a test message is none
+        return False  # roots only; a test message is not one
     may = rule.kind is XidKind.CONSEQUENCE or rule.code == _CHANNEL_STOPPED
     return may and cause in (None, other.code)

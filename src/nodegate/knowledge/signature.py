@@ -1,4 +1,4 @@
-"""A signature: a sort of log line, what it means and what to do; and a hit: a line that has it."""
+"""A signature: a kind of log line, what it means and what to do; and a hit: a line that matches it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from nodegate.knowledge.xid_lines import address_of
 
 @dataclass(frozen=True)
 class Signature:
-    """One sort of line. `example` is a line that this signature is the first to fit.
+    """One kind of line. `example` is a line for which this signature is the first match.
 
-    `holds`: every line that the pattern fits holds one of these strings.
+    `holds`: every line that the pattern matches contains one of these strings.
     """
 
     id: str
@@ -36,12 +36,12 @@ class Hit:
     match: re.Match[str]
 
     def group(self, name: str) -> str:
-        """What the line says under this name; "" where it or the pattern says nothing."""
+        """The value of this group; "" if the line or the pattern has none."""
         return self.match.groupdict().get(name) or ""
 
     @property
     def device(self) -> str:
-        """The device that the line names: a PCI address, NIC or disk; "" where it names none."""
+        """The device that the line names: a PCI address, NIC or disk; "" if it names none."""
         if self.group("address"):
             return address_of(self.match)
         return (self.group("device") or self.group("netdev")).rstrip(":.")

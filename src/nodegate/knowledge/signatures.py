@@ -1,4 +1,4 @@
-"""What a log line means: the first row that fits a line of a job's log or of a kernel log.
+"""What a log line means: the first row that matches a line of a job's log or of a kernel log.
 
 Job logs are read with `signatures.csv`; kernel logs with the tables that the checks use: `xid.csv`, SXids by the word
 that they print, and `kernel_lines.csv`. A kernel line is given without its prefix
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LINE_LIMIT", "Cause", "Hit", "Role", "Side", "Signature", "Text", "find", "literals", "signatures"]
 
-LINE_LIMIT = 16_384  # characters of a line that are looked at: an error stands at the start of its line
+LINE_LIMIT = 16_384  # characters of a line that are searched: an error is at the start of its line
 
 
 @cache
@@ -31,9 +31,9 @@ def signatures() -> tuple[Signature, ...]:
 
 
 def find(line: str, side: Side) -> Hit | None:
-    """The first signature that fits a line; None for a line that says nothing of a fault.
+    """The first signature that matches a line; None for a line without a fault.
 
-    Only the first `LINE_LIMIT` characters are looked at. A line that holds none of `literals` is put aside before any
+    Only the first `LINE_LIMIT` characters are searched. A line that contains none of `literals` is skipped before any
     pattern is tried.
     """
     looked_at = line[:LINE_LIMIT]
@@ -52,9 +52,9 @@ def find(line: str, side: Side) -> Hit | None:
 
 @cache
 def literals(side: Side) -> tuple[str, ...]:
-    """The strings of which every line with a signature holds one: for a search over whole blocks of a log."""
+    """Strings of which every line with a signature contains one: for a search over whole blocks of a log."""
     if side is Side.USER:
-        # Each string of `holds` in signatures.csv has one of these in it, and few healthy lines do. To look for 60
+        # Each string of `holds` in signatures.csv contains one of these, and few healthy lines do. Searching for 60
         # strings one after the other is six times as fast as one regular expression of them all.
         return tuple(text("quick_strings.txt").splitlines())
     return _shortest(literal for rule in _rows_of(side) for literal in (*rule.holds, *kernel_signatures.LITERALS))
@@ -85,7 +85,7 @@ def _user() -> tuple[Signature, ...]:
 
 
 def _shortest(found: Iterable[str]) -> tuple[str, ...]:
-    """Without those that hold another one: whoever holds them holds it too."""
+    """Without those that contain another one: the other one finds them too."""
     kept: list[str] = []
     for literal in sorted(found, key=lambda each: (len(each), each)):
         if not any(shorter in literal for shorter in kept):

@@ -1,7 +1,8 @@
 """SXids, the errors of NVSwitches: where in the switch, how bad by the tables, and what to do.
 
-The word that the line prints (Fatal, Non-fatal) stands above the table: published tables contradict the drivers for
-40 codes, marked `disputed`. Sources: the driver's list of codes, NVSentinel's table, the Fabric Manager user guide.
+The word that the line prints (Fatal, Non-fatal) takes precedence over the table: published tables contradict the
+drivers for 40 codes, marked `disputed`. Sources: the driver's list of codes, NVSentinel's table, the Fabric Manager
+user guide.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LOOK_UP = "look_up"
 
 @dataclass(frozen=True)
 class SxidRule:
-    """One SXid. `fatal` is the table's word; `stops` is what a fatal one stops: "fabric", "link", "" (not said)."""
+    """One SXid. `fatal` is the table's word; `stops` is what a fatal one stops: "fabric", "link", "" (unknown)."""
 
     code: int
     name: str
@@ -62,7 +63,7 @@ def sxids() -> Mapping[int, SxidRule]:
 
 
 def unknown_sxid(code: int) -> SxidRule:
-    """The rule for a code that the table does not have: said, never dropped, and not fatal unless the line says so."""
+    """The rule for a code that is not in the table: reported, never dropped, and not fatal unless the line says so."""
     return SxidRule(
         code=code,
         name="not in the table",
@@ -75,7 +76,7 @@ def unknown_sxid(code: int) -> SxidRule:
 
 
 def is_fatal(rule: SxidRule, printed: str) -> bool:
-    """Whether an event is fatal: by its own word, else by the table."""
+    """Whether an event is fatal: by the word in its line, else by the table."""
     return printed == FATAL if printed else rule.fatal
 
 

@@ -1,4 +1,4 @@
-"""The knowledge files of this package, read strictly: a slip of the pen in one is our fault and stops at once."""
+"""The knowledge files of this package, read strictly: an error in one is a bug and stops at once."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 
 
 class Lasts(str, Enum):
-    """How long an event in the kernel log speaks about the node."""
+    """How long an event in the kernel log counts against the node."""
 
     BOOT = "boot"  # until the node is rebooted
     COLD = "cold"  # until its power was off: a reboot in the log does not prove that
-    GOOD = "good"  # for good: only a new part ends it
-    WINDOW = "window"  # an occurrence, not a state: for some hours
+    GOOD = "good"  # permanent: only a new part ends it
+    WINDOW = "window"  # an event, not a state: for some hours
     START = "start"  # until the service that wrote it is started again
 
 
 class XidKind(str, Enum):
-    """What an Xid tells."""
+    """What kind of event an Xid reports."""
 
     HARDWARE = "hardware"
     APPLICATION = "application"  # usually the job's own fault
     CONSEQUENCE = "consequence"  # follows another error
     SEVERITY = "severity"  # the line itself says Fatal or Nonfatal
-    RECOVERY = "recovery"  # Xid 154: what the driver wants done
+    RECOVERY = "recovery"  # Xid 154: the recovery that the driver requires
     LEGACY = "legacy"  # of older GPUs or drivers: unexpected today
     UNKNOWN = "unknown"  # not in the table
 
@@ -68,7 +68,7 @@ class Rule:
 class XidRule(Rule):
     """One Xid. `mnemonic` is the driver's own name for it, `note` says what differs between generations.
 
-    `under_test` is the verdict when it was raised while our own tests ran: whose programs those are is known.
+    `under_test` is the verdict when it was raised while nodegate's own tests ran: their programs are known.
     """
 
     code: int
@@ -81,10 +81,10 @@ class XidRule(Rule):
 
 @dataclass(frozen=True)
 class LineRule(Rule):
-    """One sort of line that is no Xid, of the kernel or the fabric manager.
+    """One kind of line that is not an Xid, of the kernel or the fabric manager.
 
-    The pattern's group `device` (or `netdev`) names what it is about. A line that the pattern fits holds one of the
-    literal strings `holds`: looking for them is cheap.
+    The pattern's group `device` (or `netdev`) names the device. A line that the pattern matches contains one of the
+    literal strings `holds`: searching for them is cheap.
     """
 
     subject: str  # which check judges it, such as "nic" or "lockup"; "context": none, only triage
@@ -98,11 +98,11 @@ class LineRule(Rule):
 
 @dataclass(frozen=True)
 class Setting:
-    """A setting of NCCL or CUDA that no node should carry for all its jobs. `values` are lower case; "*" is any."""
+    """A setting of NCCL or CUDA that no node should have for all its jobs. `values` are lower case; "*" is any."""
 
     name: str
     values: tuple[str, ...]
-    needs: str  # only harmful where the node has: "rdma", "nvswitch", or anything ("")
+    needs: str  # only harmful if the node has: "rdma", "nvswitch", or anything ("")
     verdict: Verdict
     meaning: str
 
@@ -172,7 +172,7 @@ def settings() -> tuple[Setting, ...]:
 
 
 def unknown_xid(code: int) -> XidRule:
-    """The rule for a code that the table does not have: said, never dropped."""
+    """The rule for a code that the table does not have: reported, never dropped."""
     return XidRule(
         name="not in the table",
         lasts=Lasts.BOOT,

@@ -22,12 +22,12 @@ class Side(str, Enum):
 
 
 class Role(str, Enum):
-    """What part a line can play in a failure."""
+    """Which role a line can have in a failure."""
 
     PRIMARY = "primary"  # can be the first error
-    EITHER = "either"  # the first error when nothing earlier explains it
+    EITHER = "either"  # the first error if nothing earlier explains it
     CONSEQUENCE = "consequence"  # follows another error
-    CONTEXT = "context"  # tells more about another line
+    CONTEXT = "context"  # adds detail to another line
 
 
 class Cause(str, Enum):

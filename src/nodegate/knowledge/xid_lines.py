@@ -75,7 +75,7 @@ class SwitchEvent:
 
 @dataclass(frozen=True)
 class Unparsed:
-    """A line that says Xid or SXid and has a form that we do not know: reported, never dropped."""
+    """A line with Xid or SXid in an unknown form: reported, never dropped."""
 
     text: str
     epoch_s: Known[float]
@@ -137,7 +137,7 @@ def serials(lines: Iterable[KernelLine]) -> dict[str, str]:
 
 
 def address_of(match: re.Match[str]) -> str:
-    """The PCI address as sysfs writes it: the driver leaves the function out and pads the domain."""
+    """The PCI address as sysfs writes it: the driver omits the function and pads the domain."""
     domain, rest = match["address"].split(":", 1)
     return f"{int(domain, 16):04x}:{rest.lower()}.{match['function'] or '0'}"
 

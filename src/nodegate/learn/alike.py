@@ -1,4 +1,4 @@
-"""Whether the nodes of a run measured one thing under the same conditions: else one baseline would mean two things."""
+"""Whether the nodes of a run measured a quantity under the same conditions: else one baseline would mean two things."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Conditions = tuple[tuple[str, str], ...]
 
-_SHAPE = frozenset({"nodes", "gpus"})  # of a group of nodes: racks are of different sizes, which is no contradiction
+_SHAPE = frozenset({"nodes", "gpus"})  # of a group of nodes: racks have different sizes, which is not a contradiction
 _NAMED = 3  # nodes of each kind that the message names
 
 
@@ -22,7 +22,7 @@ def alike(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[dict[str, st
     """The conditions under which a metric was measured, one set for each variant that a node measures by design.
 
     A node that measures several (data types, paths, groups of several sizes) has several sets; one that lacks some of
-    them is no contradiction.
+    them is not a contradiction.
 
     Raises:
         UsageError: two nodes measured it differently, with the difference named.
@@ -34,14 +34,14 @@ def alike(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[dict[str, st
     for conditions in of_node.values():
         if not {_of_any_group(each) for each in conditions} <= most:
             raise UsageError(
-                f"{name} was not measured alike: {_difference(of_node)}",
+                f"{name} was not measured under equal conditions: {_difference(of_node)}",
                 hint="measure all nodes with the same software, or learn from a run of one kind of node",
             )
     return [dict(each) for each in sorted(set().union(*of_node.values()))]
 
 
 def _of_any_group(conditions: Conditions) -> Conditions:
-    """The conditions without the shape of the group of nodes, where it was measured over one."""
+    """The conditions without the shape of the group of nodes, if it was measured over one."""
     if "nodes" not in dict(conditions):
         return conditions
     return tuple((name, value) for name, value in conditions if name not in _SHAPE)

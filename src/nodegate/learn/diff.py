@@ -1,4 +1,4 @@
-"""Two baseline files compared, key by key; values that hold under different conditions are not compared."""
+"""Two baseline files compared, key by key; values for different conditions are not compared."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Line:
 
 
 def diff(one: BaselineFile, other: BaselineFile) -> list[Line]:
-    """In what two files differ; empty when they say the same. `one` stands left in each line."""
+    """The differences of two files; empty if they are equal. `one` is on the left of each line."""
     found = []
     if one.platform != other.platform:
         found.append(Line("platform", f"{one.platform} -> {other.platform}"))

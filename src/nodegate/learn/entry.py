@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.margins import Margins
 
 _DIGITS = 5
-_WIDEST = 0.5  # a limit at half of what is usual holds nothing off
+_WIDEST = 0.5  # a limit at half of the usual value would detect nothing
 _NAMED = 5
 
 
@@ -33,23 +33,23 @@ class Held:
 
     @property
     def metric(self) -> Metric:
-        """One of them, for unit and direction."""
+        """One of them, for its unit and direction."""
         return self.values[0][1]
 
 
 @dataclass(frozen=True)
 class Found:
-    """The limit, or None with the reason among the remarks."""
+    """The limit, or None with the reason in the remarks."""
 
     entry: Entry | None
     remarks: tuple[str, ...] = ()
 
 
 def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Entry | None) -> Found:
-    """The limit that these values give.
+    """The limit from these values.
 
-    Outliers (both `fleet_z` robust deviations and the floor away from the median) are left out and said. The tolerance
-    is `fleet_z` robust deviations of the rest, and never less than the floor: half of the effect that is sought.
+    Outliers (both `fleet_z` robust deviations and the floor away from the median) are left out and reported. The
+    tolerance is `fleet_z` robust deviations of the rest, and never less than the floor: half of the effect to be found.
     Values that fall into two parts give no limit: their median would call the slow part healthy.
     """
     unit, higher = held.metric.unit, held.metric.better == "higher"
@@ -111,7 +111,7 @@ def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[
 
 
 def _peak(known: Entry | None) -> float | None:
-    """What physics allows, where the baselines know it for all conditions."""
+    """What physics allows, if the baselines have it for all conditions."""
     if known is None:
         return None
     peaks = {each.peak for each in (known.variants or (known,))}

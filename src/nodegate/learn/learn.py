@@ -1,4 +1,4 @@
-"""A baseline file from what the good nodes of a run measured: for review, and with where each number comes from."""
+"""A baseline file from what the good nodes of a run measured: for review, with the source of each number."""
 
 from __future__ import annotations
 
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
 
-HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: a learned limit would reject healthy nodes
+HINTS = frozenset(
+    {"°C", "W"}
+)  # they explain why a device is slow, not that it is: a learned limit would reject healthy nodes
 _TOLD = ("driver version", "CUDA driver version", "GPU VBIOS", "fabric manager version", "NCCL version", "kernel")
 
 
 @dataclass(frozen=True)
 class LearnedFrom:
-    """A good node: its platform, what it measured, and what it is, by name ("driver version")."""
+    """A good node: its platform, its measurements, and its properties by name ("driver version")."""
 
     platform: str
     metrics: Sequence[Metric]
@@ -57,13 +59,13 @@ def learn(
 
     Args:
         good: the accepted nodes by name.
-        margins: of each platform: they say who is an outlier, and what a tolerance is at least.
+        margins: of each platform: they define outliers and the least tolerance.
         run: the run's id, for the source of each entry.
         date: the day of the run.
-        known: of each platform the entries that its baselines have now; their peaks go on holding.
+        known: of each platform the entries that its baselines have now; their peaks stay valid.
 
     Raises:
-        UsageError: there is nothing to learn from, or the nodes of a platform were not measured alike.
+        UsageError: there is nothing to learn from, or the nodes of a platform were not measured under equal conditions.
     """
     platforms: defaultdict[str, dict[str, LearnedFrom]] = defaultdict(dict)
     for name in sorted(good, key=natural):
@@ -90,12 +92,12 @@ def _of_platform(  # noqa: PLR0917 - one caller
 ) -> Learned:
     remarks = [f"learned from {len(nodes)} accepted nodes: {_some(nodes)}"]
     if len(nodes) < margins.peers_min:
-        remarks.append(f"fewer than {margins.peers_min:g} nodes: a slow one among them may have gone unseen")
+        remarks.append(f"fewer than {margins.peers_min:g} nodes: a slow one among them may be undetected")
     note = _software(nodes.values())
     entries = []
     for name, metrics in sorted(_by_name(nodes).items()):
         if metrics[0][1].unit in HINTS:
-            remarks.append(f"{name} left out: a hint why a device is slow, no measure of it")
+            remarks.append(f"{name} left out: it explains why a device is slow and does not measure it")
             continue
         for held in _held(name, metrics):
             found = entry_of(held, margins, source=f"learned from {run}, {date}", note=note, known=known.get(name))
@@ -117,7 +119,7 @@ def _by_name(nodes: Mapping[str, LearnedFrom]) -> dict[str, list[tuple[str, Metr
 
 
 def _held(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[Held]:
-    """The values of one name, apart for each set of conditions that every node measured."""
+    """The values of one name, separately for each set of conditions that every node measured."""
     return [
         Held(
             name, conditions, tuple((node, metric) for node, metric in metrics if dict(metric.conditions) == conditions)
@@ -127,7 +129,7 @@ def _held(name: str, metrics: Sequence[tuple[str, Metric]]) -> list[Held]:
 
 
 def _software(nodes: Iterable[LearnedFrom]) -> str:
-    """Driver, VBIOS and the like that the nodes had; where they differ, each with its count."""
+    """Driver, VBIOS and similar properties of the nodes; if they differ, each with its count."""
     said = []
     about = [node.about for node in nodes]
     for label in _TOLD:

@@ -1,4 +1,4 @@
-"""Baseline entries as the text of a file, so that it reads back as it was: every text quoted, every number plain."""
+"""Baseline entries as the text of a file, so that it reads back unchanged: every text quoted, every number plain."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def baseline_text(platform: str, entries: Sequence[Entry], remarks: Iterable[str]) -> str:
-    """The file: the remarks as comments, then an entry a key; several entries of one key become its variants."""
+    """The file: the remarks as comments, then one entry per key; several entries of one key become its variants."""
     lines = [f"# {_plain(remark)}" for remark in remarks]
     lines += [f"platform: {_quoted(platform)}", "limits:"]
     for key, several in groupby(sorted(entries, key=lambda entry: entry.key), key=lambda entry: entry.key):
@@ -58,7 +58,7 @@ def _plain(text: str) -> str:
 
 
 def _number(value: object) -> str:
-    """Without exponent, as the strict reader wants its numbers."""
+    """Without exponent, as the strict reader requires."""
     if isinstance(value, float) and value != int(value):
         return f"{value:.12f}".rstrip("0")
     return f"{value:.0f}" if isinstance(value, float) else str(value)
