@@ -60,7 +60,7 @@ class RunFolder:
         """Make the folder; by default reports/<UTC time>-<profile>/ below the working folder.
 
         Raises:
-            UsageError: the folder cannot be made, or already holds a run.
+            UsageError: the folder cannot be made, or already contains a run.
         """
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(started_epoch_s))
         try:

@@ -364,17 +364,7 @@ LINKS = (
         PASS,
         (
             "53 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
-            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
-            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
-            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
-            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
-            "mlx5_0, bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge "
-            "0000:29:01.0, NIC 0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge "
-            "0000:39:02.0, mlx5_4, bridge 0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge "
-            "0000:b9:00.0, mlx5_7, bridge 0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, "
-            "bridge 0000:6a:00.0, bridge 0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, "
-            "NVSwitch 0000:6e:00.0, bridge 0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: "
-            "fatal PCIe errors under load 0"
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0 and 45 more: fatal PCIe errors under load 0"
         ),
     ),
     CounterCase(
@@ -383,17 +373,7 @@ LINKS = (
         PASS,
         (
             "53 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
-            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
-            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
-            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
-            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
-            "mlx5_0, bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge "
-            "0000:29:01.0, NIC 0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge "
-            "0000:39:02.0, mlx5_4, bridge 0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge "
-            "0000:b9:00.0, mlx5_7, bridge 0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, "
-            "bridge 0000:6a:00.0, bridge 0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, "
-            "NVSwitch 0000:6e:00.0, bridge 0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: "
-            "fatal PCIe errors under load 0"
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0 and 45 more: fatal PCIe errors under load 0"
         ),
         before=aer("nonfatal", 3),
     ),

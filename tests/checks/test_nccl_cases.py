@@ -317,7 +317,15 @@ NVLS = [
 ]
 
 COLLECTIVES = [
-    NcclCase("as fast as its platform", "nccl.collectives", NOT_JUDGED, ""),
+    NcclCase("no limit for sendrecv", "nccl.collectives", NOT_JUDGED, ""),
+    NcclCase(
+        "as fast as its platform, and sendrecv as the site stored it",
+        "nccl.collectives",
+        PASS,
+        "",
+        told={"size_bytes": 8 << 30},
+        limits={"nccl.sendrecv_gb_per_s": 100.0},
+    ),
     NcclCase("a slow alltoall", "nccl.collectives", FAIL, "", told={"busbw": {"alltoall": 150.0}}),
     NcclCase(
         "a crash of one",

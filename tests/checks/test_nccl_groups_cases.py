@@ -261,6 +261,7 @@ DATA = [
 ]
 
 FAST = {"nccl.group_all_reduce_gb_per_s": 360.0, "nccl.group_alltoall_gb_per_s": 360.0}
+SENDRECV = {"nccl.group_sendrecv_gb_per_s": 100.0}
 BANDWIDTH = [
     GroupCase("as the site stored it", "nccl_groups.all_reduce", PASS, "", pairs(), limits=FAST),
     GroupCase("slow", "nccl_groups.all_reduce", FAIL, "", pairs(busbw=220.0), limits=FAST),
@@ -282,7 +283,8 @@ BANDWIDTH = [
         limits=FAST,
     ),
     GroupCase("alltoall is slow", "nccl_groups.collectives", FAIL, "", pairs(busbw=220.0), limits=FAST),
-    GroupCase("both as fast as stored", "nccl_groups.collectives", NOT_JUDGED, "", pairs(), limits=FAST),
+    GroupCase("no limit for sendrecv", "nccl_groups.collectives", NOT_JUDGED, "", pairs(), limits=FAST),
+    GroupCase("both as fast as stored", "nccl_groups.collectives", PASS, "", pairs(), limits=FAST | SENDRECV),
     GroupCase("not launched", "nccl_groups.collectives", ERROR, "", refused(), limits=FAST),
     GroupCase("the fleet is fast", "nccl_groups.wide", PASS, "", [*pairs(), fleet()], limits=FAST),
     GroupCase("the fleet is slow", "nccl_groups.wide", FAIL, "", [*pairs(), fleet(busbw=200.0)], limits=FAST),

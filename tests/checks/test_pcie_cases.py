@@ -116,12 +116,7 @@ CASES = (
         "every device answers",
         "pcie.devices_answer",
         PASS,
-        (
-            "22 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7, mlx5_0, mlx5_1, "
-            "mlx5_bond_0, NIC 0000:2a:00.1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7, NVSwitch "
-            "0000:6c:00.0, NVSwitch 0000:6d:00.0, NVSwitch 0000:6e:00.0, NVSwitch 0000:6f:00.0: "
-            "responds on PCIe"
-        ),
+        ("22 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7 and 14 more: responds on PCIe"),
     ),
     Case(
         "a GPU is lost",
@@ -292,11 +287,7 @@ CASES = (
         (
             "25 alike: bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge "
             "0000:17:03.0, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge "
-            "0000:39:03.0, bridge 0000:99:01.0, bridge 0000:98:00.0, bridge 0000:97:01.0, bridge "
-            "0000:99:03.0, bridge 0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, bridge "
-            "0000:b9:03.0, bridge 0000:17:00.0, bridge 0000:17:02.0, bridge 0000:29:01.0, bridge "
-            "0000:39:00.0, bridge 0000:39:02.0, bridge 0000:99:00.0, bridge 0000:99:02.0, bridge "
-            "0000:b9:00.0, bridge 0000:b9:02.0: link width 16 lanes"
+            "0000:39:03.0 and 17 more: link width 16 lanes"
         ),
     ),
     Case(
@@ -317,11 +308,7 @@ CASES = (
         (
             "25 alike: bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge "
             "0000:17:03.0, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge "
-            "0000:39:03.0, bridge 0000:99:01.0, bridge 0000:98:00.0, bridge 0000:97:01.0, bridge "
-            "0000:99:03.0, bridge 0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, bridge "
-            "0000:b9:03.0, bridge 0000:17:00.0, bridge 0000:17:02.0, bridge 0000:29:01.0, bridge "
-            "0000:39:00.0, bridge 0000:39:02.0, bridge 0000:99:00.0, bridge 0000:99:02.0, bridge "
-            "0000:b9:00.0, bridge 0000:b9:02.0: link width 16 lanes"
+            "0000:39:03.0 and 17 more: link width 16 lanes"
         ),
         change=management_nic_at_x1,
     ),
@@ -332,11 +319,7 @@ CASES = (
         (
             "24 alike: bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge "
             "0000:17:03.0, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge "
-            "0000:99:01.0, bridge 0000:98:00.0, bridge 0000:97:01.0, bridge 0000:99:03.0, bridge "
-            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, bridge 0000:b9:03.0, bridge "
-            "0000:17:00.0, bridge 0000:17:02.0, bridge 0000:29:01.0, bridge 0000:39:00.0, bridge "
-            "0000:39:02.0, bridge 0000:99:00.0, bridge 0000:99:02.0, bridge 0000:b9:00.0, bridge "
-            "0000:b9:02.0: link width 16 lanes"
+            "0000:99:01.0 and 16 more: link width 16 lanes"
         ),
         change=lambda machine: machine.set_link(machine.gpu_address(3), width=8),
     ),
@@ -363,10 +346,7 @@ CASES = (
         "every link at full speed",
         "pcie.link_speed",
         PASS,
-        (
-            "16 alike: GPU 0, GPU 1, GPU 3, GPU 4, GPU 6, GPU 7, mlx5_0, mlx5_1, mlx5_bond_0, NIC "
-            "0000:2a:00.1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: link speed 32 GT/s"
-        ),
+        ("16 alike: GPU 0, GPU 1, GPU 3, GPU 4, GPU 6, GPU 7, mlx5_0, mlx5_1 and 8 more: link speed 32 GT/s"),
     ),
     Case(
         "healthy: idle GPUs at 2.5 GT/s",
@@ -435,17 +415,7 @@ CASES = (
         PASS,
         (
             "53 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
-            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
-            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
-            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
-            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
-            "mlx5_0, bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge "
-            "0000:29:01.0, NIC 0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge "
-            "0000:39:02.0, mlx5_4, bridge 0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge "
-            "0000:b9:00.0, mlx5_7, bridge 0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, "
-            "bridge 0000:6a:00.0, bridge 0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, "
-            "NVSwitch 0000:6e:00.0, bridge 0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: "
-            "fatal PCIe errors since boot 0"
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0 and 45 more: fatal PCIe errors since boot 0"
         ),
     ),
     Case(
@@ -505,17 +475,7 @@ CASES = (
         PASS,
         (
             "52 alike: GPU 0, bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, GPU 1, "
-            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0, bridge 0000:38:00.0, bridge "
-            "0000:37:01.0, GPU 3, bridge 0000:39:03.0, GPU 4, bridge 0000:99:01.0, bridge "
-            "0000:98:00.0, bridge 0000:97:01.0, GPU 5, bridge 0000:99:03.0, GPU 6, bridge "
-            "0000:b9:01.0, bridge 0000:b8:00.0, bridge 0000:b7:01.0, GPU 7, bridge 0000:b9:03.0, "
-            "bridge 0000:17:00.0, mlx5_1, bridge 0000:17:02.0, mlx5_bond_0, bridge 0000:29:01.0, NIC "
-            "0000:2a:00.1, mlx5_2, bridge 0000:39:00.0, mlx5_3, bridge 0000:39:02.0, mlx5_4, bridge "
-            "0000:99:00.0, mlx5_5, bridge 0000:99:02.0, mlx5_6, bridge 0000:b9:00.0, mlx5_7, bridge "
-            "0000:b9:02.0, NVSwitch 0000:6c:00.0, bridge 0000:6b:00.0, bridge 0000:6a:00.0, bridge "
-            "0000:69:01.0, NVSwitch 0000:6d:00.0, bridge 0000:6b:01.0, NVSwitch 0000:6e:00.0, bridge "
-            "0000:6b:02.0, NVSwitch 0000:6f:00.0, bridge 0000:6b:03.0: correctable PCIe errors since "
-            "boot 0 events"
+            "bridge 0000:17:03.0, GPU 2, bridge 0000:39:01.0 and 44 more: correctable PCIe errors since boot 0 events"
         ),
         change=lambda machine: machine.count_correctable_errors(machine.nic_address(0), 480),
         limits={"pcie.aer_correctable_max": 480},

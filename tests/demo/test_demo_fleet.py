@@ -92,9 +92,10 @@ def records() -> tuple[Record, ...]:
 
 
 def test_exactly_the_planted_faults_are_found():
-    differences = compare(records(), fleet().faults)
-    assert "\n".join(differences.lines()) == (
-        f"demo: {len(fleet().faults)} of {len(fleet().faults)} planted findings found on 16 nodes, no false alarm"
+    planted = len(fleet().faults)
+    assert compare(records(), fleet().faults).lines() == (
+        "demo: 31 of 31 planted faults reported, in 32 causes",
+        f"demo: {planted} of {planted} planted findings found on 16 nodes, no false alarm",
     )
 
 
@@ -132,7 +133,7 @@ def test_four_healthy_nodes_and_traps_on_nine():
 
 def test_healthy_nodes_pass_and_are_not_merely_skipped():
     counted = Counter(record.verdict for record in records() if record.node in HEALTHY)
-    assert set(counted) == {Verdict.PASS, Verdict.SKIP}
+    assert set(counted) == {Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED}
     assert counted[Verdict.PASS] > 3 * counted[Verdict.SKIP]
 
 
@@ -145,8 +146,8 @@ def test_a_suspect_that_was_only_disturbed_is_no_fault():
 
 def test_the_slow_node_is_above_the_stored_limit_and_found_by_the_fleet():
     (record,) = [each for each in records() if (each.node, each.check) == ("hgx06", "nccl.all_reduce")]
+    assert "expected at least 471 GB/s (the other nodes)" in record.message
     assert "below the median" in record.message
-    assert "expected at least" not in record.message
 
 
 def test_the_partners_of_the_slow_nic_are_not_blamed():
@@ -181,6 +182,7 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "rdma_bandwidth.gpu_memory",  # perftest that is built with CUDA
         "copies.nvbandwidth",  # nvbandwidth
         "nccl_groups.apart",  # nccl-tests from 2.19.4 on
+        "nccl_groups.wide",  # a limit of the site's own, or more nodes of a platform
         "nccl_groups.share_of_rate",  # a limit of the site's own
     }
 

@@ -24,7 +24,7 @@ def test_the_planted_fault_found_is_no_difference():
     same = compare([said(3)], [FAULT])
     assert not same
     assert same.lines() == (
-        "demo: 1 of 1 planted faults reported, in 1 causes",
+        "demo: 1 of 1 planted faults reported, in 1 cause",
         "demo: 1 of 1 planted findings found on 1 nodes, no false alarm",
     )
 

@@ -203,7 +203,7 @@ def test_a_hostile_run_file_is_one_message_of_pytest(earlier: Path) -> None:
 
 def test_replay_takes_patterns_groups_and_refuses_what_is_not_there(earlier: Path) -> None:
     assert set(replay(earlier, "--nodes", "gpu*:!gpu0002").verdicts("pcie.link_width")) == {"gpu0001", "gpu0003"}
-    is_one_message(replay(earlier, "--nodes", "gpo[0001-0002]"), "nothing is called")
+    is_one_message(replay(earlier, "--nodes", "gpo[0001-0002]"), "no host or group is called")
 
 
 def test_replay_under_n_finds_the_same(earlier: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_node_called_complete_is_a_node_like_others(tmp_path: Path) -> None:
 def test_a_folder_that_holds_a_run_is_refused(earlier: Path, more: list[str]) -> None:
     before = (earlier / "results.jsonl").read_text()
     outcome = run_pytest(earlier.parent, ["--inventory", "hosts.yaml", "--run-dir", "first", *WIDTH, *more])
-    is_one_message(outcome, "already holds a run")
+    is_one_message(outcome, "already contains a run")
     assert (earlier / "results.jsonl").read_text() == before
 
 
@@ -365,7 +365,7 @@ def test_ctrl_c_while_nodes_are_measured_ends_soon_and_accepts_nobody(
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["run"]["interrupted"] is True
     assert not [node for node in report["nodes"] if node["verdict"].startswith("accepted")]
-    assert "go on with: pytest --resume run" in said
+    assert "continue with: pytest --resume run" in said
     assert wait_until(lambda: not machines.descendants(), limit_s=60)
 
 

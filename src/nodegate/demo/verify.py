@@ -77,9 +77,8 @@ class Differences:
         said += [f"no cause reports: {fault}" for fault in self.untold]
         found = self.planted - len(self.missed)
         alarms = f"{len(self.false_alarms)} false alarms" if self.false_alarms else "no false alarm"
-        told = (
-            f"demo: {self.faults - len(self.untold)} of {self.faults} planted faults reported, in {self.causes} causes"
-        )
+        causes = "1 cause" if self.causes == 1 else f"{self.causes} causes"
+        told = f"demo: {self.faults - len(self.untold)} of {self.faults} planted faults reported, in {causes}"
         return (*said, told, f"demo: {found} of {self.planted} planted findings found on {self.nodes} nodes, {alarms}")
 
 
