@@ -18,7 +18,7 @@ from support.sshd import Fleet
 from lab.processes import wait_until
 from lab.run import ROOT
 
-NODES = 32  # on one machine: what each may take is far more than a node takes that has one for itself
+NODES = 24  # on one machine: what each may take is far more than a node takes that has one for itself
 
 
 @pytest.fixture(scope="module")
