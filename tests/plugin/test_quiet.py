@@ -171,7 +171,7 @@ def test_the_demo_fits_on_a_screen(tmp_path: Path) -> None:
     """Word for word; to accept new words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1."""
     demo = suite_folder(INVENTORY) / "demo.yaml"
     command = ["--inventory", str(demo), "--run-dir", "run", "--history", "h.sqlite", "-p", "no:cacheprovider"]
-    said = run_pytest(tmp_path, command, timeout_s=280, COLUMNS="120").stdout
+    said = run_pytest(tmp_path, command, timeout_s=280, COLUMNS="").stdout  # a log
     lines = [line.replace(str(demo), "inventory/demo.yaml") for line in said.splitlines()]
     told = "\n".join(re.sub(r"^nodegate \S+:", "nodegate VERSION:", line) for line in lines) + "\n"
     assert len(lines) <= 40

@@ -29,6 +29,8 @@ from nodegate.run.progress import Progress
 from nodegate.run.results import Results
 from nodegate.verdict import NodeVerdict
 
+_WIDTH_OF_A_LOG = 120
+
 if TYPE_CHECKING:
     from collections.abc import Generator
 
@@ -278,10 +280,16 @@ class PytestRun:
         if self.results is not None and self.results.report is not None:
             for note in self.results.notes:
                 reporter.write_line(f"note: {note}", yellow=True)
-            for line in answer.lines(self.results.report, self.results.folder.path, reporter._tw.fullwidth):  # noqa: SLF001
+            for line in answer.lines(self.results.report, self.results.folder.path, _width(reporter)):
                 reporter.write_line(line.text, **({line.colour: True} if line.colour else {}))
         if self._trouble:
             reporter.write_line(f"ERROR: {self._trouble}", red=True)
+
+
+def _width(reporter: pytest.TerminalReporter) -> int:
+    """Characters of a line: those of the terminal, or as COLUMNS asks; a log or a mail has no width of its own."""
+    is_known = reporter.isatty or os.environ.get("COLUMNS")
+    return reporter._tw.fullwidth if is_known else _WIDTH_OF_A_LOG  # noqa: SLF001
 
 
 def _stdin(config: pytest.Config) -> TextIO:
