@@ -310,7 +310,7 @@ CASES = (
         "no adapter at all",
         "rdma.port_rate",
         SKIP,
-        "node: no rail is in service: see the findings of rdma.rails and rdma.port_state",
+        "node: no rail is in service: see rdma.rails and rdma.port_state",
         change=no_nic_at_all,
         limits={"rdma.rate_gbps": None},
     ),
@@ -357,7 +357,7 @@ CASES = (
         "no adapter at all",
         "rdma.port_lanes",
         SKIP,
-        "node: no rail is in service: see the findings of rdma.rails and rdma.port_state",
+        "node: no rail is in service: see rdma.rails and rdma.port_state",
         change=no_nic_at_all,
     ),
     Case(

@@ -204,7 +204,7 @@ def test_profiles_nest(fleet: Path) -> None:
         (["--inventory", "hosts.yaml", "--passive", "--pairs", "all"], "--pairs is for load on the nodes, --passive"),
         (["--inventory", "hosts.yaml", "--profile", "bootcheck", "--burn", "1m"], "add --active"),
         (["--inventory", "hosts.yaml", "--burn", "10"], "--burn 10: a duration needs its unit - write 10s or 10m"),
-        (["--inventory", "hosts.yaml", "--hang-after", "1.5"], "a time needs its unit - write 1.5s or 1.5m"),
+        (["--inventory", "hosts.yaml", "--hang-after", "1.5"], "a duration needs its unit - write 1.5s or 1.5m"),
     ],
 )
 def test_wrong_use_is_one_clear_message_and_exit_code_4(fleet: Path, arguments: list[str], words: str) -> None:

@@ -25,7 +25,7 @@ def test_every_layout_shows_the_same_board(layout: str):
     assert gpus.source == "nvidia-smi"
     assert gpus.driver_version == layout.removeprefix("q-").removesuffix(".xml") + str(gpus.driver_version)[3:]
     assert (gpus.count, len(gpus.devices)) == (1, 1)
-    assert gpu.subject == "GPU 0 (0000:19:00.0, serial 1650001000000)"
+    assert (gpu.index, gpu.address, gpu.serial) == (0, "0000:19:00.0", "1650001000000")
     assert (gpu.pci_id, gpu.subsystem_id) == ("10de:2330", "10de:16c1")
     assert (gpu.link_gen, gpu.link_gen_max, gpu.link_width, gpu.link_width_max) == (1, 5, 16, 16)
     assert gpu.pcie_replays == 3
@@ -73,7 +73,7 @@ def test_a_faulty_board_shows_its_faults():
 def test_a_lost_gpu_keeps_its_place_and_its_address():
     gpus = parse_xml(recording("nvidia_smi", "q-lost.xml"))
     lost, healthy = gpus.devices
-    assert lost.subject == "GPU 0 (0000:18:00.0)"
+    assert (lost.index, lost.address) == (0, "0000:18:00.0")
     assert lost.lost == Unknown(Why.LOST, "GPU is lost.  Reboot the system to recover this GPU")
     assert why(lost.link_width) is Why.LOST
     assert (healthy.index, healthy.lost) == (1, None)
@@ -92,7 +92,8 @@ def test_a_lost_gpu_that_is_named_by_its_index_alone():
     written = "Unable to determine the device handle for GPU3: GPU is lost.  Reboot the system to recover this GPU\n"
     for parse in (parse_xml, parse_q_text):
         (gpu,) = parse(written).devices
-        assert gpu.subject == "GPU 3"
+        assert gpu.index == 3
+        assert isinstance(gpu.address, Unknown)
         assert gpu.lost == Unknown(Why.LOST, "GPU is lost.  Reboot the system to recover this GPU")
 
 
