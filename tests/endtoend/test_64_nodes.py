@@ -30,9 +30,9 @@ def test_one_faulty_node_of_64_is_found_and_the_others_are_accepted(tmp_path: Pa
             outcome=outcome,
             node=FAULTY,
             check="pcie.link_width",
-            words="GPU 0000:73:00.0: link width 2 lanes, expected at least 16 lanes",
+            words="GPU 6 (0000:73:00.0, S/N 1650123000007): link width 2 lanes, expected at least 16 lanes",
         )
-    said = [record for record in outcome.records if record.verdict.value not in ("pass", "skip")]
+    said = [record for record in outcome.records if record.verdict.value not in ("pass", "skip", "not-judged")]
     assert [(record.node, record.check) for record in said] == [(FAULTY, "pcie.link_width")], said
     accepted = [name for name in healthy if node_verdict(outcome.of(name).values()) is NodeVerdict.ACCEPTED]
     assert len(accepted) == COUNT - 1
