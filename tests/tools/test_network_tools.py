@@ -14,7 +14,7 @@ from nodegate.tools import fabric_manager
 
 def test_ibstatus_of_healthy_ports():
     rail, bond = ibstatus.parse_ibstatus(recording("ibstatus", "healthy.txt")).ports
-    assert (rail.subject, rail.state, rail.phys_state) == ("mlx5_0 port 1", "ACTIVE", "LinkUp")
+    assert (rail.device, rail.port, rail.state, rail.phys_state) == ("mlx5_0", 1, "ACTIVE", "LinkUp")
     assert (rail.rate_gbps, rail.lanes, rail.link_layer, rail.lid, rail.sm_lid) == (400.0, 4, "InfiniBand", 28, 1)
     assert (bond.rate_gbps, bond.lanes, bond.link_layer) == (200.0, 2, "Ethernet")
 
