@@ -9,11 +9,11 @@ from nodegate.toolbox.tool_list import NAMES
 
 FOLDERS = ("/usr/bin", "/bin", "/usr/sbin", "/sbin")
 LIBRARIES = ("libnvidia-ml.so.1", "libcuda.so.1")
-_NOT_THERE = {*NAMES, "nvidia-smi"}
+_NOT_THERE = {*NAMES, "nvidia-smi", "apptainer", "docker", "enroot", "podman", "singularity"}
 
 
 def programs(folder: Path) -> Path:
-    """A folder for PATH, made here: the programs of this machine's system, but no tool of a measurement."""
+    """A folder for PATH, made here: the programs of this machine's system, but no tool of a measurement and no containers."""
     folder.mkdir(parents=True)
     for file in (file for name in FOLDERS for file in Path(name).iterdir()):
         link = folder / file.name

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support import container_engine
+from support import bare, container_engine
 from support.sshd import NODE_PYTHON
 
 from lab.processes import children_of, odd_seconds, running, tell, wait_until
@@ -45,9 +45,15 @@ def here(**expected: object) -> Node:
     return Node("gpu01", Connection(transport="local", python=NODE_PYTHON), expected=expected, origin="hosts.yaml:7")
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return bare.programs(tmp_path_factory.mktemp("system") / "programs")
+
+
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def session(monkeypatch: pytest.MonkeyPatch, programs: Path) -> Iterator[Session]:
     monkeypatch.setattr(module, "USUAL_FOLDERS", ())  # what this machine has installed is no part of a test
+    monkeypatch.setenv("PATH", str(programs))
     session = connect(here(), Options())
     yield session
     session.close()
