@@ -13,7 +13,7 @@ _NOT_THERE = {*NAMES, "nvidia-smi", "apptainer", "docker", "enroot", "podman", "
 
 
 def programs(folder: Path) -> Path:
-    """A folder for PATH, made here: the programs of this machine's system, but no tool of a measurement and no containers."""
+    """A folder for PATH, made here: the programs of this machine's system, no tool of a measurement, no containers."""
     folder.mkdir(parents=True)
     for file in (file for name in FOLDERS for file in Path(name).iterdir()):
         link = folder / file.name
