@@ -48,6 +48,11 @@ def with_unit(value: object, unit: str, *, exact: bool = False) -> str:
     return f"{number(value, unit, exact=exact)} {unit}".strip()
 
 
+def counted(count: int, noun: str) -> str:
+    """A count and its noun: "1 node", "16 nodes"."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def shown(value: object, limit: int = 60) -> str:
     """A value for a message: one line, printable, bounded."""
     text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__

@@ -77,7 +77,7 @@ def _together(names: list[str]) -> str:
     """The names of several parts: "GPU 0-7", or one after the other."""
     numbers = [name.removeprefix("GPU ") for name in names]
     if len(names) > 1 and all(number.isdecimal() for number in numbers):
-        return f"GPU {fold(numbers).strip('[]')}" if len(numbers) > 1 else names[0]
+        return f"GPU {fold(numbers).strip('[]')}"
     more = f" and {len(names) - _MOST_PARTS} more" if len(names) > _MOST_PARTS else ""
     return ", ".join(names[:_MOST_PARTS]) + more
 

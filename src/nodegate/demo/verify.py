@@ -12,6 +12,7 @@ from nodegate.causes.fleet import fleet_causes
 from nodegate.files import strict_yaml
 from nodegate.finding import Finding, Record
 from nodegate.part import NODE
+from nodegate.text import counted
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Differences:
         said += [f"no cause reports: {fault}" for fault in self.untold]
         found = self.planted - len(self.missed)
         alarms = f"{len(self.false_alarms)} false alarms" if self.false_alarms else "no false alarm"
-        causes = "1 cause" if self.causes == 1 else f"{self.causes} causes"
+        causes = counted(self.causes, "cause")
         told = f"demo: {self.faults - len(self.untold)} of {self.faults} planted faults reported, in {causes}"
         return (*said, told, f"demo: {found} of {self.planted} planted findings found on {self.nodes} nodes, {alarms}")
 

@@ -27,6 +27,7 @@ from nodegate.run.gate import Gate
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
+from nodegate.text import counted
 from nodegate.verdict import NodeVerdict
 
 _WIDTH_OF_A_LOG = 120
@@ -76,8 +77,7 @@ class PytestRun:
         settings = self.prepared.settings
         sources = ", ".join(source.path for source in self.prepared.inventory)
         earlier = settings.replay or settings.resume
-        count, profile = len(self.judging.nodes), self.judging.profile.value
-        nodes = f"{count} node" if count == 1 else f"{count} nodes"
+        nodes, profile = counted(len(self.judging.nodes), "node"), self.judging.profile.value
         head = f"nodegate {suite_version()}: {nodes} from {sources or earlier}, profile {profile}"
         more = len(self._notes) - MOST_NOTES
         notes = [f"note: {note}" for note in self._notes[:MOST_NOTES]]

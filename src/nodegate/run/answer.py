@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import Severity
 from nodegate.causes.lines import line, shortened
 from nodegate.inventory.hostlist import fold
+from nodegate.text import counted
 from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
@@ -62,10 +63,10 @@ def _head(report: Report, width: int) -> AnswerLine:
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in NODE_ORDER if counts[verdict])
     gpus = sum(node.gpus for node in report.nodes)
     good = sum(node.gpus for node in report.nodes if node.verdict in _GOOD)
-    text = f"{said or 'none'} of {_count(len(report.nodes), 'node')}"
-    text += f" ({good} of {_count(gpus, 'GPU')} accepted)" if gpus else ""
+    text = f"{said or 'none'} of {counted(len(report.nodes), 'node')}"
+    text += f" ({good} of {counted(gpus, 'GPU')} accepted)" if gpus else ""
     unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
-    text += f"; {_count(unjudged, 'check')} not judged" if unjudged else ""
+    text += f"; {counted(unjudged, 'check')} not judged" if unjudged else ""
     worst = next((verdict for verdict in NODE_ORDER if counts[verdict]), NodeVerdict.NOT_JUDGED)
     return AnswerLine(shortened(text, width), _MARKS.get(worst, "green" if worst in _GOOD else "yellow"))
 
@@ -93,14 +94,14 @@ def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
         named = {name for cause in shown for name in cause.nodes}
         others = [name for cause in left for name in cause.nodes if name not in named]
         more = f", also on {fold(others)}" if others else ""
-        yield AnswerLine(shortened(f"  {_count(len(left), 'cause')} more in the report{more}", width))
+        yield AnswerLine(shortened(f"  {counted(len(left), 'cause')} more in the report{more}", width))
 
 
 def _head_cells(cause: Cause, row: CauseLine) -> tuple[str, str, str]:
     """Severity, nodes and part; a list of nodes is never cut, since half of a list reads as a whole one."""
     where = row.where
     if len(cause.nodes) > 1 and len(where) > _LONGEST_LIST:
-        where = f"rack {cause.place}" if cause.place else _count(len(cause.nodes), "node")
+        where = f"rack {cause.place}" if cause.place else counted(len(cause.nodes), "node")
     return _SHORT.get(row.severity, row.severity), where, row.part
 
 
@@ -141,7 +142,3 @@ def _spare(chosen: Sequence[Cause]) -> Cause | None:
 
 def _wrapped(text: str, width: int) -> list[str]:
     return textwrap.wrap(text, width, subsequent_indent="  ", break_on_hyphens=False) or [""]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -8,6 +8,7 @@ from nodegate.causes.cause import Class
 from nodegate.causes.lines import line
 from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import Cause as LogCause
+from nodegate.text import counted
 from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
@@ -100,16 +101,12 @@ def _healthy(report: Report, logs: Answer | None) -> str:
         ("waiver", [cause for cause in report.causes if cause.waiver]),
     ):
         if found:
-            more = f" (and {_count(len(found) - 1, f'more {kind}')})" if len(found) > 1 else ""
+            more = f" (and {counted(len(found) - 1, f'more {kind}')})" if len(found) > 1 else ""
             said = f"{fold(found[0].nodes)}: {line(found[0]).text}{more}"
             return f"nodes pass with {kind}s, which may be the reason: {said}; {hint}"
     unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
-    gap = f" ({_count(unjudged, 'check')} not judged)" if unjudged else ""
+    gap = f" ({counted(unjudged, 'check')} not judged)" if unjudged else ""
     if code:
         return f"nodes fine: {code}{gap}"
     nodes = "the node" if len(report.nodes) == 1 else f"the {len(report.nodes)} nodes"
     return f"nodes fine: nothing is wrong with {nodes} now{gap}; {hint}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from nodegate.text import counted
 from nodegate.watch import marks
 from nodegate.watch.answer import Answer, Silent, Slow, State
 from nodegate.watch.curve import Curve
@@ -172,11 +173,9 @@ class Watcher:
         if not self._readings:
             return State.NOT_JUDGED, "no iteration in a known form: name the parts of a line with --pattern"
         if not self.pace.judged:
-            counted = "1 measurement" if self._points == 1 else f"{self._points} measurements"
-            return (
-                State.NOT_JUDGED,
-                f"{counted} of iteration times: too few to know what is usual ({self.pace.needs} are needed)",
-            )
+            few = counted(self._points, "measurement")
+            usual = f"too few to know what is usual ({self.pace.needs} are needed)"
+            return State.NOT_JUDGED, f"{few} of iteration times: {usual}"
         return State.HEALTHY, "no slow time and no silence"
 
     def _notes(self) -> list[str]:
