@@ -8,6 +8,7 @@ import pytest
 
 from nodegate import part
 from nodegate.judge.fleet import SAME_MACHINE_STEP
+from nodegate.text import some
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -51,7 +52,10 @@ def test_one_name(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     """
     if same := fleet.same_machine(node.name):
         verdicts.cannot(same, next_step=SAME_MACHINE_STEP)
-    verdicts.passed(part=part.host("machine"), text="no other name of this run leads to it")
+    text, unread = "no other name of this run leads to it", fleet.unread_names()
+    if unread:
+        text = f"no other name that could be read leads to it; not known of {some(unread, 8)}"
+    verdicts.passed(part=part.host("machine"), text=text)
 
 
 def test_serial(host: Host, node: Node, verdicts: Verdicts) -> None:

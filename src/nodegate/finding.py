@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nodegate.text import with_unit
+from nodegate.text import some, with_unit
 from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
@@ -120,8 +120,7 @@ class Finding:
         if not self.also:
             return self.part.label
         names = [part.short for part in self.parts]
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        return f"{len(names)} alike: {', '.join(names[:_MOST_NAMES])}{more}"
+        return f"{len(names)} alike: {some(names, _MOST_NAMES)}"
 
     def _said(self, *, source: bool) -> str:
         said = self.seen

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 MOST_CHARACTERS = 1000
 _WHOLE = frozenset({"MHz", "°C", "W"})  # the limit of these
@@ -51,6 +55,13 @@ def with_unit(value: object, unit: str, *, exact: bool = False) -> str:
 def counted(count: int, noun: str) -> str:
     """A count and its noun: "1 node", "16 nodes"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def some(names: Iterable[str], most: int) -> str:
+    """At most so many names, and how many more there are: "a, b, c and 5 more"."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
 
 
 def shown(value: object, limit: int = 60) -> str:

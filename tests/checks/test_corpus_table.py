@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine
-from support.corpus import corpus, corpus_folder
+from support.corpus import NOT_JUDGED, corpus, corpus_folder
 from support.judging import judge_one
 
 from nodegate.verdict import Verdict
@@ -77,13 +77,6 @@ KERNEL = {
     "pcie_bandwidth fail PCIe device 0000:8b:00.0",
     "stas_xid63_row_remapper.txt": "xid fail GPU 0000:10:1c.0",
 }
-# Recordings that no test holds to their truth, with the reason.
-MISSED = {
-    "smi/exporter_h100_dmon_load.txt": "load and clocks of a moment: healthy or not cannot be told from them",
-    "smi/exporter_h100_querygpu_csv.txt": "the probe asks NVML, which says no less than --query-gpu",
-    "smi/exporter_h100_topo.txt": "the probe reads the PCIe tree from sysfs, not topo -m",
-    "rdma/superb_ibstat_topo.txt": "names and GUIDs of hosts for a topology: no health in it",
-}
 
 
 @pytest.mark.parametrize("name", KERNEL)
@@ -120,20 +113,16 @@ def test_every_recording_is_held_by_a_test_or_known_to_be_missed(request: pytest
         row = f"{kind}: {len(of_kind)} recordings, {len(of_kind) - len(gone)} held to their truth, {len(gone)} missed"
         request.node.user_properties.append(("corpus table", row))
         request.node.user_properties.extend(("corpus table", f"{kind}:   {path}: {why(path)}") for path in gone)
-    assert missed == set(MISSED)
+    assert missed == set(NOT_JUDGED)
     assert set(KERNEL) == {path.removeprefix("kernel/") for path, kind in kinds.items() if kind == "kernel"}
 
 
 def held_by_tests() -> str:
     """The text of the tests that hold recordings to their truth."""
     here = Path(__file__).name
-    files = sorted(
-        file for file in TESTS.rglob("test_*.py") if file.name not in (here, "test_recorded_nodes_corpus.py")
-    )
-    recorded = (TESTS / "checks" / "test_recorded_nodes_corpus.py").read_text("utf-8")
-    said = recorded.split("NO_CHECK = {", 1)[0] + recorded.split("LINK_CHECKS = ", 1)[1]
+    files = sorted(file for file in TESTS.rglob("test_*.py") if file.name != here)
     own = "\n".join(f"kernel/{name}" for name in KERNEL)
-    return "\n".join((said, own, *(file.read_text("utf-8") for file in files if file.name != here)))
+    return "\n".join((own, *(file.read_text("utf-8") for file in files)))
 
 
 def names_of(path: str) -> tuple[str, ...]:
@@ -144,4 +133,4 @@ def names_of(path: str) -> tuple[str, ...]:
 
 
 def why(path: str) -> str:
-    return MISSED.get(path, "no test names it")
+    return NOT_JUDGED.get(path, "no test names it")

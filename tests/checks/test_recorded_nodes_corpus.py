@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fleet.machine import Machine, facts_of
 from support import lspci
-from support.corpus import corpus, corpus_folder
+from support.corpus import NOT_JUDGED, corpus, corpus_folder
 from support.judging import baseline_of, judge_one
 
 from nodegate import suite
@@ -26,19 +26,6 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from nodegate.finding import Record
 
-# Recordings of these kinds that no check speaks to, with the reason. tests/probe/test_corpus.py tests their parsers.
-NO_CHECK = {
-    "smi/exporter_h100_dmon_load.txt": "load and clocks of a moment: healthy or not cannot be told from them",
-    "smi/exporter_h100_querygpu_csv.txt": "the probe asks NVML; no parser for --query-gpu, which says no more",
-    "smi/exporter_h100_topo.txt": "the probe reads the PCIe tree from sysfs; no parser for topo -m",
-    "rdma/azhpc_ethtool_eth1.txt": "no check on the speed of a plain Ethernet device: its right speed is not known",
-    "rdma/eks_ethtool_S_ens5.txt": "the probe does not read driver statistics (ethtool -S); flaps come from the kernel",
-    "rdma/insights_ethtool_S.txt": "as above: no check on drops of a driver's queue",
-    "rdma/netdata_ethtool_m_ddm.txt": "the probe does not read optical modules (ethtool -m)",
-    "rdma/netdata_ethtool_m_nofiber.txt": "as above: a dark port is found as a port that is down (rdma.port_state)",
-    "rdma/ocidr_show_gids.txt": "no check on the GID table: which index is right depends on the site's RoCE set-up",
-    "rdma/superb_ibstat_topo.txt": "names and GUIDs of hosts for a topology: no health in it",
-}
 # Recordings that a test in another file judges.
 ELSEWHERE = {
     "lspci/gpud_dellxe9680_*": "tests/checks/test_links_and_rails_corpus.py",
@@ -182,11 +169,12 @@ def test_every_recording_of_these_kinds_is_judged_or_said_not_to_be(request: pyt
         (root / "tests" / "checks" / name).read_text("utf-8")
         for name in ("test_smi_corpus.py", "test_recorded_nodes_corpus.py")
     )
-    tests = re.sub(r"NO_CHECK = \{.*?\n\}|ELSEWHERE = \{.*?\n\}", "", here, flags=re.DOTALL)
+    tests = re.sub(r"ELSEWHERE = \{.*?\n\}", "", here, flags=re.DOTALL)
     unnamed = {path for path in files if path.split("/")[1] not in tests and path.split("/")[1][:-4] not in tests}
     for pattern, test_file in ELSEWHERE.items():
         stem = pattern.split("/")[1].removesuffix("*")
         assert stem in (root / test_file).read_text("utf-8"), f"{test_file} no longer judges {pattern}"
         unnamed = {path for path in unnamed if not path.startswith(pattern.removesuffix("*"))}
-    assert unnamed == set(NO_CHECK)
-    request.node.user_properties.extend(("corpus not judged", f"{path}: {why}") for path, why in NO_CHECK.items())
+    not_judged = {path: why for path, why in NOT_JUDGED.items() if path in files}
+    assert unnamed == set(not_judged)
+    request.node.user_properties.extend(("corpus not judged", f"{path}: {why}") for path, why in not_judged.items())

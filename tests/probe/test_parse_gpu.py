@@ -19,7 +19,7 @@ def test_a_healthy_gpu():
     machine = Machine.hgx_h100()
     gpus, one = facts_of(machine).gpus, parsed(machine)
     assert (gpus.count, len(gpus.devices), gpus.source, gpus.cuda_driver_version) == (8, 8, "nvml", "12.4")
-    assert one.subject == "GPU 3 (0000:3d:00.0, serial 1650001000003)"
+    assert one.part.label == "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
     assert (one.lost, one.pci_id, one.subsystem_id) == (None, "10de:2330", "10de:16c1")
     assert (one.power_limit_w, one.power_limit_min_w, one.power_limit_max_w) == (700.0, 200.0, 700.0)
     assert one.power_violation_s == pytest.approx(41.2)
@@ -38,7 +38,7 @@ def test_a_lost_gpu_is_listed_with_its_reason_and_nothing_else_is_known():
     machine.lose_gpu(3)
     lost = parsed(machine)
     assert lost.lost == Unknown(Why.LOST, "NVML 15: GPU is lost")
-    assert lost.subject == "GPU 3"
+    assert lost.part.label == "GPU 3"
     for reading in (lost.serial, lost.remap, lost.nvlinks, lost.ecc.volatile_uncorrected):
         assert isinstance(reading, Unknown)
         assert reading.why is Why.LOST

@@ -9,7 +9,7 @@ from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.fleet import values
 from nodegate.inventory.hostlist import fold
 from nodegate.part import Kind
-from nodegate.text import number, with_unit
+from nodegate.text import number, some, with_unit
 
 if TYPE_CHECKING:
     from nodegate.causes.cause import Cause
@@ -78,8 +78,7 @@ def _together(names: list[str]) -> str:
     numbers = [name.removeprefix("GPU ") for name in names]
     if len(names) > 1 and all(number.isdecimal() for number in numbers):
         return f"GPU {fold(numbers).strip('[]')}"
-    more = f" and {len(names) - _MOST_PARTS} more" if len(names) > _MOST_PARTS else ""
-    return ", ".join(names[:_MOST_PARTS]) + more
+    return some(names, _MOST_PARTS)
 
 
 def _kind(part: Part) -> str:

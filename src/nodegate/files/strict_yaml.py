@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import yaml
 
 from nodegate.errors import UsageError
+from nodegate.text import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -114,8 +115,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = get_close_matches(word, words, n=3, cutoff=0.7)
     if near:
         return f"did you mean {' or '.join(near)}?"
-    more = f" and {len(words) - 12} more" if len(words) > 12 else ""
-    return f"known: {', '.join(words[:12])}{more}" if words else ""
+    return f"known: {some(words, 12)}" if words else ""
 
 
 def shown(text: str) -> str:

@@ -137,6 +137,10 @@ class Fleet:
         names = sorted(self._names[self._machines[node]])
         return f"{', '.join(names[:-1])} and {names[-1]} are the same machine" if len(names) > 1 else ""
 
+    def unread_names(self) -> tuple[str, ...]:
+        """The names of this run whose machine is not known: nothing is said of where they lead."""
+        return tuple(sorted(name for name in self._nodes if name not in self._machines))
+
     def compare(self, node: str) -> tuple[Difference, ...]:
         """In what this node differs from the majority of its platform; values that could not be read do not count.
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.text import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -66,6 +67,4 @@ def _missing(values: dict[str, set[str]], of_node: dict[str, set[Conditions]]) -
 
 
 def _with_nodes(value: str, nodes: Iterable[str]) -> str:
-    listed = sorted(nodes)
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    return f"{value} on {', '.join(listed[:_NAMED])}{more}"
+    return f"{value} on {some(sorted(nodes), _NAMED)}"

@@ -11,6 +11,7 @@ from nodegate.baseline.baseline_file import Entry
 from nodegate.numbers.comparison import believable, number, shown
 from nodegate.numbers.split import find_split
 from nodegate.numbers.spread import mad, robust
+from nodegate.text import some
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,9 +105,8 @@ def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[
     ]
     if not out:
         return kept, ()
-    more = f" and {len(out) - _NAMED} more" if len(out) > _NAMED else ""
     unit = held.metric.unit
-    said = f"{held.name}: outliers left out of the median {shown(middle, unit)}: {', '.join(out[:_NAMED])}{more}"
+    said = f"{held.name}: outliers left out of the median {shown(middle, unit)}: {some(out, _NAMED)}"
     return kept, (said,)
 
 

@@ -13,6 +13,7 @@ from nodegate.inventory.hostlist import natural
 from nodegate.learn.alike import alike
 from nodegate.learn.entry import Held, entry_of
 from nodegate.learn.text import baseline_text
+from nodegate.text import some
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -90,7 +91,7 @@ def _of_platform(  # noqa: PLR0917 - one caller
     date: str,
     known: Mapping[str, Entry],
 ) -> Learned:
-    remarks = [f"learned from {len(nodes)} accepted nodes: {_some(nodes)}"]
+    remarks = [f"learned from {len(nodes)} accepted nodes: {some(nodes, 8)}"]
     if len(nodes) < margins.peers_min:
         remarks.append(f"fewer than {margins.peers_min:g} nodes: a slow one among them may be undetected")
     note = _software(nodes.values())
@@ -142,9 +143,3 @@ def _software(nodes: Iterable[LearnedFrom]) -> str:
         elif counts:
             said.append(f"{label} " + " or ".join(f"{value} ({count})" for value, count in sorted(counts.items())))
     return ", ".join(said)
-
-
-def _some(names: Iterable[str], most: int = 8) -> str:
-    listed = list(names)
-    more = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + more
