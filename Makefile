@@ -34,9 +34,10 @@ lint: .venv/test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# docs/coverage.md is written from the checks' own docstrings; a test fails when it is stale
+# docs/coverage.md is written from the docstrings of the checks, docs/tried.md from the tests under tests/tries
 docs: .venv/installed
 	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/coverage.md
+	PYTHONPATH=tests $(BIN)/python -m support.tries docs/tried.md
 
 wheel: .venv/test-installed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
