@@ -13,33 +13,24 @@
 # together with the word "unfit", since a broken interpreter exits with 1 too. Failures of nodegate itself (not
 # installed, broken, slow, busy) let the job start and are logged, unless NODEGATE_STRICT=1.
 #
-# Settings: lines KEY=VALUE of /etc/nodegate/hooks.conf, which is read and never run.
+# Settings: lines KEY=VALUE of /etc/nodegate/hooks.conf, which is read and never run. A line that is not understood is
+# named in the log, and no node is looked at or drained until it is mended, with NODEGATE_STRICT=1 too.
 #
 #   NODEGATE          the program                             (default /opt/nodegate/bin/nodegate)
-#   NODEGATE_NODES    the nodes to check, as a shell pattern: gpu*|dgx*        (default: all)
+#   NODEGATE_NODES    the nodes to check, as shell patterns or Slurm hostlists: gpu*|dgx[01-16]        (default: all)
 #   NODEGATE_OPTIONS  options of `nodegate hook`: --fresh 120 --baseline /etc/nodegate/site.yaml
 #   NODEGATE_LIMIT_S  seconds that it may take                (default 30; keep it below PrologEpilogTimeout)
 #   NODEGATE_STRICT   1: block jobs also when nodegate could not tell
 
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-} # Slurm sets almost nothing
 export PATH
+set -f # patterns are not for the files of the current folder
 
-conf=${NODEGATE_CONF:-/etc/nodegate/hooks.conf}
-if [ -r "$conf" ] && [ -f "$conf" ]; then
-    while IFS='=' read -r key value || [ -n "$key" ]; do
-        case $key in
-        NODEGATE) NODEGATE=$value ;;
-        NODEGATE_NODES) NODEGATE_NODES=$value ;;
-        NODEGATE_OPTIONS) NODEGATE_OPTIONS=$value ;;
-        NODEGATE_LIMIT_S) NODEGATE_LIMIT_S=$value ;;
-        NODEGATE_STRICT) NODEGATE_STRICT=$value ;;
-        esac
-    done <"$conf"
-fi
-NODEGATE=${NODEGATE:-/opt/nodegate/bin/nodegate}
-NODEGATE_LIMIT_S=${NODEGATE_LIMIT_S:-30}
-strict=
-[ "${NODEGATE_STRICT:-0}" = 1 ] && strict=--strict
+END="nodegate's hook: ended with"
+CONF_LIMIT_S=5
+MOST_NUMBERS=100000 # of one range of a hostlist
+NEWLINE='
+'
 
 say() {
     echo "nodegate: $1"
@@ -48,6 +39,159 @@ say() {
 note() {
     say "$1"
     timeout 5 logger -t nodegate -p daemon.warning -- "${hook:-hook}: $1" 2>/dev/null
+}
+
+# within SECONDS COMMAND...: what it prints, and a last line "$END CODE"; without that line the time was over. What
+# waits for a file server cannot be killed, and a child may keep the output open: so nothing here waits for them.
+within() {
+    seconds=$1
+    shift
+    {
+        {
+            timeout -k 5 "$seconds" "$@"
+            printf '\n%s %s\n' "$END" "$?"
+        } </dev/null 2>&1 &
+    } | timeout "$seconds" sed "/^$END /q"
+}
+
+next_line() { # takes the first line of $text to $line
+    line=${text%%"$NEWLINE"*}
+    case $text in
+    *"$NEWLINE"*) text=${text#*"$NEWLINE"} ;;
+    *) text= ;;
+    esac
+}
+
+unusable() { # WHAT: the settings are not understood, so no node is judged by them
+    note "could not tell: $1; no node is looked at until this is mended"
+    exit 0
+}
+
+unquoted() { # TEXT: to $value, without blanks around it and without the quotes that a shell would remove
+    value=${1#"${1%%[![:space:]]*}"}
+    value=${value%"${value##*[![:space:]]}"}
+    case $value in
+    \"*\" | \'*\') value=${value#?} value=${value%?} ;;
+    esac
+}
+
+setting() { # LINE
+    unquoted "$1"
+    case $value in
+    '' | '#'*) return ;;
+    *=*) ;;
+    *) unusable "$at is not KEY=VALUE" ;;
+    esac
+    key=${value%%=*} given=${value#*=}
+    unquoted "${key#export[[:space:]]}"
+    key=$value
+    unquoted "$given"
+    case $key:$value in
+    NODEGATE:?*) NODEGATE=$value ;;
+    NODEGATE_NODES:?*) NODEGATE_NODES=$value nodes_at="$at: " ;;
+    NODEGATE_OPTIONS:*) NODEGATE_OPTIONS=$value ;;
+    NODEGATE:* | NODEGATE_NODES:* | NODEGATE_LIMIT_S:) unusable "$at: $key has no value" ;;
+    NODEGATE_LIMIT_S:*[!0-9]* | NODEGATE_LIMIT_S:0*) unusable "$at: NODEGATE_LIMIT_S is not a number of seconds" ;;
+    NODEGATE_LIMIT_S:*) NODEGATE_LIMIT_S=$value ;;
+    NODEGATE_STRICT:[01]) NODEGATE_STRICT=$value ;;
+    NODEGATE_STRICT:*) unusable "$at: NODEGATE_STRICT is neither 0 nor 1" ;;
+    *) unusable "$at: there is no setting of the name $key" ;;
+    esac
+}
+
+settings() { # FILE
+    # shellcheck disable=SC2016 # expanded by that shell
+    text=$(within "$CONF_LIMIT_S" sh -c 'if [ -e "$1" ] || [ -L "$1" ]; then cat -- "$1"; fi' sh "$1" | tr -d '\000\r')
+    case $text in
+    *"$END 0") text=${text%"$END 0"} ;;
+    *"$END "*) unusable "$1 cannot be read" ;;
+    *) unusable "no answer from the file system of $1 within $CONF_LIMIT_S s" ;;
+    esac
+    number=0
+    while [ -n "$text" ]; do
+        next_line
+        number=$((number + 1)) at="$1 line $number"
+        setting "$line"
+    done
+}
+
+decimal() { # DIGITS: to $number, without leading zeros
+    number=$1
+    while :; do case $number in 0?*) number=${number#0} ;; *) return ;; esac done
+}
+
+# with_numbers BEFORE LIST AFTER: adds to $some the patterns BEFORE NUMBER AFTER, for those numbers of LIST (01-16,20)
+# with which the name of this node may begin
+with_numbers() {
+    some='' ranges=$2,
+    while [ -n "$ranges" ]; do
+        range=${ranges%%,*} ranges=${ranges#*,}
+        case $range in
+        '' | -* | *- | *-*-* | *????????-* | *-????????*) unusable "$nodes_at[$2] is no list of numbers" ;;
+        esac
+        width=0
+        case $range in 0?*) width=${range%%-*} width=${#width} ;; esac
+        decimal "${range##*-}"
+        end=$number
+        decimal "${range%%-*}"
+        if [ "$number" -gt "$end" ] || [ $((end - number)) -ge "$MOST_NUMBERS" ]; then
+            unusable "$nodes_at[$2] is no list of numbers"
+        fi
+        while [ "$number" -le "$end" ]; do
+            digits=$number
+            while [ "${#digits}" -lt "$width" ]; do digits=0$digits; done
+            # shellcheck disable=SC2254 # a pattern
+            case $name in $1$digits*) some="$1$digits$3|$some" ;; esac
+            number=$((number + 1))
+        done
+    done
+}
+
+# alternatives PATTERN: to $some, the pattern itself, or those of its first hostlist. Brackets are a hostlist if they
+# hold several numbers, one of them with more than one digit; otherwise they are the shell's.
+alternatives() {
+    before='' after=$1 some=$1
+    while :; do
+        case $after in *\[*) ;; *) return ;; esac
+        before=$before${after%%\[*} after=${after#*\[}
+        list=${after%%\]*} after=${after#*\]}
+        case $list in
+        *[!0-9,-]*) ;;
+        *[0-9][0-9]*[-,]* | *[-,]*[0-9][0-9]*)
+            with_numbers "$before" "$list" "$after"
+            return
+            ;;
+        esac
+        before="$before[$list]"
+    done
+}
+
+is_named() { # whether this node is one of NODEGATE_NODES; patterns are separated by | or, outside of [], by , or blanks
+    rest=$(printf '%s\n' "$NODEGATE_NODES" | sed -E ':a
+s/^(([^][]|\[[^]]*\])*)[,[:space:]]+/\1|/
+ta')
+    plain=$(printf '%s\n' "$rest" | sed -E 's/\[!?[A-Za-z0-9_.,-]+\]/x/g')
+    case $plain in
+    *[!A-Za-z0-9_.*?\|-]*) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES is no pattern of names" ;;
+    *[!\|]*) ;;
+    *) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES names no node" ;;
+    esac
+    case $name:$plain in
+    *.*:*) ;;
+    *:*.\**) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES: .* asks for a dot in the name (* alone is any text)" ;;
+    esac
+    while [ -n "$rest" ]; do # a|b inside a variable is not an alternative for `case`
+        one=${rest%%|*}
+        case $rest in *"|"*) rest=${rest#*|} ;; *) rest= ;; esac
+        alternatives "$one"
+        if [ "$some" != "$one" ]; then
+            rest=$some$rest
+            continue
+        fi
+        # shellcheck disable=SC2254 # a pattern
+        case $name in $one) return 0 ;; esac
+    done
+    return 1
 }
 
 case ${0##*/} in
@@ -60,20 +204,31 @@ case ${0##*/} in
     ;;
 esac
 
-name=${SLURMD_NODENAME:-$(hostname -s)}
-rest=${NODEGATE_NODES:-*}
-ours=
-while [ -n "$rest" ]; do # a|b inside a variable is not an alternative for `case`
-    # shellcheck disable=SC2254 # a pattern
-    case $name in ${rest%%|*}) ours=1 ;; esac
-    case $rest in *"|"*) rest=${rest#*|} ;; *) rest= ;; esac
-done
-[ -n "$ours" ] || exit 0
+nodes_at=
+settings "${NODEGATE_CONF:-/etc/nodegate/hooks.conf}"
+NODEGATE=${NODEGATE:-/opt/nodegate/bin/nodegate}
+NODEGATE_LIMIT_S=${NODEGATE_LIMIT_S:-30}
+NODEGATE_NODES=${NODEGATE_NODES:-*}
+strict=
+[ "${NODEGATE_STRICT:-0}" = 1 ] && strict=--strict
+name=$(uname -n)
+name=${SLURMD_NODENAME:-${name%%.*}}
+is_named || exit 0
 
-set -f # the options are words, not patterns
-# shellcheck disable=SC2086
-answer=$(timeout -k 5 "$NODEGATE_LIMIT_S" "$NODEGATE" hook "$hook" $strict ${NODEGATE_OPTIONS:-} </dev/null)
-code=$?
+# shellcheck disable=SC2086 # the options are words
+text=$(within "$NODEGATE_LIMIT_S" "$NODEGATE" hook "$hook" $strict ${NODEGATE_OPTIONS:-})
+case $text in
+*"$END "*) code=${text##*"$END "} text=${text%"$END "*} ;;
+*) code=124 ;;
+esac
+answer='' last=''
+while [ -n "$text" ]; do # also what it printed on standard error
+    next_line
+    case $line in
+    fit:* | unfit:* | could\ not\ tell:* | busy:*) answer=$line ;;
+    ?*) last=$line ;;
+    esac
+done
 
 # What nodegate prints itself, it has also logged itself.
 case $code:$answer in
@@ -86,9 +241,8 @@ case $code:$answer in
     exit 1
     ;;
 2:could\ not\ tell:* | 75:busy:*) say "$answer" ;;
-124:) note "could not tell: no answer from $NODEGATE within $NODEGATE_LIMIT_S s" ;;
-137:) note "could not tell: no answer from $NODEGATE within $NODEGATE_LIMIT_S s, or it was killed" ;;
-*) note "${answer:-could not tell: no answer from $NODEGATE} (exit code $code)" ;;
+124:*) note "could not tell: no answer from $NODEGATE within $NODEGATE_LIMIT_S s" ;;
+*) note "could not tell: no answer from $NODEGATE (exit code $code)${last:+: $last}" ;;
 esac
 [ -n "$strict" ] && exit 1
 exit 0
