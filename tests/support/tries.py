@@ -1,4 +1,4 @@
-"""docs/tried.md: what was tried to have a bad node accepted, a good one rejected or a hook misled, and its outcome.
+"""docs/tried.md: what was tried to get a bad node accepted, a good one rejected or a hook misled, and the result.
 
 A test under tests/tries makes one try and is marked with `tried`; the page is written from these marks.
 """
