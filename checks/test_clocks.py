@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.finding import Limit
+from nodegate.finding import Limit, LimitKind
 from nodegate.profile import Profile
 from nodegate.subjects.gpu import answering
 from nodegate.unknown import Unknown
@@ -141,7 +141,9 @@ def _not_below(gpu: Gpu, which: str, clock: int | Unknown, default: int | Unknow
         part=gpu.part,
         quantity=f"{which} application clock",
         observed=clock,
-        limit=default if isinstance(default, Unknown) else Limit(default, "MHz", "the board's own default"),
+        limit=default
+        if isinstance(default, Unknown)
+        else Limit(default, "MHz", "the board's own default", kind=LimitKind.DEVICE),
         action="run nvidia-smi -rac",
         absent=Verdict.SKIP,
     )

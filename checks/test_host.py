@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from nodegate import part
-from nodegate.finding import Limit
 from nodegate.subjects.host import (
     SHARED_MEMORY,
     SYSTEM_FOLDERS,
@@ -141,11 +141,12 @@ def test_memory_size(host: Host, baseline: Baseline, verdicts: Verdicts) -> None
     installed = baseline.number("host.memory_gib")
     tolerance = baseline.number("host.memory_tolerance_percent")
     least = installed.value * (1 - tolerance.value / 100)
+    source = f"{installed.value} GiB minus {tolerance.value} %; {installed.source}"
     verdicts.at_least(
         part=part.MEMORY,
         quantity="size",
         observed=gibibytes(host.memory_total_bytes),
-        limit=Limit(round(least, 1), "GiB", f"{installed.value} GiB minus {tolerance.value} %; {installed.source}"),
+        limit=replace(installed, value=round(least, 1), unit="GiB", source=source),
         action="look for a failed memory module in the BMC's event log",
     )
 

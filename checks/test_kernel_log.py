@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
-from nodegate.finding import Limit
+from nodegate.finding import Limit, LimitKind
 from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, switch_faults
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
@@ -124,7 +124,7 @@ def test_pcie_bandwidth(kernel_log: KernelLog, pci: Pci, verdicts: Verdicts) -> 
     found = bandwidth_lines.limited(kernel_log)
     for each in found:
         alike = bandwidth_lines.common_to_model(each.device, found, pci)
-        limit = Limit(each.capable_gbps, "Gb/s", f"kernel: {each.best}")
+        limit = Limit(each.capable_gbps, "Gb/s", f"kernel: {each.best}", kind=LimitKind.DEVICE)
         design = "all devices of this model are alike: use faster slots if the platform has them"
         verdicts.at_least(
             part=part.from_kernel("PCIe device", each.device),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
-from nodegate.finding import Limit
+from nodegate.finding import Limit, LimitKind
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.nvlink import errors, linked, links_down, slow, speeds_mbps
 from nodegate.verdict import Verdict
@@ -38,7 +38,7 @@ def test_links(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
                 part=gpu.part,
                 quantity="active NVLinks",
                 observed=len(links) - len(down),
-                expected=count or Limit(len(links), "links", "the links that this GPU has"),
+                expected=count or Limit(len(links), "links", "the links that this GPU has", kind=LimitKind.DEVICE),
                 action=_ACTION,
                 note=f"down: NVLink {', '.join(map(str, down))}" if down else "",
             )
@@ -52,7 +52,9 @@ def test_speed(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     answers = answering(gpus, verdicts)
     pairs = list(linked(answers, baseline.find_number("nvlink.count"), verdicts))
     fastest = max((speed for _, links in pairs for speed in speeds_mbps(links)), default=0)
-    limit = baseline.find_number("nvlink.speed_mbps") or Limit(fastest, "MB/s", "the fastest NVLink of this node")
+    limit = baseline.find_number("nvlink.speed_mbps") or Limit(
+        fastest, "MB/s", "the fastest NVLink of this node", kind=LimitKind.NODE
+    )
     for gpu, links in pairs:
         for link in slow(links, limit):
             verdicts.at_least(

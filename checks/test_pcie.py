@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
-from nodegate.finding import Limit
+from nodegate.finding import Limit, LimitKind
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
 from nodegate.unknown import Unknown
@@ -86,7 +86,7 @@ def test_bridge_width(pci: Pci, verdicts: Verdicts) -> None:
             part=pcie.part_of(bridge),
             quantity="link width",
             observed=next((reading for reading in readings if isinstance(reading, Unknown)), bridge.width),
-            limit=Limit(limit, "lanes", "what the bridge and the device below it support"),
+            limit=Limit(limit, "lanes", "what the bridge and the device below it support", kind=LimitKind.DEVICE),
             action=RESEAT,
             note=f"on the path to {pcie.part_of(device).short}",
         )
@@ -119,7 +119,9 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
             part=pcie.part_of(device),
             quantity="link speed",
             observed=0.0 if device.speed_gts is None else device.speed_gts,
-            limit=own if isinstance(own, Unknown) else Limit(own or 0.0, "GT/s", "the device's maximum"),
+            limit=own
+            if isinstance(own, Unknown)
+            else Limit(own or 0.0, "GT/s", "the device's maximum", kind=LimitKind.DEVICE),
             action="move the device if the platform has faster slots" if by_slot else RESEAT,
             otherwise=Verdict.WARN if by_slot else Verdict.FAIL,
             note="the slot supports no more" if by_slot else "",

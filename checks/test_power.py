@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.finding import Limit, NumberLimit
+from nodegate.finding import Limit, LimitKind, NumberLimit
 from nodegate.subjects.gpu import answering, margin_c
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
@@ -77,4 +77,4 @@ def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
 
 
 def _limit_w(reading: float | Unknown, source: str) -> NumberLimit | Unknown:
-    return reading if isinstance(reading, Unknown) else Limit(reading, "W", source)
+    return reading if isinstance(reading, Unknown) else Limit(reading, "W", source, kind=LimitKind.DEVICE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -111,7 +112,7 @@ def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
             part=port.part,
             quantity="rate",
             observed=port.rate_gbps,
-            limit=Limit(limit.value, "Gb/s", limit.source),
+            limit=replace(limit, unit="Gb/s"),
             action=CABLE,
         )
 
@@ -133,7 +134,7 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
             part=port.part,
             quantity="link width",
             observed=port.lanes,
-            limit=Limit(limit.value, "lanes", limit.source),
+            limit=replace(limit, unit="lanes"),
             action=CABLE,
         )
 
@@ -180,7 +181,7 @@ def test_mtu(rdma: Rdma, netdevs: Mapping[str, NetDevice], baseline: Baseline, v
             part=whose,
             quantity="MTU",
             observed=mtu,
-            expected=Limit(limit.value, "bytes", limit.source),
+            expected=replace(limit, unit="bytes"),
             action="set the MTU of all rails alike, here and on the switch",
             otherwise=Verdict.WARN,
         )

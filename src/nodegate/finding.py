@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.text import some, with_unit
@@ -26,6 +27,24 @@ _PLURAL = re.compile(r"(?<=ch)es$|s$")
 _SHORTEST_NOUN = 4  # from so many letters on a unit is a noun ("rows"), not a symbol ("W")
 
 
+class LimitKind(Enum):
+    """What a limit rests on. A node that keeps within a relative one may be as bad as all that it is compared with."""
+
+    RULE = "rule"  # what is right by its meaning: no error, a service that is active
+    DEVICE = "device"  # the part's own word: the lanes that it has, its slowdown temperature
+    BASELINE = "baseline"  # stored for the platform, by nodegate or by a site
+    ORDER = "order"  # the inventory's word
+    DERIVED = "derived"  # a share of what physics allows: of a port's rate, a memory's peak
+    FLEET = "fleet"  # the other nodes of the run
+    NODE = "node"  # the other parts of the node, or what most of them have
+    PAST = "past"  # the node's own earlier runs
+
+    @property
+    def is_absolute(self) -> bool:
+        """Whether it says what is right; otherwise it only says what others have."""
+        return self not in {LimitKind.FLEET, LimitKind.NODE, LimitKind.PAST}
+
+
 @dataclass(frozen=True)
 class Limit(Generic[T_co]):
     """What is right: a number with its unit, a text, a switch, a set of texts any of which is right, or a table.
@@ -33,13 +52,14 @@ class Limit(Generic[T_co]):
     A table is a list of numbers, one for each generation of something; what is judged by it takes one of them.
 
     `source` says where it comes from: the device's own word, baseline file and key, the other nodes. `direction` is
-    `AT_LEAST`, `AT_MOST` or `EQUAL`; the judging method sets it.
+    `AT_LEAST`, `AT_MOST` or `EQUAL`; the judging method sets it. `kind` says what it rests on.
     """
 
     value: T_co
     unit: str = ""
     source: str = ""
     direction: str = EQUAL
+    kind: LimitKind = LimitKind.RULE
 
     def words(self, *, exact: bool = False) -> str:
         """The limit as people read it: "at least 16 lanes", "active", "one of 9.1, 9.2"."""

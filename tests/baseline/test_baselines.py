@@ -12,7 +12,7 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.baseline.limit_keys import LimitKeys
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files import strict_yaml
-from nodegate.finding import Limit
+from nodegate.finding import Limit, LimitKind
 from nodegate.node import Node
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def node(**expected: object) -> Node:
 class TestWhatALimitSays:
     def test_value_unit_and_where_it_comes_from(self):
         found = baselines(H100).for_node(node(), None, EIGHT_H100).limit("gpu.count")
-        assert found == Limit(8, "GPUs", "0.yaml gpu.count: data sheet")
+        assert found == Limit(8, "GPUs", "0.yaml gpu.count: data sheet", kind=LimitKind.BASELINE)
 
     def test_a_key_that_no_file_has_is_not_judged(self):
         baseline = baselines(H100).for_node(node(), None, EIGHT_H100)
@@ -195,14 +195,14 @@ def test_a_file_that_is_not_there_is_a_clear_message(tmp_path: Path):
 class TestWhatTheInventoryExpects:
     def test_its_number_of_gpus_wins_over_the_platform(self):
         found = baselines(H100).for_node(node(gpus=4), None, EIGHT_H100).limit("gpu.count")
-        assert found == Limit(4, "GPUs", "inventory hosts.yaml:7")
+        assert found == Limit(4, "GPUs", "inventory hosts.yaml:7", kind=LimitKind.ORDER)
 
     def test_text_from_an_ini_inventory_becomes_a_number(self):
         assert baselines(H100).for_node(node(gpus="4"), None, EIGHT_H100).limit("gpu.count").value == 4
 
     def test_a_list_of_nics_gives_their_number(self):
         baseline = baselines(H100).for_node(node(nics=["mlx5_0", "mlx5_1"]), None, EIGHT_H100)
-        assert baseline.limit("rdma.rails") == Limit(2, "ports", "inventory hosts.yaml:7")
+        assert baseline.limit("rdma.rails") == Limit(2, "ports", "inventory hosts.yaml:7", kind=LimitKind.ORDER)
 
     @pytest.mark.parametrize("given", [False, "off", "OFF"])
     def test_gsp_is_on_or_off_however_yaml_reads_it(self, given: object):
@@ -210,7 +210,7 @@ class TestWhatTheInventoryExpects:
 
     def test_any_limit_can_be_set_for_one_node(self):
         baseline = baselines(H100).for_node(node(limits={"gpu.power_limit_w": 500}), None, EIGHT_H100)
-        assert baseline.limit("gpu.power_limit_w") == Limit(500, "W", "inventory hosts.yaml:7")
+        assert baseline.limit("gpu.power_limit_w") == Limit(500, "W", "inventory hosts.yaml:7", kind=LimitKind.ORDER)
 
     def test_limits_may_be_json_text_in_an_ini_inventory(self):
         baseline = baselines(H100).for_node(node(limits='{"gpu.power_limit_w": 500}'), None, EIGHT_H100)

@@ -8,7 +8,7 @@ from support.measured import ALL_REDUCE, baseline, group, margins, metric, peers
 from nodegate import part
 from nodegate.baseline.baseline import Baseline
 from nodegate.errors import CannotMeasure, NotJudged, UsageError
-from nodegate.finding import AT_LEAST, Limit
+from nodegate.finding import AT_LEAST, Limit, LimitKind
 from nodegate.numbers import metric_findings
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import Assessment, assess
@@ -59,7 +59,9 @@ class TestBaseline:
         found = told(470, entry=ENTRY)
         assert (found.verdict, found.comparison) == (PASS, "baseline")
         assert sentence(found) == "bus bandwidth 470 GB/s"
-        assert found.limit == Limit(456.0, "GB/s", f"5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned", AT_LEAST)
+        assert found.limit == Limit(
+            456.0, "GB/s", f"5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned", AT_LEAST, LimitKind.BASELINE
+        )
 
     def test_one_below_fails_and_the_limit_is_named(self):
         found = told(455, entry=ENTRY)
@@ -188,7 +190,7 @@ class TestFleet:
             "bus bandwidth 456 GB/s, expected at least 468 GB/s (the other nodes); "
             "5.0 % below the median 480 GB/s of 127 other nodes"
         )
-        assert found.limit == Limit(468.0, "GB/s", "the other nodes", AT_LEAST)
+        assert found.limit == Limit(468.0, "GB/s", "the other nodes", AT_LEAST, LimitKind.FLEET)
         assert found.share == pytest.approx(456 / 480)
 
     def test_2_percent_below_is_within_the_floor_however_tight_the_fleet(self):
@@ -321,7 +323,7 @@ class TestTheRule:
         assert (finding.part, finding.verdict) == (part.gpu(3), FAIL)
         assert (finding.metric, finding.observed, finding.unit) == (ALL_REDUCE, 430, "GB/s")
         source = f"5 % below 480 GB/s, h100.yaml {ALL_REDUCE}: learned"
-        assert finding.limit == Limit(456.0, "GB/s", source, AT_LEAST)
+        assert finding.limit == Limit(456.0, "GB/s", source, AT_LEAST, LimitKind.BASELINE)
         assert finding.message.startswith("GPU 3: all_reduce 430 GB/s, expected at least 456 GB/s (")
         assert finding.message.endswith(" - look")
 

@@ -17,7 +17,7 @@ from support.sample_report import fleet
 
 from nodegate import part
 from nodegate.errors import UsageError
-from nodegate.finding import AT_LEAST, Finding, Limit, Record
+from nodegate.finding import AT_LEAST, Finding, Limit, LimitKind, Record
 from nodegate.part import NODE
 from nodegate.report import jsonl
 from nodegate.report.model import NodeReport, Report
@@ -367,6 +367,14 @@ def test_records_come_back_from_jsonl_as_they_went(small: Report, tmp_path: Path
     assert jsonl.read(tmp_path / "results.jsonl") == records
 
 
+@pytest.mark.parametrize("kind", LimitKind)
+def test_what_a_limit_rests_on_comes_back_from_jsonl(kind: LimitKind) -> None:
+    limit = Limit(16, "lanes", "some source", AT_LEAST, kind)
+    finding = Finding(part.gpu(1), Verdict.PASS, "link width", 16, "lanes", limit)
+    assert jsonl.finding_from_json(jsonl.finding_to_json(finding)) == finding
+    assert kind.is_absolute is (kind.value not in {"fleet", "node", "past"})
+
+
 def test_each_record_is_on_disk_when_write_returns(tmp_path: Path) -> None:
     file = jsonl.ResultsFile(tmp_path / "results.jsonl")
     file.write(NASTY)
@@ -435,6 +443,7 @@ def test_what_an_older_release_wrote_is_refused_with_the_way_out(tmp_path: Path)
         ({"findings": [{"verdict": "pass", "part": {"kind": "toaster"}}]}, "the part of a finding"),
         ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "share": "half"}]}, "`share` of a finding"),
         ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "why": "tired"}]}, "is not a reason"),
+        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "limit": 3}]}, "is not the kind of a limit"),
         ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "noise": 1}]}, "has the unknown key `noise`"),
     ],
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.parameters import difference
-from nodegate.finding import AnyLimit, Limit, LimitValue, limit_value
+from nodegate.finding import AnyLimit, Limit, LimitKind, LimitValue, limit_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ class Entry:
         """What a check judges by: the value less (or plus) its tolerance, with file, key and source."""
         side = "above" if self.direction == "at most" else "below"
         part = f"{100 * self.tolerance:g} % {side} {self.value} {self.unit}, " if self.tolerance else ""
-        return Limit(self._judged(), self.unit, f"{part}{self.origin}")
+        return Limit(self._judged(), self.unit, f"{part}{self.origin}", kind=LimitKind.BASELINE)
 
     @property
     def origin(self) -> str:

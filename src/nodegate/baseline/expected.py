@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline_file import SWITCHES, kind, unit_for
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.finding import AnyLimit, Limit, limit_value
+from nodegate.finding import AnyLimit, Limit, LimitKind, limit_value
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -97,7 +97,7 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit
         value = _number(node, key, value)
     allowed = unit_for(key)
     unit = entry.unit if entry else _UNITS.get(key) or (allowed[0] if len(allowed) == 1 else "")
-    return Limit(limit_value(value), unit, f"inventory {node.origin}".rstrip())
+    return Limit(limit_value(value), unit, f"inventory {node.origin}".rstrip(), kind=LimitKind.ORDER)
 
 
 def _number(node: Node, key: str, value: object) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
-from nodegate.finding import Finding, Limit, LimitValue
+from nodegate.finding import Finding, Limit, LimitKind, LimitValue
 from nodegate.judge.characteristics import Characteristics, characteristics
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.unknown import Known, Unknown
@@ -53,7 +53,8 @@ class Difference:
             code=self.characteristic.lower(),
         )
         if self.majority:
-            limit: Limit[LimitValue] = Limit(self.majority, "", f"{self.count} of {self.total} nodes")
+            whose = f"{self.count} of {self.total} nodes"
+            limit: Limit[LimitValue] = Limit(self.majority, "", whose, kind=LimitKind.FLEET)
             return replace(said, limit=limit)
         return replace(said, note=f"no value is common to most of {self.total} nodes ({self.values})")
 

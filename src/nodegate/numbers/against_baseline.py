@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeGuard
 
 from nodegate.baseline.baseline_file import Entry
-from nodegate.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, NumberLimit
+from nodegate.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, LimitKind, NumberLimit
 from nodegate.numbers.comparison import Comparison, shown
 from nodegate.numbers.peers import PeerGroup
 from nodegate.verdict import Verdict
@@ -69,7 +69,7 @@ def too_good(metric: Metric, right: Stored, top: float, *, judged: float | None)
         return _slip(metric, value, reference, limit)
     source = f"peak of {stored.origin}" if isinstance(stored, Entry) else "peak of the baseline"
     if judged is None:
-        bound: NumberLimit = Limit(top, metric.unit, source, AT_MOST)
+        bound: NumberLimit = Limit(top, metric.unit, source, AT_MOST, LimitKind.DERIVED)
         return Comparison(Verdict.WARN, "physics", "more than the hardware can do", bound)
     told = f"another attempt gave {shown(value, metric.unit)}, more than the peak of {shown(top, metric.unit)}"
     return Comparison(Verdict.WARN, "physics", f"{told} ({source})")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_LEAST, AT_MOST, Limit, NumberLimit
+from nodegate.finding import AT_LEAST, AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.spread import robust
@@ -22,7 +22,11 @@ if TYPE_CHECKING:
     from nodegate.numbers.peers import PeerGroup
     from nodegate.numbers.split import Split
 
-_SOURCES = {"fleet": "the other nodes", "inside": "the rest of this node", "history": "its own past"}
+_SOURCES = {
+    "fleet": ("the other nodes", LimitKind.FLEET),
+    "inside": ("the rest of this node", LimitKind.NODE),
+    "history": ("its own past", LimitKind.PAST),
+}
 _HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no reason to reject a node
 
 
@@ -85,14 +89,19 @@ def _against(  # noqa: PLR0917 - two callers, both above
     said = f"{_gap(metric, value, reference.median)} the median {shown(reference.median, metric.unit)} of "
     said += f"{reference.count} {reference.of}"
     hint = proven or metric.unit in _HINTS
-    limit = Limit(_bound(metric, reference.median, floor), metric.unit, _SOURCES[comparison], _direction(metric))
+    limit = _limit(metric, _bound(metric, reference.median, floor), comparison)
     return Comparison(Verdict.WARN if hint else Verdict.FAIL, comparison, said, limit)
 
 
 def _fleet_limit(metric: Metric, group: PeerGroup, floor: float, margins: Margins) -> NumberLimit:
     reach = max(floor * _scale(metric, group.median), margins.fleet_z * robust(group.mad))
     bound = group.median - reach if metric.better == "higher" else group.median + reach
-    return Limit(round(bound, 6), metric.unit, _SOURCES["fleet"], _direction(metric))
+    return _limit(metric, round(bound, 6), "fleet")
+
+
+def _limit(metric: Metric, bound: float, comparison: str) -> NumberLimit:
+    source, kind = _SOURCES[comparison]
+    return Limit(bound, metric.unit, source, _direction(metric), kind)
 
 
 def _floor(metric: Metric, relative: float, margins: Margins) -> float:

@@ -7,7 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.finding import Finding, Limit, LimitValue, Record
+from nodegate.finding import Finding, Limit, LimitKind, LimitValue, Record
 from nodegate.part import from_json as part_from_json
 from nodegate.part import to_json as part_to_json
 from nodegate.unknown import Why
@@ -26,8 +26,9 @@ _RECORD_KEYS = frozenset(
     ("node", "check", "verdict", "message", "findings", "failure_modes", "evidence", "duration_s", "waiver", "remark")
 )
 _FINDING_TEXTS = ("unit", "text", "note", "action", "code", "metric", "blocked_by")
-_OTHERS = ("part", "device", "verdict", "message", "quantity", "value", "limit", "limit_source", "direction")
-_FINDING_KEYS = frozenset((*_OTHERS, *_FINDING_TEXTS, "share", "why", "also"))
+_OTHERS = ("part", "device", "verdict", "message", "quantity", "value", "limit")
+_LIMIT_KEYS = ("limit_source", "limit_kind", "direction")
+_FINDING_KEYS = frozenset((*_OTHERS, *_LIMIT_KEYS, *_FINDING_TEXTS, "share", "why", "also"))
 OLDER = "nodegate 0.1 wrote it and can read it; or judge its evidence again: pytest --replay FOLDER"
 
 
@@ -62,6 +63,7 @@ def finding_to_json(finding: Finding) -> dict[str, object]:
         "value": _scalar(finding.observed),
         "limit": None if limit is None else _limit_value(limit.value),
         "limit_source": limit.source if limit else "",
+        "limit_kind": limit.kind.value if limit else "",
         "direction": limit.direction if limit else "",
         "share": finding.share,
         "why": finding.why.value if finding.why else "",
@@ -233,7 +235,10 @@ def _limit(entry: Mapping[str, object]) -> Limit[LimitValue] | None:
     unit, source, direction = (
         _text(entry, name) if name in entry else "" for name in ("unit", "limit_source", "direction")
     )
-    return Limit(value, unit, source, direction)
+    try:
+        return Limit(value, unit, source, direction, LimitKind(entry.get("limit_kind")))
+    except ValueError as error:
+        raise UsageError("`limit_kind` of a finding is not the kind of a limit", hint=OLDER) from error
 
 
 def _limit_value(value: LimitValue) -> object:

@@ -286,4 +286,4 @@ def replays_allowed(
         return Limit(0, "", per_lane.source)
     rate = per_lane.value[min(generation, len(per_lane.value)) - 1]
     most = math.ceil(math.ceil(rate * lanes) * seconds / 60)
-    return Limit(most, "", f"Gen{generation} x{lanes} over {seconds:.0f} s; {per_lane.source}")
+    return Limit(most, "", f"Gen{generation} x{lanes} over {seconds:.0f} s; {per_lane.source}", kind=per_lane.kind)

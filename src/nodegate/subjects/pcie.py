@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from nodegate import part
-from nodegate.finding import Limit, NumberLimit
+from nodegate.finding import Limit, LimitKind, NumberLimit
 from nodegate.unknown import Unknown, value_or
 
 if TYPE_CHECKING:
@@ -89,7 +89,9 @@ def lanes(width: Known[int | None]) -> Known[int]:
 
 def own_limit(width_max: Known[int | None]) -> NumberLimit | Unknown:
     """The device's own maximum as a limit."""
-    return width_max if isinstance(width_max, Unknown) else Limit(width_max or 0, "lanes", "the device's maximum")
+    if isinstance(width_max, Unknown):
+        return width_max
+    return Limit(width_max or 0, "lanes", "the device's maximum", kind=LimitKind.DEVICE)
 
 
 def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:

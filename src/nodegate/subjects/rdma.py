@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.finding import AnyLimit, Limit, LimitValue
+from nodegate.finding import AnyLimit, Limit, LimitKind, LimitValue
 from nodegate.unknown import Known, Unknown
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def majority(readings: Iterable[Known[T]]) -> Limit[T] | None:
     value, count = Counter(known).most_common(1)[0]
     if 2 * count <= len(known):
         return None
-    return Limit(value, "", f"{count} of {len(known)} rails of this node")
+    return Limit(value, "", f"{count} of {len(known)} rails of this node", kind=LimitKind.NODE)
 
 
 def is_active(port: RdmaPort) -> bool:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from statistics import median
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_MOST, Limit, NumberLimit
+from nodegate.finding import AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.measure.burn.findings import AGAIN, FEWEST_ALIKE, not_measured, stopped, why
 from nodegate.metric_names import words
 from nodegate.numbers.peers import PeerGroup
@@ -81,7 +81,7 @@ def part_of_median(metric: Metric, middle: tuple[float, int] | None, percent: Nu
     if middle is None:
         return None
     value, count = middle
-    return _share_of(metric, value, f"the median of {count} GPUs of this node", percent)
+    return _share_of(metric, value, f"the median of {count} GPUs of this node", percent, LimitKind.NODE)
 
 
 def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, percent: NumberLimit) -> NumberLimit | None:
@@ -89,12 +89,12 @@ def part_of_fleet(metric: Metric, peers: NodePeers, margins: Margins, percent: N
     group = peers.group(metric, margins)
     if not isinstance(group, PeerGroup):
         return None
-    return _share_of(metric, group.median, f"the median of {group.nodes} other nodes", percent)
+    return _share_of(metric, group.median, f"the median of {group.nodes} other nodes", percent, LimitKind.FLEET)
 
 
-def _share_of(metric: Metric, value: float, whose: str, percent: NumberLimit) -> NumberLimit:
+def _share_of(metric: Metric, value: float, whose: str, percent: NumberLimit, kind: LimitKind) -> NumberLimit:
     source = f"{percent.value:g} % of {with_unit(value, metric.unit)}, {whose}; {percent.source}"
-    return Limit(round(value * percent.value / 100, 3), metric.unit, source)
+    return Limit(round(value * percent.value / 100, 3), metric.unit, source, kind=kind)
 
 
 def slowdown_c(gpu: Gpu) -> Known[float]:
@@ -150,7 +150,7 @@ def heat(
         quantity="temperature under load",
         observed=hottest,
         unit="°C",
-        limit=Limit(round(threshold - margin.value, 1), "°C", source, AT_MOST),
+        limit=Limit(round(threshold - margin.value, 1), "°C", source, AT_MOST, LimitKind.DEVICE),
     )
 
 
@@ -198,7 +198,7 @@ def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Ver
         part=load.part,
         quantity=what,
         observed=whole(load.middle(quantity)),
-        limit=own if isinstance(own, Unknown) else Limit(own, unit, source),
+        limit=own if isinstance(own, Unknown) else Limit(own, unit, source, kind=LimitKind.DEVICE),
         action=RESEAT,
         absent=Verdict.SKIP,
         code="lanes" if lanes else "generation",

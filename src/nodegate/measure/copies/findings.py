@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate import part
-from nodegate.finding import AT_LEAST, Limit, NumberLimit, share_left
+from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit, share_left
 from nodegate.measure.copies.document import ALONE, INSIDE
 from nodegate.measure.copies.result import DEVICE, PEER
 from nodegate.metric_names import words
@@ -118,7 +118,8 @@ def _held_to_link(found: Assessment, link: str, carried: float | None) -> Assess
     """The assessment, or a warning where nothing else objects to less than half of what the link carries in GB/s."""
     if not carried or found.value >= carried / 2 or found.verdict not in {Verdict.PASS, Verdict.NOT_JUDGED}:
         return found
-    half: NumberLimit = Limit(carried / 2, "GB/s", f"half of what its {link} link carries", AT_LEAST)
+    source = f"half of what its {link} link carries"
+    half: NumberLimit = Limit(carried / 2, "GB/s", source, AT_LEAST, LimitKind.DERIVED)
     return replace(found, verdict=Verdict.WARN, note="", limit=half, share=share_left(found.value, half))
 
 
@@ -155,7 +156,7 @@ def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> Non
                 part=gpu.part,
                 quantity=f"PCIe {'link width' if unit else code} during copies{suffix}",
                 observed=reading if isinstance(reading, Unknown) else reading[1],
-                limit=own if isinstance(own, Unknown) else Limit(own, unit, source),
+                limit=own if isinstance(own, Unknown) else Limit(own, unit, source, kind=LimitKind.DEVICE),
                 action=RESEAT,
                 absent=Verdict.SKIP,
                 code=code,

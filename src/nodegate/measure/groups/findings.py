@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from nodegate import part
-from nodegate.finding import Limit, NumberLimit
+from nodegate.finding import Limit, LimitKind, NumberLimit
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.numbers import metric_findings
 from nodegate.subjects.rdma import rails
@@ -168,4 +168,4 @@ def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
             return port.rate_gbps
         total += port.rate_gbps
     source = f"{share.value:g} % of the {total:g} Gb/s of {len(ports)} rails; {share.source}"
-    return Limit(round(total / 8.0 * share.value / 100.0, 2), "GB/s", source)
+    return Limit(round(total / 8.0 * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)

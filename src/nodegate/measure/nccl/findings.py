@@ -141,7 +141,7 @@ def judge_nvls(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> None:
         return
     if not has_nvls(nccl, baseline):
         verdicts.skip(f"NVLS is not used with {nccl.final(ALL_REDUCE).gpus} GPUs")
-    least: NumberLimit = Limit(1 + steady.value / 100, "times", limit.source, AT_LEAST)
+    least: NumberLimit = Limit(1 + steady.value / 100, "times", limit.source, AT_LEAST, limit.kind)
     times = f"all_reduce is {gain:.2f} times as fast as with NCCL_ALGO=Ring"
     if gain > least.value:
         verdicts.passed(part=part.collective("NVLS"), text=times, quantity=_GAIN, observed=round(gain, 3), unit="times")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nodegate.finding import Limit, NumberLimit
+from nodegate.finding import Limit, LimitKind, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
 from nodegate.metric_names import words
@@ -45,7 +45,7 @@ def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> NumberLimit | 
     if isinstance(port.rate_gbps, Unknown):
         return port.rate_gbps
     source = f"{share.value:g} % of the link's {port.rate_gbps:g} Gb/s; {share.source}"
-    return Limit(port.rate_gbps * share.value / 100, "Gb/s", source)
+    return Limit(port.rate_gbps * share.value / 100, "Gb/s", source, kind=LimitKind.DERIVED)
 
 
 def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> NumberLimit | None:
