@@ -22,6 +22,7 @@ COMMANDS = {
     "bootcheck": "is this node fit for a job now? One line; exit 0 fit, 1 unfit, 2 could not tell, 75 busy",
     "doctor": "preflight: can every node be reached and queried?",
     "demo": "judge the recorded demo fleet; exit 0 if exactly the planted faults are found",
+    "expect": "what is demanded of the nodes (nodegate_expect): learn it from a signed-off run, list the items",
     "hook": "for slurm.conf: is this node fit for jobs? drains it if not",
     "init": "a site folder to start from: inventory, baseline and an example check",
     "report": "write the reports of a run again, or a copy without serials and names",

@@ -40,7 +40,8 @@ class Node:
 
     `expected` has every `nodegate_*` variable without its prefix (platform, gpus, nics, rack, serial, gsp, ...), as
     in the inventory: text, int, float, bool, a list or a flat mapping of those. `groups` are all groups the node
-    is in, sorted, without `all` and `ungrouped`. `origin` is the `file:line` that names the node.
+    is in, sorted, without `all` and `ungrouped`. `origin` is the `file:line` that names the node, `order_origin`
+    the one that says what was ordered (`nodegate_expect`).
     """
 
     name: str
@@ -48,6 +49,7 @@ class Node:
     groups: tuple[str, ...] = ()
     expected: Mapping[str, object] = field(default_factory=dict)
     origin: str = ""
+    order_origin: str = ""
 
     @property
     def address(self) -> str:

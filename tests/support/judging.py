@@ -26,6 +26,7 @@ from nodegate.node import Node
 from nodegate.numbers.peers import Peers
 from nodegate.part import Kind
 from nodegate.profile import Profile
+from nodegate.subjects.order import order_of
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def judge_one(
     def resolve(name: str) -> object:
         if name == "fleet" and fleet is None:
             return fleet_of({node.name: machine})
+        if name == "ordered":
+            return order_of(node, facts)
         if name == "peers":
             return Peers.of({}).of_node(node.name)
         if name in MEASURED:

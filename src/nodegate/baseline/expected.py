@@ -27,6 +27,7 @@ OTHERS = frozenset(
         "rack",
         "rdma_port",
         "serial",
+        "expect",
         "mounts",
         "require",
         "limits",

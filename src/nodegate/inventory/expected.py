@@ -12,13 +12,15 @@ if TYPE_CHECKING:
 
 PREFIX = "nodegate_"
 _NAME = re.compile(r"\w{1,100}")
+ORDER = "nodegate_expect"  # nodegate.subjects.order reads it
 CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys"})
 
 
 def expected(variables: Variables) -> Mapping[str, object]:
     """The `nodegate_*` variables without their prefix; one that is empty (null) is left out.
 
-    A value is text, a number, true or false, a list of those, or a flat mapping of those.
+    A value is text, a number, true or false, a list of those, or a flat mapping of those; of the order a
+    mapping of those or of lists of those.
 
     Raises:
         UsageError: a value is nested deeper than that, or cannot be resolved.
@@ -32,7 +34,9 @@ def expected(variables: Variables) -> Mapping[str, object]:
             continue
         if not _NAME.fullmatch(name):
             raise variables.wrong(name, "not a valid variable name", "use letters, digits and '_'")
-        items = value if isinstance(value, list) else value.values() if isinstance(value, dict) else [value]
+        items = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
+        if name == ORDER and isinstance(value, dict):
+            items = [one for item in items for one in (item if isinstance(item, list) else [item])]
         if not all(isinstance(item, (str, int, float, bool)) for item in items):
             raise variables.wrong(name, "must be a single value, a list of values, or a flat mapping of values")
         found[name.removeprefix(PREFIX)] = value

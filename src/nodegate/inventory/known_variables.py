@@ -27,6 +27,7 @@ USED = (
     "ansible_ssh_timeout",
     "ansible_ssh_user",
     "ansible_user",
+    "nodegate_expect",
     "nodegate_host_keys",
     "nodegate_image",
     "nodegate_launcher",

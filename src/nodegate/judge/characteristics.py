@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.kernel_log.traits import LogTraits, log_traits
+from nodegate.subjects.host import installed_gib
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from nodegate.probe.software import Software
 
 MAX_TEXT = 200
-_GIB = 1 << 30
 _NONE = "none"  # known to be absent: a value like any other
 
 
@@ -152,9 +151,5 @@ def _mebibytes(size: Known[int]) -> Known[str]:
 
 
 def _installed(size: Known[int]) -> Known[str]:
-    """The installed size that a kernel which keeps 1-2 % for itself would show like this: up to the next DIMM size."""
-    if isinstance(size, Unknown):
-        return size
-    gib = size / _GIB
-    step = 64 if gib >= 512 else 16 if gib >= 64 else 1
-    return f"{math.ceil(gib / step) * step} GiB"
+    gib = installed_gib(size)
+    return gib if isinstance(gib, Unknown) else f"{gib} GiB"

@@ -11,6 +11,7 @@ from nodegate.judge.node_parts import node_parts
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
 from nodegate.part import NO_PARTS
 from nodegate.probe.document import document_of
+from nodegate.subjects.order import order_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from nodegate.profile import Profile
     from nodegate.subjects.counters import Counters
 
-CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "peers", "verdicts")
+CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "ordered", "peers", "verdicts")
 AT_THE_END = frozenset(("fleet", "peers", *MEASURED))  # what is there only when every node is in
 
 
@@ -75,6 +76,7 @@ class Context:
         self._own: Mapping[str, Callable[[], object]] = {
             "baseline": lambda: self.baseline,
             "fleet": fleet,
+            "ordered": lambda: order_of(self.node, self.known_facts),
             "peers": peers or _no_peers,
             COUNTERS: self._counters,
         }

@@ -16,6 +16,7 @@ from nodegate.inventory import patterns
 from nodegate.inventory.names import check_node_name
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.subjects.order import ORDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +65,7 @@ def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str
             "pairs": settings.pairs,
             "tools": _from_anywhere(str(settings.tools)) if settings.tools else "",
         },
-        "nodes": _nodes_to_json(nodes),
+        **_nodes_to_json(nodes),
     }
 
 
@@ -73,19 +74,36 @@ def _from_anywhere(source: str) -> str:
     return str(Path(source).absolute()) if os.path.lexists(source) else source
 
 
-def _nodes_to_json(nodes: Iterable[Node]) -> list[dict[str, object]]:
-    """The nodes without access data: no user, no key, no SSH argument is stored."""
-    return [
+def _nodes_to_json(nodes: Iterable[Node]) -> dict[str, object]:
+    """The nodes without access data: no user, no key, no SSH argument is stored.
+
+    What was ordered of all nodes of a group is written once: the serial numbers of an order are thousands.
+    """
+    orders: list[object] = []
+    listed = [
         {
             "name": node.name,
             "address": node.address,
             "transport": node.connection.transport,
             "groups": list(node.groups),
-            "expected": dict(node.expected),
+            "expected": {name: value for name, value in node.expected.items() if name != ORDER},
             "origin": node.origin,
+            **_order_to_json(node, orders),
         }
         for node in nodes
     ]
+    return {"nodes": listed, "orders": orders}
+
+
+def _order_to_json(node: Node, orders: list[object]) -> dict[str, object]:
+    """What was ordered of a node, as its place among all orders; equal ones share it."""
+    if ORDER not in node.expected:
+        return {}
+    order = node.expected[ORDER]
+    place = next((place for place, known in enumerate(orders) if known is order or known == order), len(orders))
+    if place == len(orders):
+        orders.append(order)
+    return {"order": place, "order_origin": node.order_origin}
 
 
 @dataclass(frozen=True)
@@ -139,7 +157,8 @@ def read_earlier(folder: RunFolder) -> Earlier:
     profile = _typed(run, "profile", str, file)
     if profile not in set(Profile):
         raise UsageError(f"{profile[:40]!r} is not a profile", file=file)
-    nodes = {node.name: node for node in (_node(entry, file, folder.path / "evidence") for entry in entries)}
+    orders = _typed(run, "orders", list, file, [])
+    nodes = {node.name: node for node in (_node(entry, orders, file, folder.path / "evidence") for entry in entries)}
     if len(nodes) < len(entries):
         raise UsageError("names a node twice", file=file)
     passive, started = asked.get("passive") is True, float(_typed(run, "started_epoch_s", float, file, 0.0))
@@ -158,7 +177,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
     )
 
 
-def _node(entry: object, file: str, recordings: Path) -> Node:
+def _node(entry: object, orders: list[object], file: str, recordings: Path) -> Node:
     if not isinstance(entry, dict):
         raise UsageError("a node is not an object", file=file)
     name, groups = _typed(entry, "name", str, file), entry.get("groups", [])
@@ -174,9 +193,17 @@ def _node(entry: object, file: str, recordings: Path) -> Node:
             transport="replay", address=_typed(entry, "address", str, file, ""), recordings=str(recordings)
         ),
         groups=tuple(groups),
-        expected=_typed(entry, "expected", dict, file, {}),
+        expected={**_typed(entry, "expected", dict, file, {}), **_order(entry, orders, file)},
         origin=_typed(entry, "origin", str, file, ""),
+        order_origin=_typed(entry, "order_origin", str, file, ""),
     )
+
+
+def _order(entry: Mapping[str, object], orders: list[object], file: str) -> dict[str, object]:
+    place = _typed(entry, "order", int, file, -1)
+    if place >= len(orders):
+        raise UsageError("`order` of a node leads to none", file=file)
+    return {ORDER: orders[place]} if place >= 0 else {}
 
 
 def _typed(entry: Mapping[str, object], key: str, kind: type[_T], file: str, default: _T | None = None) -> _T:

@@ -20,6 +20,7 @@ from nodegate.profile import Profile
 from nodegate.run import conditions
 from nodegate.run.campaign import Connections, Plan
 from nodegate.run.judging import Judging
+from nodegate.subjects.order import check_orders
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -119,6 +120,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     nodes, sources, notes = _nodes(settings, earlier, stdin)
     baselines = Baselines.read(settings.baselines, settings.checks)
     baselines.check_expected(nodes)
+    check_orders(nodes)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)
     _check_tools(settings, nodes)

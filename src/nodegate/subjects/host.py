@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,15 @@ Pair = tuple[float, float]
 def gibibytes(size: Known[int]) -> Known[float]:
     """Bytes as GiB, to a tenth."""
     return size if isinstance(size, Unknown) else round(size / GIB, 1)
+
+
+def installed_gib(size: Known[int]) -> Known[int]:
+    """The installed GiB that a kernel which keeps 1-2 % for itself would show like this: up to the next DIMM size."""
+    if isinstance(size, Unknown):
+        return size
+    gib = size / GIB
+    step = 64 if gib >= 512 else 16 if gib >= 64 else 1
+    return math.ceil(gib / step) * step
 
 
 def pair_in_gib(pair: Known[tuple[int, int]]) -> Known[Pair]:

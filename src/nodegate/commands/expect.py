@@ -1,0 +1,85 @@
+"""`nodegate expect`: what a site demands of its nodes (`nodegate_expect`), learned from a run that was signed off."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure, UsageError
+from nodegate.files.strict_yaml import did_you_mean
+
+if TYPE_CHECKING:
+    import argparse
+
+    from nodegate.learn.order import LearnedOrder
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    """The options of the command."""
+    commands = command.add_subparsers(required=True, metavar="learn|items")
+    learning = commands.add_parser("learn", help="nodegate_expect from a run's accepted nodes, on stdout, for review")
+    learning.add_argument("run", type=Path, metavar="RUN", help="a run folder")
+    learning.add_argument("--platform", default="", metavar="NAME", help="which one, where the run has several")
+    learning.set_defaults(part=_learn)
+    listing = commands.add_parser("items", help="what can be demanded")
+    listing.set_defaults(part=_items)
+
+
+def run(asked: argparse.Namespace) -> int:
+    """Run the command; returns its exit code.
+
+    Raises:
+        UsageError: a run that cannot be read, or nothing to learn from.
+    """
+    sys.stdout.write(asked.part(asked))
+    return 0
+
+
+def _learn(asked: argparse.Namespace) -> str:
+    learned = learn_from(asked.run, asked.platform)
+    for line in learned.left_out:
+        print(f"nodegate: {line}", file=sys.stderr)
+    return learned.text
+
+
+def learn_from(folder: Path, platform: str = "") -> LearnedOrder:
+    """What the accepted nodes of a run, of one platform, have in common.
+
+    Raises:
+        UsageError: the run cannot be read, has several platforms, or has nothing to learn from.
+    """
+    from nodegate.evidence import RunFolder  # noqa: PLC0415
+    from nodegate.judge.context import facts_of  # noqa: PLC0415
+    from nodegate.learn.order import learn_order, seen  # noqa: PLC0415
+    from nodegate.report.reader import load  # noqa: PLC0415
+    from nodegate.verdict import NodeVerdict  # noqa: PLC0415
+
+    evidence, report = RunFolder.existing(folder), load(folder / "report.json")
+    good = {node.node: node.platform for node in report.nodes if node.verdict is NodeVerdict.ACCEPTED}
+    platform = platform or _only(set(good.values()))
+    if good and platform not in good.values():
+        raise UsageError(f"no accepted node of platform {platform!r}", hint=did_you_mean(platform, set(good.values())))
+    nodes = {}
+    for name in (name for name in good if good[name] == platform):
+        facts = evidence.read_evidence(name)
+        try:
+            nodes[name] = seen(facts_of(facts)) if facts else {}
+        except CannotMeasure as why:
+            raise UsageError(f"{name}: {why.reason}", file=str(folder)) from None
+    day = dt.datetime.fromtimestamp(report.run.started_epoch_s, tz=dt.timezone.utc).date().isoformat()
+    return learn_order(nodes, platform=platform, run=report.run.id, date=day)
+
+
+def _only(platforms: set[str]) -> str:
+    if len(platforms) > 1:
+        raise UsageError(f"this run has several platforms ({', '.join(sorted(platforms))})", hint="add --platform NAME")
+    return next(iter(platforms), "")
+
+
+def _items(_: argparse.Namespace) -> str:
+    from nodegate.subjects.order_items import items  # noqa: PLC0415
+
+    rows = ((item.key, item.about.value, f"{item.sort.value} {item.unit}".strip()) for item in items().values())
+    return "".join(f"{key:<16} {about:<9} {sort}\n" for key, about, sort in rows)

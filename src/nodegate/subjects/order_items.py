@@ -1,0 +1,181 @@
+"""What a site can demand of a node (`nodegate_expect`): each item with where its readings come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from nodegate import part
+from nodegate.subjects.host import installed_gib
+from nodegate.subjects.pcie import rdma_nics
+from nodegate.unknown import Known, Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from nodegate.facts import NodeFacts
+    from nodegate.part import Part
+    from nodegate.probe.gpu import Gpu
+    from nodegate.probe.host import Host
+
+    Readings = list[tuple[Part, Known[int | float | str]]]
+
+FIRMWARE = "nic_firmware"
+OF_MODEL = "."  # nic_firmware.MT4129: the firmware of adapters of this model alone
+
+
+class Sort(str, Enum):
+    """How values of an item are compared; a text has no order, so no range."""
+
+    TEXT = "text"
+    VERSION = "version"  # decimal numbers between dots
+    HEX = "hexadecimal version"  # a VBIOS: 96.00.9F.00.01
+    NUMBER = "number"
+    SWITCH = "on or off"
+
+
+class About(str, Enum):
+    """Which check judges an item."""
+
+    VERSIONS = "versions"
+    PARTS = "parts"
+    SETTINGS = "settings"
+    SERIALS = "serials"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item: its key in `nodegate_expect`, its name in words, and how it is read from the facts."""
+
+    key: str
+    quantity: str
+    about: About
+    sort: Sort
+    read: Callable[[NodeFacts], Readings]
+    unit: str = ""
+
+
+def items() -> Mapping[str, Item]:
+    """Every item by its key."""
+    return _ITEMS
+
+
+def of_key(key: str) -> Item | None:
+    """The item of a key, `nic_firmware.MODEL` too; None where there is none."""
+    name, dot, model = key.partition(OF_MODEL)
+    if name == FIRMWARE and dot and model:
+        return Item(key, f"firmware ({model})", About.VERSIONS, Sort.VERSION, lambda facts: _nic_firmware(facts, model))
+    return _ITEMS.get(key)
+
+
+def _switch(value: Known[bool]) -> Known[str]:
+    return value if isinstance(value, Unknown) else "on" if value else "off"
+
+
+def _mib(size: Known[int]) -> Known[int]:
+    return size if isinstance(size, Unknown) else size >> 20
+
+
+def _gpus(read: Callable[[Gpu], Known[int] | Known[float] | Known[str]]) -> Callable[[NodeFacts], Readings]:
+    return lambda facts: [(gpu.part, read(gpu)) for gpu in facts.gpus.devices]
+
+
+def _host(whose: Part, read: Callable[[Host], Known[int] | Known[str]]) -> Callable[[NodeFacts], Readings]:
+    return lambda facts: [(whose, read(facts.host))]
+
+
+def _of(
+    whose: Part, read: Callable[[NodeFacts], Known[int] | Known[float] | Known[str]]
+) -> Callable[[NodeFacts], Readings]:
+    return lambda facts: [(whose, read(facts))]
+
+
+def _kernel_module(facts: NodeFacts) -> Known[str]:
+    flavour = facts.driver.open_kernel_module
+    return flavour if isinstance(flavour, Unknown) else "open" if flavour else "proprietary"
+
+
+def _nic_firmware(facts: NodeFacts, model: str = "") -> Readings:
+    chosen = [device for device in facts.rdma.devices if not model or device.hca_type == model]
+    return [(part.nic(device.name, address=device.address), device.firmware) for device in chosen]
+
+
+def _nic_models(facts: NodeFacts) -> Readings:
+    return [(part.nic(device.name, address=device.address), device.hca_type) for device in facts.rdma.devices]
+
+
+def _nccl(facts: NodeFacts) -> Readings:
+    found = facts.software.nccl
+    if isinstance(found, Unknown):
+        return [(part.software("NCCL"), found)]
+    return [(part.software(f"NCCL {library.path}"), library.version) for library in found]
+
+
+def _cuda(facts: NodeFacts) -> Readings:
+    found = facts.software.cuda
+    if isinstance(found, Unknown):
+        return [(part.software("CUDA toolkit"), found)]
+    return [(part.software(f"CUDA toolkit {folder}"), version) for folder, version in sorted(found.items())]
+
+
+_DRIVER, _KERNEL, _BIOS = part.software("driver"), part.software("kernel"), part.setting("BIOS")
+_CPU, _MANAGER = part.Part(part.Kind.CPU, "CPU"), part.service("nvidia-fabricmanager")
+_V, _P, _S = About.VERSIONS, About.PARTS, About.SETTINGS
+_ITEMS: Mapping[str, Item] = {
+    item.key: item
+    for item in (
+        Item("driver", "version", _V, Sort.VERSION, _of(_DRIVER, lambda facts: facts.gpus.driver_version)),
+        Item("cuda_driver", "CUDA", _V, Sort.VERSION, _of(_DRIVER, lambda facts: facts.gpus.cuda_driver_version)),
+        Item("kernel_module", "kernel module", _V, Sort.TEXT, _of(_DRIVER, _kernel_module)),
+        Item("vbios", "VBIOS", _V, Sort.HEX, _gpus(lambda gpu: gpu.vbios)),
+        Item("inforom", "InfoROM", _V, Sort.TEXT, _gpus(lambda gpu: gpu.inforom_image)),
+        Item("gsp_firmware", "GSP firmware", _V, Sort.VERSION, _gpus(lambda gpu: gpu.gsp_firmware)),
+        Item(
+            "fabric_manager",
+            "version",
+            _V,
+            Sort.VERSION,
+            _of(_MANAGER, lambda facts: facts.services.fabric_manager_version),
+        ),
+        Item(FIRMWARE, "firmware", _V, Sort.VERSION, _nic_firmware),
+        Item("bios", "version", _V, Sort.VERSION, _host(_BIOS, lambda host: host.bios_version)),
+        Item("bios_date", "date", _V, Sort.TEXT, _host(_BIOS, lambda host: host.bios_date)),
+        Item("kernel", "version", _V, Sort.VERSION, _host(_KERNEL, lambda host: host.kernel_release)),
+        Item("os", "operating system", _V, Sort.TEXT, _host(part.NODE, lambda host: host.os_name)),
+        Item("nccl", "version", _V, Sort.VERSION, _nccl),
+        Item("cuda", "version", _V, Sort.VERSION, _cuda),
+        Item("ofed", "version", _V, Sort.TEXT, _of(part.software("OFED"), lambda facts: facts.software.ofed)),
+        Item("server_model", "server model", _P, Sort.TEXT, _host(part.NODE, lambda host: host.product)),
+        Item("cpu_model", "model", _P, Sort.TEXT, _host(_CPU, lambda host: host.cpu_model)),
+        Item("sockets", "sockets", _P, Sort.NUMBER, _host(_CPU, lambda host: host.cpu_sockets)),
+        Item("cpus", "CPUs online", _P, Sort.NUMBER, _host(_CPU, lambda host: host.cpu_count)),
+        Item(
+            "memory_gib",
+            "installed",
+            _P,
+            Sort.NUMBER,
+            _host(part.MEMORY, lambda host: installed_gib(host.memory_total_bytes)),
+            "GiB",
+        ),
+        Item("gpus", "GPUs on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(facts.pci.gpus))),
+        Item("gpu_model", "model", _P, Sort.TEXT, _gpus(lambda gpu: gpu.name)),
+        Item("gpu_part_number", "part number", _P, Sort.TEXT, _gpus(lambda gpu: gpu.part_number)),
+        Item("gpu_memory_mib", "memory", _P, Sort.NUMBER, _gpus(lambda gpu: _mib(gpu.memory_total_bytes)), "MiB"),
+        Item("nvswitches", "NVSwitches on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda f: len(f.pci.nvswitches))),
+        Item("nics", "RDMA NICs on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(rdma_nics(facts.pci)))),
+        Item("nic_model", "model", _P, Sort.TEXT, _nic_models),
+        Item("ecc", "ECC", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.ecc_enabled))),
+        Item("persistence", "persistence mode", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.persistence))),
+        Item("mig", "MIG", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.mig_enabled))),
+        Item("power_limit_w", "power limit", _S, Sort.NUMBER, _gpus(lambda gpu: gpu.power_limit_w), "W"),
+        Item(
+            "chassis_serial",
+            "serial number",
+            About.SERIALS,
+            Sort.TEXT,
+            _host(part.NODE, lambda host: host.serial),
+        ),
+        Item("gpu_serial", "serial number", About.SERIALS, Sort.TEXT, _gpus(lambda gpu: gpu.serial)),
+    )
+}

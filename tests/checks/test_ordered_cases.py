@@ -1,0 +1,200 @@
+"""What the checks of the order say of one machine, word for word, and of an item that cannot be read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet.machine import Machine
+from support.judging import Case, assert_case
+
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PASS, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+VERSION_STEP = "bring it to the version that was ordered"
+ANSWERED = "see the evidence file for what the node answered"
+
+
+def every_gpu(path: str, value: object) -> Callable[[Machine], None]:
+    def change(machine: Machine) -> None:
+        for index in range(8):
+            machine.set_gpu(index, path, value)
+
+    return change
+
+
+def no_memory_of_one_module(machine: Machine) -> None:
+    machine.set("system", "meminfo", "MemTotal:       1989012345 kB\nMemAvailable:   1900000000 kB\n")
+
+
+CASES = (
+    Case("nothing demanded", "ordered.versions", SKIP, "node: the inventory demands none (nodegate_expect)"),
+    Case(
+        "the version of the order",
+        "ordered.versions",
+        PASS,
+        "driver: version 550.163.01",
+        expected={"expect": {"driver": "550.163.01"}},
+    ),
+    Case(
+        "one of a list",
+        "ordered.versions",
+        PASS,
+        "driver: version 550.163.01",
+        expected={"expect": {"driver": ["550.163.01", "560.35.03"]}},
+    ),
+    Case(
+        "inside a range",
+        "ordered.versions",
+        PASS,
+        "kernel: version 5.15.0-119-generic",
+        expected={"expect": {"kernel": ">= 5.15, < 6"}},
+    ),
+    Case(
+        "an inventory of text alone",
+        "ordered.versions",
+        FAIL,
+        f"driver: version 550.163.01, expected 560.35.03 (inventory hosts.yaml:3) - {VERSION_STEP}",
+        expected={"expect": '{"driver": "560.35.03"}'},
+    ),
+    Case(
+        "older than the range",
+        "ordered.versions",
+        FAIL,
+        f"driver: version 550.163.01, expected >= 560 (inventory hosts.yaml:3) - {VERSION_STEP}",
+        expected={"expect": {"driver": ">= 560"}},
+    ),
+    Case(
+        "a VBIOS with letters is not older than one of digits",
+        "ordered.versions",
+        PASS,
+        "{gpus}: VBIOS 96.00.9F.00.01",
+        change=every_gpu("vbios", "96.00.9F.00.01"),
+        expected={"expect": {"vbios": ">= 96.00.89.00.01"}},
+    ),
+    Case(
+        "one board with another VBIOS",
+        "ordered.versions",
+        FAIL,
+        f"{{gpu3}}: VBIOS 96.00.61.00.01, expected 96.00.89.00.01 (inventory hosts.yaml:3) - {VERSION_STEP}",
+        change=lambda machine: machine.set_gpu(3, "vbios", "96.00.61.00.01"),
+        expected={"expect": {"vbios": "96.00.89.00.01"}},
+    ),
+    Case(
+        "what is demanded was not read",
+        "ordered.versions",
+        ERROR,
+        f"BIOS: could not read bios: denied: bios_version - {ANSWERED}",
+        change=lambda machine: machine.set("system", "dmi.bios_version", {"why": "denied", "detail": "bios_version"}),
+        expected={"expect": {"bios": "2.1.0"}},
+    ),
+    Case(
+        "the whole section was not read",
+        "ordered.versions",
+        ERROR,
+        f"node: could not read nic_firmware.MT4129: failed: infiniband: timeout: 10 s - {ANSWERED}",
+        change=lambda machine: machine.section_fails("infiniband", "timeout", "10 s"),
+        expected={"expect": {"nic_firmware.MT4129": "28.41.1000"}},
+    ),
+    Case(
+        "an adapter of the order that is not there",
+        "ordered.versions",
+        ERROR,
+        f"node: could not read nic_firmware.MT4131: missing: no such part on this node - {ANSWERED}",
+        expected={"expect": {"nic_firmware.MT4131": "40.41.1000"}},
+    ),
+    Case(
+        "a version that a range cannot be compared with",
+        "ordered.versions",
+        ERROR,
+        f"BIOS: could not read bios: failed: 'U54 v2.4' is not a version - {ANSWERED}",
+        change=lambda machine: machine.set("system", "dmi.bios_version", "U54 v2.4"),
+        expected={"expect": {"bios": ">= 2.1"}},
+    ),
+    Case(
+        "the parts of the order",
+        "ordered.parts",
+        PASS,
+        "memory: installed 2048 GiB",
+        expected={"expect": {"memory_gib": 2048, "gpus": 8, "nvswitches": 4, "sockets": 2, "nics": ">= 8"}},
+    ),
+    Case(
+        "one memory module short",
+        "ordered.parts",
+        FAIL,
+        "memory: installed 1920 GiB, expected 2048 GiB (inventory hosts.yaml:3) - compare the node with the order; "
+        "ask the supplier for what is missing",
+        change=no_memory_of_one_module,
+        expected={"expect": {"memory_gib": 2048}},
+    ),
+    Case(
+        "sockets that were not read",
+        "ordered.parts",
+        ERROR,
+        f"CPU: could not read sockets: missing: no physical_package_id - {ANSWERED}",
+        change=lambda machine: machine.set(
+            "system", "cpu_sockets", {"why": "missing", "detail": "no physical_package_id"}
+        ),
+        expected={"expect": {"sockets": 2}},
+    ),
+    Case("the settings of the order", "ordered.settings", PASS, "{gpus}: ECC on", expected={"expect": {"ecc": True}}),
+    Case(
+        "capped on every GPU",
+        "ordered.settings",
+        FAIL,
+        "{gpu0}: power limit 500 W, expected 700 W (inventory hosts.yaml:3) - set it, and keep it over a reboot "
+        "(and 7 more)",
+        change=every_gpu("power_limit_mw", 500_000),
+        expected={"expect": {"power_limit_w": 700}},
+    ),
+    Case(
+        "a power limit that was not read",
+        "ordered.settings",
+        ERROR,
+        f"{{gpu3}}: could not read power_limit_w: failed: NVML 999 - {ANSWERED}",
+        change=lambda machine: machine.set_gpu(3, "power_limit_mw", {"why": "failed", "detail": "NVML 999"}),
+        expected={"expect": {"power_limit_w": 700}},
+    ),
+    Case(
+        "serials by a pattern",
+        "ordered.serials",
+        PASS,
+        "node: serial number 7XK0001",
+        expected={"expect": {"chassis_serial": "7XK*", "gpu_serial": "165000100000?"}},
+    ),
+    Case(
+        "a board that is not of the order",
+        "ordered.serials",
+        FAIL,
+        "GPU 3 (0000:3d:00.0, S/N 1320099000001): serial number 1320099000001, expected 165* (inventory hosts.yaml:3) "
+        "- look where this part comes from; correct the list if it was replaced",
+        change=lambda machine: machine.set_gpu(3, "serial", "1320099000001"),
+        expected={"expect": {"gpu_serial": "165*"}},
+    ),
+    Case(
+        "a list of thousands is not written out",
+        "ordered.serials",
+        FAIL,
+        "node: serial number 7XK0001, expected one of the 2000 of the order (inventory hosts.yaml:3) - look where "
+        "this part comes from; correct the list if it was replaced",
+        expected={"expect": {"chassis_serial": [f"8XK{number:04}" for number in range(2000)]}},
+    ),
+    Case(
+        "the serial needs root",
+        "ordered.serials",
+        ERROR,
+        f"node: could not read chassis_serial: denied: product_serial - {ANSWERED}",
+        change=lambda machine: machine.set(
+            "system", "dmi.product_serial", {"why": "denied", "detail": "product_serial"}
+        ),
+        expected={"expect": {"chassis_serial": "7XK0001"}},
+    ),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    assert_case(case)

@@ -1,0 +1,104 @@
+"""nodegate_expect: what is refused, with the line and the near word, and that a run keeps it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fleet.machine import Machine
+from support.recorded import run_pytest, write_fleet
+
+from nodegate import inventory
+from nodegate.commands.expect import learn_from
+from nodegate.errors import UsageError
+from nodegate.evidence import RunFolder
+from nodegate.node import Node
+from nodegate.run.conditions import read_earlier
+from nodegate.subjects.order import check_orders
+
+GROUP_VARS = """\
+nodegate_expect:
+  driver: ["550.163.01", "560.35.03"]
+  gpus: 8
+"""
+
+
+@pytest.mark.parametrize(
+    ("order", "message", "hint"),
+    [
+        ({"drivr": "550"}, "unknown item 'drivr'", "did you mean driver?"),
+        ({"nic_firmwares": "28"}, "unknown item 'nic_firmwares'", "did you mean nic_firmware or gsp_firmware?"),
+        ({"driver": 550.1}, "driver must be text, not 550.1", 'put it in quotes: driver: "550.1"'),
+        ({"driver": ""}, "driver must be text, not ''", ""),
+        ({"driver": []}, "driver is an empty list, which nothing fulfils", "leave the item out"),
+        (
+            {"driver": ">= 55O"},
+            "driver: '>= 55O' is no bound of a version",
+            'a range of versions reads ">= 550.54, < 560"',
+        ),
+        ({"driver": ">= 550, 560"}, "driver: '560' is no bound of a version", ""),
+        ({"os": ">= 22"}, "os: '>= 22' is no bound of a text", "a text has no order"),
+        ({"gpus": "eight"}, "gpus must be a number or a range of numbers, not 'eight'", ""),
+        ({"gpus": -8}, "gpus must be a number or a range of numbers, not -8", ""),
+        ({"gpus": True}, "gpus must be a number or a range of numbers, not True", ""),
+        ({"ecc": "yes"}, "ecc must be on or off, not 'yes'", ""),
+        (["driver"], "nodegate_expect must map items to values", "for example"),
+        ("{driver", "nodegate_expect must map items to values", "for example"),
+    ],
+)
+def test_what_could_not_be_demanded_is_refused_with_its_line(order: object, message: str, hint: str) -> None:
+    node = Node("gpu01", expected={"expect": order}, origin="hosts.yaml:3", order_origin="group_vars/h100.yaml:2")
+    with pytest.raises(UsageError) as said:
+        check_orders([node])
+    assert message in said.value.message
+    assert hint in (said.value.hint or "")
+    assert (said.value.file, said.value.line) == ("group_vars/h100.yaml", 2)
+
+
+def test_a_misspelt_variable_is_refused(tmp_path: Path) -> None:
+    fleet = write_fleet(tmp_path, [Machine.hgx_h100("gpu0001", 1)])
+    fleet.write_text(fleet.read_text() + '      nodegate_expext: {driver: "1"}\n')
+    outcome = run_pytest(tmp_path, ["--inventory", str(fleet), "-q", "-p", "no:cacheprovider"])
+    assert outcome.exit_code == 4
+    assert "nodegate_expext" in outcome.stderr + outcome.stdout
+
+
+def test_the_place_of_the_order_is_the_file_of_variables(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yaml").write_text("all:\n  hosts:\n    gpu01:\n")
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars" / "all.yaml").write_text(GROUP_VARS)
+    (node,) = inventory.read([str(tmp_path / "hosts.yaml")]).nodes
+    assert node.expected["expect"] == {"driver": ["550.163.01", "560.35.03"], "gpus": 8}
+    assert node.order_origin == f"{tmp_path}/group_vars/all.yaml:1"
+
+
+def a_fleet_with_one_firmware_everywhere(firmware: str) -> list[Machine]:
+    machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in range(1, 5)]
+    for machine in machines:
+        for device in machine.sections["infiniband"].values():
+            if device["hca_type"] == "MT4129":
+                device["fw_ver"] = firmware
+    return machines
+
+
+def test_a_fleet_with_one_firmware_too_old_everywhere_is_rejected_by_what_a_signed_run_had(tmp_path: Path) -> None:
+    good, old = tmp_path / "good", tmp_path / "old"
+    good.mkdir(), old.mkdir()
+    signed = write_fleet(good, a_fleet_with_one_firmware_everywhere("28.41.1000"))
+    run_pytest(good, ["--inventory", str(signed), "-q", "-p", "no:cacheprovider"])
+    delivered = write_fleet(old, a_fleet_with_one_firmware_everywhere("28.36.1010"))
+    arguments = ["--inventory", str(delivered), "-q", "-p", "no:cacheprovider", "--passive"]
+    assert set(run_pytest(old, arguments).verdicts("ordered.versions").values()) == {"skip"}
+
+    (old / "group_vars").mkdir()
+    (old / "group_vars" / "all.yaml").write_text(learn_from(good / "reports" / "latest").text)
+    outcome = run_pytest(old, arguments)
+    assert set(outcome.verdicts("ordered.versions").values()) == {"fail"}
+    assert "firmware (MT4129) 28.36.1010, expected 28.41.1000" in outcome.stdout
+    assert set(outcome.verdicts("ordered.parts").values()) == {"pass"}
+
+    again = run_pytest(old, ["--replay", str(outcome.folder.resolve()), "-q", "-p", "no:cacheprovider", "--passive"])
+    assert set(again.verdicts("ordered.versions").values()) == {"fail"}
+    earlier = read_earlier(RunFolder.existing(outcome.folder))
+    assert earlier.nodes[0].order_origin == f"{old}/group_vars/all.yaml:4"
+    assert len(RunFolder.existing(outcome.folder).read_json("run.json")["orders"]) == 1  # type: ignore[arg-type]
