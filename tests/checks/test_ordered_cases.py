@@ -95,7 +95,7 @@ CASES = (
         "the whole section was not read",
         "ordered.versions",
         ERROR,
-        f"node: could not read nic_firmware.MT4129: failed: infiniband: timeout: 10 s - {ANSWERED}",
+        f"node: could not read nic_firmware.MT4129: failed: infiniband could not be read: timeout: 10 s - {ANSWERED}",
         change=lambda machine: machine.section_fails("infiniband", "timeout", "10 s"),
         expected={"expect": {"nic_firmware.MT4129": "28.41.1000"}},
     ),

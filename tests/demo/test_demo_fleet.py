@@ -181,6 +181,10 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "host.clock_skew",  # a recording does not say when it came
         "rdma_bandwidth.gpu_memory",  # perftest that is built with CUDA
         "copies.nvbandwidth",  # nvbandwidth
+        "ordered.parts",  # a site that demands something, as for the next three
+        "ordered.serials",
+        "ordered.settings",
+        "ordered.versions",
         "nccl_groups.apart",  # nccl-tests from 2.19.4 on
         "nccl_groups.wide",  # a limit of the site's own, or more nodes of a platform
         "nccl_groups.share_of_rate",  # a limit of the site's own

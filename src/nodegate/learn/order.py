@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Value = int | str
 Seen = Mapping[str, frozenset[Value] | str]  # the values of an item on one node, or why one could not be read
-MOST_VALUES = 4  # of an item that is the same on most machines; more of them are no order
+MOST_VALUES = 4  # of an item that is the same on most machines; no site orders more of them
 _MOST_NAMES = 8
 
 
@@ -43,7 +43,7 @@ def seen(facts: NodeFacts) -> Seen:
         try:
             values = [value for _, value in item.read(facts)]
         except (CannotMeasure, NotApplicable) as why:
-            found[item.key] = str(why)
+            found[item.key] = why.reason if isinstance(why, CannotMeasure) else str(why)
             continue
         unread = next((value for value in values if isinstance(value, Unknown)), None)
         if values:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable, UsageError
 from nodegate.files.strict_yaml import did_you_mean
-from nodegate.finding import AnyLimit, Limit
+from nodegate.finding import AnyLimit, Limit, LimitKind, LimitValue
 from nodegate.part import NODE
 from nodegate.subjects.order_items import About, Item, Sort, items, of_key
 from nodegate.unknown import Known, Unknown, Why
@@ -47,13 +47,13 @@ class Demand:
     @property
     def limit(self) -> AnyLimit:
         """What is right, for a finding."""
+        value: LimitValue = frozenset(self.written)
         if len(self.written) == 1:
             number = self.item.sort is Sort.NUMBER and not self.ranges
-            value: float | str = float(self.written[0]) if number else self.written[0]
-            return Limit(value, self.item.unit, self.source)
-        if len(self.written) <= _MOST_SHOWN:
-            return Limit(frozenset(self.written), self.item.unit, self.source)
-        return Limit(f"one of the {len(self.written)} of the order", "", self.source)
+            value = float(self.written[0]) if number else self.written[0]
+        elif len(self.written) > _MOST_SHOWN:
+            value = f"one of the {len(self.written)} of the order"
+        return Limit(value, self.item.unit, self.source, kind=LimitKind.ORDER)
 
     def holds(self, value: Known[int | float | str]) -> Known[bool]:
         """Whether a value is one that was ordered; unknown for one that a range cannot be compared with."""
@@ -91,7 +91,9 @@ class Order:
         """What the node says of a demanded item, part by part; unknown where it says nothing."""
         try:
             found = demand.item.read(self._facts)
-        except (CannotMeasure, NotApplicable) as why:
+        except CannotMeasure as why:
+            return [(NODE, Unknown(Why.FAILED, why.reason))]
+        except NotApplicable as why:  # a section that its recorder did not know yet
             return [(NODE, Unknown(Why.FAILED, str(why)))]
         return found or [(NODE, Unknown(Why.MISSING, "no such part on this node"))]
 
