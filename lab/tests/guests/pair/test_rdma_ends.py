@@ -14,6 +14,7 @@ from lab.guests.timeouts import SETUP
 from lab.run import Outcome
 
 ERRORS, COMPLETE = "rdma_bandwidth.errors", "rdma_bandwidth.complete"
+RAIL = "rxe0 (0000:01:00.0, rail0)"
 LATENCY = "rdma_bandwidth.latency"
 LATE_S = 0.15  # a read takes more than lab/guests/baseline.yaml allows, which is far more than a busy machine takes
 KILL = "systemctl --no-block stop ssh; pkill -KILL sshd || true"
@@ -45,7 +46,14 @@ def test_a_partner_that_cannot_be_reached_by_tcp_is_no_verdict_on_the_rails(
         for check in (COMPLETE, ERRORS):
             assert found.verdict(node, check) == "error", found.words(node, check)
     how = "switch: gpu-2 cut from the network by which perftest's ends meet"
-    told.run("no TCP between nodes", how, outcome=found, node="gpu-2", check=COMPLETE, words="rxe0: write")
+    told.run(
+        "no TCP between nodes",
+        how,
+        outcome=found,
+        node="gpu-2",
+        check=COMPLETE,
+        words=f"{RAIL}: could not read RDMA write bandwidth",
+    )
 
 
 def test_a_guest_whose_sshd_dies_half_way_is_incomplete_and_nothing_runs_on_there(gone: Struck, told: Told) -> None:
@@ -62,7 +70,7 @@ def test_a_late_rail_is_named_by_what_was_measured_before_the_node_went_away(gon
         late = {each.part.short for each in found.record(node, LATENCY).findings if each.verdict.value == "fail"}
         assert late == {"rxe0"}, found.words(node, LATENCY)
     how = f"switch: frames to gpu-2's rail0 take {LATE_S:g} s"
-    told.run("late rail", how, outcome=found, node="gpu-2", check=LATENCY, words="rxe0: read_latency")
+    told.run("late rail", how, outcome=found, node="gpu-2", check=LATENCY, words=f"{RAIL}: RDMA read latency")
 
 
 def test_a_frozen_guest_ends_the_run_without_a_fail(pair: Lease, tmp_path: Path, told: Told) -> None:

@@ -41,14 +41,21 @@ class Cable(NamedTuple):
         return self.node, self.rail
 
 
-SLOW = Cable("slow rail", "switch: gpu-2's rail1 at an eighth of its rate", "gpu-2", "rxe1", "write", "rxe1: write")
+SLOW = Cable(
+    "slow rail",
+    "switch: gpu-2's rail1 at an eighth of its rate",
+    "gpu-2",
+    "rxe1",
+    "write",
+    "rail1): RDMA write bandwidth",
+)
 ONE_WAY = Cable(
     "rail that loses what comes to it, and sends well",
     f"switch: {LOSS:.0%} of the long frames to gpu-1's rail0 lost",
     "gpu-1",
     "rxe0",
     "both_ways",
-    "rxe0: receives slowly",
+    "rxe0 (0000:01:00.0, rail0): receives slowly",
 )
 CABLES = (SLOW, ONE_WAY)
 

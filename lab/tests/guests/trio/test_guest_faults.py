@@ -43,7 +43,7 @@ STATES = {
             "guest: cable of rail1 pulled",
             "rdma.port_state",
             "fail",
-            "rxe1 port 1: DOWN",
+            "rxe1 port 1 (0000:02:00.0, rail1): state DOWN",
         ),
         Case(
             faults.little_locked_memory,
@@ -67,7 +67,7 @@ STATES = {
             "guest: date -s '+3 hours'",
             "host.clock_skew",
             "fail",
-            "clock: skew 10",
+            "clock: difference from the controller's clock 10",
         ),
     ],
     "gpu-3": [
@@ -94,7 +94,7 @@ STATES = {
             "guest: date -s '-3 hours'",
             "host.clock_skew",
             "fail",
-            "clock: skew",
+            "clock: difference from the controller's clock",
         ),
         Case(
             faults.disk_full,
@@ -122,7 +122,7 @@ LOG = {
             "guest: cable of rail1 pulled and put back three times",
             "kernel_log.nic_flaps",
             "fail",
-            "rxe1: link down",
+            "rxe1 (0000:02:00.0, rail1): link down",
         ),
         Case(faults.xid, "Xid in the kernel log", "guest: /dev/kmsg", "kernel_log.xid", "fail", "Xid 79"),
         Case(
@@ -200,11 +200,11 @@ def site(trio: Lease, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site
 
 
 def alarms(outcome: Outcome, node: str, known: Sequence[str] = ()) -> dict[str, str]:
-    """What is neither passed nor skipped on a node, by check; without the known ones."""
+    """What a check found or could not measure on a node, by check; without the known ones."""
     return {
         check: f"{record.verdict.value}: {words_of(record)}"
         for check, record in outcome.of(node).items()
-        if record.verdict.value not in {"pass", "skip"} and check not in known
+        if record.verdict.value not in {"pass", "skip", "not-judged"} and check not in known
     }
 
 
