@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nodegate import part
 from nodegate.finding import Limit, LimitKind
+from nodegate.profile import Profile
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
 from nodegate.unknown import Unknown
@@ -129,6 +130,48 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
         )
     if not verdicts.findings:
         verdicts.skip("no GPU and no RDMA NIC with a PCIe link of its own")
+
+
+def test_bridge_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
+    """No bridge above an RDMA NIC or a busy GPU runs below the speed that both ends of its link support. (F05)
+
+    A switch whose uplink trained at Gen2 slows everything below it while each device shows its full speed. Above idle
+    GPUs nothing is judged: their links drop to save power. Source: PCI Express, link capabilities (max_link_speed).
+    """
+    for bridge, able, must in pcie.uplinks(pci, pcie.busy(gpus)):
+        if pcie.has_no_link(bridge) or bridge.speed_gts is None:
+            continue
+        seen: dict[str, Any] = {"part": pcie.part_of(bridge), "quantity": "link speed", "observed": bridge.speed_gts}
+        slow = not isinstance(able, Unknown) and not isinstance(bridge.speed_gts, Unknown) and bridge.speed_gts < able
+        if slow and not must:
+            verdicts.found(Verdict.SKIP, unit="GT/s", note="judged only while a GPU below is busy", **seen)
+            continue
+        verdicts.at_least(limit=pcie.both_ends(able), action=RESEAT, **seen)
+    if not verdicts.findings:
+        verdicts.skip("no bridge with a PCIe link is visible above a GPU or RDMA NIC")
+
+
+def test_acs(pci: Pci, host: Host, profile: Profile, verdicts: Verdicts) -> None:
+    """No bridge between GPUs and RDMA NICs of one PCIe switch redirects their traffic to the CPU by ACS. (F32)
+
+    With ACS redirection GPUDirect and peer-to-peer copies go up to the CPU and back, at a part of the speed. It warns
+    except at delivery. Source: NCCL troubleshooting guide, PCI access control; PCI Express, ACS control register.
+    """
+    if pcie.is_virtual(host):
+        verdicts.skip("a virtual machine: the host's bridges are not visible here")
+    for bridge in pcie.between(pci):
+        verdicts.holds(
+            part=pcie.part_of(bridge),
+            quantity="ACS control word",
+            observed=pcie.redirects(bridge),
+            good="ACS redirects nothing",
+            bad="ACS sends traffic between its GPUs and NICs to the CPU",
+            action="turn ACS off in the BIOS, or at boot: setpci -s BRIDGE ECAP_ACS+6.w=0000",
+            expected=False,
+            otherwise=Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN,
+        )
+    if not verdicts.findings:
+        verdicts.skip("no bridge between a GPU and another GPU or RDMA NIC is visible")
 
 
 @pytest.mark.tier("nightly")

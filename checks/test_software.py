@@ -9,7 +9,7 @@ import pytest
 from nodegate import part
 from nodegate.subjects import nccl_settings, pcie
 from nodegate.subjects.host import names
-from nodegate.subjects.software import judge_version
+from nodegate.subjects.software import judge_dma_buf, judge_version
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -143,9 +143,7 @@ def test_gpudirect(host: Host, driver: Driver, pci: Pci, verdicts: Verdicts) -> 
             reason=driver.open_kernel_module,
         )
     elif driver.open_kernel_module:
-        verdicts.passed(
-            part=part.software("GPUDirect RDMA"), text="the open kernel module exports GPU memory by dma-buf"
-        )
+        judge_dma_buf(verdicts, host.kernel_release)
     else:
         verdicts.found(
             Verdict.FAIL,

@@ -9,6 +9,7 @@ from fleet.machine import Machine
 from support.judging import Case, assert_case
 
 from nodegate.finding import Limit
+from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -18,6 +19,42 @@ PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdic
 NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 BCM5720 = "0000:01:00.0"
+PORT, UPLINK, ROOT = "0000:17:01.0", "0000:16:00.0", "0000:15:01.0"  # above GPU 0 of an HGX H100
+BETWEEN = (
+    "bridge 0000:17:00.0, bridge 0000:17:01.0, bridge 0000:17:02.0, bridge 0000:17:03.0, "
+    "bridge 0000:39:00.0, bridge 0000:39:01.0, bridge 0000:39:02.0, bridge 0000:39:03.0 and 8 more"
+)
+ABOVE = (
+    "bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge 0000:17:03.0, "
+    "bridge 0000:38:00.0, bridge 0000:37:01.0, bridge 0000:39:03.0, bridge 0000:99:01.0 and 15 more"
+)
+ABOVE_GPUS = (
+    "bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge 0000:17:03.0, "
+    "bridge 0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge 0000:39:03.0 and 8 more"
+)
+ANSWERED = "see the evidence file for what the node answered"
+
+
+def acs_everywhere(machine: Machine) -> None:
+    for device in machine.sections["pci"]:
+        if device["class"] == "0x060400":
+            device["acs"] = "001d"
+
+
+def every_bridge_at(machine: Machine, speed: str) -> None:
+    for device in machine.sections["pci"]:
+        if device["class"] == "0x060400":
+            device["current_link_speed"] = f"{speed} GT/s PCIe"
+
+
+def uplinks_above_idle_gpus_alone(machine: Machine) -> None:
+    """No NIC is below the switches, and every GPU is idle."""
+    below = {device["address"] for device in machine.sections["pci"] if device["class"].startswith("0x02")}
+    machine.sections["pci"] = [device for device in machine.sections["pci"] if device["address"] not in below]
+    for index in range(8):
+        machine.set_gpu(index, "utilization_percent", 0)
+        machine.set_gpu(index, "sm_clock_mhz", 345)
+    every_bridge_at(machine, "2.5")
 
 
 def every_gpu_at(machine: Machine, width: int) -> None:
@@ -112,6 +149,101 @@ def iommu_off(machine: Machine) -> None:
 
 
 CASES = (
+    Case("bridges at full speed", "pcie.bridge_speed", PASS, f"23 alike: {ABOVE}: link speed 32 GT/s"),
+    Case(
+        "every bridge at half its generation",
+        "pcie.bridge_speed",
+        FAIL,
+        f"bridge {UPLINK}: link speed 8 GT/s, expected at least 32 GT/s (what both ends support) - power-cycle the "
+        "node; if it stays, reseat the board or riser (and 16 more)",
+        change=lambda machine: every_bridge_at(machine, "8.0"),
+    ),
+    Case(
+        "one uplink at Gen1",
+        "pcie.bridge_speed",
+        FAIL,
+        f"bridge {UPLINK}: link speed 2.5 GT/s, expected at least 32 GT/s (what both ends support) - power-cycle the "
+        "node; if it stays, reseat the board or riser",
+        change=lambda machine: machine.set_pci(UPLINK, "current_link_speed", "2.5 GT/s PCIe"),
+    ),
+    Case(
+        "healthy: a switch of an older generation below a newer root port",
+        "pcie.bridge_speed",
+        PASS,
+        "4 alike: bridge 0000:17:01.0, bridge 0000:17:03.0, bridge 0000:17:00.0, bridge 0000:17:02.0: link speed 32 "
+        "GT/s",
+        change=lambda machine: [
+            (
+                machine.set_pci(address, "current_link_speed", "16.0 GT/s PCIe"),
+                machine.set_pci(UPLINK, "max_link_speed", "16.0 GT/s PCIe"),
+            )
+            for address in (UPLINK, ROOT)
+        ],
+    ),
+    Case(
+        "healthy: idle GPUs alone below the switches",
+        "pcie.bridge_speed",
+        SKIP,
+        f"16 alike: {ABOVE_GPUS}: link speed 2.5 GT/s; judged only while a GPU below is busy",
+        change=uplinks_above_idle_gpus_alone,
+    ),
+    Case(
+        "a bridge whose speed was not read",
+        "pcie.bridge_speed",
+        ERROR,
+        f"bridge {UPLINK}: could not read link speed: denied: current_link_speed - {ANSWERED}",
+        change=lambda machine: machine.set_pci(
+            UPLINK, "current_link_speed", {"why": "denied", "detail": "current_link_speed"}
+        ),
+    ),
+    Case("ACS off", "pcie.acs", PASS, f"16 alike: {BETWEEN}: ACS redirects nothing"),
+    Case(
+        "healthy: bridges without ACS",
+        "pcie.acs",
+        PASS,
+        f"16 alike: {BETWEEN}: ACS redirects nothing",
+        change=lambda machine: machine.set_pci(PORT, "acs", {"why": "not supported", "detail": "no ACS capability"}),
+    ),
+    Case(
+        "healthy: ACS at a root port, which all traffic of its switch stays below",
+        "pcie.acs",
+        PASS,
+        f"16 alike: {BETWEEN}: ACS redirects nothing",
+        change=lambda machine: machine.set_pci(ROOT, "acs", "001d"),
+    ),
+    Case(
+        "ACS on everywhere",
+        "pcie.acs",
+        FAIL,
+        "bridge 0000:17:00.0: ACS sends traffic between its GPUs and NICs to the CPU - turn ACS off in the BIOS, or at "
+        "boot: setpci -s BRIDGE ECAP_ACS+6.w=0000 (and 15 more)",
+        change=acs_everywhere,
+    ),
+    Case(
+        "ACS on everywhere, before a job",
+        "pcie.acs",
+        WARN,
+        "bridge 0000:17:00.0: ACS sends traffic between its GPUs and NICs to the CPU - turn ACS off in the BIOS, or at "
+        "boot: setpci -s BRIDGE ECAP_ACS+6.w=0000 (and 15 more)",
+        change=acs_everywhere,
+        profile=Profile.BOOTCHECK,
+    ),
+    Case(
+        "ACS in a virtual machine",
+        "pcie.acs",
+        SKIP,
+        "node: a virtual machine: the host's bridges are not visible here",
+        change=lambda machine: (acs_everywhere(machine), in_a_virtual_machine(machine)),
+    ),
+    Case(
+        "ACS that needs root",
+        "pcie.acs",
+        ERROR,
+        f"bridge {PORT}: could not read ACS control word: denied: extended configuration space - {ANSWERED}",
+        change=lambda machine: machine.set_pci(
+            PORT, "acs", {"why": "denied", "detail": "extended configuration space"}
+        ),
+    ),
     Case(
         "every device answers",
         "pcie.devices_answer",

@@ -31,6 +31,14 @@ def without_peermem(machine: Machine) -> None:
     machine.sections["system"]["modules"].pop("nvidia_peermem")
 
 
+def on_kernel(release: object) -> Callable[[Machine], None]:
+    def change(machine: Machine) -> None:
+        without_peermem(machine)
+        machine.set("system", "kernel_release", release)
+
+    return change
+
+
 def proprietary_without_peermem(machine: Machine) -> None:
     without_peermem(machine)
     version = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.163.01  Tue Apr  8 12:41:17 UTC 2025"
@@ -204,6 +212,37 @@ CASES = (
         PASS,
         "GPUDirect RDMA: the open kernel module exports GPU memory by dma-buf",
         change=without_peermem,
+    ),
+    Case(
+        "dma-buf on a kernel that has none",
+        "software.gpudirect",
+        FAIL,
+        (
+            "GPUDirect RDMA: nvidia_peermem not loaded, and Linux 5.10.0-34-amd64 is older than dma-buf for RDMA "
+            "(5.12) - modprobe nvidia_peermem, and load it at boot"
+        ),
+        change=on_kernel("5.10.0-34-amd64"),
+    ),
+    Case(
+        "a kernel of RHEL 8 may have it",
+        "software.gpudirect",
+        NOT_JUDGED,
+        (
+            "GPUDirect RDMA: nvidia_peermem not loaded, and Linux 4.18.0-553.el8_10.x86_64 is older than dma-buf for "
+            "RDMA (5.12); the distribution may have brought it into this kernel - modprobe nvidia_peermem, and load "
+            "it at boot"
+        ),
+        change=on_kernel("4.18.0-553.el8_10.x86_64"),
+    ),
+    Case(
+        "the kernel's version was not read",
+        "software.gpudirect",
+        ERROR,
+        (
+            "GPUDirect RDMA: could not read kernel version: denied: osrelease - see the evidence file for what the "
+            "node answered"
+        ),
+        change=on_kernel({"why": "denied", "detail": "osrelease"}),
     ),
     Case(
         "neither of the two",

@@ -16,6 +16,9 @@ from nodegate.node_side.probe.kernel_log import INTEREST
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
 INTERESTING = (
+    "md/raid1:md0: Disk failure on sda1, disabling device.",
+    "md127: Disk failure on sdb2, disabling device.",
+    "efa 0000:9f:00.0: Admin queue is closed",
     XID,
     "NVRM: GPU 0000:9b:00.0: GPU has fallen off the bus.",
     "nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 20034, Fatal, Link 30 LTSSM Fault Up",

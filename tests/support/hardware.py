@@ -43,5 +43,6 @@ def _device(index: int, pci_id: str) -> PciDevice:
         driver="nvidia",
         parent="",
         answers=UNREAD,
+        acs=UNREAD,
         aer=AerCounters(UNREAD, UNREAD, UNREAD),
     )

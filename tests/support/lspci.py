@@ -107,6 +107,7 @@ def _device(block: Sequence[str]) -> PciDevice:
         driver=_text(block, _DRIVER),
         parent="",
         answers=not gone,
+        acs=_NOT_SHOWN,
         aer=AerCounters(_NOT_SHOWN, _NOT_SHOWN, _NOT_SHOWN),
     )
 

@@ -35,13 +35,14 @@ SLOT = PciDevice(
     revision=0xA1,
     width=16,
     width_max=16,
-    speed_gts=NOT_SHOWN,
+    speed_gts=None,  # nvidia-smi says nothing of the slot: it is not judged
     speed_max_gts=NOT_SHOWN,
     numa_node=NOT_SHOWN,
     power_state="D0",
     driver="pcieport",
     parent="",
     answers=True,
+    acs=NOT_SHOWN,
     aer=AerCounters(*[NOT_SHOWN] * 3),
 )
 

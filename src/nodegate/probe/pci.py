@@ -46,6 +46,7 @@ class PciDevice:
     driver: str  # "" when none is bound
     parent: str  # address of the bridge above; "" at the root
     answers: Known[bool]  # False: config space reads all ff, the device has fallen off the bus
+    acs: Known[int]  # the ACS control word; Unknown(NOT_SUPPORTED) where the device has no ACS
     aer: AerCounters
 
     @property
@@ -167,6 +168,7 @@ def _device(entry: object) -> PciDevice:
         driver=value_or(read.text(data, "driver"), ""),
         parent=value_or(read.address_in(parent), ""),
         answers=read.mapped(read.text(data, "config"), _answers),
+        acs=read.hexadecimal(data, "acs", 16),
         aer=AerCounters(
             correctable=_aer_total(data, "aer_dev_correctable"),
             nonfatal=_aer_total(data, "aer_dev_nonfatal"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.finding import Limit, LimitKind, NumberLimit
-from nodegate.unknown import Unknown, value_or
+from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -120,6 +120,58 @@ def hops(pci: Pci) -> tuple[tuple[PciDevice, PciDevice], ...]:
         for bridge in pci.path(device):
             found.setdefault(bridge.address, (device, bridge))
     return tuple(found.values())
+
+
+# PCI Express Base Specification, 7.7.8.3: requests or completions between ports go up instead of straight across.
+_ACS_REDIRECTS = 0x04 | 0x08
+
+
+def redirects(bridge: PciDevice) -> Known[bool]:
+    """Whether ACS of a bridge sends traffic between its neighbours up to the CPU; one without ACS does not."""
+    if isinstance(bridge.acs, Unknown):
+        return False if bridge.acs.why is Why.NOT_SUPPORTED else bridge.acs
+    return bool(bridge.acs & _ACS_REDIRECTS)
+
+
+def between(pci: Pci) -> tuple[PciDevice, ...]:
+    """The bridges between a GPU and another GPU or RDMA NIC below one bridge: what is theirs alone, not the common one.
+
+    Devices below different root ports reach each other by way of the CPU, whatever ACS says.
+    """
+    paths = {device.address: pci.path(device) for device in judged(pci)}
+    found: dict[str, PciDevice] = {}
+    for gpu in pci.gpus:
+        for other in (each for each in judged(pci) if each is not gpu):
+            mine, its = paths[gpu.address], paths[other.address]
+            common = {bridge.address for bridge in mine} & {bridge.address for bridge in its}
+            if common:
+                found.update({each.address: each for each in (*mine, *its) if each.address not in common})
+    return tuple(found[address] for address in sorted(found))
+
+
+def uplinks(pci: Pci, busy: frozenset[str]) -> tuple[tuple[PciDevice, Known[float], bool], ...]:
+    """Each bridge above a GPU or RDMA NIC: the speed that its link and what is at both ends can do, and if it must.
+
+    It must where a NIC or a busy GPU is below it: an idle GPU lets its link drop to save power.
+    """
+    found: dict[str, tuple[PciDevice, list[float], Unknown | None, bool]] = {}
+    for device in judged(pci):
+        path = (device, *pci.path(device))
+        for place, bridge in enumerate(path[1:], 1):
+            ends = [each.speed_max_gts for each in (device, *path[place - 1 : place + 2])]
+            unread = next((end for end in ends if isinstance(end, Unknown)), None)
+            able = min((end for end in ends if isinstance(end, (int, float))), default=0.0)
+            _, speeds, before, must = found.get(bridge.address, (bridge, [], None, False))
+            works = not device.is_gpu or device.address in busy
+            found[bridge.address] = (bridge, [*speeds, able], before if before is not None else unread, must or works)
+    return tuple(
+        (bridge, max(speeds) if unread is None else unread, must) for bridge, speeds, unread, must in found.values()
+    )
+
+
+def both_ends(able: Known[float]) -> NumberLimit | Unknown:
+    """The speed that both ends of a link support, as a limit."""
+    return able if isinstance(able, Unknown) else Limit(able, "GT/s", "what both ends support", kind=LimitKind.DEVICE)
 
 
 def least(*widths: Known[int | None]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.finding import AT_LEAST
+from nodegate.part import software
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
@@ -54,3 +55,29 @@ def judge_version(
         observed=version,
         limit=replace(limit, direction=AT_LEAST) if limit else None,
     )
+
+
+_DMA_BUF_SINCE = "5.12"  # Linux 5.12: RDMA takes memory regions from dma-buf
+_BACKPORTS = re.compile(r"\.el[78]")  # 4.18 of RHEL 8 has the RDMA code of later kernels, by its minor release
+
+
+def judge_dma_buf(verdicts: Verdicts, kernel: Known[str]) -> None:
+    """Whether the kernel lets NICs use the memory that the open kernel module exports."""
+    whose = software("GPUDirect RDMA")
+    if isinstance(kernel, Unknown) or not parts(kernel):
+        reason = kernel if isinstance(kernel, Unknown) else f"{kernel!r} is not a version"
+        verdicts.unknown(part=whose, quantity="kernel version", reason=reason)
+    elif not older(kernel, _DMA_BUF_SINCE):
+        verdicts.passed(part=whose, text="the open kernel module exports GPU memory by dma-buf")
+    else:
+        unsure = bool(_BACKPORTS.search(kernel))
+        verdicts.found(
+            Verdict.NOT_JUDGED if unsure else Verdict.FAIL,
+            part=whose,
+            text=f"nvidia_peermem not loaded, and Linux {kernel} is older than dma-buf for RDMA ({_DMA_BUF_SINCE})",
+            note="the distribution may have brought it into this kernel" if unsure else "",
+            action="modprobe nvidia_peermem, and load it at boot",
+            quantity="kernel version",
+            observed=kernel,
+            code="old kernel",
+        )

@@ -22,7 +22,7 @@ INTEREST = re.compile(
     # the NVIDIA driver, NVSwitch and NVLink; GPUDirect
     r"NVRM|\bS?Xid\b|nvidia|nvswitch|nvlink|fallen off the bus|gdrdrv"
     # RDMA adapters, links that come and go
-    r"|mlx5|infiniband|rdma|\bib[0-9]+\b|\bibp[0-9]|NETDEV WATCHDOG|port module event"
+    r"|mlx5|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|NETDEV WATCHDOG|port module event"
     r"|link (?:is )?(?:not ready|down|up|becomes ready)"
     # PCI Express, its error reporting, and what translates its addresses
     r"|pcieport|\bAER\b|PCIe Bus Error|PCIe link|limited by|DPC:|(?:iommu|DMAR).*\bfault|IO_PAGE_FAULT"
@@ -33,7 +33,8 @@ INTEREST = re.compile(
     # the machine: memory controllers, heat, power
     r"|\bMCE\b|machine check|hardware error|\bEDAC\b|GHES|above threshold|thermal shutdown|throttl|power supply"
     # storage
-    r"|I/O error|\bnvme|remounting filesystem read-only|(?:EXT4|XFS|BTRFS)[- ].*(?:error|corrupt|shut)"
+    r"|I/O error|\bnvme|\bmd/raid|\bmd[0-9]+:"
+    r"|remounting filesystem read-only|(?:EXT4|XFS|BTRFS)[- ].*(?:error|corrupt|shut)"
     r"|nfs: server|lustre|\bceph|libceph"
     # programs of jobs that crashed
     r"|segfault at .*(?:libnccl|libcuda|libnvidia|python|pt_main)",
