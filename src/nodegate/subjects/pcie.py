@@ -156,6 +156,8 @@ def uplinks(pci: Pci, busy: frozenset[str]) -> tuple[tuple[PciDevice, Known[floa
     """
     found: dict[str, tuple[PciDevice, list[float], Unknown | None, bool]] = {}
     for device in judged(pci):
+        if isinstance(device.speed_max_gts, Unknown):
+            continue  # pcie.link_speed says so: nothing is known of what it needs
         path = (device, *pci.path(device))
         for place, bridge in enumerate(path[1:], 1):
             ends = [each.speed_max_gts for each in (device, *path[place - 1 : place + 2])]
