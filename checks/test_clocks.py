@@ -9,6 +9,7 @@ import pytest
 from nodegate.finding import Limit, LimitKind
 from nodegate.profile import Profile
 from nodegate.subjects.gpu import answering
+from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -70,18 +71,19 @@ def test_memory_max(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         )
 
 
-def test_application(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_application(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """The application clocks of every GPU are not below its own default. (F08, F09)
 
     A setting left behind by someone's measurement slows every later job. The default itself may be below the highest
     clock (A100-40GB: 1095 of 1410 MHz). Driver 595 dropped these settings: then only the highest clocks are judged.
     """
     for gpu in answering(gpus, verdicts):
-        _not_below(gpu, "SM", gpu.sm_clock_app_mhz, gpu.sm_clock_app_default_mhz, verdicts)
-        _not_below(gpu, "memory", gpu.memory_clock_app_mhz, gpu.memory_clock_app_default_mhz, verdicts)
+        absent = absence("application_clocks", gpu, gpus, baseline)
+        _not_below(gpu, "SM", gpu.sm_clock_app_mhz, gpu.sm_clock_app_default_mhz, absent, verdicts)
+        _not_below(gpu, "memory", gpu.memory_clock_app_mhz, gpu.memory_clock_app_default_mhz, absent, verdicts)
 
 
-def test_event_reasons(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None:
+def test_event_reasons(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """Neither heat nor the power supply holds the clock of any GPU down. (F08)
 
     hw_slowdown, hw_thermal_slowdown and hw_power_brake_slowdown are faults at any moment, the last one of the power
@@ -92,7 +94,9 @@ def test_event_reasons(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None
     for gpu in answering(gpus, verdicts):
         reasons = gpu.event_reasons
         if isinstance(reasons, Unknown):
-            verdicts.unknown(part=gpu.part, quantity=_REASONS, reason=reasons, absent=Verdict.SKIP)
+            verdicts.unknown(
+                part=gpu.part, quantity=_REASONS, reason=reasons, absent=absence("event_reasons", gpu, gpus, baseline)
+            )
             continue
         for reason in sorted(_bad(reasons)):
             verdict = Verdict.FAIL if reason in _FAULTS else heat if reason in _HEAT else Verdict.WARN
@@ -105,7 +109,7 @@ def test_event_reasons(gpus: Gpus, profile: Profile, verdicts: Verdicts) -> None
 
 
 @pytest.mark.tier("nightly")
-def test_violations(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_violations(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU has been slowed by heat, by its board's limit or for reliability since the driver was loaded. (F08)
 
     The counters also hold slowdowns that are over by now, so they warn; OCI alerts on the last two at any increase.
@@ -125,7 +129,7 @@ def test_violations(gpus: Gpus, verdicts: Verdicts) -> None:
                 limit=Limit(0.0, "s", "none on a healthy GPU"),
                 action=_ACTIONS.get(code, _BOTH),
                 otherwise=Verdict.WARN,
-                absent=Verdict.SKIP,
+                absent=absence(f"violation_{code.replace(' ', '_')}", gpu, gpus, baseline),
                 code=code,
             )
 
@@ -136,7 +140,9 @@ def _bad(reasons: frozenset[str]) -> frozenset[str]:
     return bad - {"hw_slowdown"} if len(bad & _FAULTS) > 1 else bad
 
 
-def _not_below(gpu: Gpu, which: str, clock: int | Unknown, default: int | Unknown, verdicts: Verdicts) -> None:
+def _not_below(  # noqa: PLR0917 - one caller
+    gpu: Gpu, which: str, clock: int | Unknown, default: int | Unknown, absent: Verdict, verdicts: Verdicts
+) -> None:
     verdicts.at_least(
         part=gpu.part,
         quantity=f"{which} application clock",
@@ -145,5 +151,5 @@ def _not_below(gpu: Gpu, which: str, clock: int | Unknown, default: int | Unknow
         if isinstance(default, Unknown)
         else Limit(default, "MHz", "the board's own default", kind=LimitKind.DEVICE),
         action="run nvidia-smi -rac",
-        absent=Verdict.SKIP,
+        absent=absent,
     )

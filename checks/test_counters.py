@@ -13,7 +13,7 @@ from nodegate.subjects.counters import (
     is_too_many,
     judged,
     none_allowed,
-    none_reported,
+    not_counted,
     of_link,
     of_part,
     port_growth,
@@ -36,6 +36,7 @@ _RESET = "drain the node and reset the GPU; if it comes back, run field diagnost
 _RESEAT = "reseat the board or riser; replace it when the count grows again"
 _CABLE = "clean and reseat the cable or transceiver, then replace it; look at the switch port"
 _NVLINK = "drain the node and reset the GPUs; if it comes back, run field diagnostics"
+_DRIVER = "look into /sys/class/infiniband/*/ports/*/counters on the node; update the NIC's driver"
 _NETWORK = "look at the switch port, its buffers and congestion control"
 
 # Counter of a port, its limit, what is worse than the limit, and what to do. Source: NVSentinel, nic-health-monitor.
@@ -206,7 +207,8 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
     """The port of each rail counts no more errors under load than its limits allow. (F06, F07)
 
     Bad cables and ports show here first, while the bandwidth still looks good. Absolute values prove nothing: a healthy
-    port may have link_downed at its full scale. Source: NVSentinel nic-health-monitor; IBTA (symbol errors).
+    port may have link_downed at its full scale. A port that counts no link loss, or on InfiniBand no symbol errors, is
+    not known to be good. Source: NVSentinel nic-health-monitor; IBTA (symbol errors).
     """
     rate, layer = baseline.find_number("rdma.rate_gbps"), baseline.find("rdma.link_layer")
     wanted = {port.part for port in rails(counters.before.rdma, rate=rate, layer=layer)}
@@ -218,8 +220,8 @@ def test_nic(counters: Counters, baseline: Baseline, verdicts: Verdicts) -> None
             grown = port_growth(pair, counter)
             judged(grown, limit, verdicts, what=counter, remedy=remedy, otherwise=verdict, code=counter)
         _carrier(counters, pair, baseline, verdicts)
-        if none_reported(port_growth(pair, counter) for counter, *_ in _PORT_COUNTERS):
-            verdicts.unknown(part=pair.part, quantity="error counters", reason="the port reports none of them")
+        for missing in not_counted(counters, pair):
+            verdicts.unknown(part=pair.part, quantity=missing, reason="the port does not report it", action=_DRIVER)
     if not pairs:
         verdicts.skip("no RDMA rail")
 

@@ -8,6 +8,7 @@ import pytest
 
 from nodegate.finding import Limit
 from nodegate.subjects.gpu import answering, on_off
+from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -45,12 +46,12 @@ def test_enabled(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             source="the mode in force",
             action="reset the GPU while it is idle, or take the change back",
             otherwise=Verdict.WARN,
-            absent=Verdict.SKIP if policy is None else Verdict.ERROR,
+            absent=absence("ecc_pending", gpu, gpus, baseline) if policy is None else Verdict.ERROR,
             code="pending",
         )
 
 
-def test_volatile(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_volatile(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU has met an error that it could not correct since the driver was loaded. (F03)
 
     The job that met it died, and the page or row is bad until the GPU is reset. Any such error fails (Meta, imbue);
@@ -63,12 +64,12 @@ def test_volatile(gpus: Gpus, verdicts: Verdicts) -> None:
             observed=gpu.ecc.volatile_uncorrected,
             limit=_NONE_ALLOWED,
             action=_RESET,
-            absent=_without_counters(gpu),
+            absent=_without_counters("ecc_errors", gpu, gpus, baseline),
         )
 
 
 @pytest.mark.tier("delivery")
-def test_lifetime(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_lifetime(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU has met an error that it could not correct in its whole life. (F03)
 
     Asked at delivery: a board that is sold as new should have none. A warning, since a repaired row is not a fault.
@@ -81,11 +82,11 @@ def test_lifetime(gpus: Gpus, verdicts: Verdicts) -> None:
             limit=_NONE_ALLOWED,
             action=_ASK,
             otherwise=Verdict.WARN,
-            absent=_without_counters(gpu),
+            absent=_without_counters("ecc_errors_lifetime", gpu, gpus, baseline),
         )
 
 
-def test_sram_threshold(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_sram_threshold(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU reports that its SRAM errors passed the threshold for replacement. (F03)
 
     The flag is the board's own word (`SRAM Threshold Exceeded`, driver 550 and later): NVIDIA asks for an RMA.
@@ -99,7 +100,7 @@ def test_sram_threshold(gpus: Gpus, verdicts: Verdicts) -> None:
             good="SRAM error threshold not exceeded",
             bad="SRAM error threshold exceeded",
             action=_REPLACE,
-            absent=Verdict.SKIP,
+            absent=absence("sram_threshold", gpu, gpus, baseline),
         )
 
 
@@ -117,11 +118,11 @@ def test_sram(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             observed=gpu.ecc.aggregate_sram_uncorrected,
             limit=limit,
             action=_REPLACE,
-            absent=Verdict.SKIP,
+            absent=absence("ecc_errors_sram", gpu, gpus, baseline),
         )
 
 
-def test_remap_pending(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_remap_pending(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No row replacement waits for a reset, and none has failed. (F03)
 
     Until the reset the bad row is still in use and the next job may hit it. A failed one cannot be repaired: NVIDIA
@@ -130,7 +131,12 @@ def test_remap_pending(gpus: Gpus, verdicts: Verdicts) -> None:
     for gpu in answering(gpus, verdicts):
         remap = gpu.remap
         if isinstance(remap, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="row remapping", reason=remap, absent=Verdict.SKIP)
+            verdicts.unknown(
+                part=gpu.part,
+                quantity="row remapping",
+                reason=remap,
+                absent=absence("remapped_rows", gpu, gpus, baseline),
+            )
             continue
         verdicts.holds(
             part=gpu.part,
@@ -167,12 +173,12 @@ def test_remapped_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
             observed=gpu.remap if isinstance(gpu.remap, Unknown) else gpu.remap.uncorrectable,
             limit=limit,
             action=_REPLACE,
-            absent=Verdict.SKIP,
+            absent=absence("remapped_rows", gpu, gpus, baseline),
         )
 
 
 @pytest.mark.tier("delivery")
-def test_remapped_rows_new(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_remapped_rows_new(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No row of any GPU has been replaced yet. (F03)
 
     Asked at delivery: a used spare row is history on a board that is sold as new. A warning, for the row works.
@@ -186,11 +192,11 @@ def test_remapped_rows_new(gpus: Gpus, verdicts: Verdicts) -> None:
             limit=Limit(0, "rows", "none on a new board"),
             action=_ASK,
             otherwise=Verdict.WARN,
-            absent=Verdict.SKIP,
+            absent=absence("remapped_rows", gpu, gpus, baseline),
         )
 
 
-def test_spare_rows(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_spare_rows(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """Every memory bank of every GPU has a spare row left. (F03)
 
     A bank without one cannot be repaired: its next bad row stays bad, and the remap fails.
@@ -202,7 +208,7 @@ def test_spare_rows(gpus: Gpus, verdicts: Verdicts) -> None:
             observed=gpu.remap_banks if isinstance(gpu.remap_banks, Unknown) else gpu.remap_banks.none,
             limit=Limit(0, "banks", "the board's own histogram"),
             action=_REPLACE,
-            absent=Verdict.SKIP,
+            absent=absence("spare_rows", gpu, gpus, baseline),
         )
 
 
@@ -216,7 +222,8 @@ def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
     for gpu in answering(gpus, verdicts):
         single, double = gpu.retired_single_bit, gpu.retired_double_bit
         if isinstance(double, Unknown) and double.is_absent:
-            verdicts.absent(part=gpu.part, quantity="page retirement", reason=double)
+            otherwise = absence("retired_pages", gpu, gpus, baseline)
+            verdicts.unknown(part=gpu.part, quantity="page retirement", reason=double, absent=otherwise)
             continue
         verdicts.holds(
             part=gpu.part,
@@ -243,11 +250,13 @@ def test_retired_pages(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> No
         )
 
 
-def _without_counters(gpu: Gpu) -> Verdict:
+def _without_counters(reading: str, gpu: Gpu, gpus: Gpus, baseline: Baseline) -> Verdict:
     """What a GPU that reports no ECC counter means: nothing where ECC is off or MIG splits the counters."""
     mode = gpu.ecc_enabled
-    off = mode is False or (isinstance(mode, Unknown) and mode.why is Why.NOT_SUPPORTED)
-    return Verdict.SKIP if off or gpu.mig_enabled is True else Verdict.ERROR
+    if mode is False or gpu.mig_enabled is True:
+        return Verdict.SKIP
+    has_none = isinstance(mode, Unknown) and mode.why is Why.NOT_SUPPORTED
+    return absence(reading, gpu, gpus, baseline) if has_none else Verdict.ERROR
 
 
 def _plus(one: int, other: Known[int]) -> Known[int]:

@@ -9,6 +9,7 @@ import pytest
 from nodegate import part
 from nodegate.finding import Limit
 from nodegate.subjects import fabric_log
+from nodegate.subjects.boards import usual
 from nodegate.subjects.fabric import (
     FABRIC_STATES,
     FABRIC_SUMMARIES,
@@ -17,8 +18,10 @@ from nodegate.subjects.fabric import (
     decode,
     demand_fabric,
     members,
+    place,
 )
 from nodegate.subjects.gpu import answering, named
+from nodegate.subjects.reported import absence, expected
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
@@ -142,13 +145,13 @@ def test_manager_log(  # noqa: PLR0917 - arguments are facts
     fabric_log.judge_entries(fabric_manager.parse_log(log), boot_s, profile, verdicts)
 
 
-def test_state(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_state(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """Every GPU has completed its registration with the fabric, without an error. (F12)
 
     A GPU that did not ("not started", "in progress", or completed with an error) hangs NCCL or fails CUDA start.
     Each GPU is asked: one of eight is enough to hang a job.
     """
-    for gpu, fabric in members(answering(gpus, verdicts), verdicts):
+    for gpu, fabric in members(answering(gpus, verdicts), verdicts, demanded="fabric" in expected(gpus, baseline)):
         state = named(fabric.state, FABRIC_STATES)
         verdicts.equal(
             part=gpu.part,
@@ -169,17 +172,18 @@ def test_state(gpus: Gpus, verdicts: Verdicts) -> None:
             )
 
 
-def test_health(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_health(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU reports a degraded, misconfigured or unhealthy fabric. (F12, F13)
 
     The driver's own mask says what is wrong: bandwidth, routes, access timeouts, configuration, partition. A route
     recovery in progress warns, for it ends. Drivers before 550 do not report the mask.
     """
     action = "restart nvidia-fabricmanager and reset the GPUs; if it stays, read the kernel log for SXid lines"
-    for gpu, fabric in members(answering(gpus, verdicts), verdicts):
+    for gpu, fabric in members(answering(gpus, verdicts), verdicts, demanded="fabric" in expected(gpus, baseline)):
         mask = fabric.health_mask
         if isinstance(mask, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="fabric health", reason=mask, absent=Verdict.SKIP)
+            absent = absence("fabric_health", gpu, gpus, baseline)
+            verdicts.unknown(part=gpu.part, quantity="fabric health", reason=mask, absent=absent)
             continue
         health = decode(mask)
         for bad in health.wrong:
@@ -191,18 +195,36 @@ def test_health(gpus: Gpus, verdicts: Verdicts) -> None:
             verdicts.found(verdict, part=gpu.part, text=text)
 
 
-def test_summary(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_summary(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """The fabric's own summary of every GPU is healthy. (F12, F13)
 
     Reported by driver 580 and later; `limited capacity` works with less bandwidth than was bought.
     """
     action = "see fabric.health for what is wrong"
-    for gpu, fabric in members(answering(gpus, verdicts), verdicts):
+    for gpu, fabric in members(answering(gpus, verdicts), verdicts, demanded="fabric" in expected(gpus, baseline)):
         summary = fabric.health_summary
         if isinstance(summary, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="fabric summary", reason=summary, absent=Verdict.SKIP)
+            absent = absence("fabric_summary", gpu, gpus, baseline)
+            verdicts.unknown(part=gpu.part, quantity="fabric summary", reason=summary, absent=absent)
             continue
         verdict = FABRIC_SUMMARY_VERDICTS.get(summary, Verdict.ERROR)
         text = f"fabric {named(summary, FABRIC_SUMMARIES)}"
         code = FABRIC_SUMMARIES.get(summary, "")
         verdicts.found(verdict, part=gpu.part, text=text, action=action, code=code)
+
+
+def test_one_cluster(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """All GPUs of the node are in one NVLink cluster and one clique of it. (F12, F13)
+
+    Only GPUs of one clique reach each other over NVLink: with one in another, NCCL goes over PCIe or fails.
+    """
+    found = list(members(answering(gpus, verdicts), verdicts, demanded="fabric" in expected(gpus, baseline)))
+    usually = usual(place(fabric) for _, fabric in found)
+    for gpu, fabric in found:
+        verdicts.equal(
+            part=gpu.part,
+            quantity="fabric cluster",
+            observed=place(fabric),
+            expected=usually,
+            action="look at the partitions of the fabric manager; restart it and reset the GPU",
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import part
+from nodegate.subjects.boards import usual
 from nodegate.subjects.gpu import (
     ON_OFF,
     Standing,
@@ -19,6 +20,7 @@ from nodegate.subjects.gpu import (
     presence,
     worded,
 )
+from nodegate.subjects.reported import absence
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -164,7 +166,7 @@ def test_fallen_off_bus(kernel_log: KernelLog, verdicts: Verdicts) -> None:
         verdicts.passed(part=part.host("kernel log"), text=f"no GPU fell off the bus ({kernel_log.source})")
 
 
-def test_recovery_action(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_recovery_action(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU asks for a reset, a drain or a reboot. (F02, F03, F04)
 
     The driver (565 and later) itself says what a faulty GPU needs before it may be used again; jobs fail until then.
@@ -177,11 +179,11 @@ def test_recovery_action(gpus: Gpus, verdicts: Verdicts) -> None:
             observed=wanted,
             expected="none",
             action=f"drain the node, then: {wanted}; if it asks again, replace the GPU",
-            absent=Verdict.SKIP,
+            absent=absence("recovery_action", gpu, gpus, baseline),
         )
 
 
-def test_inforom(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_inforom(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """The InfoROM of every GPU is valid. (F03)
 
     A corrupt InfoROM loses the board's record of ECC errors and remapped rows, so its health cannot be known.
@@ -195,7 +197,7 @@ def test_inforom(gpus: Gpus, verdicts: Verdicts) -> None:
             good="InfoROM valid",
             bad="InfoROM corrupt",
             action="reset the GPU and read again; if it stays corrupt, replace the board",
-            absent=Verdict.SKIP,
+            absent=absence("inforom", gpu, gpus, baseline),
         )
 
 
@@ -230,27 +232,29 @@ def test_compute_mode(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> Non
             observed=named(gpu.compute_mode, COMPUTE_MODES),
             expected=limit,
             action="set it with nvidia-smi -c",
-            absent=Verdict.SKIP,
+            absent=absence("compute_mode", gpu, gpus, baseline),
         )
 
 
 def test_mig(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
-    """The MIG mode of every GPU is in force, and is the site's where the site says one. (F33)
+    """The MIG mode of every GPU is in force, and is the site's, or that of most GPUs of the node. (F33)
 
-    A mode that waits for a reset changes the node under a later job. A GPU cut into instances gives no whole GPU.
+    A mode that waits for a reset changes the node under a later job. A GPU cut into instances gives no whole GPU: a
+    job that takes all of the node finds one too few. A site that mixes on purpose says so (`gpu.mig: mixed`).
     """
     policy = baseline.find("gpu.mig")
+    wanted = policy or usual(on_off(gpu.mig_enabled) for gpu in gpus.devices)
     action = "set the mode with nvidia-smi -mig, then reset the GPU while it is idle"
     for gpu in answering(gpus, verdicts):
         mode, pending = on_off(gpu.mig_enabled), on_off(gpu.mig_pending)
-        if policy is not None:
+        if wanted is not None and wanted.value != "mixed":
             verdicts.equal(
                 part=gpu.part,
                 quantity="MIG mode",
                 observed=mode,
-                expected=policy,
+                expected=wanted,
                 action=action,
-                absent=Verdict.SKIP,
+                absent=absence("mig", gpu, gpus, baseline),
                 code="mode",
             )
         verdicts.equal(
@@ -261,6 +265,6 @@ def test_mig(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             source="the mode in force",
             action=action,
             otherwise=Verdict.WARN,
-            absent=Verdict.SKIP,
+            absent=absence("mig", gpu, gpus, baseline),
             code="pending",
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.subjects.gpu import answering, mebibytes
+from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, value_or
 from nodegate.verdict import Verdict
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.tier("bootcheck")
 _RESIDENTS = ("nvidia-persiste", "nv-hostengine", "dcgm", "nv-fabricmanage", "nvidia-cuda-mps", "nvidia-imex")
 
 
-def test_processes(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_processes(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No process is left on any GPU when a job is about to start. (F15)
 
     A process of an earlier or another job takes memory and time from the new one: out of memory, or half speed.
@@ -29,7 +30,12 @@ def test_processes(gpus: Gpus, verdicts: Verdicts) -> None:
     """
     for gpu in answering(gpus, verdicts):
         if isinstance(gpu.processes, Unknown):
-            verdicts.unknown(part=gpu.part, quantity="its list of processes", reason=gpu.processes, absent=Verdict.SKIP)
+            verdicts.unknown(
+                part=gpu.part,
+                quantity="its list of processes",
+                reason=gpu.processes,
+                absent=absence("processes", gpu, gpus, baseline),
+            )
             continue
         strays = [process for process in gpu.processes if not _is_resident(process)]
         for stray in strays:

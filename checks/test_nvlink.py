@@ -9,7 +9,7 @@ import pytest
 from nodegate import part
 from nodegate.finding import Limit, LimitKind
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.nvlink import errors, linked, links_down, slow, speeds_mbps
+from nodegate.subjects.nvlink import errors, linked, links_down, links_up, slow, speeds_mbps, whole_bridges
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -19,26 +19,34 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("bootcheck")
 
+_BRIDGE = "look whether this card should have a bridge; seat it, or set nvlink.count for the platform"
 _ACTION = "read the kernel log for SXid and Xid 74 of this link; power-cycle the node; if it stays, call the vendor"
 
 
 def test_links(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """Every NVLink of every GPU is up, and there are as many as the platform has. (F13)
 
-    One link down takes its share of the bandwidth from every collective, or stops NVLS at all. A card without NVLink
-    is not judged, unless its platform should have some.
+    One link down takes its share of the bandwidth from every collective, or stops NVLS at all. PCIe cards list all
+    their links though no bridge may be fitted: where the platform gives no number, none up on any card is no fault, and
+    a bridge has all its links up or none (`nvlink.per_bridge`).
     """
-    count = baseline.find_number("nvlink.count")
-    for gpu, links in linked(answering(gpus, verdicts), count, verdicts):
+    count, bridge = baseline.find_number("nvlink.count"), baseline.find_number("nvlink.per_bridge")
+    found = list(linked(answering(gpus, verdicts), count, verdicts))
+    most = max((links_up(links) for _, links in found), default=0)
+    for gpu, links in found:
         down, unread = links_down(links)
         for link, reason in unread:
             verdicts.unknown(part=part.nvlink(gpu.part, link), quantity="its state", reason=reason)
-        if not unread:
+        if not unread and not count and len(down) == len(links):
+            text = f"no NVLink is up, {most} on another GPU of this node" if most else "no NVLink is up: no bridge"
+            verdict = Verdict.WARN if most else Verdict.SKIP
+            verdicts.found(verdict, part=gpu.part, text=text, action=_BRIDGE, code="no bridge")
+        elif not unread:
             verdicts.equal(
                 part=gpu.part,
                 quantity="active NVLinks",
                 observed=len(links) - len(down),
-                expected=count or Limit(len(links), "links", "the links that this GPU has", kind=LimitKind.DEVICE),
+                expected=count or whole_bridges(links, bridge),
                 action=_ACTION,
                 note=f"down: NVLink {', '.join(map(str, down))}" if down else "",
             )

@@ -11,6 +11,7 @@ from nodegate.finding import Limit, LimitKind
 from nodegate.profile import Profile
 from nodegate.subjects import pcie
 from nodegate.subjects.gpu import answering
+from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -241,7 +242,7 @@ def test_replays(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             limit=limit,
             action="read them before and after load; reseat the board or riser when they grow",
             otherwise=Verdict.WARN,
-            absent=Verdict.SKIP,
+            absent=absence("pcie_replays", gpu, gpus, baseline),
         )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from nodegate.finding import Limit, LimitKind, NumberLimit
 from nodegate.subjects.gpu import answering, margin_c
+from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -33,11 +34,11 @@ def test_limit(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             observed=gpu.power_limit_w,
             limit=platform or _limit_w(gpu.power_limit_default_w, "the board's own default"),
             action=f"run nvidia-smi -i {gpu.index} -pl with the limit that is right here, and find who lowered it",
-            absent=Verdict.SKIP,
+            absent=absence("power_limit", gpu, gpus, baseline),
         )
 
 
-def test_enforced(gpus: Gpus, verdicts: Verdicts) -> None:
+def test_enforced(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """The power limit in force on every GPU is the one that is set. (F08)
 
     A lower one in force is imposed from outside: the chassis, its power supplies or the BMC hold the GPU down.
@@ -49,7 +50,7 @@ def test_enforced(gpus: Gpus, verdicts: Verdicts) -> None:
             observed=gpu.power_limit_enforced_w,
             limit=_limit_w(gpu.power_limit_w, "the limit that is set"),
             action="check power supplies, power cables and the BMC's power cap",
-            absent=Verdict.SKIP,
+            absent=absence("power_limit_enforced", gpu, gpus, baseline),
         )
 
 
@@ -71,7 +72,7 @@ def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
             limit=limit,
             action=action,
             otherwise=Verdict.FAIL if above else Verdict.WARN,
-            absent=Verdict.SKIP,
+            absent=absence("margin_to_slowdown", gpu, gpus, baseline),
             note=f"{above} °C above the slowdown limit" if above else "",
         )
 

@@ -7,6 +7,7 @@ A check names the part by what it has at hand; `Parts.complete` adds the rest.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -240,9 +241,12 @@ class Parts:
     def __init__(self, parts: Iterable[Part] = ()) -> None:
         self._parts = tuple(parts)
         self._by_name: dict[tuple[Kind, str], Part] = {}
+        bearers = Counter((part.kind, name) for part in self._parts for name in _names(part))
         for part in self._parts:
             for name in _names(part):
-                self._by_name.setdefault((part.kind, name), part)
+                # GPUs of one board share its serial number, and some cards report zeros: it tells none apart
+                if bearers[part.kind, name] == 1 or not name.startswith(("S/N ", "UUID ")):
+                    self._by_name.setdefault((part.kind, name), part)
             if part.netdev:  # a kernel line may name a NIC by its interface alone
                 self._by_name.setdefault((part.kind, f"name {part.netdev}"), part)
 

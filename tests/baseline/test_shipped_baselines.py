@@ -78,6 +78,12 @@ def test_an_h100_node_has_every_limit_that_its_platform_promises():
         "gpu.sm_clock_max_mhz": 1980,
         "gpu.memory_clock_max_mhz": 2619,
         "gpu.ecc": "on",
+        "gpu.memory_min_gib": 78,
+        "gpu.reports": (
+            "ecc_errors ecc_errors_lifetime ecc_errors_sram ecc_pending remapped_rows inforom compute_mode power_limit "
+            "power_limit_enforced margin_to_slowdown event_reasons processes spare_rows pcie_replays mig "
+            "sram_threshold>=550 fabric fabric_health>=550"
+        ),
         "nvlink.count": 18,
         "nvlink.speed_mbps": 26000,
         "fabric.required": True,

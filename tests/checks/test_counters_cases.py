@@ -520,7 +520,8 @@ NIC = (
         "no counters at all",
         "counters.nic",
         ERROR,
-        f"{PORT1}: could not read error counters: the port reports none of them - {SEE}",
+        f"{PORT1}: could not read link_downed: the port does not report it - look into "
+        "/sys/class/infiniband/*/ports/*/counters on the node; update the NIC's driver (and 1 more)",
         before=no_port_counters,
     ),
 )

@@ -70,7 +70,7 @@ MODE = (
         SKIP,
         "{gpus}: does not report pending ECC mode (not supported)",
         without_ecc,
-        limits={"gpu.ecc": None},
+        limits={"gpu.ecc": None, "gpu.reports": None},
     ),
     Case(
         "a gaming card with ECC off, of which nothing says that it should be on",
@@ -135,6 +135,7 @@ ERRORS = (
         SKIP,
         "{gpus}: does not report uncorrectable errors since driver load (not supported)",
         without_ecc,
+        limits={"gpu.reports": None},
     ),
     Case(
         "none ever",
@@ -180,6 +181,7 @@ SRAM = (
         SKIP,
         "{gpus}: does not report its SRAM error threshold (missing: function not found)",
         lambda machine: every(machine, "sram_threshold_exceeded", {"why": "missing", "detail": "function not found"}),
+        limits={"gpu.reports": None},
     ),
     Case(
         "the flag could not be read",
@@ -208,6 +210,7 @@ SRAM = (
         SKIP,
         "{gpus}: does not report uncorrectable SRAM errors over the board's life (not supported)",
         lambda machine: every(machine, "ecc.aggregate_sram_uncorrected", UNSUPPORTED),
+        limits={"gpu.reports": None},
     ),
     Case(
         "the SRAM counter could not be read",
@@ -246,6 +249,7 @@ ROWS = (
         SKIP,
         "{gpus}: does not report row remapping (not supported)",
         without_ecc,
+        limits={"gpu.reports": None},
     ),
     Case(
         "it could not be read",

@@ -494,6 +494,7 @@ WORD_OF_THE_GPU = (
         SKIP,
         "{gpus}: does not report InfoROM validity (not supported)",
         lambda machine: every(machine, "inforom_valid", {"why": "not supported", "detail": ""}),
+        limits={"gpu.reports": None},
     ),
     Case(
         "a lost GPU leaves the InfoROM unknown, never valid",
@@ -560,14 +561,30 @@ SETTINGS = (
         "off, and no policy",
         "gpu.mig",
         PASS,
-        "{gpus}: pending MIG mode off",
+        "{gpus}: MIG mode off",
     ),
     Case(
         "on everywhere, and no policy: a site's choice",
         "gpu.mig",
         PASS,
-        "{gpus}: pending MIG mode on",
+        "{gpus}: MIG mode on",
         lambda machine: every(machine, "mig_mode", [1, 1]),
+    ),
+    Case(
+        "on for one of eight, and no policy",
+        "gpu.mig",
+        FAIL,
+        "{gpu6}: MIG mode on, expected off (most GPUs of this node) - set the mode with nvidia-smi -mig, then reset "
+        "the GPU while it is idle",
+        lambda machine: machine.set_gpu(6, "mig_mode", [1, 1]),
+    ),
+    Case(
+        "on for one of eight, as the site wants it",
+        "gpu.mig",
+        PASS,
+        "7 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 7: pending MIG mode off",
+        lambda machine: machine.set_gpu(6, "mig_mode", [1, 1]),
+        expected={"mig": "mixed"},
     ),
     Case(
         "on where the inventory wants it off",

@@ -160,6 +160,13 @@ GSP = (
     ),
 )
 
+
+def bridged(machine: Machine, index: int, up: int) -> None:
+    """The first links of a GPU are up, the others not connected."""
+    for link in range(18):
+        machine.set_nvlink(index, link, "state", int(link < up))
+
+
 LINKS = (
     Case(
         "all up",
@@ -190,6 +197,40 @@ LINKS = (
         f"{{gpu3}}: 16 active NVLinks, expected 18 links (the links that this GPU has); down: NVLink 7, 8 - {_LINK}",
         lambda machine: (machine.set_nvlink(3, 7, "state", 0), machine.set_nvlink(3, 8, "state", 0)),
         limits={"nvlink.count": None},
+    ),
+    Case(
+        "PCIe cards without bridges: every link is listed, none is up",
+        "nvlink.links",
+        SKIP,
+        "{gpus}: no NVLink is up: no bridge",
+        lambda machine: [bridged(machine, index, 0) for index in range(8)],
+        limits={"nvlink.count": None},
+    ),
+    Case(
+        "PCIe cards with one bridge of three",
+        "nvlink.links",
+        PASS,
+        "{gpus}: 4 active NVLinks",
+        lambda machine: [bridged(machine, index, 4) for index in range(8)],
+        limits={"nvlink.count": None, "nvlink.per_bridge": 4},
+    ),
+    Case(
+        "a part of a bridge",
+        "nvlink.links",
+        FAIL,
+        "{gpu3}: 3 active NVLinks, expected 4 links (4 of each bridge; the site's own); down: NVLink "
+        f"{', '.join(map(str, range(3, 18)))} - {_LINK}",
+        lambda machine: [bridged(machine, index, 3 if index == 3 else 4) for index in range(8)],
+        limits={"nvlink.count": None, "nvlink.per_bridge": 4},
+    ),
+    Case(
+        "one card without the bridge that the others have",
+        "nvlink.links",
+        WARN,
+        "{gpu3}: no NVLink is up, 4 on another GPU of this node - look whether this card should have a bridge; seat "
+        "it, or set nvlink.count for the platform",
+        lambda machine: [bridged(machine, index, 0 if index == 3 else 4) for index in range(8)],
+        limits={"nvlink.count": None, "nvlink.per_bridge": 4},
     ),
     Case(
         "the state of one cannot be read",
@@ -526,6 +567,7 @@ MEMBERS = (
         SKIP,
         "node: no GPU of this node reports a fabric state",
         lambda machine: [fabric(machine, index, state=0) for index in range(8)],
+        limits={"gpu.reports": None},
     ),
     Case(
         "healthy H100: 426",
@@ -607,8 +649,8 @@ MEMBERS = (
         "a summary that a later driver has",
         "fabric.summary",
         ERROR,
-        "{gpu6}: fabric unknown (7) - see fabric.health for what is wrong",
-        lambda machine: fabric(machine, 6, health_summary=7),
+        "{gpu0}: fabric unknown (7) - see fabric.health for what is wrong (and 7 more)",
+        lambda machine: [fabric(machine, index, health_summary=7) for index in range(8)],
     ),
     Case(
         "the health of one could not be read",

@@ -167,6 +167,7 @@ POWER = (
         SKIP,
         "{gpus}: does not report power limit (not supported)",
         lambda machine: every(machine, "power_limit_mw", UNSUPPORTED),
+        limits={"gpu.reports": None},
     ),
     Case(
         "the limit could not be read",
@@ -237,6 +238,7 @@ POWER = (
         SKIP,
         "{gpus}: does not report margin to slowdown (not supported: NVML 3: Not Supported)",
         lambda machine: every(machine, "temperature_margin_c", UNSUPPORTED),
+        limits={"gpu.reports": None},
     ),
     Case(
         "the temperature could not be read",
@@ -420,6 +422,7 @@ REASONS = (
         SKIP,
         "{gpus}: does not report clock event reasons (not supported)",
         lambda machine: every(machine, "event_reasons", UNSUPPORTED),
+        limits={"gpu.reports": None},
     ),
     Case(
         "could not be read",

@@ -48,7 +48,7 @@ CASES = (
     of_gpu("ecc.remapped_rows_new", "remapped_rows", "remapped rows"),
     of_gpu("gpu.persistence", "persistence_mode", "persistence mode"),
     of_gpu("gpu.compute_mode", "compute_mode", "compute mode"),
-    of_gpu("gpu.mig", "mig_mode", "pending MIG mode"),
+    of_gpu("gpu.mig", "mig_mode", "MIG mode", " (and 1 more)"),
     of_gpu("gsp.version", "gsp_firmware", "GSP firmware version"),
     of_gpu("power.enforced", "power_limit_enforced_mw", "power limit in force"),
     Case(

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.entry import DIRECTIONS, SWITCHES, UNITS_BY_SUFFIX, Entry, kind, unit_for
+from nodegate.baseline.entry import DIRECTIONS, SWITCHES, UNITS_BY_SUFFIX, Entry, kind, switch_words, unit_for
 from nodegate.baseline.parameters import AT_LEAST, shown
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import did_you_mean, dotted
@@ -19,7 +19,14 @@ if TYPE_CHECKING:
     from nodegate.errors import UsageError
     from nodegate.files.strict_yaml import Loaded
 
-__all__ = ["SWITCHES", "UNITS_BY_SUFFIX", "Entry", "kind", "unit_for"]  # of entry, for the readers of files
+__all__ = [
+    "SWITCHES",
+    "UNITS_BY_SUFFIX",
+    "Entry",
+    "kind",
+    "switch_words",
+    "unit_for",
+]  # of entry, for the readers of files
 
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "limits")
@@ -214,8 +221,9 @@ class _Reader:
     def _value(self, key: str, value: object, path: tuple[object, ...]) -> object:
         if key in SWITCHES:
             value = {True: "on", False: "off"}[value] if isinstance(value, bool) else value
-            if value not in ("on", "off"):
-                raise self.wrong((*path, "value"), f'{key} must be "on" or "off", not {value!r}')
+            if value not in (words := switch_words(key)):
+                wanted = " or ".join(f'"{word}"' for word in words)
+                raise self.wrong((*path, "value"), f"{key} must be {wanted}, not {value!r}")
             return value
         items = value if isinstance(value, list) else [value]
         for item in items:

@@ -95,6 +95,11 @@ class Entry:
         return lowest if self.floor is None else max(lowest, self.floor)
 
 
+def switch_words(key: str) -> tuple[str, ...]:
+    """What a switch may be; MIG may also be on for some GPUs and off for others."""
+    return ("on", "off", "mixed") if key == "gpu.mig" else ("on", "off")
+
+
 def unit_for(key: str) -> tuple[str, ...]:
     """The units that the ending of a key allows; empty if the ending says nothing."""
     return next((units for suffix, units in UNITS_BY_SUFFIX.items() if key.endswith(suffix)), ())

@@ -6,7 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING
 
-from nodegate.baseline.baseline_file import SWITCHES, kind, unit_for
+from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.finding import AnyLimit, Limit, LimitKind, limit_value
@@ -92,8 +92,9 @@ def overrides(node: Node, entries: Mapping[str, Entry]) -> Mapping[str, AnyLimit
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:
     if key in SWITCHES:
         value = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).lower()
-        if value not in ("on", "off"):
-            raise _wrong(node, f"{key} must be on or off, not {value!r}")
+        words = switch_words(key)
+        if value not in words:
+            raise _wrong(node, f"{key} must be {' or '.join(words)}, not {value!r}")
     elif key in _UNITS or (entry is not None and kind(entry.value) == "a number" and value != "unlimited"):
         value = _number(node, key, value)
     allowed = unit_for(key)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nodegate.errors import CannotMeasure
 from nodegate.part import Part
 from nodegate.part import gpu as gpu_part
+from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -209,7 +210,7 @@ def parse(data: object) -> Gpus:
         nvml_version=read.text(section, "nvml_version"),
         cuda_driver_version=read.mapped(read.integer(section, "cuda_driver_version"), _cuda_version),
         count=read.integer(section, "count"),
-        devices=tuple(_entry(position, entry) for position, entry in enumerate(listed)),
+        devices=tuple(plausible.gpu(_entry(position, entry)) for position, entry in enumerate(listed)),
     )
 
 
@@ -278,7 +279,7 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         memory_clock_app_mhz=read.integer(data, "memory_clock_app_mhz"),
         sm_clock_app_default_mhz=read.integer(data, "sm_clock_app_default_mhz"),
         memory_clock_app_default_mhz=read.integer(data, "memory_clock_app_default_mhz"),
-        event_reasons=read.mapped(read.integer(data, "event_reasons"), event_reason_names),
+        event_reasons=read.mapped(read.integer(data, "event_reasons"), _event_reasons),
         thermal_violation_s=_scaled_in(violations, "thermal", 1e-9),
         power_violation_s=_scaled_in(violations, "power", 1e-9),
         reliability_violation_s=_scaled_in(violations, "reliability", 1e-9),
@@ -294,8 +295,8 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         temperature_slowdown_c=read.integer(data, "temperature_slowdown_c"),
         temperature_shutdown_c=read.integer(data, "temperature_shutdown_c"),
         memory_temperature_c=read.integer(data, "memory_temperature_c"),
-        ecc_enabled=read.mapped(ecc_now, bool),
-        ecc_pending=read.mapped(ecc_next, bool),
+        ecc_enabled=read.mapped(ecc_now, read.switch),
+        ecc_pending=read.mapped(ecc_next, read.switch),
         ecc=_ecc(read.mapping(data, "ecc")),
         sram_threshold_exceeded=read.flag(data, "sram_threshold_exceeded"),
         remap=read.mapped(read.integers(data, "remapped_rows", 4), _remap),
@@ -304,15 +305,15 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         retired_double_bit=double_bit,
         retired_pending=read.flag(data, "retired_pending"),
         gsp_firmware=read.text(data, "gsp_firmware"),
-        gsp_enabled=read.mapped(gsp_enabled, bool),
+        gsp_enabled=read.mapped(gsp_enabled, read.switch),
         fabric=read.mapped(read.mapping(data, "fabric"), _fabric),
         nvlinks=_list_of(data, "nvlinks", _nvlink),
         recovery_action=read.integer(data, "recovery_action"),
         inforom_valid=read.flag(data, "inforom_valid"),
         persistence=read.flag(data, "persistence_mode"),
         compute_mode=read.integer(data, "compute_mode"),
-        mig_enabled=read.mapped(mig_now, bool),
-        mig_pending=read.mapped(mig_next, bool),
+        mig_enabled=read.mapped(mig_now, read.switch),
+        mig_pending=read.mapped(mig_next, read.switch),
         performance_state=read.integer(data, "performance_state"),
         utilization_percent=read.integer(data, "utilization_percent"),
         memory_total_bytes=read.integer(data, "memory_total_bytes"),
@@ -352,8 +353,11 @@ def _ecc(counters: Known[Mapping[str, object]]) -> EccCounters:
     return EccCounters(*[read.integer(counters, field.name) for field in fields(EccCounters)])
 
 
-def _remap(rows: tuple[int, ...]) -> RowRemap:
-    return RowRemap(correctable=rows[0], uncorrectable=rows[1], pending=bool(rows[2]), failed=bool(rows[3]))
+def _remap(rows: tuple[int, ...]) -> Known[RowRemap]:
+    pending, failed = read.switch(rows[2]), read.switch(rows[3])
+    if isinstance(pending, Unknown):
+        return pending
+    return failed if isinstance(failed, Unknown) else RowRemap(rows[0], rows[1], pending=pending, failed=failed)
 
 
 def _fabric(data: Mapping[str, object]) -> GpuFabric:
@@ -389,6 +393,11 @@ def _process(data: Mapping[str, object]) -> Known[GpuProcess]:
         return pid
     kind, name = value_or(read.text(data, "kind"), "unknown"), value_or(read.text(data, "name"), "")
     return GpuProcess(pid=pid, kind=kind, name=name, memory_bytes=read.integer(data, "memory_bytes"))
+
+
+def _event_reasons(mask: int) -> Known[frozenset[str]]:
+    possible = plausible.within(mask, plausible.MASK)
+    return possible if isinstance(possible, Unknown) else event_reason_names(mask)
 
 
 def _cuda_version(number: int) -> str:

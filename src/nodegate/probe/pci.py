@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
-from nodegate.unknown import Known, Unknown, Why, value_or
+from nodegate.unknown import Known, Unknown, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -197,9 +197,9 @@ def _answers(config: str) -> Known[bool]:
 
 
 def _aer_total(data: Mapping[str, object], key: str) -> Known[int]:
-    """The TOTAL line: a sum made by the kernel. A file without one counts as not supported."""
+    """The TOTAL line: a sum made by the kernel, which writes no file without one."""
     written = read.body(data, key)
     if isinstance(written, Unknown):
         return written
     match = _TOTAL.search(written)
-    return int(match[1]) if match else Unknown(Why.NOT_SUPPORTED, f"{key} has no TOTAL line")
+    return int(match[1]) if match else read.wrong("a TOTAL line", written)

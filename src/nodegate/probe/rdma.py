@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.errors import CannotMeasure
+from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -189,7 +190,7 @@ def _lid(written: str) -> Known[int]:
 def _counters(data: Mapping[str, object], key: str) -> Mapping[str, Known[int]]:
     """Counters by name; none if there is no folder."""
     found = value_or(read.mapping(data, key), {})
-    return {name: read.counted(found, name) for name in found}
+    return {name: plausible.counter(read.counted(found, name)) for name in found}
 
 
 def _gids(data: Mapping[str, object]) -> Mapping[int, tuple[str, str]]:
@@ -215,11 +216,11 @@ def _netdev(name: str, entry: object) -> NetDevice:
     return NetDevice(
         name=name,
         state=read.text(data, "operstate"),
-        carrier=read.mapped(read.counted(data, "carrier"), bool),
+        carrier=read.mapped(read.counted(data, "carrier"), read.switch),
         speed_mbps=Unknown(Why.MISSING, "the kernel does not know the speed") if none else speed,
         mtu=read.counted(data, "mtu"),
         mac=read.text(data, "address"),
-        carrier_changes=read.counted(data, "carrier_changes"),
+        carrier_changes=plausible.counter(read.counted(data, "carrier_changes")),
         address=_address(data),
         driver=value_or(read.text(data, "driver"), ""),
     )

@@ -108,7 +108,12 @@ def number(data: Mapping[str, object], key: str) -> Known[float]:
 def flag(data: Mapping[str, object], key: str) -> Known[bool]:
     """Yes or no: true, false, 1 or 0."""
     value = taken(data, key)
-    if isinstance(value, (bool, Unknown)):
+    return value if isinstance(value, Unknown) else switch(value)
+
+
+def switch(value: object) -> Known[bool]:
+    """True, false, 1 or 0 as yes or no; any other number says neither."""
+    if isinstance(value, bool):
         return value
     return bool(value) if isinstance(value, int) and value in (0, 1) else wrong("true or false", value)
 

@@ -33,23 +33,32 @@ def demand_fabric(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
         verdicts.skip("PCIe lists no NVSwitch: no fabric manager is needed")
 
 
-def members(gpus: Sequence[Gpu], verdicts: Verdicts) -> Iterator[tuple[Gpu, GpuFabric]]:
+def members(gpus: Sequence[Gpu], verdicts: Verdicts, *, demanded: bool) -> Iterator[tuple[Gpu, GpuFabric]]:
     """The GPUs whose fabric state is to be judged.
 
     Cards without a fabric (and A100, whose driver reports none) say "not supported", all of a node alike: that ends
-    the check. One that says so among others that do not is judged with them.
+    the check, unless `demanded`: the platform's boards report one. One that says so among others that do not is
+    judged with them.
 
     Raises:
         NotApplicable: no GPU of this node reports a fabric state.
     """
     reporting = [gpu for gpu in gpus if not _absent(gpu.fabric)]
-    if gpus and not reporting:
+    if gpus and not reporting and not demanded:
         verdicts.skip("no GPU of this node reports a fabric state")
     for gpu in gpus:
         if isinstance(gpu.fabric, Unknown):
             verdicts.unknown(part=gpu.part, quantity="fabric state", reason=gpu.fabric)
-        elif gpu.fabric.state != _NOT_SUPPORTED or reporting:
+        elif gpu.fabric.state != _NOT_SUPPORTED or reporting or demanded:
             yield gpu, gpu.fabric
+
+
+def place(fabric: GpuFabric) -> Known[str]:
+    """The cluster that a GPU is in, and the clique of it."""
+    if isinstance(fabric.cluster_uuid, Unknown):
+        return fabric.cluster_uuid
+    clique = fabric.clique
+    return clique if isinstance(clique, Unknown) else f"{fabric.cluster_uuid}, clique {clique}"
 
 
 def _absent(fabric: Known[GpuFabric]) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.finding import Limit, LimitKind
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.finding import NumberLimit
     from nodegate.probe.gpu import Gpu, NvLink
@@ -59,6 +60,19 @@ def links_down(links: Iterable[NvLink]) -> tuple[list[int], list[tuple[int, Unkn
         elif not link.up:
             down.append(link.link)
     return down, unread
+
+
+def links_up(links: Iterable[NvLink]) -> int:
+    """How many links are up."""
+    return sum(link.up is True for link in links)
+
+
+def whole_bridges(links: Sequence[NvLink], bridge: NumberLimit | None) -> NumberLimit:
+    """How many links should be up if some are: those of the bridges that are fitted, or all that the GPU lists."""
+    if bridge is None:
+        return Limit(len(links), "links", "the links that this GPU has", kind=LimitKind.DEVICE)
+    each = int(bridge.value)
+    return replace(bridge, value=-(-links_up(links) // each) * each, source=f"{each} of each bridge; {bridge.source}")
 
 
 def speeds_mbps(links: Iterable[NvLink]) -> list[int]:

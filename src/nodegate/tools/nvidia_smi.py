@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from nodegate.errors import CannotMeasure
+from nodegate.probe import plausible
 from nodegate.probe.gpu import Gpu, Gpus, lost_gpu
 from nodegate.probe.readings import address_in
 from nodegate.text import shown
@@ -127,7 +128,7 @@ def _devices(cards: Sequence[tuple[str, Shown]], around: str) -> tuple[Gpu, ...]
         if card is None:
             made.append(lost_gpu(index, Unknown(Why.LOST, lost[address]), address=known))
         else:
-            made.append(gpu_of(index, known, card, inforom_corrupted=address in corrupted))
+            made.append(plausible.gpu(gpu_of(index, known, card, inforom_corrupted=address in corrupted)))
     made += [lost_gpu(index, Unknown(Why.LOST, reason)) for index, reason in _lost_by_index(around)]
     return tuple(made)
 

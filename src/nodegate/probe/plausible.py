@@ -1,0 +1,109 @@
+"""What a GPU's readings can be at all: a number that no board has is unknown, neither a fault nor good."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.unknown import Known, Unknown, Why
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.probe.gpu import EccCounters, Gpu, NvLink
+
+T = TypeVar("T")
+Span = tuple[float, float]
+
+_ALL_ONES = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # what a register that cannot be read gives
+_COUNT: Span = (0, (1 << 32) - 2)
+_ROWS: Span = (0, 1 << 20)
+_MHZ: Span = (0, 20_000)  # GDDR7 is at 14,001
+_WATT: Span = (0, 10_000)  # a GB300 has 1,400
+_DEGREES: Span = (-60, 200)
+_SECONDS: Span = (0, 1 << 33)
+_LANES: Span = (0, 32)
+_GENERATION: Span = (0, 16)
+_BYTES: Span = (0, 1 << 44)  # 16 TiB
+_PERCENT: Span = (0, 100)
+_SMALL: Span = (0, 4096)
+MASK: Span = (0, (1 << 32) - 2)  # bits; all of them are what an unreadable register gives
+
+# Limits of the measuring, not of health: wide enough for boards to come, and far below what a broken reading gives.
+_SPANS: Mapping[str, Span] = {
+    "minor": _SMALL,
+    "module_id": _SMALL,
+    "numa_node": (-1, 4096),
+    **dict.fromkeys(("link_width", "link_width_max"), _LANES),
+    **dict.fromkeys(("link_gen", "link_gen_max", "link_gen_gpu_max"), _GENERATION),
+    "pcie_replays": _COUNT,
+    **dict.fromkeys(("sm_clock_mhz", "memory_clock_mhz", "sm_clock_max_mhz", "memory_clock_max_mhz"), _MHZ),
+    **dict.fromkeys(("sm_clock_app_mhz", "memory_clock_app_mhz"), _MHZ),
+    **dict.fromkeys(("sm_clock_app_default_mhz", "memory_clock_app_default_mhz"), _MHZ),
+    **dict.fromkeys(("thermal_violation_s", "power_violation_s"), _SECONDS),
+    **dict.fromkeys(("reliability_violation_s", "board_limit_violation_s"), _SECONDS),
+    **dict.fromkeys(("power_w", "power_limit_w", "power_limit_default_w", "power_limit_enforced_w"), _WATT),
+    **dict.fromkeys(("power_limit_min_w", "power_limit_max_w"), _WATT),
+    **dict.fromkeys(("temperature_c", "temperature_margin_c", "memory_temperature_c"), _DEGREES),
+    **dict.fromkeys(("temperature_slowdown_c", "temperature_shutdown_c"), _DEGREES),
+    **dict.fromkeys(("retired_single_bit", "retired_double_bit"), _ROWS),
+    "recovery_action": _SMALL,
+    "compute_mode": _SMALL,
+    "performance_state": _SMALL,
+    "utilization_percent": _PERCENT,
+    **dict.fromkeys(("memory_total_bytes", "memory_used_bytes"), _BYTES),
+}
+_LINK_SPANS: Mapping[str, Span] = {
+    "version": _SMALL,
+    "speed_mbps": (0, 1_000_000),  # NVLink 5 has 53,125
+    "remote_type": (0, 255),
+    **dict.fromkeys(("replay_errors", "recovery_errors", "crc_errors"), (0, 1 << 64)),  # all ones: at its end
+}
+
+
+def within(reading: Known[T], span: Span) -> Known[T]:
+    """The reading, if it is a number that can be true; `implausible` else."""
+    if isinstance(reading, Unknown) or not isinstance(reading, (int, float)):
+        return reading
+    low, high = span
+    if low <= reading <= high:
+        return reading
+    if reading in _ALL_ONES:
+        return Unknown(Why.IMPLAUSIBLE, f"{reading}: all bits are set")
+    bound = f"at least {low:.10g}" if reading < low else f"at most {high:.10g}"
+    return Unknown(Why.IMPLAUSIBLE, f"{reading:.10g}, where it can be {bound}")
+
+
+def counter(reading: Known[int]) -> Known[int]:
+    """A counter of the kernel, which may stand at its full scale but not below zero."""
+    return within(reading, (0, 1 << 64))
+
+
+def gpu(found: Gpu) -> Gpu:
+    """The GPU, with every reading that no board can have as `Unknown`."""
+    if found.lost is not None:
+        return found
+    links = found.nvlinks
+    changed: dict[str, object] = {name: within(getattr(found, name), span) for name, span in _SPANS.items()}
+    changed["ecc"] = _ecc(found.ecc)
+    changed["remap"] = _each(found.remap, _ROWS)
+    changed["remap_banks"] = _each(found.remap_banks, _ROWS)
+    changed["nvlinks"] = links if isinstance(links, Unknown) else tuple(_link(link) for link in links)
+    return replace(found, **changed)  # type: ignore[arg-type]
+
+
+def _ecc(counters: EccCounters) -> EccCounters:
+    return replace(counters, **{each.name: within(getattr(counters, each.name), _COUNT) for each in fields(counters)})
+
+
+def _each(whole: Known[T], span: Span) -> Known[T]:
+    """A reading of several numbers, known only if each of them can be true."""
+    if isinstance(whole, Unknown):
+        return whole
+    judged = (within(getattr(whole, field.name), span) for field in fields(whole))  # type: ignore[arg-type]
+    return next((each for each in judged if isinstance(each, Unknown)), whole)
+
+
+def _link(link: NvLink) -> NvLink:
+    changed: dict[str, object] = {name: within(getattr(link, name), span) for name, span in _LINK_SPANS.items()}
+    return replace(link, **changed)  # type: ignore[arg-type]
