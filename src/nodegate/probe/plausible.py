@@ -75,7 +75,7 @@ def within(reading: Known[T], span: Span) -> Known[T]:
 
 
 def counter(reading: Known[int]) -> Known[int]:
-    """A counter of the kernel, which may stand at its full scale but not below zero."""
+    """A counter of the kernel, which may be at its full scale but not below zero."""
     return within(reading, (0, 1 << 64))
 
 
