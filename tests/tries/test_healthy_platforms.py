@@ -90,8 +90,8 @@ def consumer(machine: Machine) -> None:
 
 
 @tried(
-    "a healthy node of each of the 19 shipped platforms: PCIe cards without a bridge, A100 with an older driver, gaming "
-    "cards without ECC",
+    "a healthy node of each of the 19 shipped platforms: PCIe cards without a bridge, A100 with an older driver, "
+    "gaming cards without ECC",
     before="PCIe cards without a bridge are rejected",
     now="no fault and no error on any",
 )
