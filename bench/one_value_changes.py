@@ -89,15 +89,19 @@ def changed(where: Place, value: object) -> Machine:
     return made
 
 
-def of_facts(check: Check) -> bool:
-    """Whether a check judges what the probe read, and nothing else."""
-    return set(check.asks_for) <= {*FACTS, "baseline", "profile", "node", "verdicts"}
+def reads(check: Check, section: str) -> bool:
+    """Whether a check judges what the probe read, and this section of it; the limits rest on the GPUs that are seen."""
+    asked = set(check.asks_for)
+    if not asked <= {*FACTS, "baseline", "profile", "node", "verdicts"}:
+        return False
+    sections = {each for name in asked & FACTS.keys() for each in FACTS[name].sections}
+    return section in sections or ("baseline" in asked and section in {"nvml", "pci"})
 
 
-def verdict(made: Machine) -> str:
-    """What becomes of the node."""
+def verdict(made: Machine, section: str) -> str:
+    """What becomes of the node of which this section was changed; all other checks pass as before."""
     try:
-        verdicts = {record.verdict for record in whole(made, only=of_facts).values()}
+        verdicts = {record.verdict for record in whole(made, only=lambda check: reads(check, section)).values()}
     except CannotMeasure:
         return INCOMPLETE
     if Verdict.FAIL in verdicts:
@@ -116,7 +120,7 @@ def tried(limit: int | None = None) -> Iterator[tuple[str, object, str]]:
             at = at[step]
         for odd in ODD:
             if json.dumps(odd) != json.dumps(at):
-                yield field(where), odd, verdict(changed(where, odd))
+                yield field(where), odd, verdict(changed(where, odd), str(where[0]))
 
 
 def main() -> None:

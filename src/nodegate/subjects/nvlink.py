@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.finding import Limit, LimitKind
@@ -72,7 +72,8 @@ def whole_bridges(links: Sequence[NvLink], bridge: NumberLimit | None) -> Number
     if bridge is None:
         return Limit(len(links), "links", "the links that this GPU has", kind=LimitKind.DEVICE)
     each = int(bridge.value)
-    return replace(bridge, value=-(-links_up(links) // each) * each, source=f"{each} of each bridge; {bridge.source}")
+    whole, source = -(-links_up(links) // each) * each, f"{each} of each bridge; {bridge.source}"
+    return Limit(whole, "links", source, kind=bridge.kind)
 
 
 def speeds_mbps(links: Iterable[NvLink]) -> list[int]:
