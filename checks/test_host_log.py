@@ -30,7 +30,7 @@ def test_hardware_errors(
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
     machine_checks.tell(kernel_log, window, verdicts)
-    incidents.pass_if_none(kernel_log, verdicts)
+    incidents.clean(kernel_log, "hardware_error", window, verdicts)
 
 
 def test_lockups(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -54,7 +54,7 @@ def test_hung_tasks(
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
     hung_tasks.tell(kernel_log, host, window, verdicts)
-    incidents.pass_if_none(kernel_log, verdicts)
+    incidents.clean(kernel_log, "hung_task", window, verdicts)
 
 
 def test_nvme(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:

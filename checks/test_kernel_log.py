@@ -8,7 +8,7 @@ import pytest
 
 from nodegate import part
 from nodegate.finding import Limit, LimitKind
-from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, switch_faults
+from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, reach, switch_faults
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
@@ -34,22 +34,20 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     The ring buffer forgets its oldest lines and every reboot empties it: what is gone cannot be called clean.
     """
     since, boot, whose = kernel_log.since_epoch_s, kernel_log.boot_epoch_s, part.host("kernel log")
-    keep = "keep a persistent journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
-    if kernel_log.dropped:
-        verdicts.found(
-            Verdict.WARN,
-            part=whose,
-            text=f"{kernel_log.dropped} older relevant lines did not fit and were left out",
-            action="read the log on the node",
-            code="lines left out",
-        )
+    left_out = sum(lost.lines for lost in reach.lost_since(kernel_log, boot))
+    if left_out:
+        text = f"{left_out} relevant lines of this boot did not fit and were left out"
+        verdicts.found(Verdict.WARN, part=whose, text=text, action="read the log on the node", code="lines left out")
+    if kernel_log.missed:
+        text = "messages of this boot were overwritten before they could be read"
+        verdicts.found(Verdict.WARN, part=whose, text=text, action=reach.KEEP, code="too short")
     if isinstance(since, Unknown):
         verdicts.unknown(part=whose, quantity="the time of its oldest line", reason=since)
     elif isinstance(boot, Unknown):
         verdicts.unknown(part=whose, quantity="the time of this boot", reason=boot)
     elif since > boot + INCIDENT_S:
         message = f"reaches back only to {shown(since)}, the node booted at {shown(boot)}: earlier messages are lost"
-        verdicts.found(Verdict.WARN, part=whose, text=message, action=keep, code="too short")
+        verdicts.found(Verdict.WARN, part=whose, text=message, action=reach.KEEP, code="too short")
     else:
         verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the node booted at {shown(boot)}")
 
@@ -77,8 +75,8 @@ def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pro
             code=str(fault.rule.code),
         )
     gpu_faults.tell_unparsed(gpu_events(kernel_log.lines), "Xid", verdicts)
-    if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text=f"no Xid since {shown(kernel_log.since_epoch_s)}")
+    text = f"no Xid since {shown(kernel_log.since_epoch_s)}"
+    reach.clean(kernel_log, reach.XID, window, verdicts, text=text)
 
 
 def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
@@ -89,8 +87,8 @@ def test_sxid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Pr
     """
     window = LogWindow.of(kernel_log, host, baseline, profile)
     switch_faults.tell_switches(kernel_log, window, verdicts)
-    if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text=f"no SXid since {shown(kernel_log.since_epoch_s)}")
+    text = f"no SXid since {shown(kernel_log.since_epoch_s)}"
+    reach.clean(kernel_log, reach.XID, window, verdicts, text=text)
 
 
 def test_gpu_driver(
@@ -165,10 +163,8 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
         limit=limit,
         together=lambda device, epoch_s: fleet.log.together(node.name, device, epoch_s),
     )
-    if not verdicts.findings:
-        verdicts.passed(
-            part=part.host("kernel log"), text=f"no link-down in the last {within.value} h, as far as the log reaches"
-        )
+    text = f"no link-down in the last {within.value} h, as far as the log reaches"
+    reach.clean(kernel_log, "flaps", window, verdicts, text=text)
 
 
 def test_nic_errors(

@@ -42,6 +42,17 @@ def says(*lines: str, ago_s: float = 600.0) -> Callable[[Machine], None]:
     return change
 
 
+def left_out(kind: str, lines: int, *, ago_s: float) -> Callable[[Machine], None]:
+    """Lines of a kind did not fit, the newest of them so long ago."""
+
+    def change(machine: Machine) -> None:
+        machine.set("kernel_log", "dropped", lines)
+        lost = {"kind": kind, "lines": lines, "until_epoch_s": EPOCH_S - ago_s}
+        machine.set("kernel_log", "lost", [lost])
+
+    return change
+
+
 def flaps(count: int) -> Callable[[Machine], None]:
     """The link goes down and comes back, every ten minutes."""
 
@@ -624,8 +635,25 @@ CASES = (
         "lines were left out",
         "kernel_log.reaches_back",
         WARN,
-        ("kernel log: 12 older relevant lines did not fit and were left out - read the log on the node"),
-        change=lambda machine: machine.set("kernel_log", "dropped", 12),
+        ("kernel log: 12 relevant lines of this boot did not fit and were left out - read the log on the node"),
+        change=left_out("network", 12, ago_s=60.0),
+    ),
+    Case(
+        "healthy: lines of an earlier boot were left out",
+        "kernel_log.reaches_back",
+        PASS,
+        ("kernel log: reaches back to 2026-10-12 08:15:00Z; the node booted at 2026-11-08 20:14:47Z"),
+        change=left_out("network", 12, ago_s=BEFORE_THIS_BOOT_S),
+    ),
+    Case(
+        "the kernel overwrote messages",
+        "kernel_log.reaches_back",
+        WARN,
+        (
+            "kernel log: messages of this boot were overwritten before they could be read - keep a persistent "
+            "journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
+        ),
+        change=lambda machine: machine.set("kernel_log", "missed", 3),
     ),
     Case(
         "nobody knows how far",

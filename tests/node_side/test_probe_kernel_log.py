@@ -11,7 +11,7 @@ from support.payload import Ran, run_probe
 
 from lab.nodes.tree import NodeTree
 from nodegate.node_side.probe import kernel_log
-from nodegate.node_side.probe.kernel_log import INTEREST
+from nodegate.node_side.probe.kernel_lines import Kept, kind_of
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
@@ -73,12 +73,12 @@ def journal(tree: NodeTree, lines: list[str], *, before: str = "", after: str = 
 
 @pytest.mark.parametrize("line", INTERESTING)
 def test_lines_that_speak_of_trouble_are_kept(line: str) -> None:
-    assert INTEREST.search(line)
+    assert kind_of(line)
 
 
 @pytest.mark.parametrize("line", DULL)
 def test_lines_of_an_ordinary_boot_are_not(line: str) -> None:
-    assert not INTEREST.search(line)
+    assert not kind_of(line)
 
 
 def test_the_journal_comes_first_and_gives_its_lines_oldest_first(tree: NodeTree) -> None:
@@ -154,8 +154,57 @@ def test_only_the_newest_lines_stay_within_the_limits(tree: NodeTree) -> None:
     lines = [f"2025-11-21T08:00:00.000000+0000 node7 kernel: NVRM: line {number}" for number in range(2500)]
     journal(tree, lines)
     log = log_of(tree)
-    assert log["lines"] == lines[500:]
-    assert log["dropped"] == 500
+    assert 600 < len(log["lines"]) <= 800
+    assert log["lines"] == lines[-len(log["lines"]) :]
+    assert log["dropped"] == 2500 - len(log["lines"])
+    assert log["lost"] == [{"kind": "nvidia", "lines": log["dropped"], "until_epoch_s": 1763712000.0}]
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_one_kind_of_lines_takes_no_room_from_another(newest_first: bool) -> None:
+    """The first fault of each GPU and code stays, however many lines come after it, and the order is kept."""
+    others = [XID.replace("79, pid=1234", f"13, pid={number}") for number in range(3000)]
+    lines = [f"[{number:5d}.0] {line}" for number, line in enumerate([XID, *others, *["mlx5: Link up"] * 3000])]
+    kept = Kept(newest_first)
+    for line in reversed(lines) if newest_first else lines:
+        kept.offer(line)
+    assert kept.lines() == sorted(kept.lines())
+    assert kept.lines()[0] == lines[0]
+    assert {line for line in kept.lines() if "Xid" in line} >= {lines[0], lines[1], lines[3000]}
+    assert kept.lines()[-1] == lines[-1]
+    assert [(lost.kind, lost.lines) for lost in kept.lost()] == [("network", 2200)]
+    assert kept.lost()[0].newest == lines[-801]
+
+
+def test_more_kinds_of_xids_than_fit_are_counted() -> None:
+    kept = Kept(newest_first=True)
+    for number in range(300):
+        kept.offer(XID.replace("0000:9b", f"{number:04x}:9b"))
+    assert [(lost.kind, lost.lines) for lost in kept.lost()] == [("xid", 172)]
+    assert "008" in kept.lost()[0].newest
+
+
+def test_what_the_journal_missed_in_this_boot_is_counted(tree: NodeTree) -> None:
+    own = "2025-11-21T08:15:00.000000+0000 node7 systemd-journald[412]: Missed {} kernel messages"
+    line = f"2025-11-21T08:15:00.000000+0000 node7 kernel: {XID}"
+    journal(tree, [line, own.format(7), "-- Boot 60a9032ed8694b779dccf96d5b0df3ac --", own.format(23), line])
+    log = log_of(tree)
+    assert (log["missed"], log["lines"], log["of_this_boot"]) == (23, [line, line], 1)
+
+
+def test_what_was_overwritten_in_the_ring_while_it_was_read_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[bytes | OSError] = [b"4,1,5,-;mlx5\n", BrokenPipeError(), b"4,9,9,-;mlx5\n", BlockingIOError()]
+
+    def read(fd: int, size: int) -> bytes:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(kernel_log.os, "read", read)
+    kept = Kept(newest_first=False)
+    assert len(kernel_log._records(0, kept)) == 2
+    assert kept.missed == 1
 
 
 def test_the_ring_buffer_is_bounded_in_lines_and_bytes(tree: NodeTree) -> None:
@@ -164,6 +213,7 @@ def test_the_ring_buffer_is_bounded_in_lines_and_bytes(tree: NodeTree) -> None:
     assert sum(len(line) for line in log["lines"]) <= 300_000
     assert max(len(line) for line in log["lines"]) == 1000
     assert log["lines"][-1].startswith("[  999.000000] NVRM: 999 ")
+    assert log["lost"][0]["kind"] == "nvidia"
     assert log["dropped"] == 1000 - len(log["lines"])
 
 

@@ -12,8 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-
-from tests.support.tries import tried
+from support.tries import tried
 
 HOOK = Path(__file__).parents[2] / "deploy" / "slurm-prolog.sh"
 HELPER = Path(__file__).parents[1] / "support" / "hung_mount.py"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate import part
+from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.tables import LineRule, lines
 from nodegate.unknown import Known  # noqa: TC001
@@ -75,15 +76,14 @@ def device_of(rule: LineRule, text: str) -> str:
 
 
 def tell(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
-    """A finding for each incident, and a pass where there is none."""
+    """A finding for each incident, and a pass where there is none and the log is whole."""
     tell_incidents(log, subject, window, verdicts)
-    pass_if_none(log, verdicts)
+    clean(log, subject, window, verdicts)
 
 
-def pass_if_none(log: KernelLog, verdicts: Verdicts) -> None:
-    """A pass where no line was found."""
-    if not verdicts.findings:
-        verdicts.passed(part=part.host("kernel log"), text=f"no matching message since {shown(log.since_epoch_s)}")
+def clean(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
+    """A pass where no line was found and the log is whole."""
+    reach.clean(log, subject, window, verdicts, text=f"no matching message since {shown(log.since_epoch_s)}")
 
 
 def tell_incidents(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:

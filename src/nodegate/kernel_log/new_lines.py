@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from nodegate.errors import CannotMeasure
+from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import LogWindow
 from nodegate.knowledge.tables import XidKind
 from nodegate.unknown import Known, Unknown, Why
@@ -63,7 +64,7 @@ def new_lines(counters: BeforeAndAfter, profile: Profile) -> NewLines:
         raise CannotMeasure("the node's clock went back between both readings", next_step=step)
     log = replace(after, lines=_new(before, after, began_s))
     window = LogWindow(now_s=now_s, boot_s=log.boot_epoch_s, window_h=(now_s - began_s) / 3600 + 1, profile=profile)
-    return NewLines(log, window, began_s, _gap(after, began_s), _rebooted(counters))
+    return NewLines(log, window, began_s, _gap(before, after, began_s), _rebooted(counters))
 
 
 def under_test(fault: Fault, window: LogWindow) -> Verdict:
@@ -98,14 +99,16 @@ def _held(text: str, epoch_s: float, known: set[tuple[str, float]]) -> bool:
     return not known.isdisjoint({(text, step - 1), (text, step), (text, step + 1)})
 
 
-def _gap(after: KernelLog, began_s: float) -> str:
+def _gap(before: KernelLog, after: KernelLog, began_s: float) -> str:
     if isinstance(after.since_epoch_s, Unknown):
         return f"could not read how far back the log reaches ({after.since_epoch_s})"
     if after.since_epoch_s > began_s:
         return "the log no longer reaches back to the start of our tests"
-    oldest = after.lines[0].epoch_s if after.lines else began_s
-    if after.dropped and (isinstance(oldest, Unknown) or oldest > began_s):
-        return f"{after.dropped} lines were left out: more was logged during our tests than fits"
+    lost = sum(one.lines for one in reach.lost_since(after, began_s))
+    if lost:
+        return f"{lost} lines were left out: more was logged during our tests than fits"
+    if after.missed > (before.missed if after.source == "journal" else 0):
+        return "the kernel overwrote messages before they could be read"
     return ""
 
 

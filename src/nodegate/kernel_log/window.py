@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nodegate.probe.kernel_log import KernelLog
 
 # The clock is often stepped after the first messages of a boot: a line so little before it belongs to it.
-_CLOCK_STEP_S = 60.0
+CLOCK_STEP_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def is_before_boot(epoch_s: Known[float], boot_s: Known[float]) -> bool:
     """Whether a line is known to be of an earlier boot; one without a time counts as of this boot."""
     if isinstance(epoch_s, Unknown) or isinstance(boot_s, Unknown):
         return False
-    return epoch_s < boot_s - _CLOCK_STEP_S
+    return epoch_s < boot_s - CLOCK_STEP_S
 
 
 def shown(epoch_s: Known[float]) -> str:

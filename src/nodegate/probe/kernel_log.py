@@ -10,12 +10,23 @@ from nodegate.errors import CannotMeasure
 from nodegate.probe import readings as read
 from nodegate.probe.kernel_line import KernelLine, parse_line
 from nodegate.probe.section import EVIDENCE, object_in
-from nodegate.unknown import Known, Unknown, value_or
+from nodegate.unknown import Known, Unknown, Why, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-__all__ = ["KernelLine", "KernelLog", "parse", "parse_lines"]
+__all__ = ["KernelLine", "KernelLog", "Lost", "parse", "parse_lines"]
+
+ANY_KIND = ""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Lines of interest that did not fit, the newest of them at `until_epoch_s`; their kind, or `ANY_KIND`."""
+
+    kind: str
+    lines: int
+    until_epoch_s: Known[float]
 
 
 @dataclass(frozen=True)
@@ -23,14 +34,21 @@ class KernelLog:
     """The interesting kernel messages, oldest first.
 
     `since_epoch_s` is how far back the log reaches: earlier messages are unknown. `boot_epoch_s` is the start of the
-    present boot; a message before it belongs to an earlier one. `dropped` lines did not fit the size limit.
+    present boot; a message before it belongs to an earlier one. `lost` lines did not fit the size limit, and `missed`
+    messages of this boot were overwritten before anybody read them.
     """
 
     source: str
     lines: tuple[KernelLine, ...]
     since_epoch_s: Known[float]
     boot_epoch_s: Known[float]
-    dropped: int
+    lost: tuple[Lost, ...] = ()
+    missed: int = 0
+
+    @property
+    def dropped(self) -> int:
+        """How many lines did not fit."""
+        return sum(lost.lines for lost in self.lost)
 
 
 def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
@@ -48,14 +66,31 @@ def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
     texts = [line for line in lines if isinstance(line, str)]
     source = value_or(read.text(found, "source"), "unknown")
     parsed = partial(parse_lines, now_epoch_s=epoch_s, boot_epoch_s=boot, names_host=source == "journal")
+    first_s = parsed(texts[:1])[0].epoch_s if texts[:1] and texts[0] else Unknown(Why.MISSING, "no line")
     older = max(len(texts) - value_or(read.integer(found, "of_this_boot"), 0), 0)
     return KernelLog(
         source=source,
         lines=(*parsed(texts[:older]), *(_not_before(boot, line) for line in parsed(texts[older:]))),
         since_epoch_s=read.number(found, "since_epoch_s"),
         boot_epoch_s=boot,
-        dropped=dropped + len(lines) - len(texts),
+        lost=_lost(found, dropped + len(lines) - len(texts), first_s),
+        missed=value_or(read.integer(found, "missed"), 0),
     )
+
+
+def _lost(found: Mapping[str, object], dropped: int, first_s: Known[float]) -> tuple[Lost, ...]:
+    """What did not fit, by kind.
+
+    An older release told no kind, and left out what was older than its first line: it may be of any kind.
+    """
+    records = value_or(read.records(found, "lost"), ())
+    told = tuple(
+        Lost(value_or(read.text(one, "kind"), ANY_KIND), lines, read.number(one, "until_epoch_s"))
+        for one in records
+        if (lines := value_or(read.integer(one, "lines"), 0)) > 0
+    )
+    rest = dropped - sum(lost.lines for lost in told)
+    return (*told, Lost(ANY_KIND, rest, first_s)) if rest > 0 else told
 
 
 def parse_lines(

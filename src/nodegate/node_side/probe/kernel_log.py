@@ -1,4 +1,4 @@
-"""Section `kernel_log`: kernel messages about hardware, drivers, links, memory or storage; the newest are kept.
+"""Section `kernel_log`: kernel messages about hardware, drivers, links, memory or storage (`kernel_lines` says which).
 
 Sources in the order of their content: the journal (all boots it has), /dev/kmsg (this boot, as far as the ring
 reaches), dmesg, log files. The first one with kernel messages is used; the results of the others are in `tried`.
@@ -11,35 +11,10 @@ from datetime import datetime
 from typing import Callable, Dict, List, Optional, Tuple
 
 from nodegate.node_side.probe import child, commands, files, reading, system
+from nodegate.node_side.probe.kernel_lines import Kept
 
-LINE_LIMIT = 1000
-MOST_LINES = 2000
-BYTES_LIMIT = 300_000
 FILE_TAIL_BYTES = 8 << 20
 LOG_FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog")
-
-INTEREST = re.compile(
-    # the NVIDIA driver, NVSwitch and NVLink; GPUDirect
-    r"NVRM|\bS?Xid\b|nvidia|nvswitch|nvlink|fallen off the bus|gdrdrv"
-    # RDMA adapters, links that come and go
-    r"|mlx5|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|NETDEV WATCHDOG|port module event"
-    r"|link (?:is )?(?:not ready|down|up|becomes ready)"
-    # PCI Express, its error reporting, and what translates its addresses
-    r"|pcieport|\bAER\b|PCIe Bus Error|PCIe link|limited by|DPC:|(?:iommu|DMAR).*\bfault|IO_PAGE_FAULT"
-    # memory that ran out
-    r"|out of memory|oom-kill|oom_reaper|killed process|page allocation failure|file-max limit"
-    # a kernel that is stuck or broken
-    r"|hung task|blocked for more than|(?:soft|hard) lockup|rcu.*stall|kernel BUG|\bOops\b|Call Trace|kernel panic"
-    # the machine: memory controllers, heat, power
-    r"|\bMCE\b|machine check|hardware error|\bEDAC\b|GHES|above threshold|thermal shutdown|throttl|power supply"
-    # storage
-    r"|I/O error|\bnvme|\bmd/raid|\bmd[0-9]+:"
-    r"|remounting filesystem read-only|(?:EXT4|XFS|BTRFS)[- ].*(?:error|corrupt|shut)"
-    r"|nfs: server|lustre|\bceph|libceph"
-    # programs of jobs that crashed
-    r"|segfault at .*(?:libnccl|libcuda|libnvidia|python|pt_main)",
-    re.IGNORECASE,
-)
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)[.,]?(\d*)\s?(Z|[+-]\d\d:?\d\d)")
 _SINCE_BOOT = re.compile(r"\[\s*(\d+\.\d+)\]")
@@ -47,52 +22,12 @@ _SYSLOG = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) ")
 _OF_KERNEL = re.compile(r"\skernel(?:\[\d+\])?:")
 _RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)", re.DOTALL)
 _OTHER_BOOT = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --")  # journalctl's line between two boots
+# journald's own message when the kernel's ring buffer ran over before it could read it
+_MISSED_ID = "MESSAGE_ID=e9bf28e6e834481bb6f48f548ad13606"
+_MISSED = re.compile(r" systemd-journald(?:\[\d+\])?: Missed (\d{1,9}) kernel messages")
 _ESCAPE = re.compile(r"\\x([0-9a-f]{2})")
 
 Tried = List[Dict[str, object]]
-
-
-class _Kept:
-    """The newest interesting lines within the limits; the caller says in which direction time runs."""
-
-    def __init__(self, newest_first: bool) -> None:
-        self.newest_first = newest_first
-        self.seen = 0  # kernel lines of any kind
-        self.first: Optional[str] = None
-        self.last: Optional[str] = None
-        self.dropped = 0
-        self.of_this_boot: Optional[int] = None  # how many of the newest ones are known to be
-        self._lines: List[str] = []
-        self._bytes = 0
-        self._start = 0
-
-    def offer(self, line: str) -> None:
-        self.seen += 1
-        if not line.startswith(" "):  # journalctl prints the other lines of a message below it, without a time stamp
-            self.first = line if self.first is None else self.first
-            self.last = line
-        if not INTEREST.search(line):
-            return
-        line = line[:LINE_LIMIT]
-        size = len(line.encode("utf-8", "replace"))
-        if self.newest_first and (len(self._lines) >= MOST_LINES or self._bytes + size > BYTES_LIMIT):
-            self._bytes = BYTES_LIMIT  # nothing older is kept once a line was left out: no gaps
-            self.dropped += 1
-            return
-        self._lines.append(line)
-        self._bytes += size
-        while len(self._lines) - self._start > MOST_LINES or self._bytes > BYTES_LIMIT:
-            self._bytes -= len(self._lines[self._start].encode("utf-8", "replace"))
-            self._start += 1
-            self.dropped += 1
-
-    @property
-    def oldest(self) -> str:
-        return (self.last if self.newest_first else self.first) or ""
-
-    def lines(self) -> List[str]:
-        """Oldest first."""
-        return self._lines[::-1] if self.newest_first else self._lines[self._start :]
 
 
 def read() -> object:
@@ -108,14 +43,16 @@ def read() -> object:
         except reading.CannotRead as error:
             tried.append(dict(error.reading, source=source))
             continue
-        since = _epoch_s(kept.oldest)
+        lost = kept.lost()
         return {
             "source": source,
             "lines": kept.lines(),
-            "since_epoch_s": reading.unknown("failed", "no readable time stamp in the oldest line")
-            if since is None
-            else since,
-            "dropped": kept.dropped,
+            "since_epoch_s": _stamp(kept.oldest, "the oldest line"),
+            "dropped": sum(one.lines for one in lost),
+            "lost": [
+                {"kind": one.kind, "lines": one.lines, "until_epoch_s": _stamp(one.newest, "the line")} for one in lost
+            ],
+            "missed": kept.missed,
             "of_this_boot": kept.of_this_boot,
             "tried": tried,
         }
@@ -124,30 +61,33 @@ def read() -> object:
     raise reading.CannotRead(reading.unknown(why, detail, tried=tried))
 
 
-def _sources() -> List[Tuple[str, Callable[[], _Kept]]]:
-    sources: List[Tuple[str, Callable[[], _Kept]]] = [("journal", _journal), ("kmsg", _kmsg), ("dmesg", _dmesg)]
+def _sources() -> List[Tuple[str, Callable[[], Kept]]]:
+    sources: List[Tuple[str, Callable[[], Kept]]] = [("journal", _journal), ("kmsg", _kmsg), ("dmesg", _dmesg)]
     return sources + [("file:" + path, _file_reader(path)) for path in LOG_FILES]
 
 
-def _journal() -> _Kept:
+def _journal() -> Kept:
     """Newest first, so that a long journal loses its oldest part at the time limit, and reports how far it got."""
     boot = files.plain("/proc/sys/kernel/random/boot_id").replace("-", "")
-    kernel = ["--no-pager", "-o", "short-iso-precise", "_TRANSPORT=kernel"]
-    this_boot = commands.run(["journalctl", *kernel, "-n", "1", "_BOOT_ID=" + boot], limit_s=3.0)
+    form = ["--no-pager", "-o", "short-iso-precise"]
+    this_boot = commands.run(["journalctl", *form, "-n", "1", "_TRANSPORT=kernel", "_BOOT_ID=" + boot], limit_s=3.0)
     if all(not line or line.startswith("-- ") for line in this_boot.stdout.splitlines()):  # "-- No entries --"
         raise reading.CannotRead(_no_journal(this_boot.stderr))
-    kept = _Kept(newest_first=True)
+    kept = Kept(newest_first=True)
     try:
-        for line in commands.lines(["journalctl", *kernel, "-r"], limit_s=child.remaining_s() * 0.8):
-            if not line.startswith("-- "):
+        wanted = ["_TRANSPORT=kernel", "+", _MISSED_ID]
+        for line in commands.lines(["journalctl", *form, "-r", *wanted], limit_s=child.remaining_s() * 0.8):
+            missed = _MISSED.search(line)
+            if missed:
+                kept.missed += int(missed.group(1)) if kept.is_of_this_boot else 0
+            elif not line.startswith("-- "):
                 kept.offer(line)
-            elif kept.of_this_boot is None and _OTHER_BOOT.match(line):
-                kept.of_this_boot = len(kept.lines())
+            elif _OTHER_BOOT.match(line):
+                kept.boot_ends()
     except reading.CannotRead as error:
         if error.reading["why"] != "timeout" or not kept.seen:
             raise
-    if kept.of_this_boot is None:  # it is all of one boot, and that is this one
-        kept.of_this_boot = len(kept.lines())
+    kept.of_this_boot = kept.lines_of_this_boot()  # all of them, if the journal has but one boot: that is this one
     return _not_empty(kept, "journal")  # vacuumed since the start
 
 
@@ -158,15 +98,15 @@ def _no_journal(complaint: str) -> reading.Reading:
     return reading.unknown(why, "no kernel message of this boot in the journal" + (": " + said if said else ""))
 
 
-def _kmsg() -> _Kept:
-    kept = _Kept(newest_first=False)
+def _kmsg() -> Kept:
+    kept = Kept(newest_first=False)
     child.note("/dev/kmsg")
     try:
         fd = os.open(files.rooted("/dev/kmsg"), os.O_RDONLY | os.O_NONBLOCK)
     except OSError as error:
         raise reading.CannotRead(files.os_failure(error, "/dev/kmsg")) from None
     try:
-        for record in _records(fd):
+        for record in _records(fd, kept):
             match = _RECORD.match(record)
             if match:
                 text = _ESCAPE.sub(_unescaped, match.group(2))
@@ -176,8 +116,8 @@ def _kmsg() -> _Kept:
     return _not_empty(kept, "/dev/kmsg")
 
 
-def _records(fd: int) -> "List[str]":
-    """The records of the ring, each without its continuation lines (" KEY=value")."""
+def _records(fd: int, kept: Kept) -> "List[str]":
+    """The records of the ring, each without its continuation lines (" KEY=value"); gaps are counted in `kept`."""
     ring = bytearray()
     while child.remaining_s() > 0:
         try:
@@ -185,6 +125,7 @@ def _records(fd: int) -> "List[str]":
         except BlockingIOError:  # the end of the ring
             break
         except BrokenPipeError:  # overwritten during the read: the next read continues after the gap
+            kept.missed += 1
             continue
         except OSError as error:
             raise reading.CannotRead(files.os_failure(error, "/dev/kmsg")) from None
@@ -199,32 +140,37 @@ def _unescaped(match: "re.Match[str]") -> str:
     return character if character.isprintable() else " "
 
 
-def _dmesg() -> _Kept:
-    kept = _Kept(newest_first=False)
+def _dmesg() -> Kept:
+    kept = Kept(newest_first=False)
     for line in commands.lines(["dmesg"], limit_s=3.0):
         kept.offer(line)
     return _not_empty(kept, "dmesg")
 
 
-def _file_reader(path: str) -> Callable[[], _Kept]:
-    def reader() -> _Kept:
+def _file_reader(path: str) -> Callable[[], Kept]:
+    def reader() -> Kept:
         tail = files.tail(path, FILE_TAIL_BYTES)
         if not isinstance(tail, str):
             raise reading.CannotRead(tail)
-        kept = _Kept(newest_first=False)
+        kept = Kept(newest_first=False)
         lines = tail.split("\n")
         for line in lines[1:] if len(tail) >= FILE_TAIL_BYTES else lines:
-            if _OF_KERNEL.search(line):
+            if " kernel" in line and _OF_KERNEL.search(line):
                 kept.offer(line)
         return _not_empty(kept, path)
 
     return reader
 
 
-def _not_empty(kept: _Kept, subject: str) -> _Kept:
+def _not_empty(kept: Kept, subject: str) -> Kept:
     if kept.seen:
         return kept
     raise reading.CannotRead(reading.unknown("missing", f"{subject}: it has no kernel message"))
+
+
+def _stamp(line: str, which: str) -> object:
+    since = _epoch_s(line)
+    return reading.unknown("failed", "no readable time stamp in " + which) if since is None else since
 
 
 def _epoch_s(line: str) -> Optional[float]:

@@ -1,0 +1,85 @@
+"""Whether a kernel log is whole over the time that a check speaks about: only a whole log can be called clean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate import part
+from nodegate.kernel_log.window import CLOCK_STEP_S, shown
+from nodegate.knowledge.roots import INCIDENT_S
+from nodegate.probe.kernel_log import ANY_KIND
+from nodegate.text import counted
+from nodegate.unknown import Known, Unknown
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate.kernel_log.window import LogWindow
+    from nodegate.probe.kernel_log import KernelLog, Lost
+    from nodegate.verdicts import Verdicts
+
+KEEP = "keep a persistent journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
+XID = "xid"
+# Of which kinds (node_side/probe/kernel_lines.py) the lines of a subject (knowledge/kernel_lines.csv) are.
+KINDS = {
+    XID: (XID,),
+    "gpu_driver": ("nvidia",),
+    "pcie": ("pcie",),
+    "nic": ("network", "pcie", "machine"),
+    "flaps": ("network",),
+    "memory": ("memory",),
+    "storage": ("storage",),
+    "nvme": ("storage",),
+    "file_system": ("storage",),
+    "host": ("host", "machine", "program", "stuck"),
+    "lockup": ("stuck",),
+    "hung_task": ("stuck",),
+    "hardware_error": ("machine",),
+}
+# Of what is judged over a window of hours, what lies before the window matters no more.
+OVER_A_WINDOW = frozenset({"flaps", "memory", "storage", "hung_task"})
+
+
+def lost_since(log: KernelLog, since_s: Known[float]) -> list[Lost]:
+    """The lines that did not fit, of which some may be newer than this; the clock may have been stepped since."""
+    return [
+        lost
+        for lost in log.lost
+        if isinstance(since_s, Unknown)
+        or isinstance(lost.until_epoch_s, Unknown)
+        or lost.until_epoch_s >= since_s - CLOCK_STEP_S
+    ]
+
+
+def not_whole(log: KernelLog, subject: str, window: LogWindow) -> str:
+    """Why a log without a line of this subject proves nothing; empty where it is whole."""
+    since_s = _needed(subject, window)
+    lost = [one for one in lost_since(log, since_s) if one.kind in (ANY_KIND, *KINDS[subject])]
+    if lost:
+        return f"{counted(sum(one.lines for one in lost), 'line')} of this kind did not fit and were left out"
+    if log.missed:
+        return "the kernel overwrote messages before they could be read"
+    if isinstance(since_s, Unknown) or isinstance(log.since_epoch_s, Unknown):
+        return "it cannot be told how far back the log reaches"
+    if log.since_epoch_s > since_s + INCIDENT_S:
+        return f"the log begins only at {shown(log.since_epoch_s)}"
+    return ""
+
+
+def clean(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts, *, text: str) -> None:
+    """Where no finding is: a pass with this text if the log is whole, otherwise it is not judged."""
+    if verdicts.findings:
+        return
+    why, whose = not_whole(log, subject, window), part.host("kernel log")
+    if why:
+        text = f"{text}, but {why}: what is gone cannot be judged"
+        verdicts.found(Verdict.NOT_JUDGED, part=whose, text=text, action=KEEP, code="not whole")
+    else:
+        verdicts.passed(part=whose, text=text)
+
+
+def _needed(subject: str, window: LogWindow) -> Known[float]:
+    """How far back the log must reach: to the start of this boot, or to the start of the window if that is later."""
+    begins_s = window.now_s - window.window_h * 3600
+    if isinstance(window.boot_s, Unknown):
+        return begins_s if subject in OVER_A_WINDOW else window.boot_s
+    return max(begins_s, window.boot_s) if subject in OVER_A_WINDOW else window.boot_s

@@ -1,0 +1,120 @@
+"""The kernel log: what is gone is never called clean.
+
+Each log is read by the probe's own program, then judged.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from fleet.machine import EPOCH_S, Machine
+from support.judging import judge_one
+from support.payload import run_probe
+from support.tries import tried
+
+from lab.nodes.tree import NodeTree
+from nodegate.node_side.probe.kernel_lines import Kept
+from nodegate.profile import Profile
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+XID = "NVRM: Xid (PCI:0000:19:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+LINK_UP = "mlx5_core 0000:1a:00.0 ibp26s0: Link up"
+APPLICATION = "NVRM: Xid (PCI:0000:3b:00): 13, pid=77, name=python, Graphics Exception: SKEDCHECK05"
+HOUR_S = 3600.0
+
+
+def journal_of(folder: Path, lines: list[tuple[float, str]]) -> dict[str, object]:
+    """What the probe reads of a journal that has these lines, each so many seconds ago."""
+    tree = NodeTree(folder)
+    tree.file("/proc/sys/kernel/random/boot_id", "60a9032e-d869-4b77-9dcc-f96d5b0df3ac\n")
+    stamped = [
+        f"{datetime.fromtimestamp(EPOCH_S - ago_s, timezone.utc):%Y-%m-%dT%H:%M:%S.%f%z} node7 {line}"
+        for ago_s, line in lines
+    ]
+    tree.file("/lines", "\n".join(stamped) + "\n")
+    file = tree.path("/lines")
+    newest_first, newest = f'*" -r"*) /usr/bin/tac {file};;', f'*"-n 1"*) /usr/bin/tail -n 1 {file};;'
+    tree.program("/usr/bin/journalctl", f'case "$*" in {newest_first} {newest} esac\n')
+    return dict(run_probe(sections=["kernel_log"], root=tree.root).data("kernel_log"))
+
+
+def verdict(check: str, log: dict[str, object], profile: Profile = Profile.DELIVERY) -> Verdict:
+    """What a check says of an HGX H100 node that is healthy but for this log."""
+    machine = Machine.hgx_h100()
+    machine.sections["kernel_log"] = log
+    return judge_one(check, machine, profile=profile).verdict
+
+
+@tried(
+    "an Xid 79 followed by 2,500 lines of a NIC, or by 5,000 Xids 13 of another GPU",
+    before="the Xid is left out, `kernel_log.xid` passes, the node is accepted",
+    now="each GPU and code keeps its lines: `kernel_log.xid` fails",
+)
+def test_a_fault_is_not_displaced_by_later_lines(tmp_path: Path) -> None:
+    boot = [(12.4 * 24 * HOUR_S, f"kernel: {LINK_UP}")]
+    for name, line in (("links", LINK_UP), ("programs", APPLICATION)):
+        later = [(HOUR_S - number / 10, f"kernel: {line}") for number in range(5000)]
+        log = journal_of(tmp_path / name, [*boot, (2 * HOUR_S, f"kernel: {XID}"), *later])
+        assert verdict("kernel_log.xid", log) is Verdict.FAIL, name
+
+
+@tried(
+    "more lines of one kind than fit, the older ones of this boot left out",
+    before="that kind of line is called clean",
+    now="not judged for that kind; the other kinds are judged",
+)
+def test_a_kind_of_which_lines_were_left_out_is_not_called_clean(tmp_path: Path) -> None:
+    later = [(HOUR_S - number / 10, f"kernel: {LINK_UP}") for number in range(2500)]
+    log = journal_of(tmp_path, [(13 * 24 * HOUR_S, "kernel: booting"), *later])
+    assert verdict("kernel_log.nic_errors", log) is Verdict.NOT_JUDGED
+    assert verdict("kernel_log.xid", log) is Verdict.PASS
+    assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
+
+
+@tried(
+    "the ring buffer begins 12 days after the node booted",
+    before="`kernel_log.xid` and the like pass",
+    now="not judged; a warning says from when on the log is kept; a bootcheck drains no node for it",
+)
+def test_a_log_that_begins_after_the_boot_is_not_called_clean(tmp_path: Path) -> None:
+    log = journal_of(tmp_path, [(HOUR_S, "kernel: usb 1-1: new device")])
+    for check in ("xid", "sxid", "gpu_driver", "pcie_errors", "nic_errors"):
+        assert verdict(f"kernel_log.{check}", log) is Verdict.NOT_JUDGED, check
+        assert verdict(f"kernel_log.{check}", log, Profile.BOOTCHECK) is Verdict.NOT_JUDGED, check
+    assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
+
+
+@tried(
+    "journald says that it missed 23 messages of the kernel in this boot",
+    before="not read: `kernel_log.xid` passes",
+    now="not judged, with a warning",
+)
+def test_messages_that_nobody_read_are_a_gap(tmp_path: Path) -> None:
+    missed = "systemd-journald[412]: Missed 23 kernel messages"
+    log = journal_of(tmp_path, [(13 * 24 * HOUR_S, "kernel: booting"), (HOUR_S, missed), (60.0, f"kernel: {LINK_UP}")])
+    assert verdict("kernel_log.xid", log) is Verdict.NOT_JUDGED
+    assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
+
+
+@tried(
+    "8 MiB of a log file without a fault in it",
+    before="5 s of processor time; on a busy node the log is not read at all",
+    now="0.3 s",
+)
+def test_a_long_log_is_searched_quickly() -> None:
+    """Every dull line is dismissed by its words; the patterns are only tried where a word is there."""
+    dull = (
+        'audit: type=1400 audit(1763712900.1:12): apparmor="DENIED" operation="open" profile="snap.x" pid=12 comm="x"',
+        "[UFW BLOCK] IN=eth0 OUT= MAC=02:00:17:01:00:01 SRC=10.0.0.1 DST=10.0.0.2 LEN=40 TOS=0x00 PREC=0x00 TTL=240",
+    )
+    lines = [f"2025-11-21T08:15:00+00:00 node7 kernel: [{number:12.6f}] {dull[number % 2]}" for number in range(50_000)]
+    kept, begun_s = Kept(newest_first=False), time.process_time()
+    for line in lines:
+        kept.offer(line)
+    assert time.process_time() - begun_s < 2.5
+    assert (kept.lines(), kept.seen) == ([], 50_000)
