@@ -14,7 +14,7 @@
 # installed, broken, slow, busy) let the job start and are logged, unless NODEGATE_STRICT=1.
 #
 # Settings: lines KEY=VALUE of /etc/nodegate/hooks.conf, which is read and never run. A line that is not understood is
-# named in the log, and no node is looked at or drained until it is mended, with NODEGATE_STRICT=1 too.
+# named in the log, and no node is checked or drained until it is corrected, with NODEGATE_STRICT=1 too.
 #
 #   NODEGATE          the program                             (default /opt/nodegate/bin/nodegate)
 #   NODEGATE_NODES    the nodes to check, as shell patterns or Slurm hostlists: gpu*|dgx[01-16]        (default: all)
@@ -63,7 +63,7 @@ next_line() { # takes the first line of $text to $line
 }
 
 unusable() { # WHAT: the settings are not understood, so no node is judged by them
-    note "could not tell: $1; no node is looked at until this is mended"
+    note "could not tell: $1; no node is checked until this is corrected"
     exit 0
 }
 
@@ -127,7 +127,7 @@ with_numbers() {
     while [ -n "$ranges" ]; do
         range=${ranges%%,*} ranges=${ranges#*,}
         case $range in
-        '' | -* | *- | *-*-* | *????????-* | *-????????*) unusable "$nodes_at[$2] is no list of numbers" ;;
+        '' | -* | *- | *-*-* | *????????-* | *-????????*) unusable "$nodes_at[$2] is not a list of numbers" ;;
         esac
         width=0
         case $range in 0?*) width=${range%%-*} width=${#width} ;; esac
@@ -135,7 +135,7 @@ with_numbers() {
         end=$number
         decimal "${range%%-*}"
         if [ "$number" -gt "$end" ] || [ $((end - number)) -ge "$MOST_NUMBERS" ]; then
-            unusable "$nodes_at[$2] is no list of numbers"
+            unusable "$nodes_at[$2] is not a list of numbers"
         fi
         while [ "$number" -le "$end" ]; do
             digits=$number
@@ -172,7 +172,7 @@ s/^(([^][]|\[[^]]*\])*)[,[:space:]]+/\1|/
 ta')
     plain=$(printf '%s\n' "$rest" | sed -E 's/\[!?[A-Za-z0-9_.,-]+\]/x/g')
     case $plain in
-    *[!A-Za-z0-9_.*?\|-]*) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES is no pattern of names" ;;
+    *[!A-Za-z0-9_.*?\|-]*) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES is not a pattern of names" ;;
     *[!\|]*) ;;
     *) unusable "${nodes_at}NODEGATE_NODES=$NODEGATE_NODES names no node" ;;
     esac

@@ -48,7 +48,7 @@ def left_out(kind: str, lines: int, *, ago_s: float) -> Callable[[Machine], None
     def change(machine: Machine) -> None:
         machine.set("kernel_log", "dropped", lines)
         lost = {"kind": kind, "lines": lines, "until_epoch_s": EPOCH_S - ago_s}
-        machine.set("kernel_log", "lost", [lost])
+        machine.sections["kernel_log"]["lost"] = [lost]
 
     return change
 
@@ -653,7 +653,7 @@ CASES = (
             "kernel log: messages of this boot were overwritten before they could be read - keep a persistent "
             "journal (Storage=persistent) or a larger kernel ring buffer (log_buf_len)"
         ),
-        change=lambda machine: machine.set("kernel_log", "missed", 3),
+        change=lambda machine: machine.sections["kernel_log"].update(missed=3),
     ),
     Case(
         "nobody knows how far",

@@ -44,8 +44,6 @@ class Machine:
             "lines": [],
             "since_epoch_s": epoch_s - 40 * 86400.0,
             "dropped": 0,
-            "lost": [],
-            "missed": 0,
             "tried": [],
         }
         uptime_s = float(self.sections["system"]["uptime_s"])

@@ -44,7 +44,7 @@ class Site:
 
     def told(self, line: int, what: str) -> tuple[int, str]:
         """No job is held, and one line says where the settings are wrong."""
-        ending = "no node is looked at until this is mended"
+        ending = "no node is checked until this is corrected"
         return 0, f"nodegate: could not tell: {self.conf} line {line}: {what}; {ending}\n"
 
 
@@ -81,7 +81,7 @@ def test_blanks_and_export_do_no_harm(site: Site) -> None:
 
 
 @tried(
-    "a line of hooks.conf that is no setting, a value that is none, and a file that cannot be read",
+    "an unknown line in hooks.conf, a value that is not allowed, and a file that cannot be read",
     before="ignored without a word; a node without a GPU is drained where that line named the nodes",
     now="one line with file and line; no job is held",
 )

@@ -35,7 +35,7 @@ KINDS = {
     "hung_task": ("stuck",),
     "hardware_error": ("machine",),
 }
-# Of what is judged over a window of hours, what lies before the window matters no more.
+# Of what is judged over a window of hours, what was before the window no longer matters.
 OVER_A_WINDOW = frozenset({"flaps", "memory", "storage", "hung_task"})
 
 
@@ -59,7 +59,7 @@ def not_whole(log: KernelLog, subject: str, window: LogWindow) -> str:
     if log.missed:
         return "the kernel overwrote messages before they could be read"
     if isinstance(since_s, Unknown) or isinstance(log.since_epoch_s, Unknown):
-        return "it cannot be told how far back the log reaches"
+        return "it is unknown how far back the log reaches"
     if log.since_epoch_s > since_s + INCIDENT_S:
         return f"the log begins only at {shown(log.since_epoch_s)}"
     return ""

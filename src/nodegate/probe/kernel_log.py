@@ -35,7 +35,7 @@ class KernelLog:
 
     `since_epoch_s` is how far back the log reaches: earlier messages are unknown. `boot_epoch_s` is the start of the
     present boot; a message before it belongs to an earlier one. `lost` lines did not fit the size limit, and `missed`
-    messages of this boot were overwritten before anybody read them.
+    messages of this boot were overwritten before they were read.
     """
 
     source: str
@@ -81,7 +81,7 @@ def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
 def _lost(found: Mapping[str, object], dropped: int, first_s: Known[float]) -> tuple[Lost, ...]:
     """What did not fit, by kind.
 
-    An older release told no kind, and left out what was older than its first line: it may be of any kind.
+    An older release named no kind, and left out what was older than its first line: it may be of any kind.
     """
     records = value_or(read.records(found, "lost"), ())
     told = tuple(

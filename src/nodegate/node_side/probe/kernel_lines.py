@@ -114,7 +114,7 @@ class Kept:
         self.first: Optional[str] = None
         self.last: Optional[str] = None
         self.of_this_boot: Optional[int] = None  # how many of the newest ones are known to be
-        self.missed = 0  # messages of this boot that were overwritten before anybody read them
+        self.missed = 0  # messages of this boot that were overwritten before they were read
         self._boot_ends = -1
         self._xids = _Xids(newest_first)
         self._kinds: Dict[str, _Newest] = {}
