@@ -95,6 +95,7 @@ def findings(path: str) -> Iterator[str]:
     machine.set("system", "uptime_s", UPTIME_S)
     machine.set("kernel_log", "lines", corpus(path).splitlines())
     machine.set("kernel_log", "source", "file:/var/log/kern.log")
+    machine.set("kernel_log", "since_epoch_s", AFTER_THEM_ALL_S - UPTIME_S)
     for check in NAMES:
         for finding in judge_one(check, machine, baseline=A_YEAR_H).findings:
             if finding.verdict is not Verdict.PASS:

@@ -44,6 +44,7 @@ def judged(check: str, file: str, profile: Profile = Profile.DELIVERY) -> Record
     machine.set("system", "uptime_s", UPTIME_S)
     machine.set("kernel_log", "lines", corpus(file).splitlines())
     machine.set("kernel_log", "source", "file:/var/log/kern.log")
+    machine.set("kernel_log", "since_epoch_s", AFTER_THEM_ALL_S - UPTIME_S)
     return judge_one(check, machine, profile=profile, baseline=A_YEAR_H)
 
 
