@@ -15,19 +15,28 @@ from typing import TYPE_CHECKING
 from nodegate.errors import Busy, CannotMeasure, Unreachable, UsageError
 from nodegate.files.atomic import replacing
 from nodegate.files.bounded import read_bounded
+from nodegate.files.strict_json import loads
+from nodegate.manifest import ADDED, MANIFEST, MISSING, Manifest
+from nodegate.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 SCHEMA = "nodegate.evidence/1"
 FACTS = "facts"
+EVIDENCE = "evidence"  # the folder of it below the run folder
 OLDER_NAMES = {"burn": "gpu_burn"}  # what releases before 0.2 called the evidence of a measurement
-MAX_EVIDENCE_BYTES = 4 << 20
+MAX_FACTS_BYTES = 4 << 20  # of facts, and of a bare recording
+MAX_MEASURED_BYTES = 32 << 20  # what a node of 1,250 measured with each other takes
 MAX_RUN_BYTES = 32 << 20  # run.json of 1,250 nodes takes half a megabyte
 BUSY = "busy"
 _BLOCKED = re.compile(r"blocked by (?P<check>[a-z][a-z0-9_]*\.[a-z0-9_]+)(?::|$)")
 LONGEST_S = 1e12  # longer than any clock says
 MOST_SAID = 1000  # characters of a reason
+_ROOM = "make room or repair the folder, then continue with --resume"
+_CHANGED_STEP = "restore it, or measure this node again (--resume)"
+_UNLISTED_STEP = "the run did not write it: delete it, or measure this node again (--resume)"
+_COPIED_STEP = "it was copied there: restore the node's own, or measure this node again (--resume)"
 MEASURING = ".measuring"  # no node has such a name. It is deleted at the end, which works on a full disk too
 
 
@@ -52,8 +61,9 @@ class Evidence:
 class RunFolder:
     """One run's folder: `run.json`, `evidence/<node>/<measurement>.json`, the results and the reports."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, manifest: Manifest | None = None) -> None:
         self.path = path
+        self.manifest = manifest or Manifest(path)
 
     @classmethod
     def create(cls, path: Path | None, *, profile: str, started_epoch_s: float) -> RunFolder:
@@ -73,9 +83,11 @@ class RunFolder:
                     hint="give another folder, or --resume this one",
                 )
             (chosen / "evidence").mkdir()
+            folder = cls(chosen)
+            folder.manifest.begin()
         except OSError as broken:
             raise UsageError(f"cannot make the run folder: {broken.strerror}", file=str(path or "reports")) from broken
-        return cls(chosen)
+        return folder
 
     @classmethod
     def existing(cls, path: Path) -> RunFolder:
@@ -124,7 +136,7 @@ class RunFolder:
             raw = read_bounded(file, MAX_RUN_BYTES)
             if len(raw) > MAX_RUN_BYTES:
                 raise UsageError(f"is larger than {MAX_RUN_BYTES >> 20} MiB", file=str(file))
-            value = json.loads(raw)
+            value = loads(raw)
         except OSError as broken:
             raise UsageError(f"cannot be read: {broken.strerror}", file=str(file)) from broken
         except (ValueError, RecursionError) as broken:
@@ -142,7 +154,7 @@ class RunFolder:
 
         Raises:
             UsageError: it cannot be written.
-            ValueError: it cannot be written as JSON.
+            ValueError: it cannot be written as JSON, or is larger than what is read again.
             RecursionError: it nests too deep.
         """
         value: dict[str, object] = {
@@ -159,23 +171,38 @@ class RunFolder:
             value["round_trip_s"] = round(evidence.round_trip_s, 6)
             value["document"] = evidence.document
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-        self._write(self.evidence_file(evidence.node, evidence.measurement), text)
+        raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(evidence.measurement)
+        if len(raw) > most:
+            raise ValueError(f"it is larger than {most >> 20} MiB")
+        file = self.evidence_file(evidence.node, evidence.measurement)
+        if self._note(file, raw):
+            self._write(file, text)
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
         """The evidence of an earlier measurement; None if there is none yet.
 
-        A file that cannot be read gives an error with its name.
+        A file that cannot be read, or is not the one that was written, gives an error with its name.
         """
         file = self.evidence_file(node, measurement)
         if measurement in OLDER_NAMES and not file.exists():
             file = self.evidence_file(node, OLDER_NAMES[measurement])
         try:
-            raw = read_bounded(file, MAX_EVIDENCE_BYTES)
+            raw = read_bounded(file, most_bytes(measurement))
         except FileNotFoundError:
             return None
         except OSError as broken:
             return _unreadable(node, measurement, f"{file} cannot be read: {broken.strerror}")
-        return parse_evidence(raw, node=node, measurement=measurement, file=str(file))
+        evidence = parse_evidence(raw, node=node, measurement=measurement, file=str(file))
+        if not evidence.error and (what := self.manifest.trouble(self._name(file), raw)):
+            return _unreadable(node, measurement, f"{file} {what}", _UNLISTED_STEP if what == ADDED else _CHANGED_STEP)
+        return evidence
+
+    def recorded_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
+        """As `read_evidence`, of a run that has ended: what its manifest lists and is gone is an error."""
+        evidence, file = self.read_evidence(node, measurement), self.evidence_file(node, measurement)
+        if evidence is None and self.manifest.lists(self._name(file)):
+            return _unreadable(node, measurement, f"{file} {MISSING}", _CHANGED_STEP)
+        return evidence
 
     def drop_evidence(self, node: str, measurement: str = FACTS) -> None:
         """Delete the evidence of a measurement.
@@ -192,6 +219,17 @@ class RunFolder:
             hint = "move it away"
             raise UsageError(f"cannot be measured again: {broken.strerror}", file=str(file), hint=hint) from broken
 
+    def go_on(self) -> None:
+        """Continue with the manifest of an earlier run; one of an earlier release gets its first.
+
+        Raises:
+            UsageError: it cannot be written.
+        """
+        try:
+            self.manifest.begin()
+        except OSError as broken:
+            raise UsageError(f"the manifest cannot be written: {broken.strerror}", file=str(self.path)) from broken
+
     def measuring(self) -> None:
         """Announce to waiting processes that more evidence will come.
 
@@ -201,7 +239,9 @@ class RunFolder:
         self._write(self.path / "evidence" / MEASURING, "")
 
     def measured(self) -> None:
-        """Announce that no more evidence will come."""
+        """Announce that no more evidence will come, and close the manifest."""
+        with contextlib.suppress(OSError):  # a full disk: its lines are there, some files have several
+            self.manifest.close()
         with contextlib.suppress(OSError):  # deleted with its folder, perhaps, which means the same
             (self.path / "evidence" / MEASURING).unlink()
 
@@ -213,7 +253,7 @@ class RunFolder:
     def discard(self) -> None:
         """Delete the folder again, with the files that every run writes first; other files stay."""
         with contextlib.suppress(OSError):
-            for name in ("run.json", "results.jsonl"):
+            for name in ("run.json", "results.jsonl", MANIFEST):
                 (self.path / name).unlink(missing_ok=True)
             (self.path / "evidence").rmdir()
             self.path.rmdir()
@@ -228,29 +268,39 @@ class RunFolder:
             finally:
                 temporary.unlink(missing_ok=True)
 
+    def _name(self, file: Path) -> str:
+        return file.relative_to(self.path).as_posix()
+
+    def _note(self, file: Path, raw: bytes) -> bool:
+        try:
+            return self.manifest.add(self._name(file), raw)
+        except OSError as broken:
+            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=_ROOM) from broken
+
     def _write(self, file: Path, text: str) -> None:
         try:
             file.parent.mkdir(exist_ok=True)
             with replacing(file) as stream:
                 stream.write(text)
         except OSError as broken:
-            hint = "make room or repair the folder, then continue with --resume"
-            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=hint) from broken
+            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file), hint=_ROOM) from broken
+
+
+def most_bytes(measurement: str) -> int:
+    """How large the evidence of a measurement may be, written and read."""
+    return MAX_FACTS_BYTES if measurement.startswith(FACTS) else MAX_MEASURED_BYTES
 
 
 def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evidence:
     """Evidence in a run folder, or a recording with the bare document.
 
-    A file that cannot be read gives an error with its name.
+    A file that cannot be read, or is the evidence of another node or measurement, gives an error with its name.
     """
-    if len(raw) > MAX_EVIDENCE_BYTES:
-        return _unreadable(node, measurement, f"{file} is larger than {MAX_EVIDENCE_BYTES >> 20} MiB")
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError) as fault:
-        return _unreadable(node, measurement, f"{file} is not valid JSON: {fault}")
-    if not isinstance(value, dict):
-        return _unreadable(node, measurement, f"{file} does not contain a JSON object")
+    value = _read(raw, most_bytes(measurement))
+    if isinstance(value, str):
+        return _unreadable(node, measurement, f"{file} {value}")
+    if whose := _of_another(value, node, measurement):
+        return _unreadable(node, measurement, f"{file} {whose}", _COPIED_STEP)
     if value.get("schema") != SCHEMA:
         return Evidence(
             node, measurement, _number(value.get("epoch_s")), _number(value.get("duration_s")), document=value
@@ -263,8 +313,33 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
     return Evidence(node, measurement, started, lasted, error=_error(said if isinstance(said, dict) else {}))
 
 
-def _unreadable(node: str, measurement: str, why: str) -> Evidence:
-    error = CannotMeasure(f"the evidence {why}", next_step="measure this node again")
+def _read(raw: bytes, most: int) -> dict[str, object] | str:
+    """The object in a file, or why there is none."""
+    if len(raw) > most:
+        return f"is larger than {most >> 20} MiB"
+    try:
+        value = loads(raw)
+    except (ValueError, RecursionError) as fault:
+        return f"is not valid JSON: {fault}"
+    return value if isinstance(value, dict) else "does not contain a JSON object"
+
+
+def _of_another(value: Mapping[str, object], node: str, measurement: str) -> str:
+    """In words, which other node or measurement this is of; empty if it is what its name says.
+
+    A bare recording says neither, or only what was measured.
+    """
+    is_bare = value.get("schema") != SCHEMA
+    whose, of = (node if is_bare else value.get("node")), value.get("measurement", measurement if is_bare else None)
+    if whose != node:
+        return f"is the evidence of {shown(whose)}" if whose else "does not say whose it is"
+    if of not in (measurement, OLDER_NAMES.get(measurement)):
+        return f"is the evidence of {shown(of)}, not of {measurement}" if of else "does not say what was measured"
+    return ""
+
+
+def _unreadable(node: str, measurement: str, why: str, next_step: str = "measure this node again") -> Evidence:
+    error = CannotMeasure(f"the evidence {why}", next_step=next_step)
     return Evidence(node, measurement, 0.0, 0.0, error=error)
 
 

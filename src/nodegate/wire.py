@@ -9,6 +9,7 @@ import zlib
 from dataclasses import dataclass
 
 from nodegate.errors import CannotMeasure
+from nodegate.files.strict_json import loads
 from nodegate.text import shown
 
 
@@ -36,7 +37,7 @@ class Wire:
         if not text:
             raise self._refused("sent nothing")
         try:
-            document: object = json.loads(text, parse_constant=_refuse, parse_float=_finite)
+            document = loads(text, parse_constant=_refuse, parse_float=_finite)
             json.dumps(document, ensure_ascii=False).encode()  # half a surrogate pair can be read but not written
         except (ValueError, RecursionError) as error:
             said = f"{shown(text[-200:], 160)} ({shown(str(error), 120)})"

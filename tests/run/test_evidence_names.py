@@ -8,6 +8,7 @@ import pytest
 
 from nodegate.errors import CannotMeasure
 from nodegate.evidence import Evidence, RunFolder
+from nodegate.manifest import MANIFEST
 from nodegate.node import Connection, Node
 from nodegate.run.node_facts import recorded
 
@@ -26,6 +27,7 @@ def folder(tmp_path: Path) -> RunFolder:
     (run.path / "evidence/gpu01").mkdir(exist_ok=True)
     run.write_evidence(burnt(1))
     run.evidence_file("gpu01", "burn").rename(run.evidence_file("gpu01", "gpu_burn"))
+    (run.path / MANIFEST).unlink()
     return run
 
 

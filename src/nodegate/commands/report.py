@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import argparse
+
+MOST_NAMED = 10  # files whose change is told one by one
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -19,12 +22,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Write the reports and print the place of the HTML page.
+    """Write the reports and print the place of the HTML page, and what of the evidence was changed.
 
     Raises:
         UsageError: the run cannot be read, or the reports cannot be written.
     """
+    from nodegate.manifest import Manifest  # noqa: PLC0415
     from nodegate.report.rerender import rerender  # noqa: PLC0415
 
+    manifest = Manifest(asked.run)
+    if not manifest.exists:
+        print("note: there is no manifest of the evidence here: nobody can tell what was changed", file=sys.stderr)
+    odd = manifest.odd_files()
+    for each in odd[:MOST_NAMED]:
+        print(f"note: {each}", file=sys.stderr)
+    if len(odd) > MOST_NAMED:
+        print(f"note: {len(odd) - MOST_NAMED} files more", file=sys.stderr)
     print(rerender(asked.run, redacted=asked.redact, to=asked.to) / "report.html")
     return 0

@@ -110,6 +110,14 @@ def document(name: str, attempts: Sequence[Sequence[ProgramRun]], metrics: Seque
     }
 
 
+def failed_runs(document: Mapping[str, object]) -> tuple[int, int]:
+    """In the document of a measurement: how many programs could not be run, and how many ran."""
+    attempts = document.get("attempts")
+    lists = [each for each in attempts if isinstance(each, list)] if isinstance(attempts, list) else []
+    runs = [bool(isinstance(ran, dict) and ran.get("cannot")) for attempt in lists for ran in attempt]
+    return sum(runs), len(runs) - sum(runs)
+
+
 def no_gpus(facts: NodeFacts) -> str:
     """`applies` of a measurement of GPUs: also empty if NVML does not answer: the measurement then reports why."""
     try:

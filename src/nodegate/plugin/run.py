@@ -21,9 +21,10 @@ from nodegate.profile import Profile
 from nodegate.release import suite_version
 from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Report, Run
-from nodegate.run import answer, conditions
+from nodegate.run import answer, conditions, earlier_folder
 from nodegate.run.campaign import Campaign
 from nodegate.run.gate import Gate
+from nodegate.run.kept import drop_node
 from nodegate.run.prepare import attach, prepare
 from nodegate.run.progress import Progress
 from nodegate.run.results import Results
@@ -70,7 +71,15 @@ class PytestRun:
         waivers = self.judging.waivers
         known = frozenset(self._collection.known())
         odd = waivers.check(checks=known, nodes=self.judging.nodes) if waivers.waivers else ()
-        self._notes = (*self.prepared.notes, *odd)
+        self._notes = (*self.prepared.notes, *self._odd_evidence(), *odd)
+
+    def _odd_evidence(self) -> tuple[str, ...]:
+        """What of the evidence of an earlier run is not as that run wrote it."""
+        settings = self.prepared.settings
+        folder = settings.resume or settings.replay
+        if folder is None or self._is_worker:
+            return ()
+        return earlier_folder.notes(RunFolder(folder).manifest.odd_files(), resumed=settings.resume is not None)
 
     def pytest_report_header(self) -> list[str]:
         """What is judged, against what, and notes for the user."""
@@ -124,6 +133,10 @@ class PytestRun:
             self.prepared.settings.run_dir, profile=self.judging.profile.value, started_epoch_s=self._started
         )
         folder.hold()
+        if self.prepared.settings.resume:
+            for name in self.prepared.moved:  # before run.json has the new address
+                drop_node(folder, name)
+            folder.go_on()
         self.judging.folder = folder
         run = self._conditions(folder)
         kept = conditions.run_to_json(run, self.judging.nodes.values(), self.prepared.settings)
@@ -157,6 +170,7 @@ class PytestRun:
             versions=conditions.versions(),
             host=socket.gethostname(),
             user=conditions.user(),
+            evidence=self.prepared.evidence,
         )
 
     def begin(self) -> Campaign:

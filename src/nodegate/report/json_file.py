@@ -87,6 +87,8 @@ def _run(run: Run) -> dict[str, object]:
         "interrupted": run.interrupted,
         "selection": run.selection,
         "answer": run.answer,
+        "manifest_sha256": run.manifest_sha256,
+        "evidence": run.evidence,
         "versions": dict(run.versions),
     }
 

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_json import loads
 from nodegate.finding import Finding, Limit, LimitKind, LimitValue, Record
 from nodegate.part import from_json as part_from_json
 from nodegate.part import to_json as part_to_json
@@ -179,7 +180,7 @@ def _whole_lines_bytes(path: Path) -> int:
 
 def _parse(raw: bytes, path: Path, number: int) -> Record:
     try:
-        entry = json.loads(raw)
+        entry = loads(raw)
     except (ValueError, RecursionError) as error:
         raise UsageError("not JSON", file=str(path), line=number, hint="fix or delete the line") from error
     if not isinstance(entry, dict):

@@ -30,6 +30,8 @@ class Run:
 
     `selection` says in words which part of the checks or nodes was asked for; empty means all of the profile.
     `versions` are python and the libraries on the controller. `answer` is the sentence of profile troubleshoot.
+    `manifest_sha256` is the fingerprint of the manifest of all evidence (manifest.sha256), empty if there is none;
+    `evidence` says where the evidence is from, if it is not this run's own.
     """
 
     id: str
@@ -46,6 +48,8 @@ class Run:
     selection: str = ""
     versions: Mapping[str, str] = field(default_factory=dict)
     answer: str = ""
+    manifest_sha256: str = ""
+    evidence: str = ""
 
 
 @dataclass(frozen=True)

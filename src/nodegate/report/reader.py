@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, TypeVar
 
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
+from nodegate.files.strict_json import loads
 from nodegate.report import jsonl
 from nodegate.report.json_file import SCHEMA
 from nodegate.report.jsonl import MOST_SECONDS, from_json
@@ -29,7 +29,7 @@ def load(path: Path) -> Report:
         UsageError: the file is missing, is no report of this schema, or was changed by hand and no longer fits.
     """
     try:
-        document = json.loads(path.read_bytes())
+        document = loads(path.read_bytes())
     except OSError as error:
         hint = "name the folder of a run that came to its end"
         raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error
@@ -78,6 +78,8 @@ def _run(entry: dict[str, object]) -> Run:
         selection=_text(entry, "selection"),
         versions=_text_map(entry, "versions"),
         answer=_text(entry, "answer") if "answer" in entry else "",
+        manifest_sha256=_text(entry, "manifest_sha256") if "manifest_sha256" in entry else "",
+        evidence=_text(entry, "evidence") if "evidence" in entry else "",
     )
 
 

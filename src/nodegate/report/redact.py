@@ -70,6 +70,7 @@ class _Redaction:
             command=self.text(run.command),
             selection=self.text(run.selection),
             answer=self.text(run.answer),
+            evidence=self.text(run.evidence),
             inventory=self.sources(run.inventory),
             baselines=self.sources(run.baselines),
         )

@@ -33,6 +33,7 @@ def render(report: Report, folder: Path) -> None:
             module.write(report, file)
     hashes = {"all results": fingerprint}
     hashes.update((name, _sha256(folder / name)) for name in ("report.json", "results.csv"))
+    hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
 
     text = html.page(report, hashes, fleet)

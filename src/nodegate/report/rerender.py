@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.manifest import Manifest
+from nodegate.report.held_against import held_against
 from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.render import render
@@ -20,7 +22,7 @@ def rerender(run: Path, *, redacted: bool = False, to: Path | None = None) -> Pa
         UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
             of its original.
     """
-    report = load(run / "report.json")
+    report = held_against(load(run / "report.json"), Manifest(run), run)
     home = run.resolve()
     folder = to or (home.with_name(f"{home.name}-redacted") if redacted else run)
     if redacted and folder.resolve() == home:

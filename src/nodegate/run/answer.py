@@ -50,6 +50,8 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
     if report.run.answer:
         yield from (AnswerLine(shortened(text, width)) for text in _wrapped(f"answer: {report.run.answer}", width))
     yield from _causes(report, width)
+    if report.run.manifest_sha256:
+        yield AnswerLine(f"manifest: {report.run.manifest_sha256}")
     if (folder / "report.html").exists():
         yield AnswerLine(f"report: {folder / 'report.html'}")
     if report.causes:

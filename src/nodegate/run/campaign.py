@@ -14,6 +14,7 @@ from nodegate.judge.context import facts_of
 from nodegate.judge.fleet import SAME_MACHINE_STEP
 from nodegate.measure.measurement import Target
 from nodegate.measure.registry import FACTS_AFTER
+from nodegate.run import kept as kept_evidence
 from nodegate.run import node_facts
 from nodegate.run.load import Load
 from nodegate.run.pool import WAIT_SLICE_S, ThreadPool
@@ -98,7 +99,11 @@ class Campaign:
         Raises:
             UsageError: the run folder cannot be written.
         """
-        self._drop_what_failed()
+        if self._plan.keep:
+            names = [node.name for node in self._plan.nodes]
+            kept_evidence.drop_what_failed(
+                self._folder, names, self._plan.measurements, facts_after=self._plan.facts_after
+            )
         self._folder.measuring()
         self._progress.stage(FACTS, len(self._plan.nodes))
         for node in self._plan.nodes:
@@ -161,14 +166,6 @@ class Campaign:
         self._cancelled.set()
         self._arrived.put(said)
         self._finish()
-
-    def _drop_what_failed(self) -> None:
-        """In a resumed run: delete earlier errors, so that they are not taken for new evidence."""
-        for node in self._plan.nodes if self._plan.keep else ():
-            for name in (FACTS, *self._plan.names):
-                evidence = self._folder.read_evidence(node.name, name)
-                if evidence is not None and evidence.error:
-                    self._folder.drop_evidence(node.name, name)
 
     # Facts ----------------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from nodegate.errors import UsageError
 from nodegate.inventory import patterns
 from nodegate.inventory.names import check_node_name
+from nodegate.manifest import MANIFEST
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
 from nodegate.subjects.order import ORDER
@@ -55,6 +56,7 @@ def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str
     """run.json: the conditions, the nodes, and what was asked for, so that --resume can ask for it again."""
     return {
         "schema": SCHEMA,
+        "manifest": MANIFEST,
         **asdict(run),
         "asked": {
             "inventory": [_from_anywhere(each) for each in settings.inventory],
@@ -84,6 +86,7 @@ def _nodes_to_json(nodes: Iterable[Node]) -> dict[str, object]:
         {
             "name": node.name,
             "address": node.address,
+            "port": node.connection.port,
             "transport": node.connection.transport,
             "groups": list(node.groups),
             "expected": {name: value for name, value in node.expected.items() if name != ORDER},
@@ -121,6 +124,8 @@ class Earlier:
     pairs: str = ""
     tools: Path | None = None
     started_epoch_s: float = 0.0
+    has_manifest: bool = False  # whether it wrote one
+    evidence: str = ""  # where its evidence is from, if it is not its own
 
     def select(self, pattern: str) -> tuple[Node, ...]:
         """The nodes of a --nodes pattern; all for an empty one.
@@ -174,6 +179,8 @@ def read_earlier(folder: RunFolder) -> Earlier:
         pairs=pairs,
         tools=Path(tools) if tools else None,
         started_epoch_s=started,
+        has_manifest="manifest" in run,
+        evidence=_typed(run, "evidence", str, file, ""),
     )
 
 
@@ -190,7 +197,10 @@ def _node(entry: object, orders: list[object], file: str, recordings: Path) -> N
     return Node(
         name=name,
         connection=Connection(
-            transport="replay", address=_typed(entry, "address", str, file, ""), recordings=str(recordings)
+            transport="replay",
+            address=_typed(entry, "address", str, file, ""),
+            port=_port(entry.get("port"), file),
+            recordings=str(recordings),
         ),
         groups=tuple(groups),
         expected={**_typed(entry, "expected", dict, file, {}), **_order(entry, orders, file)},
@@ -204,6 +214,12 @@ def _order(entry: Mapping[str, object], orders: list[object], file: str) -> dict
     if place >= len(orders):
         raise UsageError("`order` of a node leads to none", file=file)
     return {ORDER: orders[place]} if place >= 0 else {}
+
+
+def _port(value: object, file: str) -> int | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
+        raise UsageError("`port` of a node is not a number", file=file)
+    return value
 
 
 def _typed(entry: Mapping[str, object], key: str, kind: type[_T], file: str, default: _T | None = None) -> _T:

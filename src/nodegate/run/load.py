@@ -104,8 +104,18 @@ class Load:
                 time.time() - started,
                 document=document(measurement.name, earlier, found[name]),
             )
-            self._folder.write_evidence(evidence)
+            self._store(evidence, is_first=len(earlier) == 1)
         return found
+
+    def _store(self, evidence: Evidence, *, is_first: bool) -> None:
+        """Write what a measurement gave. If the second or third look does not fit, what fitted before stays."""
+        try:
+            self._folder.write_evidence(evidence)
+        except (ValueError, RecursionError) as fault:
+            if is_first:
+                step = "measure fewer nodes at once, or with --pairs few"
+                error = CannotMeasure(f"what was measured cannot be stored: {fault}", next_step=step)
+                self._folder.write_evidence(replace(evidence, document=None, error=error))
 
 
 def _does_not_apply(measurement: Measurement, target: Target) -> bool:

@@ -17,7 +17,7 @@ from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.profile import Profile
-from nodegate.run import conditions
+from nodegate.run import conditions, earlier_folder
 from nodegate.run.campaign import Connections, Plan
 from nodegate.run.judging import Judging
 from nodegate.subjects.order import check_orders
@@ -50,6 +50,8 @@ class Prepared:
     inventory: tuple[Source, ...]
     settings: Settings
     notes: tuple[str, ...] = ()
+    moved: tuple[str, ...] = ()  # nodes of a resumed run that have another address than before
+    evidence: str = ""  # where the evidence is from, if it is not this run's own
 
     def connect(self, node: Node) -> Session:
         """A session with a node, with the command line's settings; the node's own variables win.
@@ -116,8 +118,11 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         find(settings.job_logs, ())
     folder = settings.resume or settings.replay
     earlier = conditions.read_earlier(RunFolder.existing(folder)) if folder else None
+    if folder and earlier:
+        earlier_folder.check_manifest(RunFolder(folder), earlier)
     settings = _as_before(settings, earlier)
     nodes, sources, notes = _nodes(settings, earlier, stdin)
+    moved = earlier_folder.moved(earlier, nodes) if earlier and settings.resume else ()
     baselines = Baselines.read(settings.baselines, settings.checks)
     baselines.check_expected(nodes)
     check_orders(nodes)
@@ -135,7 +140,12 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         history=history,
         before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
     )
-    return Prepared(judging, sources, settings, notes)
+    about = (
+        earlier_folder.about_evidence(RunFolder(folder), earlier, resumed=bool(settings.resume))
+        if folder and earlier
+        else ""
+    )
+    return Prepared(judging, sources, settings, (*notes, *earlier_folder.moved_note(moved)), moved, about)
 
 
 def _durations_of(profile: Profile, asked: Settings) -> Durations:
@@ -158,6 +168,9 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     """The settings, with the earlier run's values where the command line has none."""
     if earlier is None:
         return settings
+    if settings.resume:
+        own = earlier_folder.check_place
+        own(RunFolder(settings.resume), earlier, inventory=not settings.inventory, tools=not settings.tools)
     load = settings.load if settings.load is not None else not earlier.passive
     settings = replace(settings, profile=settings.profile or earlier.profile, load=load)
     settings = replace(

@@ -67,7 +67,12 @@ class Results:
         if not self._path.exists():
             raise FileNotFoundError(errno.ENOENT, "the run folder is gone", str(self.folder.path))
         missing = sum(map(len, judging.asked.values())) - len(self.records)
-        self.run = replace(self.run, finished_epoch_s=time.time(), interrupted=interrupted or missing > 0)
+        self.run = replace(
+            self.run,
+            finished_epoch_s=time.time(),
+            interrupted=interrupted or missing > 0,
+            manifest_sha256=self.folder.manifest.sha256,
+        )
         self.report = self._concluded(build(self.run, judging, self.records, checks))
         render(self.report, self.folder.path)
         try:

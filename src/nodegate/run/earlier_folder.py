@@ -1,0 +1,104 @@
+"""The folder of an earlier run, before it is used: what in it is not as that run left it, and what it must not name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.errors import UsageError
+from nodegate.evidence import EVIDENCE
+from nodegate.inventory.hostlist import fold
+from nodegate.manifest import MANIFEST
+from nodegate.text import some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from nodegate.evidence import RunFolder
+    from nodegate.manifest import OddFile
+    from nodegate.node import Node
+    from nodegate.run.conditions import Earlier
+
+MOST_NAMED = 3
+_NO_MANIFEST = "what was changed in it before cannot be told"
+_LONGEST = 500
+
+
+def check_manifest(folder: RunFolder, earlier: Earlier) -> None:
+    """Refuse a run whose manifest was taken away.
+
+    Raises:
+        UsageError: it has none, although it wrote one.
+    """
+    if earlier.has_manifest and not folder.manifest.exists:
+        hint = "put it back, or measure again in a new run: without it nobody can tell what was changed"
+        raise UsageError("the manifest of this run is gone", file=str(folder.path / MANIFEST), hint=hint)
+
+
+def check_place(folder: RunFolder, earlier: Earlier, *, inventory: bool, tools: bool) -> None:
+    """Refuse to run what a run folder brings along: it may have come from anywhere.
+
+    `inventory`, `tools`: whether those of run.json would be used.
+
+    Raises:
+        UsageError: an inventory or tools inside the folder, or evidence that leads out of it.
+    """
+    home = os.path.realpath(folder.path)
+    for each in earlier.inventory if inventory else ():
+        if _is_below(each, home):
+            hint = "give your own: --inventory FILE"
+            raise UsageError(f"names an inventory inside the run folder ({each})", file=earlier.file, hint=hint)
+    if tools and earlier.tools is not None and _is_below(earlier.tools, home):
+        hint = "give your own: --tools DIR"
+        raise UsageError(f"names tools inside the run folder ({earlier.tools})", file=earlier.file, hint=hint)
+    top = folder.path / EVIDENCE
+    for place in (top, *sorted(top.iterdir())):
+        if not _is_below(place, home):
+            hint = "evidence would be written there: replace the link by the folder itself"
+            raise UsageError("leads out of the run folder", file=str(place), hint=hint)
+
+
+def _is_below(place: Path | str, home: str) -> bool:
+    """Whether a path leads into a folder, links followed; a name that no file can have does not."""
+    try:
+        return Path(os.path.realpath(place)).is_relative_to(home)
+    except ValueError:
+        return False
+
+
+def notes(odd: Iterable[OddFile], *, resumed: bool) -> tuple[str, ...]:
+    """One line for the files of each kind that are not what the manifest says."""
+    kinds: dict[str, list[str]] = {}
+    for each in odd:
+        kinds.setdefault(each.what, []).append(each.file)
+    end = "measured again" if resumed else "not judged by it"
+    return tuple(f"evidence that {what}: {some(files, MOST_NAMED)}; {end}" for what, files in kinds.items())
+
+
+def about_evidence(folder: RunFolder, earlier: Earlier, *, resumed: bool) -> str:
+    """Where the evidence of this run is from, for the report; empty if it is its own."""
+    sha256 = folder.manifest.sha256
+    if resumed:
+        said = "" if sha256 else f"this run had no manifest until it was resumed: {_NO_MANIFEST}"
+    elif sha256:
+        said = f"judged again from {folder.path.resolve().name}, sha256 of its manifest {sha256}"
+    else:
+        said = f"judged again from {folder.path.resolve().name}, which has no manifest: {_NO_MANIFEST}"
+    return "; ".join(each for each in (said, earlier.evidence) if each)[:_LONGEST]
+
+
+def moved(earlier: Earlier, nodes: Iterable[Node]) -> tuple[str, ...]:
+    """The nodes whose name leads to another address or port than in the earlier run."""
+    before = {node.name: node for node in earlier.nodes}
+    return tuple(node.name for node in nodes if node.name in before and _where(node) != _where(before[node.name]))
+
+
+def moved_note(names: Iterable[str]) -> tuple[str, ...]:
+    """What is done with the nodes that have moved."""
+    found = tuple(names)
+    return (f"another address than before, so everything is measured again: {fold(found)}",) if found else ()
+
+
+def _where(node: Node) -> tuple[str, int | None]:
+    return node.address, node.connection.port
