@@ -101,7 +101,7 @@ def evidence() -> Iterator[bytes]:
     """Evidence files."""
     document = {"schema": "nodegate.probe/1", "sections": {}, "uid": 0, "epoch_s": 1.0, "duration_s": 0.1}
     kept: dict[str, object] = {"schema": "nodegate.evidence/1", "started_epoch_s": 1.0, "duration_s": 2.0}
-    kept |= {"received_epoch_s": 2.0, "round_trip_s": 0.1}
+    kept |= {"node": "gpu01", "measurement": "facts", "received_epoch_s": 2.0, "round_trip_s": 0.1}
     yield _json(document)
     yield _json({**kept, "document": document})
     yield _json({**kept, "error": {"kind": "refused", "reason": "no", "next_step": "look"}})

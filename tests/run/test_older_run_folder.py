@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tarfile
@@ -49,6 +50,15 @@ def test_evidence_of_an_older_release_is_judged_again(replayed):
         if (own := [record for record in records if record.node == node])
     }
     assert found == {"hgx03": [("gpu_lost", "GPU 3")], "hgx07": [("gpu_memory", "GPU 6"), ("pcie_narrow", "mlx5_2")]}
+
+
+def test_the_report_says_that_the_older_run_has_no_manifest(replayed):
+    run = json.loads((replayed / "report.json").read_text())["run"]
+    assert run["evidence"] == (
+        "judged again from older, which has no manifest: what was changed in it before cannot be told"
+    )
+    assert run["evidence"] in (replayed / "report.html").read_text()
+    assert run["manifest_sha256"] in (replayed / "report.html").read_text()
 
 
 def test_the_burn_of_an_older_release_is_read_under_its_name_of_then(older, replayed):

@@ -36,7 +36,7 @@ def load(path: Path) -> Report:
     except (ValueError, RecursionError) as error:
         raise UsageError("not JSON", file=str(path), hint="render the report again from its run") from error
     schema = document.get("schema") if isinstance(document, dict) else None
-    if schema != SCHEMA:
+    if not isinstance(document, dict) or schema != SCHEMA:
         hint = jsonl.OLDER if schema == _OLD_SCHEMA else "another version of nodegate wrote it"
         raise UsageError(f"not a report of schema {SCHEMA}", file=str(path), hint=hint)
     try:
