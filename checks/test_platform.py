@@ -10,6 +10,7 @@ from nodegate import part
 from nodegate.judge.fleet import SAME_MACHINE_STEP
 from nodegate.text import some
 from nodegate.unknown import Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from nodegate import Verdicts
@@ -46,12 +47,17 @@ def test_known(baseline: Baseline, verdicts: Verdicts) -> None:
 
 
 def test_one_name(fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
-    """The node has one name in the inventory: no other name of the run leads to the same machine. (F33)
+    """The node is a machine of its own: no other name leads to it, and it does not answer with another's. (F33)
 
-    Two names would have one machine accepted twice, and another one that was delivered not at all.
+    Two names would have one machine accepted twice, and another one that was delivered not at all. Swapped addresses
+    would have the wrong one repaired.
     """
-    if same := fleet.same_machine(node.name):
-        verdicts.cannot(same, next_step=SAME_MACHINE_STEP)
+    if wrong := fleet.wrong_machine(node.name):
+        verdicts.cannot(wrong, next_step=SAME_MACHINE_STEP)
+    if twin := fleet.twin(node.name):
+        action = "correct the serial number in the machine's firmware, or look which machine was delivered"
+        verdicts.found(Verdict.WARN, part=part.host("machine"), text=twin, action=action, code="serial")
+        return
     text, unread = "no other name of this run leads to it", fleet.unread_names()
     if unread:
         text = f"no other name that could be read leads to it; not known of {some(unread, 8)}"

@@ -137,7 +137,10 @@ def test_a_reader_of_the_folder_gets_an_error_too(tmp_path: Path, put: object) -
 
 @pytest.mark.parametrize("number", ["1" + "0" * 400, "1e999", "NaN", '"x"', "[]"])
 def test_a_time_that_is_none_is_an_unknown_one(number: str) -> None:
-    raw = f'{{"schema": "nodegate.evidence/1", "node": "gpu0001", "measurement": "facts", "document": {{}}, "started_epoch_s": {number}, "round_trip_s": {number}}}'
+    raw = (
+        '{"schema": "nodegate.evidence/1", "node": "gpu0001", "measurement": "facts", "document": {}, '
+        f'"started_epoch_s": {number}, "round_trip_s": {number}}}'
+    )
     read = parse_evidence(raw.encode(), node="gpu0001", measurement="facts", file="facts.json")
     assert (read.started_epoch_s, read.round_trip_s) == (0.0, 0.0)
 

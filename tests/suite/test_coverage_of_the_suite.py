@@ -40,8 +40,8 @@ BAD = frozenset({WARN, FAIL})
 
 # Checks that speak to no failure mode, with the reason. None so far.
 WITHOUT_FAILURE_MODE: dict[str, str] = {}
-# Reached or not, measured or not, one name or two: these checks have nothing to warn of.
-NEVER_BAD = {"node.reachable", "platform.one_name", "rdma_bandwidth.complete"}
+# Reached or not, measured or not: these checks have nothing to warn of.
+NEVER_BAD = {"node.reachable", "rdma_bandwidth.complete"}
 
 
 # docs/coverage.md
@@ -159,6 +159,7 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
     },
     "platform.one_name": {
         PASS: lambda: in_fleet("platform.one_name"),
+        WARN: lambda: in_fleet("platform.one_name", serial_of_gpu02),
         ERROR: lambda: judge_one("platform.one_name", Machine.hgx_h100("gpu01"), node=Node("gpu01"), fleet=twins()),
     },
     "node.reachable": {
@@ -171,6 +172,11 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
         ERROR: lambda: unreachable("host.clock_skew"),
     },
 }
+
+
+def serial_of_gpu02(machine: Machine) -> None:
+    """Two machines whose firmware has the same serial number."""
+    machine.set("system", "dmi.product_serial", four_nodes()["gpu02"].sections["system"]["dmi"]["product_serial"])
 
 
 def twins() -> Fleet:

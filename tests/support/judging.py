@@ -18,7 +18,8 @@ from nodegate.baseline.baseline_file import unit_for
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
 from nodegate.judge.characteristics import characteristics
-from nodegate.judge.fleet import Fleet, machine
+from nodegate.judge.fleet import Fleet
+from nodegate.judge.identity import identity
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.registry import MEASURED
@@ -98,7 +99,7 @@ def fleet_of(machines: Mapping[str, Machine]) -> Fleet:
     for name, each in machines.items():
         facts = facts_of(each)
         found[name] = (baseline_of(facts, Node(name)).platform, characteristics(facts))
-        ids[name] = machine(facts, Node(name))
+        ids[name] = identity(facts, Node(name))
     return Fleet(found, ids)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
 from nodegate.facts import FACTS, NodeFacts
+from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
 from nodegate.part import NO_PARTS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from nodegate.subjects.counters import Counters
 
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "ordered", "peers", "verdicts")
+_ANOTHER_STEP = "look which machine answers at this address and which boards it has, then measure this node again"
 AT_THE_END = frozenset(("fleet", "peers", *MEASURED))  # what is there only when every node is in
 
 
@@ -133,7 +135,10 @@ class Context:
     def _counters(self) -> Counters:
         from nodegate.subjects.counters import Counters  # noqa: PLC0415 - a bootcheck has none
 
-        return Counters(self.known_facts, facts_of(self._evidence_of(FACTS_AFTER)))
+        before, after = self.known_facts, facts_of(self._evidence_of(FACTS_AFTER))
+        if odd := changes(before, after):
+            raise CannotMeasure(f"not the machine of before the load: {'; '.join(odd)}", next_step=_ANOTHER_STEP)
+        return Counters(before, after)
 
     def _evidence_of(self, name: str) -> Evidence:
         if self._evidence is None:

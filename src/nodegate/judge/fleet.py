@@ -6,24 +6,24 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
+from nodegate.errors import NotApplicable, NotJudged
 from nodegate.finding import Finding, Limit, LimitKind, LimitValue
 from nodegate.judge.characteristics import Characteristics, characteristics
+from nodegate.judge.identity import Identities
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
-    from nodegate.facts import NodeFacts
-    from nodegate.node import Node
+    from nodegate.judge.identity import Identity
     from nodegate.part import Part
 
-__all__ = ["SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics", "machine"]
+__all__ = ["SAME_MACHINE_STEP", "Difference", "DriftRow", "Fleet", "characteristics"]
 
 MAX_SHOWN = 4
-SAME_MACHINE_STEP = "correct ansible_host of one of them, or take one out of the inventory"
+SAME_MACHINE_STEP = "correct ansible_host or the host name, or take one of them out of the inventory"
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,18 @@ class Fleet:
 
     Args:
         nodes: for each node its platform ("" when unknown) and its characteristics.
-        machines: for each node what tells its machine from all others (`machine`), as far as it is known.
+        identities: for each node who its machine is, as far as that is known.
+        others: names of the inventory that this run does not measure.
     """
 
     def __init__(
-        self, nodes: Mapping[str, tuple[str, Mapping[str, Known[str]]]], machines: Mapping[str, str] | None = None
+        self,
+        nodes: Mapping[str, tuple[str, Mapping[str, Known[str]]]],
+        identities: Mapping[str, Identity] | None = None,
+        others: Collection[str] = (),
     ) -> None:
         self._nodes = nodes
-        self._machines = {node: each for node, each in (machines or {}).items() if each}
-        self._names: defaultdict[str, list[str]] = defaultdict(list)
-        for node, each in self._machines.items():
-            self._names[each].append(node)
+        self._identities = Identities(identities or {}, others)
         self._members: Counter[str] = Counter(platform for platform, _ in nodes.values())
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
         for platform, values in nodes.values():
@@ -124,8 +125,8 @@ class Fleet:
             }
         )
 
-    def same_machine(self, node: str) -> str:
-        """In words, which names of this run lead to the machine of this node; empty where no other does.
+    def wrong_machine(self, node: str) -> str:
+        """In words, why the name of this node does not lead to a machine of its own; empty if it does.
 
         Raises:
             NotApplicable: the node is judged by itself.
@@ -133,14 +134,17 @@ class Fleet:
         """
         if not self._nodes:
             raise NotApplicable("a node by itself: there is no other name to compare")
-        if node not in self._machines:
+        if node not in self._identities.known:
             raise NotJudged("not judged: its boot id and host name could not be read")
-        names = sorted(self._names[self._machines[node]])
-        return f"{', '.join(names[:-1])} and {names[-1]} are the same machine" if len(names) > 1 else ""
+        return self._identities.wrong(node)
+
+    def twin(self, node: str) -> str:
+        """In words, which other machine of this run reports a serial number of this one; empty if none does."""
+        return self._identities.twin(node) if node in self._identities.known else ""
 
     def unread_names(self) -> tuple[str, ...]:
         """The names of this run whose machine is not known: nothing is said of where they lead."""
-        return tuple(sorted(name for name in self._nodes if name not in self._machines))
+        return tuple(sorted(name for name in self._nodes if name not in self._identities.known))
 
     def compare(self, node: str) -> tuple[Difference, ...]:
         """In what this node differs from the majority of its platform; values that could not be read do not count.
@@ -194,21 +198,6 @@ class Fleet:
                 if tally.total >= MIN_NODES:
                     found.append((name, value, tally))
         return found
-
-
-def machine(facts: NodeFacts, node: Node) -> str:
-    """What tells a machine from all others while it is up; empty where it is not known.
-
-    The boot id is the kernel's own, so copies of one disk image differ in it. Containers on one machine share it: they
-    have a host name each, or the site gives them a lock each.
-    """
-    try:
-        boot_id, name = facts.host.boot_id, facts.host.hostname
-    except CannotMeasure:
-        return ""
-    if isinstance(boot_id, Unknown) or isinstance(name, Unknown) or not boot_id:
-        return ""
-    return f"{boot_id} {name} {node.expected.get('lock', '')}"
 
 
 def _difference(name: str, value: str, tally: _Tally) -> Difference:

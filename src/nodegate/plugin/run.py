@@ -139,7 +139,8 @@ class PytestRun:
             folder.go_on()
         self.judging.folder = folder
         run = self._conditions(folder)
-        kept = conditions.run_to_json(run, self.judging.nodes.values(), self.prepared.settings)
+        judging = self.judging
+        kept = conditions.run_to_json(run, judging.nodes.values(), self.prepared.settings, judging.others)
         folder.write_json(conditions.RUN_FILE, kept)
         return Results(folder, run, self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None)
 

@@ -29,6 +29,7 @@ class Host:
 
     hostname: Known[str]
     boot_id: Known[str]
+    machine_id: Known[str]  # not the id itself: a hash of it
     uptime_s: Known[float]
     clock_epoch_s: float
     kernel_release: Known[str]
@@ -66,6 +67,7 @@ def parse(data: object, *, epoch_s: float, uid: int) -> Host:
     return Host(
         hostname=read.text(system, "hostname"),
         boot_id=read.text(system, "boot_id"),
+        machine_id=read.text(system, "machine_id"),
         uptime_s=read.number(system, "uptime_s"),
         clock_epoch_s=epoch_s,
         kernel_release=read.text(system, "kernel_release"),

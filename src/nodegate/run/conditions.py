@@ -52,7 +52,7 @@ def command_line(arguments: Sequence[str]) -> str:
     return shlex.join(["pytest", *arguments])
 
 
-def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str, object]:
+def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings, others: Iterable[str] = ()) -> dict[str, object]:
     """run.json: the conditions, the nodes, and what was asked for, so that --resume can ask for it again."""
     return {
         "schema": SCHEMA,
@@ -68,6 +68,7 @@ def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings) -> dict[str
             "tools": _from_anywhere(str(settings.tools)) if settings.tools else "",
         },
         **_nodes_to_json(nodes),
+        "other_names": list(others),
     }
 
 
@@ -125,6 +126,7 @@ class Earlier:
     tools: Path | None = None
     started_epoch_s: float = 0.0
     has_manifest: bool = False  # whether it wrote one
+    others: tuple[str, ...] = ()  # names of its inventory that it did not measure
     evidence: str = ""  # where its evidence is from, if it is not its own
 
     def select(self, pattern: str) -> tuple[Node, ...]:
@@ -180,6 +182,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
         tools=Path(tools) if tools else None,
         started_epoch_s=started,
         has_manifest="manifest" in run,
+        others=tuple(each for each in _typed(run, "other_names", list, file, []) if isinstance(each, str)),
         evidence=_typed(run, "evidence", str, file, ""),
     )
 

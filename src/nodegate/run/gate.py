@@ -43,7 +43,7 @@ class Gate:
             return Busy(
                 f"the node is busy: {summary.busy}", next_step="drain it, wait until its job ends, then run again"
             )
-        if said := self._judging.same_machine(node):
+        if said := self._judging.wrong_machine(node):
             return CannotMeasure(said, next_step=SAME_MACHINE_STEP)
         for name in measurement.rests_on:
             record = self._judging.record(suite.check(name), node)

@@ -12,7 +12,8 @@ from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotJudged, Unrea
 from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context
-from nodegate.judge.fleet import Fleet, characteristics, machine
+from nodegate.judge.fleet import Fleet, characteristics
+from nodegate.judge.identity import Identity, identity
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
@@ -21,7 +22,7 @@ from nodegate.part import Kind
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from nodegate.baseline.baseline import Baseline, Baselines
     from nodegate.facts import NodeFacts
@@ -42,7 +43,7 @@ NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 class NodeSummary:
     """A summary of a node, kept after its facts are dropped: for the fleet's comparison and the report.
 
-    `busy` says who uses it; empty if no one does. `machine` identifies its machine.
+    `busy` says who uses it; empty if no one does. `identity` says who it is.
     """
 
     platform: str
@@ -50,7 +51,7 @@ class NodeSummary:
     serials: Mapping[str, str]
     busy: str
     gpus: int = 0
-    machine: str = ""
+    identity: Identity = field(default_factory=Identity)
 
 
 @dataclass
@@ -59,7 +60,8 @@ class Judging:
 
     `asked` has the ids of the checks that each node must pass, `checks` the checks. The controller of pytest-xdist
     judges nothing and has no checks. With `attached`, another process measures, and this one waits for its evidence
-    (a pytest-xdist worker). `history` is what the nodes measured in runs before `before_epoch_s`.
+    (a pytest-xdist worker). `history` is what the nodes measured in runs before `before_epoch_s`. `others` are
+    names of the inventory that this run does not measure.
     """
 
     nodes: Mapping[str, Node]
@@ -70,6 +72,7 @@ class Judging:
     attached: bool = False
     history: History | None = None
     before_epoch_s: float = math.inf
+    others: Collection[str] = ()
     asked: dict[str, list[str]] = field(default_factory=dict)
     checks: dict[str, Check] = field(default_factory=dict)
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
@@ -141,13 +144,14 @@ class Judging:
                 if name not in self._summaries:
                     self._context(name)
             known = {name: (each.platform, each.characteristics) for name, each in self._summaries.items()}
-            self._fleet = Fleet(known, {name: each.machine for name, each in self._summaries.items()})
+            identities = {name: each.identity for name, each in self._summaries.items()}
+            self._fleet = Fleet(known, identities, self.others)
         return self._fleet
 
-    def same_machine(self, name: str) -> str:
-        """In words, which names of this run are the machine of this node; empty if there is no other."""
+    def wrong_machine(self, name: str) -> str:
+        """In words, why this name does not lead to a machine of its own; empty if it does, or nothing is known."""
         try:
-            return self.fleet().same_machine(name)
+            return self.fleet().wrong_machine(name)
         except (NotApplicable, NotJudged):
             return ""
 
@@ -244,7 +248,7 @@ def _summary_of(known: Context, facts: NodeFacts) -> NodeSummary:
         serials(facts),
         busy_reason(facts),
         gpus,
-        machine(facts, known.node),
+        identity(facts, known.node),
     )
 
 

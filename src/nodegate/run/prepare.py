@@ -121,7 +121,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     if folder and earlier:
         earlier_folder.check_manifest(RunFolder(folder), earlier)
     settings = _as_before(settings, earlier)
-    nodes, sources, notes = _nodes(settings, earlier, stdin)
+    nodes, sources, notes, others = _nodes(settings, earlier, stdin)
     moved = earlier_folder.moved(earlier, nodes) if earlier and settings.resume else ()
     baselines = Baselines.read(settings.baselines, settings.checks)
     baselines.check_expected(nodes)
@@ -139,6 +139,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         RunFolder(settings.resume) if settings.resume else None,
         history=history,
         before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
+        others=others,
     )
     about = (
         earlier_folder.about_evidence(RunFolder(folder), earlier, resumed=bool(settings.resume))
@@ -194,10 +195,11 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
 
 def _nodes(
     settings: Settings, earlier: Earlier | None, stdin: TextIO | None
-) -> tuple[list[Node], tuple[Source, ...], tuple[str, ...]]:
-    """The nodes of the run, the files that name them, and notes about both."""
+) -> tuple[list[Node], tuple[Source, ...], tuple[str, ...], tuple[str, ...]]:
+    """The nodes of the run, the files that name them, notes about both, and the other names of the inventory."""
     if earlier and not settings.inventory:
-        return list(earlier.select(settings.nodes)), (), ()
+        nodes = list(earlier.select(settings.nodes))
+        return nodes, (), (), _others((*(node.name for node in earlier.nodes), *earlier.others), nodes)
     from nodegate import inventory  # noqa: PLC0415
 
     read = inventory.read(settings.inventory, stdin=stdin)
@@ -205,7 +207,12 @@ def _nodes(
     if settings.replay:
         nodes = [_replayed(node, settings.replay) for node in nodes]
     notes = [*read.notes, *(_differences(earlier, nodes) if earlier else ())]
-    return nodes, tuple(read.sources), tuple(notes)
+    return nodes, tuple(read.sources), tuple(notes), _others((node.name for node in read.nodes), nodes)
+
+
+def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:
+    measured = {node.name for node in nodes}
+    return tuple(name for name in names if name not in measured)
 
 
 def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
