@@ -55,7 +55,7 @@ def test_evidence_of_an_older_release_is_judged_again(replayed):
 def test_the_report_says_that_the_older_run_has_no_manifest(replayed):
     run = json.loads((replayed / "report.json").read_text())["run"]
     assert run["evidence"] == (
-        "judged again from older, which has no manifest: what was changed in it before cannot be told"
+        "judged again from older, which has no manifest: what was changed in it before is not known"
     )
     assert run["evidence"] in (replayed / "report.html").read_text()
     assert run["manifest_sha256"] in (replayed / "report.html").read_text()

@@ -311,7 +311,7 @@ def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path
 @tried(
     "every pair of 250 nodes with 8 rails measured: five megabytes of evidence on each node",
     before="it was written and could not be read: every node incomplete after hours",
-    now="it is read; what would be too large is told when it is written",
+    now="it is read; what would be too large is an error when it is written",
 )
 def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
     line = ProgramRun("ib_write_bw", stdout="x" * 1400, labels={"peer": "gpu2"})

@@ -90,7 +90,7 @@ def test_one_serial_number_for_two_nodes_is_an_error_where_nothing_else_tells_th
 @tried(
     "two nodes with the same serial number of the chassis, or of a GPU, and other GPUs",
     before="accepted",
-    now="warning on both: firmware may hold the number of another machine, but the GPUs tell them apart",
+    now="warning on both: firmware may hold the number of another machine, but the GPUs differ",
 )
 @pytest.mark.parametrize("of_gpu", [False, True])
 def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
@@ -106,7 +106,7 @@ def test_one_serial_number_for_two_machines_is_a_warning(of_gpu: bool) -> None:
 
 @tried(
     "two nodes whose addresses are swapped in the inventory",
-    before="accepted: the machine answered as the other node, and nobody compared",
+    before="accepted: the machine answered as the other node, which nothing compared",
     now="error on both, each with both names",
 )
 def test_a_swapped_pair_is_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import argparse
 
-MOST_NAMED = 10  # files whose change is told one by one
+MOST_NAMED = 10  # files whose change is said one by one
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def run(asked: argparse.Namespace) -> int:
 
     manifest = Manifest(asked.run)
     if not manifest.exists:
-        print("note: there is no manifest of the evidence here: nobody can tell what was changed", file=sys.stderr)
+        print("note: there is no manifest of the evidence here: what was changed is not known", file=sys.stderr)
     odd = manifest.odd_files()
     for each in odd[:MOST_NAMED]:
         print(f"note: {each}", file=sys.stderr)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nodegate.run.conditions import Earlier
 
 MOST_NAMED = 3
-_NO_MANIFEST = "what was changed in it before cannot be told"
+_NO_MANIFEST = "what was changed in it before is not known"
 _LONGEST = 500
 
 
@@ -32,7 +32,7 @@ def check_manifest(folder: RunFolder, earlier: Earlier) -> None:
         UsageError: it has none, although it wrote one.
     """
     if earlier.has_manifest and not folder.manifest.exists:
-        hint = "put it back, or measure again in a new run: without it nobody can tell what was changed"
+        hint = "put it back, or measure again in a new run: without it what was changed is not known"
         raise UsageError("the manifest of this run is gone", file=str(folder.path / MANIFEST), hint=hint)
 
 
