@@ -280,6 +280,22 @@ def test_lost_connections_end_the_load_and_the_run(few: LoadFleet, tmp_path: Pat
     assert "accepted" not in node_verdicts(outcome).values()
 
 
+def test_resume_after_lost_connections_measures_what_broke_off(few: LoadFleet, tmp_path: Path) -> None:
+    run = in_the_middle(few, tmp_path / "run", "links")
+    few.cut()
+    assert run.outcome().exit_code == 1
+    broken = run.evidence("rdma_bandwidth")
+    assert wait_until(few.is_clear), few.left()
+    for node in few.nodes:
+        node.adapter("mlx5_0", fault="")
+    resumed = few.start(tmp_path / "run", "--resume", "reports/latest", asked=STAGES["links"].asked)
+    outcome = resumed.outcome()
+    assert outcome.exit_code == 0, outcome.stdout[-3000:]
+    assert resumed.evidence("rdma_bandwidth").keys() == broken.keys() == {"gpu1", "gpu2"}
+    assert resumed.evidence("rdma_bandwidth") != broken
+    assert set(node_verdicts(outcome).values()) == {"accepted"}
+
+
 def test_resume_after_kill_9_measures_only_what_is_missing(few: LoadFleet, tmp_path: Path) -> None:
     hold_rdma(few)
     run = few.start(tmp_path / "run")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
+
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.evidence import Evidence, RunFolder
 from nodegate.facts import NodeFacts
@@ -168,6 +170,16 @@ def test_a_resumed_run_measures_only_what_has_no_good_evidence(tmp_path: Path) -
     put_under_load(tmp_path, measurement({"a": ["7"], "b": ["390"]}), Judge(), ["a", "b"], keep=True)
     assert attempts(tmp_path, "a") == ["400"]
     assert attempts(tmp_path, "b") == ["390"]
+
+
+def test_what_does_not_fit_into_its_file_is_an_error_and_what_fitted_before_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nodegate.evidence.MAX_MEASURED_BYTES", 1500)
+    long = "1" * 500
+    put_under_load(tmp_path, measurement({"a": [long, long, long], "b": ["1" * 2000]}), Judge(least=1e999), ["a", "b"])
+    assert attempts(tmp_path, "a") == [long]
+    assert "what was measured cannot be stored: it is larger than" in str(evidence(tmp_path, "b").error)
 
 
 def test_one_node_that_fails_costs_the_others_nothing_and_is_no_pass(tmp_path: Path) -> None:

@@ -272,11 +272,11 @@ def with_evidence(run: Path, of: dict[str, list[ProgramRun]], name: str = "speed
     return folder
 
 
-def kept_after_resume(folder: RunFolder, stage: str) -> dict[str, list[str]]:
+def kept_after_resume(folder: RunFolder) -> dict[str, list[str]]:
     def never(*_: object) -> object:
         raise AssertionError
 
-    speed = Measurement("speed", stage, lambda _facts: "", (), never, never, never)  # type: ignore[arg-type]
+    speed = Measurement("speed", "links", lambda _facts: "", (), never, never, never)  # type: ignore[arg-type]
     nodes = sorted(each.name for each in (folder.path / "evidence").iterdir())
     drop_what_failed(folder, nodes, [speed], facts_after=True)
     return {name: sorted(file.stem for file in (folder.path / "evidence" / name).iterdir()) for name in nodes}
@@ -287,17 +287,16 @@ def kept_after_resume(folder: RunFolder, stage: str) -> dict[str, list[str]]:
     before="nothing was measured again; incomplete for the reason of then",
     now="what broke off or lacked its tool is measured again, and the counters after it",
 )
-@pytest.mark.parametrize("stage", ["gpu", "links"])
-def test_what_broke_off_is_measured_again(tmp_path: Path, stage: str) -> None:
+def test_what_broke_off_is_measured_again(tmp_path: Path) -> None:
     lost = not_run("speed", NOTHING)
     folder = with_evidence(tmp_path / "run", {"a": [lost], "b": [RAN, lost], "c": [RAN]})
-    kept = kept_after_resume(folder, stage)
+    kept = kept_after_resume(folder)
     assert kept == {"a": ["facts"], "b": ["facts"], "c": ["facts", "facts_after", "speed"]}
 
 
 def test_a_rail_that_is_missing_alone_does_not_cost_what_was_measured_with_others(tmp_path: Path) -> None:
     folder = with_evidence(tmp_path / "run", {"b": [RAN, not_run("", NOTHING)], "c": [RAN]})
-    assert kept_after_resume(folder, "links") == {name: ["facts", "facts_after", "speed"] for name in "bc"}
+    assert kept_after_resume(folder) == {name: ["facts", "facts_after", "speed"] for name in "bc"}
 
 
 def test_a_node_whose_facts_are_lost_is_measured_again_as_a_whole(tmp_path: Path) -> None:

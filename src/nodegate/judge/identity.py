@@ -132,12 +132,7 @@ class Identities:
 
 def changes(before: NodeFacts, after: NodeFacts) -> tuple[str, ...]:
     """In words, by what the machine that answers now is not the one of before; what is unknown does not count."""
-    one, two = before.host, after.host
-    pairs: list[tuple[str, Known[str], Known[str]]] = [
-        ("host name", one.hostname, two.hostname),
-        ("serial number", one.serial, two.serial),
-        ("machine id", one.machine_id, two.machine_id),
-    ]
+    pairs = _host_pairs(before, after)
     now = {gpu.address: gpu for gpu in _devices(after) if not isinstance(gpu.address, Unknown)}
     for gpu in _devices(before):
         if not isinstance(gpu.address, Unknown) and gpu.address in now:
@@ -149,6 +144,18 @@ def changes(before: NodeFacts, after: NodeFacts) -> tuple[str, ...]:
     return tuple(
         f"{what} was {first}, is {second}" for what, first, second in pairs if _text(first) and _differ(first, second)
     )
+
+
+def _host_pairs(before: NodeFacts, after: NodeFacts) -> list[tuple[str, Known[str], Known[str]]]:
+    try:
+        one, two = before.host, after.host
+    except CannotMeasure:
+        return []
+    return [
+        ("host name", one.hostname, two.hostname),
+        ("serial number", one.serial, two.serial),
+        ("machine id", one.machine_id, two.machine_id),
+    ]
 
 
 def _differ(first: Known[str], second: Known[str]) -> bool:

@@ -110,12 +110,16 @@ def document(name: str, attempts: Sequence[Sequence[ProgramRun]], metrics: Seque
     }
 
 
-def failed_runs(document: Mapping[str, object]) -> tuple[int, int]:
-    """In the document of a measurement: how many programs could not be run, and how many ran."""
+def broke_off(document: Mapping[str, object]) -> bool:
+    """Whether the document of a measurement says that nothing ran, or that one of its programs could not be run.
+
+    What was no program (a rail that the node does not have) is no reason to measure again.
+    """
     attempts = document.get("attempts")
     lists = [each for each in attempts if isinstance(each, list)] if isinstance(attempts, list) else []
-    runs = [bool(isinstance(ran, dict) and ran.get("cannot")) for attempt in lists for ran in attempt]
-    return sum(runs), len(runs) - sum(runs)
+    runs = [ran for attempt in lists for ran in attempt if isinstance(ran, dict)]
+    failed = [ran for ran in runs if ran.get("cannot")]
+    return len(failed) == len(runs) or any(ran.get("what") for ran in failed)
 
 
 def no_gpus(facts: NodeFacts) -> str:

@@ -247,6 +247,8 @@ class Campaign:
             if not ours:
                 self._other_names.append(node.name)
             elif self._plan.under_load:
+                if kept:
+                    node_facts.check_same(session, kept)
                 self._targets[node.name] = self._site(session, evidence)
                 stays = True
             return evidence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.evidence import FACTS
-from nodegate.measure.measurement import failed_runs
+from nodegate.measure.measurement import broke_off
 from nodegate.measure.registry import FACTS_AFTER, MEASURED, wanted
 
 if TYPE_CHECKING:
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from nodegate.evidence import RunFolder
     from nodegate.measure.measurement import Measurement
-
-_WITH_OTHERS = ("links", "fabric")  # stages in which a node is measured with others
 
 
 def drop_what_failed(
@@ -33,9 +31,11 @@ def drop_what_failed(
         if _failed(folder, name, FACTS):
             drop_node(folder, name)
     for measurement in measurements:
-        for name in _to_measure_again(folder, names, measurement):
-            folder.drop_evidence(name, measurement.name)
-            loaded_again.add(name)
+        for name in names:
+            evidence = folder.read_evidence(name, measurement.name)
+            if evidence is not None and (evidence.error or broke_off(evidence.document or {})):
+                folder.drop_evidence(name, measurement.name)
+                loaded_again.add(name)
     for name in names if facts_after else ():
         if name in loaded_again or _failed(folder, name, FACTS_AFTER):
             folder.drop_evidence(name, FACTS_AFTER)
@@ -54,24 +54,3 @@ def drop_node(folder: RunFolder, name: str) -> None:
 def _failed(folder: RunFolder, name: str, measurement: str) -> bool:
     evidence = folder.read_evidence(name, measurement)
     return evidence is not None and evidence.error is not None
-
-
-def _to_measure_again(folder: RunFolder, names: Sequence[str], measurement: Measurement) -> set[str]:
-    """The nodes on which nothing ran, or not all of it.
-
-    Where nodes are measured in pairs or groups, those that lack a part are measured again as partners of the ones that
-    lack all of it, and never alone.
-    """
-    lack_all: set[str] = set()
-    lack_some: set[str] = set()
-    for name in names:
-        evidence = folder.read_evidence(name, measurement.name)
-        if evidence is None:
-            continue
-        failed, ran = failed_runs(evidence.document or {})
-        if evidence.error or (failed and not ran):
-            lack_all.add(name)
-        elif failed:
-            lack_some.add(name)
-    with_others = measurement.stage in _WITH_OTHERS
-    return lack_all | (lack_some if lack_all or not with_others else set())

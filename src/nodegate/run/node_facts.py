@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure
 from nodegate.evidence import EVIDENCE, FACTS, OLDER_NAMES, Evidence, RunFolder, parse_evidence
+from nodegate.judge.context import facts_of
+from nodegate.judge.identity import changes
 from nodegate.manifest import MANIFEST, Manifest
 from nodegate.transport.replay import ReplaySession
 from nodegate.transport.session import Busy as Held
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Session
 
 FACTS_TIMEOUT_S = 60.0
+IDENTITY_SECTIONS = ("system", "nvml")
 
 
 def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str] | None = None) -> Evidence:
@@ -43,6 +46,18 @@ def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str]
         document.round_trip_s,
         document=document.raw,
     )
+
+
+def check_same(session: Session, kept: Evidence) -> None:
+    """Check that the machine that answers now is the one whose facts a resumed run keeps.
+
+    Raises:
+        CannotMeasure: it is another one, or does not answer.
+    """
+    again = facts(session, sections=IDENTITY_SECTIONS)
+    if odd := changes(facts_of(kept), facts_of(again)):
+        step = "look which machine answers at this address; --resume once more measures it as a whole"
+        raise CannotMeasure(f"not the machine that was measured before: {'; '.join(odd)}", next_step=step)
 
 
 def who(run: str) -> str:
