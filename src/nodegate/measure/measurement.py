@@ -113,7 +113,7 @@ def document(name: str, attempts: Sequence[Sequence[ProgramRun]], metrics: Seque
 def broke_off(document: Mapping[str, object]) -> bool:
     """Whether the document of a measurement says that nothing ran, or that one of its programs could not be run.
 
-    A rail that the node does not have is kept as a run without a name: that is no reason to measure again.
+    A rail that the node does not have is kept as a run without a name, which does not count.
     """
     attempts = document.get("attempts")
     lists = [each for each in attempts if isinstance(each, list)] if isinstance(attempts, list) else []
