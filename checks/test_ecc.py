@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate.finding import Limit
-from nodegate.subjects.gpu import answering, on_off
+from nodegate.subjects.gpu import answering, corrected_allowed, on_off
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.probe.host import Host
 
 pytestmark = pytest.mark.tier("bootcheck")
 
@@ -55,7 +56,7 @@ def test_volatile(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """No GPU has met an error that it could not correct since the driver was loaded. (F03)
 
     The job that met it died, and the page or row is bad until the GPU is reset. Any such error fails (Meta, imbue);
-    Azure NHC would let 20,000,000 pass. Corrected errors are the normal work of ECC and are not judged.
+    Azure NHC would let 20,000,000 pass. Corrected errors are the normal work of ECC: ecc.corrected judges their rate.
     """
     for gpu in answering(gpus, verdicts):
         verdicts.at_most(
@@ -65,6 +66,25 @@ def test_volatile(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             limit=_NONE_ALLOWED,
             action=_RESET,
             absent=_without_counters("ecc_errors", gpu, gpus, baseline),
+        )
+
+
+def test_corrected(gpus: Gpus, host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
+    """No GPU has corrected more memory errors than the limit per hour, since the driver was loaded. (F03)
+
+    A few are the normal work of ECC; thousands an hour are a row, or a GPU, that will soon meet one that it cannot
+    correct. The driver was loaded at boot or later, and a day at least is counted. Source: the limit's own.
+    """
+    per_hour = baseline.number("counters.ecc_corrected_per_h")
+    for gpu in answering(gpus, verdicts):
+        verdicts.at_most(
+            part=gpu.part,
+            quantity="corrected memory errors since the driver was loaded",
+            observed=gpu.ecc.volatile_corrected,
+            limit=corrected_allowed(per_hour, host.uptime_s),
+            action="watch it under load (counters.ecc); replace the board when they go on",
+            otherwise=Verdict.WARN,
+            absent=Verdict.SKIP,
         )
 
 

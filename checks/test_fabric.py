@@ -14,11 +14,14 @@ from nodegate.subjects.fabric import (
     FABRIC_STATES,
     FABRIC_SUMMARIES,
     FABRIC_SUMMARY_VERDICTS,
+    IMEX,
     UNIT,
     decode,
     demand_fabric,
     members,
     place,
+    spans_nodes,
+    state_of,
 )
 from nodegate.subjects.gpu import answering, named
 from nodegate.subjects.reported import absence, expected
@@ -228,3 +231,21 @@ def test_one_cluster(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
             expected=usually,
             action="look at the partitions of the fabric manager; restart it and reset the GPU",
         )
+
+
+def test_imex(gpus: Gpus, services: Services, verdicts: Verdicts) -> None:
+    """Where the NVLink domain spans several nodes, the IMEX service runs. (F12)
+
+    Without it programs cannot reach the memory of GPUs in other trays and fall back to the network. It warns, for
+    Kubernetes starts it with a job. Source: NVIDIA IMEX service guide; NVML, cluster UUID of the fabric information.
+    """
+    if not spans_nodes(answering(gpus, verdicts)):
+        verdicts.skip("no GPU is in an NVLink domain of several nodes")
+    verdicts.equal(
+        part=part.service(IMEX),
+        quantity="service state",
+        observed=state_of(services, IMEX),
+        expected="active",
+        action="systemctl enable --now nvidia-imex, unless the scheduler starts it with each job",
+        otherwise=Verdict.WARN,
+    )

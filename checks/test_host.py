@@ -24,6 +24,7 @@ from nodegate.subjects.host import (
     waits_in_gpu_driver,
 )
 from nodegate.subjects.software import judge_version
+from nodegate.text import names, some
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -32,13 +33,16 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.node import Node
     from nodegate.probe.clock import Clock
+    from nodegate.probe.cpus import Cpus
     from nodegate.probe.host import Host
+    from nodegate.probe.jobs import Jobs
     from nodegate.probe.limits import ResourceLimits
     from nodegate.probe.mounts import Mounts
 
 pytestmark = pytest.mark.tier("bootcheck")
 
 HUNG = "hung"
+CPU = part.Part(part.Kind.CPU, "CPU")
 SERVER = "look at the file server and the network path to it"
 
 
@@ -131,6 +135,56 @@ def test_blocked_processes(host: Host, verdicts: Verdicts) -> None:
         )
     if not host.blocked:
         verdicts.passed(part=part.host("processes"), text="none in uninterruptible sleep")
+
+
+def test_cpus_online(cpus: Cpus, verdicts: Verdicts) -> None:
+    """Every CPU that the machine has works: none is offline. (F09, F17)
+
+    The kernel takes a core with machine checks out of service, and jobs run on with fewer loaders. SMT switched off is
+    a choice: then one of two is offline. Source: kernel, Documentation/admin-guide/cputopology.rst.
+    """
+    for quantity, reading in (("CPUs present", cpus.present), ("CPUs online", cpus.online)):
+        if isinstance(reading, Unknown):
+            verdicts.unknown(part=CPU, quantity=quantity, reason=reading)
+    if isinstance(cpus.present, Unknown) or isinstance(cpus.online, Unknown):
+        return
+    offline = sorted(cpus.present - cpus.online)
+    if cpus.smt in ("off", "forceoff") and len(offline) <= len(cpus.online):
+        verdicts.passed(part=CPU, text=f"{len(cpus.online)} CPUs online, one of each core: SMT is off")
+    elif not offline:
+        verdicts.passed(part=CPU, quantity="CPUs online", observed=len(cpus.online))
+    else:
+        verdicts.found(
+            Verdict.FAIL,
+            part=CPU,
+            text=f"{len(offline)} of {len(cpus.present)} CPUs offline: {some(map(str, offline), 8)}",
+            action="read the kernel log for machine checks; chcpu -e brings back what was taken out by hand",
+            quantity="CPUs offline",
+            observed=len(offline),
+        )
+
+
+def test_ports(jobs: Jobs, node: Node, verdicts: Verdicts) -> None:
+    """The TCP ports that jobs need (nodegate_ports) are free. (F18)
+
+    A master port that is taken ends the job at its start: "Address already in use". Source: PyTorch, MASTER_PORT.
+    """
+    wanted = names(node.expected.get("ports"))
+    if not wanted:
+        verdicts.skip("the inventory asks for none: nodegate_ports names them, 29500 for example")
+    taken = jobs.listening_ports
+    for name in wanted:
+        if not name.isdecimal():
+            verdicts.cannot(f"nodegate_ports: {name} is not a port", next_step="give numbers, 29500 for example")
+        verdicts.holds(
+            part=part.host(f"port {name}"),
+            quantity="port",
+            observed=taken if isinstance(taken, Unknown) else int(name) in taken,
+            good="free",
+            bad="another program listens on it",
+            action=f"ss -ltnp 'sport = :{name}' says which; end what is left of an earlier job",
+            expected=False,
+        )
 
 
 def test_memory_size(host: Host, baseline: Baseline, verdicts: Verdicts) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from nodegate import part
 from nodegate.subjects import nccl_settings, pcie
-from nodegate.subjects.host import names
 from nodegate.subjects.software import judge_dma_buf, judge_version
+from nodegate.text import names
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
 

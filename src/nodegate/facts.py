@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.probe import (
     clock,
+    cpus,
     driver,
     environment,
     gpu,
@@ -131,6 +132,7 @@ class NodeFacts:
     environment = _of("environment", environment.parse)
     software = _of("software", software.parse)
     clock = Fact(_clock, "clock")
+    cpus = _of("cpus", cpus.parse)
     jobs = _of("jobs", jobs.parse)
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 

@@ -64,6 +64,14 @@ def some(names: Iterable[str], most: int) -> str:
     return ", ".join(listed[:most]) + more
 
 
+def names(asked: object) -> tuple[str, ...]:
+    """Names or numbers that the inventory lists: one, a text with commas, or a list."""
+    if isinstance(asked, int) and not isinstance(asked, bool):
+        return (str(asked),)
+    parts = asked.split(",") if isinstance(asked, str) else asked if isinstance(asked, (list, tuple)) else ()
+    return tuple(name for name in (str(part).strip() for part in parts) if name)
+
+
 def shown(value: object, limit: int = 60) -> str:
     """A value for a message: one line, printable, bounded."""
     text_form = value[: limit + 1] if isinstance(value, str) else type(value).__name__

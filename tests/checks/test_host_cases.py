@@ -80,6 +80,69 @@ def data_read_only(machine: Machine) -> None:
 
 
 CASES = (
+    Case("every CPU works", "host.cpus_online", PASS, "CPU: CPUs online 224"),
+    Case(
+        "two CPUs that the kernel took out",
+        "host.cpus_online",
+        FAIL,
+        "CPU: 2 of 224 CPUs offline: 17, 129 - read the kernel log for machine checks; chcpu -e brings back what was "
+        "taken out by hand",
+        change=lambda machine: machine.set("cpus", "online", "0-16,18-128,130-223"),
+    ),
+    Case(
+        "healthy: SMT is off",
+        "host.cpus_online",
+        PASS,
+        "CPU: 112 CPUs online, one of each core: SMT is off",
+        change=lambda machine: (machine.set("cpus", "online", "0-111"), machine.set("cpus", "smt", "off")),
+    ),
+    Case(
+        "SMT off, and a core besides",
+        "host.cpus_online",
+        FAIL,
+        "CPU: 113 of 224 CPUs offline: 111, 112, 113, 114, 115, 116, 117, 118 and 105 more - read the kernel log for "
+        "machine checks; chcpu -e brings back what was taken out by hand",
+        change=lambda machine: (machine.set("cpus", "online", "0-110"), machine.set("cpus", "smt", "off")),
+    ),
+    Case(
+        "a list of CPUs that is none",
+        "host.cpus_online",
+        ERROR,
+        "CPU: could not read CPUs online: failed: expected a list of numbers, the node sent 9-3 - see the evidence "
+        "file for what the node answered",
+        change=lambda machine: machine.set("cpus", "online", "9-3"),
+    ),
+    Case(
+        "no port asked for",
+        "host.ports",
+        SKIP,
+        "node: the inventory asks for none: nodegate_ports names them, 29500 for example",
+    ),
+    Case("the port is free", "host.ports", PASS, "port 29500: free", expected={"ports": 29500}),
+    Case(
+        "the port is taken",
+        "host.ports",
+        FAIL,
+        "port 29500: another program listens on it - ss -ltnp 'sport = :29500' says which; end what is left of an "
+        "earlier job",
+        change=lambda machine: machine.set("jobs", "listening_ports", [22, 29500]),
+        expected={"ports": [29500]},
+    ),
+    Case(
+        "the ports were not read",
+        "host.ports",
+        ERROR,
+        "port 29500: could not read port: timeout: /proc/net/tcp - see the evidence file for what the node answered",
+        change=lambda machine: machine.set("jobs", "listening_ports", {"why": "timeout", "detail": "/proc/net/tcp"}),
+        expected={"ports": "29500"},
+    ),
+    Case(
+        "a port that is none",
+        "host.ports",
+        ERROR,
+        "node: nodegate_ports: ssh is not a port - give numbers, 29500 for example",
+        expected={"ports": ["ssh"]},
+    ),
     Case("new enough", "host.kernel_version", PASS, "kernel: version 5.15.0-119-generic", limits=KERNEL),
     Case(
         "healthy: 5.15 is newer than 5.5",

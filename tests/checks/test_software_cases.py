@@ -65,6 +65,32 @@ def unload(machine: Machine) -> None:
 
 
 CASES = (
+    Case(
+        "a program beside those that are always looked for",
+        "software.required",
+        PASS,
+        "gcc: /usr/bin/gcc",
+        change=lambda machine: machine.sections["software"]["tools"].update(gcc="/usr/bin/gcc"),
+        expected={"require": ["gcc"]},
+    ),
+    Case(
+        "a program that is not there",
+        "software.required",
+        FAIL,
+        "conda: not installed - install it in the node's image",
+        change=lambda machine: machine.sections["software"]["tools"].update(conda=""),
+        expected={"require": ["conda"]},
+    ),
+    Case(
+        "a program that nobody looked for",
+        "software.required",
+        ERROR,
+        (
+            "ninja: could not read location: missing: nobody looked for it when this was recorded - see the evidence "
+            "file for what the node answered"
+        ),
+        expected={"require": ["ninja"]},
+    ),
     Case("loaded", "software.driver_loaded", PASS, "driver: version 550.163.01"),
     Case(
         "not loaded",

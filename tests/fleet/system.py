@@ -190,6 +190,12 @@ def jobs() -> Section:
     return {"slurm": [], "gpu_users": [], "listening_ports": [22, 111, 6818]}
 
 
+def cpus(count: int) -> Section:
+    """Section `cpus`: two sockets, a NUMA node each, two CPUs a core."""
+    every = f"0-{count - 1}"
+    return {"present": every, "online": every, "smt": "on", "cores": count // 2, "numa_nodes": "0-1"}
+
+
 def hash_of(name: str) -> int:
     """A number of a name that is the same in every run."""
     number = 0

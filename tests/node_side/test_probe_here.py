@@ -15,7 +15,8 @@ from support.payload import Ran, run_probe
 
 from lab.processes import MARK, marked, wait_until
 from nodegate.probe.collect import decode
-from nodegate.unknown import Why
+from nodegate.probe.cpus import numbers_in
+from nodegate.unknown import Unknown, Why
 
 CONTRACT = Path(__file__).parent.parent.parent / "docs" / "probe-document.md"
 
@@ -120,3 +121,20 @@ def test_a_daemon_that_a_login_script_starts_is_ended_too(tmp_path: Path) -> Non
     assert ran.data("environment")["variables"] == {"NCCL_DEBUG": "INFO"}
     assert started.read_text().strip().isdigit()
     assert wait_until(lambda: not marked(mark))
+
+
+def test_the_cpus_are_those_of_this_machine(ran: Ran) -> None:
+    cpus = numbers_in(ran.data("cpus")["online"])
+    assert not isinstance(cpus, Unknown)
+    assert len(cpus) == os.sysconf("SC_NPROCESSORS_ONLN")
+
+
+def test_what_the_inventory_requires_is_looked_for(tmp_path: Path) -> None:
+    shell = tmp_path / "own-compiler"
+    shell.write_text("#!/bin/sh\n")
+    shell.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    asked = ["own-compiler", "no-such-compiler"]
+    tools = run_probe(sections=["software"], programs=asked, environment=path).data("software")["tools"]
+    assert (tools["own-compiler"], tools["no-such-compiler"]) == (str(shell), "")
+    assert "docker" in tools

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.failure_modes import failure_modes
+from nodegate.measure.registry import is_active
 from nodegate.profile import Profile
 from nodegate.suite import Check, checks
 
@@ -29,12 +30,17 @@ runs. "Open" is what no check finds yet.
 def page(suite: Iterable[Check]) -> str:
     """The page as Markdown: the checks of each failure mode, then the condition that each check states."""
     found = list(suite)
-    counts = ", ".join(
-        f"{sum(profile.includes(check.tier) for check in found)} in {profile.value}" for profile in Profile
-    )
+    counts = "; ".join(_count(profile, found) for profile in Profile)
     modes = "".join(_mode(mode, about, found) for mode, about in failure_modes().items())
     stated = "".join(_item(f"`{check.id}` ({check.tier}): {check.title}") for check in found)
     return f"{HEAD}{len(found)} checks: {counts}.\n\n## Failure modes\n\n{modes}## Checks\n\n{stated}{_others(found)}"
+
+
+def _count(profile: Profile, suite: Sequence[Check]) -> str:
+    """How many checks a profile runs on what is read, and how many on what is measured under load."""
+    load = [is_active(check.asks_for) for check in suite if profile.includes(check.tier)]
+    asked = " (with --active)" if profile in (Profile.BOOTCHECK, Profile.TROUBLESHOOT) else ""
+    return f"{profile.value} {load.count(False)} without load and {load.count(True)} under load{asked}"
 
 
 def _mode(mode: str, about: FailureMode, suite: Sequence[Check]) -> str:

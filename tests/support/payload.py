@@ -41,6 +41,7 @@ def run_probe(
     root: Path | None = None,
     environment: Mapping[str, str] | None = None,
     python: str = sys.executable,
+    programs: Sequence[str] = (),
 ) -> Ran:
     """Run the program; `root` is a made file tree, `environment` adds to the test's own."""
     variables = dict(os.environ, **(environment or {}))
@@ -49,7 +50,7 @@ def run_probe(
     done = undisturbed(
         lambda: subprocess.run(
             [python, *PYTHON_OPTIONS, "-"],
-            input=program(sections=sections, limits_s=limits_s),
+            input=program(sections=sections, limits_s=limits_s, programs=programs),
             capture_output=True,
             env=variables,
             timeout=120,

@@ -29,6 +29,7 @@ OTHERS = frozenset(
         "serial",
         "expect",
         "mounts",
+        "ports",
         "require",
         "limits",
         "recordings",

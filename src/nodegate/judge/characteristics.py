@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.kernel_log.traits import LogTraits, log_traits
 from nodegate.subjects.host import installed_gib
 from nodegate.unknown import Known, Unknown, Why
@@ -51,6 +51,7 @@ def characteristics(facts: NodeFacts) -> Characteristics:
     found.update(_of(lambda: _driver(facts.driver)))
     found.update(_of(lambda: _services(facts.services)))
     found.update(_of(lambda: _host(facts.host)))
+    found.update(_of(lambda: _cpus(facts)))
     found.update(_of(lambda: _rdma(facts.rdma)))
     found.update(_of(lambda: _software(facts.software)))
     cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
@@ -61,7 +62,7 @@ def _of(read: Callable[[], Mapping[str, Known[str]]]) -> Mapping[str, Known[str]
     """What one fact gives; nothing where the node did not give the fact."""
     try:
         return read()
-    except CannotMeasure:
+    except (CannotMeasure, NotApplicable):
         return {}
 
 
@@ -110,6 +111,19 @@ def _host(host: Host) -> Mapping[str, Known[str]]:
         "CPU model": host.cpu_model,
         "memory": _installed(host.memory_total_bytes),
     }
+
+
+def _cpus(facts: NodeFacts) -> Mapping[str, Known[str]]:
+    nodes = facts.cpus.numa_nodes
+    return {
+        "CPU sockets": _counted(facts.host.cpu_sockets),
+        "CPU cores online": _counted(facts.cpus.cores),
+        "NUMA nodes": nodes if isinstance(nodes, Unknown) else str(len(nodes)),
+    }
+
+
+def _counted(count: Known[int]) -> Known[str]:
+    return count if isinstance(count, Unknown) else str(count)
 
 
 def _rdma(rdma: Rdma) -> Mapping[str, Known[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.probe import recorder
 from nodegate.probe.document import MAX_DOCUMENT_BYTES, SCHEMA, ProbeDocument, document_of
 from nodegate.probe.program import PYTHON_OPTIONS, program
+from nodegate.text import names
 from nodegate.unknown import Why
 from nodegate.wire import Wire
 
@@ -24,6 +26,8 @@ _NOISE_BYTES = 64 << 10  # what a login may print before the document
 _NEXT_STEP = "run the probe by hand on the node, or read what it sent in the evidence file"
 _WIRE = Wire(SCHEMA, "the probe", MAX_DOCUMENT_BYTES, _NEXT_STEP)
 WIRE = _WIRE.mark.encode()  # as node_side/probe/main.py writes it
+_PROGRAM = re.compile(r"[\w.+/-]{1,100}")
+_MOST_PROGRAMS = 200
 _REASONS = frozenset(why.value for why in Why)
 
 
@@ -47,7 +51,7 @@ def collect(
     output = session.run(
         argv,
         timeout_s=timeout_s,
-        stdin=program(sections=sections),
+        stdin=program(sections=sections, programs=_required(session.node.expected.get("require"))),
         as_root=as_root,
         max_output_bytes=MAX_DOCUMENT_BYTES + _NOISE_BYTES,
     )
@@ -55,6 +59,11 @@ def collect(
     _check_end(output, timeout_s)
     document = decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
     return document.recorded_by(recorder.today())
+
+
+def _required(asked: object) -> list[str]:
+    """The programs that the inventory requires (`nodegate_require`), as far as they can be names of programs."""
+    return [name for name in names(asked) if _PROGRAM.fullmatch(name)][:_MOST_PROGRAMS]
 
 
 def decode(raw: bytes, *, received_epoch_s: float = 0.0, round_trip_s: float = 0.0) -> ProbeDocument:

@@ -14,12 +14,18 @@ __all__ = ["PYTHON_OPTIONS", "payload", "program", "pynvml_source"]
 PACKAGE = "nodegate.node_side.probe"
 
 
-def program(*, sections: Sequence[str] | None = None, limits_s: Mapping[str, float] | None = None) -> bytes:
+def program(
+    *,
+    sections: Sequence[str] | None = None,
+    limits_s: Mapping[str, float] | None = None,
+    programs: Sequence[str] = (),
+) -> bytes:
     """The source to give to `python3 -` on a node.
 
     Args:
         sections: the sections of the document to read; None: all.
         limits_s: time limits in seconds, in place of a section's own.
+        programs: what is looked for on the node besides the tools that are always.
 
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.
@@ -27,7 +33,11 @@ def program(*, sections: Sequence[str] | None = None, limits_s: Mapping[str, flo
     return pack(
         main=f"{PACKAGE}.main",
         packages=[PACKAGE],
-        options={"sections": None if sections is None else list(sections), "limits_s": dict(limits_s or {})},
+        options={
+            "sections": None if sections is None else list(sections),
+            "limits_s": dict(limits_s or {}),
+            "programs": list(programs),
+        },
         purpose="reads the state of this node and writes one JSON document; it changes nothing.",
     )
 

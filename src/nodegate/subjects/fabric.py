@@ -9,14 +9,15 @@ from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.gpu import Gpu, GpuFabric
     from nodegate.probe.pci import Pci
+    from nodegate.probe.services import Services
     from nodegate.verdicts import Verdicts
 
-UNIT = "nvidia-fabricmanager"
+UNIT, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 _NOT_SUPPORTED = 0  # nvml.h, NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
 
 
@@ -51,6 +52,20 @@ def members(gpus: Sequence[Gpu], verdicts: Verdicts, *, demanded: bool) -> Itera
             verdicts.unknown(part=gpu.part, quantity="fabric state", reason=gpu.fabric)
         elif gpu.fabric.state != _NOT_SUPPORTED or reporting or demanded:
             yield gpu, gpu.fabric
+
+
+def spans_nodes(gpus: Iterable[Gpu]) -> bool:
+    """Whether a GPU is in an NVLink domain of several nodes: else the UUID of its cluster is all zeros."""
+    ids = [gpu.fabric.cluster_uuid for gpu in gpus if not isinstance(gpu.fabric, Unknown)]
+    return any(not isinstance(each, Unknown) and bool(set(each) - set("0-")) for each in ids)
+
+
+def state_of(services: Services, unit: str) -> Known[str]:
+    """What systemd says of a unit: "active", "inactive", "not installed"."""
+    if isinstance(services.units, Unknown):
+        return services.units
+    found = services.units.get(unit)
+    return "not installed" if found is None or found.load_state == "not-found" else found.active_state
 
 
 def place(fabric: GpuFabric) -> Known[str]:

@@ -13,7 +13,7 @@ from nodegate.unknown import Known, Unknown, Why
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from nodegate.finding import AnyLimit
+    from nodegate.finding import AnyLimit, NumberLimit
     from nodegate.part import Part
     from nodegate.probe.driver import Driver, DriverGpu
     from nodegate.probe.gpu import Gpu, Gpus
@@ -269,3 +269,15 @@ def margin_c(gpu: Gpu) -> Known[int]:
     if isinstance(gpu.temperature_c, Unknown):
         return gpu.temperature_c
     return gpu.temperature_slowdown_c - gpu.temperature_c
+
+
+_HOUR_S, _LEAST_HOURS = 3600.0, 24.0  # a burst after boot is no rate
+
+
+def corrected_allowed(per_hour: NumberLimit, uptime: Known[float]) -> NumberLimit | Unknown:
+    """The corrected errors that a limit per hour allows since boot."""
+    if isinstance(uptime, Unknown):
+        return uptime
+    hours = max(uptime / _HOUR_S, _LEAST_HOURS)
+    source = f"{per_hour.value:g} an hour over {hours:.0f} h since boot; {per_hour.source}"
+    return replace(per_hour, value=round(per_hour.value * hours), unit="errors", source=source)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate import part
 from nodegate.finding import AT_LEAST, EQUAL, AnyLimit
 from nodegate.probe.limits import UNLIMITED
+from nodegate.text import names
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -61,12 +62,6 @@ def magnitude(reading: Known[float]) -> Known[float]:
 def surely(reading: Known[float], error: float) -> Known[float]:
     """How far from zero a reading is for certain, given its error."""
     return reading if isinstance(reading, Unknown) else round(max(abs(reading) - error, 0.0), 3)
-
-
-def names(asked: object) -> tuple[str, ...]:
-    """Names that the inventory lists: one text with commas, or a list."""
-    parts = asked.split(",") if isinstance(asked, str) else asked if isinstance(asked, (list, tuple)) else ()
-    return tuple(name for name in (str(part).strip() for part in parts) if name)
 
 
 def asked_mounts(asked: object) -> dict[str, bool]:

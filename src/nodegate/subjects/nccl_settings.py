@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.tables import settings as table
-from nodegate.unknown import Known, Unknown
+from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
@@ -63,12 +63,14 @@ def where(software: Software, name: str) -> Known[str]:
     if name == "nccl":
         libraries = software.nccl
         return libraries if isinstance(libraries, Unknown) else next((library.path for library in libraries), "")
-    if name == "nvcc":
-        return software.nvcc
-    if name in software.tools:
-        return software.tools[name]
-    packages = software.packages
-    return packages if isinstance(packages, Unknown) else packages.get(name, "")
+    return software.nvcc if name == "nvcc" else _program_or_package(software, name)
+
+
+def _program_or_package(software: Software, name: str) -> Known[str]:
+    packages = {} if isinstance(software.packages, Unknown) else software.packages
+    if found := software.tools.get(name) or packages.get(name):
+        return found
+    return "" if name in software.tools else Unknown(Why.MISSING, "nobody looked for it when this was recorded")
 
 
 def _newest(version: str) -> tuple[int, ...]:

@@ -105,6 +105,11 @@ def _nic_models(facts: NodeFacts) -> Readings:
     return [(part.nic(device.name, address=device.address), device.hca_type) for device in facts.rdma.devices]
 
 
+def _numa_nodes(facts: NodeFacts) -> Known[int]:
+    online = facts.cpus.numa_nodes
+    return online if isinstance(online, Unknown) else len(online)
+
+
 def _nccl(facts: NodeFacts) -> Readings:
     found = facts.software.nccl
     if isinstance(found, Unknown):
@@ -149,6 +154,8 @@ _ITEMS: Mapping[str, Item] = {
         Item("server_model", "server model", _P, Sort.TEXT, _host(part.NODE, lambda host: host.product)),
         Item("cpu_model", "model", _P, Sort.TEXT, _host(_CPU, lambda host: host.cpu_model)),
         Item("sockets", "sockets", _P, Sort.NUMBER, _host(_CPU, lambda host: host.cpu_sockets)),
+        Item("cores", "cores online", _P, Sort.NUMBER, _of(_CPU, lambda facts: facts.cpus.cores)),
+        Item("numa_nodes", "NUMA nodes", _P, Sort.NUMBER, _of(_CPU, _numa_nodes)),
         Item("cpus", "CPUs online", _P, Sort.NUMBER, _host(_CPU, lambda host: host.cpu_count)),
         Item(
             "memory_gib",

@@ -15,6 +15,7 @@ from nodegate.node_side.probe import (
     child,
     children,
     commands,
+    cpus,
     driver,
     host,
     infiniband,
@@ -41,6 +42,7 @@ Section = Dict[str, object]
 # Section -> its reader and its time limit in seconds.
 SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "system": (system.read, 10.0),
+    "cpus": (cpus.read, 10.0),
     "pci": (pci.read, 10.0),
     "driver": (driver.read, 20.0),
     "nvml": (nvml.read, 20.0),
@@ -57,8 +59,16 @@ SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
 }
 
 
-def main(sections: Optional[Sequence[str]] = None, limits_s: Optional[Dict[str, float]] = None) -> None:
-    """Write the document of the named sections (default: all) to stdout; `limits_s` replaces time limits."""
+def main(
+    sections: Optional[Sequence[str]] = None,
+    limits_s: Optional[Dict[str, float]] = None,
+    programs: Sequence[str] = (),
+) -> None:
+    """Write the document of the named sections (default: all) to stdout.
+
+    `limits_s` replaces time limits; `programs` are looked for besides those that are always.
+    """
+    software.asked_for.extend(programs)
     epoch_s, started = time.time(), time.monotonic()
     children.adopt_orphans()
     found = read_sections(list(SECTIONS) if sections is None else sections, limits_s or {})

@@ -42,6 +42,7 @@ _LIBRARY_FOLDERS = (
     "/opt/nccl*/build/lib",
 )
 MOST_LIBRARIES = 20
+asked_for: List[str] = []  # programs that the inventory requires, besides TOOLS
 
 
 def read() -> object:
@@ -52,7 +53,7 @@ def read() -> object:
         "nvcc": commands.which("nvcc"),
         "ofed": commands.text(["ofed_info", "-s"], limit_s=4.0),
         "packages": _packages(),
-        "tools": {name: commands.which(name) for name in TOOLS},
+        "tools": {name: commands.which(name) for name in list(TOOLS) + asked_for},
     }
 
 
