@@ -181,6 +181,8 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "host.clock_skew",  # a recording does not say when it came
         "rdma_bandwidth.gpu_memory",  # perftest that is built with CUDA
         "copies.nvbandwidth",  # nvbandwidth
+        "fabric.imex",  # a rack with one NVLink domain
+        "host.ports",  # a site that names ports
         "ordered.parts",  # a site that demands something, as for the next three
         "ordered.serials",
         "ordered.settings",

@@ -33,7 +33,8 @@ def page(suite: Iterable[Check]) -> str:
     counts = "; ".join(_count(profile, found) for profile in Profile)
     modes = "".join(_mode(mode, about, found) for mode, about in failure_modes().items())
     stated = "".join(_item(f"`{check.id}` ({check.tier}): {check.title}") for check in found)
-    return f"{HEAD}{len(found)} checks: {counts}.\n\n## Failure modes\n\n{modes}## Checks\n\n{stated}{_others(found)}"
+    head = HEAD + _filled(f"{len(found)} checks: {counts}.")
+    return f"{head}\n\n## Failure modes\n\n{modes}## Checks\n\n{stated}{_others(found)}"
 
 
 def _count(profile: Profile, suite: Sequence[Check]) -> str:

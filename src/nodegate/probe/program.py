@@ -25,7 +25,7 @@ def program(
     Args:
         sections: the sections of the document to read; None: all.
         limits_s: time limits in seconds, in place of a section's own.
-        programs: what is looked for on the node besides the tools that are always.
+        programs: what is looked for on the node in addition to the usual tools.
 
     Raises:
         UsageError: pynvml is not installed here, or is not the one of nvidia-ml-py.

@@ -66,7 +66,7 @@ def main(
 ) -> None:
     """Write the document of the named sections (default: all) to stdout.
 
-    `limits_s` replaces time limits; `programs` are looked for besides those that are always.
+    `limits_s` replaces time limits; `programs` are looked for in addition to the usual ones.
     """
     software.asked_for.extend(programs)
     epoch_s, started = time.time(), time.monotonic()

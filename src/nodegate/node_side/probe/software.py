@@ -42,7 +42,7 @@ _LIBRARY_FOLDERS = (
     "/opt/nccl*/build/lib",
 )
 MOST_LIBRARIES = 20
-asked_for: List[str] = []  # programs that the inventory requires, besides TOOLS
+asked_for: List[str] = []  # programs that the inventory requires, in addition to TOOLS
 
 
 def read() -> object:
