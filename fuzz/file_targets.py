@@ -19,6 +19,7 @@ from nodegate.history import History
 from nodegate.inventory import hostlist, inventory, listing, names, patterns
 from nodegate.inventory.tree import Tree
 from nodegate.judge.waivers import Waivers
+from nodegate.manifest import MANIFEST, Manifest
 from nodegate.report import jsonl, reader
 from nodegate.run.conditions import read_earlier
 
@@ -109,6 +110,14 @@ def _run(data: bytes) -> None:
         earlier.select("gpu*")
 
 
+def _manifest(data: bytes) -> None:
+    _file(f"listed/{MANIFEST}", data)
+    (_scratch() / "listed" / "evidence").mkdir(exist_ok=True)
+    for each in Manifest(_scratch() / "listed").odd_files():
+        if not each.node or not {"\n", "\x1b"}.isdisjoint(str(each)):
+            raise AssertionError(each)
+
+
 TARGETS = {
     "files.yaml": Target(_yaml, seeds.yaml_files),
     # A few ranges stand for up to 100,000 names, each of which is read: some seconds, and never more.
@@ -121,4 +130,5 @@ TARGETS = {
     "files.report": Target(_report, seeds.reports, "json"),
     "files.results": Target(_results, seeds.results),
     "files.run": Target(_run, seeds.runs, "json"),
+    "files.manifest": Target(_manifest, seeds.manifests),
 }

@@ -366,6 +366,14 @@ def results() -> Iterator[bytes]:
     yield "".join(lines).encode()
 
 
+def manifests() -> Iterator[bytes]:
+    """Manifests of a run's evidence."""
+    line = b"0" * 64 + b"  evidence/gpu01/facts.json\n"
+    yield line
+    yield line * 2 + b"f" * 64 + b"  evidence/gpu02/burn.json\n" + line[:40]
+    yield line.replace(b"gpu01", b"..") + line.replace(b"gpu01", b"\x1b[2J")
+
+
 def runs() -> Iterator[bytes]:
     """run.json."""
     node = {"name": "gpu01", "address": "10.0.0.1", "transport": "ssh", "groups": ["gpus"], "expected": {"gpus": 8}}

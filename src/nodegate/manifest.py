@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.files.atomic import replacing
 from nodegate.files.bounded import read_bounded
+from nodegate.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class OddFile:
-    """A file of evidence that is not what the manifest says; `file` is its name below the run folder."""
+    """A file of evidence that is not what the manifest says; `file` is its name below the run folder, printable."""
 
     file: str
     what: str  # CHANGED, ADDED, MISSING or UNREADABLE
@@ -144,7 +145,7 @@ class Manifest:
                 return ()
             there = dict.fromkeys(_evidence_files(self._folder))
             odd = [
-                OddFile(file, what)
+                OddFile(visible(" ".join(file.split())), what)
                 for file in sorted({*there, *self._known})
                 if (what := self._what(file, is_there=file in there))
             ]

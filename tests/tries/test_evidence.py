@@ -329,6 +329,21 @@ def test_what_a_run_writes_it_can_read(tmp_path: Path) -> None:
 # What must raise no alarm
 
 
+@pytest.mark.parametrize(("wrote_ports", "moved"), [(True, ("gpu2",)), (False, ())])
+def test_a_port_that_an_older_release_did_not_write_is_no_other_port(
+    run: Path, wrote_ports: bool, moved: tuple[str, ...]
+) -> None:
+    if not wrote_ports:
+        kept = json.loads((run / "run.json").read_text())
+        del kept["manifest"]
+        for node in kept["nodes"]:
+            del node["port"]
+        (run / "run.json").write_text(json.dumps(kept))
+    hosts = (run.parent / "hosts.yaml").read_text()
+    (run.parent / "hosts.yaml").write_text(hosts.replace("gpu2:", "gpu2: {ansible_port: 2222}"))
+    assert prepare(Settings(resume=run)).moved == moved
+
+
 def test_a_run_that_was_killed_while_it_wrote_is_as_it_was_written(run: Path) -> None:
     file = run / MANIFEST
     before = file.read_text()

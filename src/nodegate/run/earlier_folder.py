@@ -10,7 +10,7 @@ from nodegate.errors import UsageError
 from nodegate.evidence import EVIDENCE
 from nodegate.inventory.hostlist import fold
 from nodegate.manifest import MANIFEST
-from nodegate.text import some
+from nodegate.text import some, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,15 +48,19 @@ def check_place(folder: RunFolder, earlier: Earlier, *, inventory: bool, tools: 
     for each in earlier.inventory if inventory else ():
         if _is_below(each, home):
             hint = "give your own: --inventory FILE"
-            raise UsageError(f"names an inventory inside the run folder ({each})", file=earlier.file, hint=hint)
+            raise UsageError(
+                f"names an inventory inside the run folder ({visible(each)})", file=earlier.file, hint=hint
+            )
     if tools and earlier.tools is not None and _is_below(earlier.tools, home):
         hint = "give your own: --tools DIR"
-        raise UsageError(f"names tools inside the run folder ({earlier.tools})", file=earlier.file, hint=hint)
+        raise UsageError(
+            f"names tools inside the run folder ({visible(str(earlier.tools))})", file=earlier.file, hint=hint
+        )
     top = folder.path / EVIDENCE
     for place in (top, *sorted(top.iterdir())):
         if not _is_below(place, home):
             hint = "evidence would be written there: replace the link by the folder itself"
-            raise UsageError("leads out of the run folder", file=str(place), hint=hint)
+            raise UsageError("leads out of the run folder", file=visible(str(place)), hint=hint)
 
 
 def _is_below(place: Path | str, home: str) -> bool:
@@ -89,16 +93,17 @@ def about_evidence(folder: RunFolder, earlier: Earlier, *, resumed: bool) -> str
 
 
 def moved(earlier: Earlier, nodes: Iterable[Node]) -> tuple[str, ...]:
-    """The nodes whose name leads to another address or port than in the earlier run."""
+    """The nodes whose name leads to another address or port than in the earlier run, as far as that run wrote it."""
     before = {node.name: node for node in earlier.nodes}
-    return tuple(node.name for node in nodes if node.name in before and _where(node) != _where(before[node.name]))
+    return tuple(
+        node.name
+        for node in nodes
+        if (then := before.get(node.name))
+        and (node.address != then.address or (earlier.has_manifest and node.connection.port != then.connection.port))
+    )
 
 
 def moved_note(names: Iterable[str]) -> tuple[str, ...]:
     """What is done with the nodes that have moved."""
     found = tuple(names)
     return (f"another address than before, so everything is measured again: {fold(found)}",) if found else ()
-
-
-def _where(node: Node) -> tuple[str, int | None]:
-    return node.address, node.connection.port
