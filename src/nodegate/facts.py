@@ -13,6 +13,7 @@ from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.probe import (
     clock,
     cpus,
+    disks,
     driver,
     environment,
     gpu,
@@ -133,6 +134,7 @@ class NodeFacts:
     software = _of("software", software.parse)
     clock = Fact(_clock, "clock")
     cpus = _of("cpus", cpus.parse)
+    disks = _of("disks", disks.parse)
     jobs = _of("jobs", jobs.parse)
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 

@@ -46,6 +46,15 @@ def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
     assert drift(machines, "gpu01").verdict is Verdict.PASS
 
 
+def test_the_node_that_lost_a_socket_is_named() -> None:
+    machines = four_nodes()
+    machines["gpu03"].set("system", "cpu_sockets", 1)
+    machines["gpu03"].set("cpus", "numa_nodes", "0")
+    odd = drift(machines, "gpu03")
+    assert odd.verdict is Verdict.WARN
+    assert {finding.part.name for finding in odd.decisive} == {"CPU sockets", "NUMA nodes"}
+
+
 def test_two_nodes_are_no_fleet() -> None:
     machines = dict(list(four_nodes().items())[:2])
     assert drift(machines, "gpu01").verdict is Verdict.NOT_JUDGED

@@ -131,6 +131,33 @@ CASES = (
         expected={"expect": {"memory_gib": 2048}},
     ),
     Case(
+        "one disk short",
+        "ordered.parts",
+        FAIL,
+        "node: disks 9, expected 10 (inventory hosts.yaml:3) - compare the node with the order; ask the supplier for "
+        "what is missing",
+        change=lambda machine: machine.sections["disks"].pop("nvme5n1"),
+        expected={"expect": {"disks": 10}},
+    ),
+    Case(
+        "one disk of another size",
+        "ordered.parts",
+        FAIL,
+        "disk nvme5n1: size 1920 GB, expected one of 3841, 960 (inventory hosts.yaml:3) - compare the node with the "
+        "order; ask the supplier for what is missing",
+        change=lambda machine: machine.set("disks", "nvme5n1.sectors", "3750748848"),
+        expected={"expect": {"disk_gb": [960, 3841]}},
+    ),
+    Case(
+        "a NUMA node and a socket short",
+        "ordered.parts",
+        FAIL,
+        "CPU: NUMA nodes 1, expected 2 (inventory hosts.yaml:3) - compare the node with the order; ask the supplier "
+        "for what is missing (and 1 more)",
+        change=lambda machine: (machine.set("cpus", "numa_nodes", "0"), machine.set("system", "cpu_sockets", 1)),
+        expected={"expect": {"numa_nodes": 2, "sockets": 2}},
+    ),
+    Case(
         "sockets that were not read",
         "ordered.parts",
         ERROR,

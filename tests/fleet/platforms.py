@@ -162,6 +162,7 @@ def _sections(
         "software": system.software(fabric_manager=fabric_manager),
         "clock": system.clock(),
         "jobs": system.jobs(),
+        "disks": system.disks(),
         "cpus": system.cpus(224 if fabric_manager else 128),
     }
 

@@ -196,6 +196,18 @@ def cpus(count: int) -> Section:
     return {"present": every, "online": every, "smt": "on", "cores": count // 2, "numa_nodes": "0-1"}
 
 
+def disks() -> Section:
+    """Section `disks`: two for the system, eight for data."""
+    system_disks = {f"nvme{number}n1": _disk(1_875_385_008, "Dell NVMe PM9A3 RI 960GB") for number in range(2)}
+    return system_disks | {
+        f"nvme{number}n1": _disk(7_501_476_528, "Dell NVMe CM6 RI 3.84TB") for number in range(2, 10)
+    }
+
+
+def _disk(sectors: int, model: str) -> Section:
+    return {"sectors": str(sectors), "model": model}
+
+
 def hash_of(name: str) -> int:
     """A number of a name that is the same in every run."""
     number = 0

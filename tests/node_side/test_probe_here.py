@@ -138,3 +138,17 @@ def test_what_the_inventory_requires_is_looked_for(tmp_path: Path) -> None:
     tools = run_probe(sections=["software"], programs=asked, environment=path).data("software")["tools"]
     assert (tools["own-compiler"], tools["no-such-compiler"]) == (str(shell), "")
     assert "docker" in tools
+
+
+def test_disks_are_those_that_are_built_in(tmp_path: Path) -> None:
+    disks = {"nvme0n1": ("7501476528", "0"), "sr0": ("2048", "1"), "nvme1n1": ("0", "0"), "loop0": ("8", "")}
+    for name, (sectors, removable) in disks.items():
+        folder = tmp_path / "sys/block" / name
+        folder.mkdir(parents=True)
+        (folder / "size").write_text(f"{sectors}\n")
+        if removable:
+            (folder / "device").mkdir()
+            (folder / "device" / "model").write_text("CM6\n")
+            (folder / "removable").write_text(f"{removable}\n")
+    found = run_probe(sections=["disks"], root=tmp_path).data("disks")
+    assert found == {"nvme0n1": {"sectors": "7501476528", "model": "CM6"}}

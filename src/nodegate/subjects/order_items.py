@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from nodegate.facts import NodeFacts
     from nodegate.part import Part
+    from nodegate.probe.disks import Disk
     from nodegate.probe.gpu import Gpu
     from nodegate.probe.host import Host
 
@@ -83,6 +84,14 @@ def _gpus(read: Callable[[Gpu], Known[int] | Known[float] | Known[str]]) -> Call
 
 def _host(whose: Part, read: Callable[[Host], Known[int] | Known[str]]) -> Callable[[NodeFacts], Readings]:
     return lambda facts: [(whose, read(facts.host))]
+
+
+def _disks(read: Callable[[Disk], Known[int] | Known[str]]) -> Callable[[NodeFacts], Readings]:
+    return lambda facts: [(part.Part(part.Kind.DISK, f"disk {disk.name}"), read(disk)) for disk in facts.disks.devices]
+
+
+def _gigabytes(disk: Disk) -> Known[int]:
+    return disk.size_bytes if isinstance(disk.size_bytes, Unknown) else round(disk.size_bytes / 1e9)
 
 
 def _of(
@@ -172,6 +181,9 @@ _ITEMS: Mapping[str, Item] = {
         Item("nvswitches", "NVSwitches on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda f: len(f.pci.nvswitches))),
         Item("nics", "RDMA NICs on PCIe", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(rdma_nics(facts.pci)))),
         Item("nic_model", "model", _P, Sort.TEXT, _nic_models),
+        Item("disks", "disks", _P, Sort.NUMBER, _of(part.NODE, lambda facts: len(facts.disks.devices))),
+        Item("disk_model", "model", _P, Sort.TEXT, _disks(lambda disk: disk.model)),
+        Item("disk_gb", "size", _P, Sort.NUMBER, _disks(_gigabytes), "GB"),
         Item("ecc", "ECC", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.ecc_enabled))),
         Item("persistence", "persistence mode", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.persistence))),
         Item("mig", "MIG", _S, Sort.SWITCH, _gpus(lambda gpu: _switch(gpu.mig_enabled))),

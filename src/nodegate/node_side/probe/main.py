@@ -16,6 +16,7 @@ from nodegate.node_side.probe import (
     children,
     commands,
     cpus,
+    disks,
     driver,
     host,
     infiniband,
@@ -43,6 +44,7 @@ Section = Dict[str, object]
 SECTIONS: Dict[str, Tuple[Callable[[], object], float]] = {
     "system": (system.read, 10.0),
     "cpus": (cpus.read, 10.0),
+    "disks": (disks.read, 10.0),
     "pci": (pci.read, 10.0),
     "driver": (driver.read, 20.0),
     "nvml": (nvml.read, 20.0),

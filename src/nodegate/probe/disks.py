@@ -1,0 +1,53 @@
+"""The disks that are built in. Section `disks`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import readings as read
+from nodegate.probe.section import object_in
+from nodegate.text import shown
+from nodegate.unknown import Unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.unknown import Known
+
+_SECTOR_BYTES = 512  # the kernel's unit in /sys/block, whatever the disk's own
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One disk."""
+
+    name: str  # "nvme0n1"
+    model: Known[str]
+    size_bytes: Known[int]
+
+
+@dataclass(frozen=True)
+class Disks:
+    """The disks by name."""
+
+    devices: tuple[Disk, ...]
+
+
+def parse(data: object) -> Disks:
+    """The data of section `disks`.
+
+    Raises:
+        CannotMeasure: it is not an object, or a disk is none.
+    """
+    found = object_in("disks", data)
+    return Disks(tuple(_disk(name, read.mapping(found, name)) for name in sorted(found)))
+
+
+def _disk(name: str, data: Known[Mapping[str, object]]) -> Disk:
+    if isinstance(data, Unknown):
+        raise CannotMeasure(f"disk {shown(name)}: {data}", next_step="read what the node sent in the evidence file")
+    sectors = read.mapped(read.text(data, "sectors"), read.integer_in)
+    size = sectors if isinstance(sectors, Unknown) else sectors * _SECTOR_BYTES
+    return Disk(shown(name), read.text(data, "model"), size)
