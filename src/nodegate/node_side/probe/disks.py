@@ -10,7 +10,7 @@ MOST_DISKS = 256
 
 
 def read() -> object:
-    """The data of the section: by name, without what is no disk of its own (loop, md, dm) and what is removable."""
+    """The data of the section: disks by name, without loop, md and dm devices and without what is removable."""
     names = [name for name in files.required_entries(_BLOCK) if _is_built_in(f"{_BLOCK}/{name}")]
     return {name: _disk(f"{_BLOCK}/{name}") for name in sorted(names)[:MOST_DISKS]}
 
