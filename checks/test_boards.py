@@ -10,7 +10,7 @@ from nodegate import part
 from nodegate.profile import Profile
 from nodegate.subjects.boards import gibibytes, has_number, id_on_bus, part_number, serial, usual, uuid, vbios
 from nodegate.subjects.gpu import answering
-from nodegate.unknown import Unknown
+from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ def test_model(gpus: Gpus, pci: Pci, verdicts: Verdicts) -> None:
             action=_WRONG_BOARD,
             code="model",
         )
+        if isinstance(gpu.address, Unknown):
+            verdicts.unknown(part=gpu.part, quantity="PCI address", reason=gpu.address)
         if on_bus := id_on_bus(gpu, pci):
             verdicts.equal(
                 part=gpu.part,
@@ -138,6 +140,8 @@ def test_identity(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     for gpu in answers:
         for name, read, allowed in (("UUID", uuid, 1), ("serial number", serial, most)):
             number = read(gpu)
+            if read is uuid and not isinstance(number, Unknown) and not has_number(number):
+                number = Unknown(Why.FAILED, "NVML gives an empty one")
             if isinstance(number, Unknown):
                 absent = Verdict.ERROR if read is uuid else Verdict.SKIP
                 verdicts.unknown(part=gpu.part, quantity=name, reason=number, absent=absent)

@@ -173,3 +173,35 @@ def test_ports_without_counters() -> None:
     assert record.verdict is Verdict.ERROR
     unread = [finding.quantity for finding in record.findings if finding.verdict is Verdict.ERROR]
     assert sorted(unread) == ["link_downed"] * 8 + ["symbol_error"] * 8
+
+
+@tried(
+    "the health mask of the fabric is 0 on one GPU of eight, or on all: no field is reported",
+    before="skipped, the node accepted",
+    now="an error",
+)
+@pytest.mark.parametrize("gpus", [(3,), range(8)], ids=["one", "all"])
+def test_a_health_mask_without_a_field(gpus: tuple[int, ...]) -> None:
+    machine = h100()
+    for index in gpus:
+        machine.set_gpu(index, "fabric.health_mask", 0)
+    assert bad(machine) == {"fabric.health"}
+
+
+@tried(
+    "a GPU has no PCI address or an empty UUID, or lists an NVLink twice",
+    before="accepted",
+    now="an error",
+)
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("bus_id", {"why": "failed", "detail": ""}), ("uuid", ""), ("uuid", "0"), ("nvlinks.7.link", 6)],
+    ids=str,
+)
+def test_what_identifies_nothing(path: str, value: object) -> None:
+    machine = h100()
+    if path == "nvlinks.7.link":
+        machine.set_nvlink(3, 7, "link", value)
+    else:
+        machine.set_gpu(3, path, value)
+    assert bad(machine)

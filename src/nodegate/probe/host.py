@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.probe import plausible
 from nodegate.probe import readings as read
 from nodegate.probe.section import object_in
 from nodegate.unknown import Known, Unknown, Why, value_or
@@ -68,7 +69,7 @@ def parse(data: object, *, epoch_s: float, uid: int) -> Host:
         hostname=read.text(system, "hostname"),
         boot_id=read.text(system, "boot_id"),
         machine_id=read.text(system, "machine_id"),
-        uptime_s=read.number(system, "uptime_s"),
+        uptime_s=plausible.within(read.number(system, "uptime_s"), plausible.UPTIME_S),
         clock_epoch_s=epoch_s,
         kernel_release=read.text(system, "kernel_release"),
         kernel_command_line=read.text(system, "cmdline"),
@@ -86,7 +87,7 @@ def parse(data: object, *, epoch_s: float, uid: int) -> Host:
         memory_available_bytes=read.mapped(memory, lambda text: _meminfo(text, "MemAvailable")),
         modules={name: value_or(read.text(modules, name), "") for name in modules},
         blocked=read.mapped(read.records(system, "dstate"), lambda found: tuple(_blocked(one) for one in found)),
-        iommu_groups=read.integer(system, "iommu_groups"),
+        iommu_groups=plausible.within(read.integer(system, "iommu_groups"), plausible.GROUPS),
         sysctl={name: read.text(sysctl, name) for name in sysctl},
         is_root=uid == 0,
     )

@@ -27,6 +27,9 @@ _GENERATION: Span = (0, 16)
 _BYTES: Span = (0, 1 << 44)  # 16 TiB
 _PERCENT: Span = (0, 100)
 _SMALL: Span = (0, 4096)
+UPTIME_S: Span = (0, 3e9)  # 95 years
+GROUPS: Span = (0, 1 << 20)  # of an IOMMU
+_MOST_LINKS = 64
 MASK: Span = (0, (1 << 32) - 2)  # bits; all of them are what an unreadable register gives
 
 # Limits of the measuring, not of health: wide enough for boards to come, and far below what a broken reading gives.
@@ -84,11 +87,11 @@ def gpu(found: Gpu) -> Gpu:
     if found.lost is not None:
         return found
     links = found.nvlinks
-    changed: dict[str, object] = {name: within(getattr(found, name), span) for name, span in _SPANS.items()}
+    changed = _impossible(found, _SPANS)
     changed["ecc"] = _ecc(found.ecc)
     changed["remap"] = _each(found.remap, _ROWS)
     changed["remap_banks"] = _each(found.remap_banks, _ROWS)
-    changed["nvlinks"] = links if isinstance(links, Unknown) else tuple(_link(link) for link in links)
+    changed["nvlinks"] = links if isinstance(links, Unknown) else _links(links)
     return replace(found, **changed)  # type: ignore[arg-type]
 
 
@@ -104,6 +107,20 @@ def _each(whole: Known[T], span: Span) -> Known[T]:
     return next((each for each in judged if isinstance(each, Unknown)), whole)
 
 
+def _links(links: tuple[NvLink, ...]) -> Known[tuple[NvLink, ...]]:
+    """The links, if each is listed once by a number that a GPU has."""
+    numbers = {link.link for link in links}
+    if len(numbers) < len(links) or not all(0 <= number < _MOST_LINKS for number in numbers):
+        return Unknown(Why.IMPLAUSIBLE, "NVLinks are listed twice, or by numbers that no GPU has")
+    return tuple(_link(link) for link in links)
+
+
 def _link(link: NvLink) -> NvLink:
-    changed: dict[str, object] = {name: within(getattr(link, name), span) for name, span in _LINK_SPANS.items()}
-    return replace(link, **changed)  # type: ignore[arg-type]
+    changed = _impossible(link, _LINK_SPANS)
+    return replace(link, **changed) if changed else link  # type: ignore[arg-type]
+
+
+def _impossible(whole: object, spans: Mapping[str, Span]) -> dict[str, object]:
+    """The readings that cannot be true, by name, as `Unknown`."""
+    read = ((name, getattr(whole, name), span) for name, span in spans.items())
+    return {name: judged for name, reading, span in read if (judged := within(reading, span)) is not reading}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.unknown import Known, Unknown
+from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -151,3 +151,11 @@ def decode(mask: int) -> FabricHealth:
     reported = [(field, value) for field, value in values if value]
     judged = [BadField(field.name, *field.meaning(value)) for field, value in reported]
     return FabricHealth(tuple(each for each in judged if each.verdict is not Verdict.PASS), len(reported))
+
+
+def health_mask(fabric: GpuFabric) -> Known[int]:
+    """The mask, if it reports any field; one without reports nothing."""
+    mask = fabric.health_mask
+    if isinstance(mask, Unknown) or decode(mask).reported:
+        return mask
+    return Unknown(Why.NOT_SUPPORTED, f"mask {mask:#x}: no field reported")

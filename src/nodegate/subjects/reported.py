@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.subjects.fabric import health_mask
 from nodegate.subjects.gpu import margin_c
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
@@ -42,7 +43,7 @@ READINGS: Mapping[str, Callable[[Gpu], Known[object]]] = {
     "pcie_replays": lambda gpu: gpu.pcie_replays,
     "processes": lambda gpu: gpu.processes,
     "fabric": lambda gpu: gpu.fabric,
-    "fabric_health": lambda gpu: gpu.fabric if isinstance(gpu.fabric, Unknown) else gpu.fabric.health_mask,
+    "fabric_health": lambda gpu: gpu.fabric if isinstance(gpu.fabric, Unknown) else health_mask(gpu.fabric),
     "fabric_summary": lambda gpu: gpu.fabric if isinstance(gpu.fabric, Unknown) else gpu.fabric.health_summary,
 }
 
