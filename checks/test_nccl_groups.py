@@ -98,37 +98,51 @@ def test_hang(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
 
 
 @pytest.mark.tier("nightly")
-def test_all_reduce(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+def test_all_reduce(
+    nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
     """all_reduce over this node and a neighbour is as fast as over other pairs. (F07, F09, F14)
 
     A pair is as slow as its slower node: a suspect is measured with nodes that passed, and the best pair counts.
     """
     findings.skip_alone(verdicts, nccl_groups)
     whats, kinds = ("all_reduce",), ("pair",)
-    findings.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
+    rates = findings.physics(rdma)
+    findings.judge_bandwidth(
+        verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW, physics=rates
+    )
 
 
-def test_collectives(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+def test_collectives(
+    nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
     """Alltoall and sendrecv over this node and a neighbour are as fast as over other pairs. (F07, F09, F14, F24)
 
     Expert-parallel and pipeline-parallel jobs need them; they open more connections than all_reduce.
     """
     findings.skip_alone(verdicts, nccl_groups)
     whats, kinds = ("alltoall", "sendrecv"), ("pair",)
-    findings.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW)
+    rates = findings.physics(rdma)
+    findings.judge_bandwidth(
+        verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=SLOW, physics=rates
+    )
 
 
-def test_wide(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
-    """all_reduce over the rack and over the fleet is as fast as in racks and fleets of this size. (F07, F09, F14)
+def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """all_reduce over the rack and over the fleet is as fast as the rails and as racks of this size. (F07, F09, F14)
 
-    What pairs cannot show: uplinks that are too few, congestion, a switch that is slow. A rack that is slow because of
-    one node is not held against the others.
+    What pairs cannot show: uplinks that are too few, congestion, a switch that is slow. All nodes of a launch have one
+    value, which proves nothing by itself: it is held to a share of the rails' rate, and to other launches over as many
+    nodes. A rack that is slow because of one node is not held against the others.
     """
     findings.skip_alone(verdicts, nccl_groups)
     if not findings.has_kind(nccl_groups, "rack", "fleet"):
         verdicts.skip("the node is in no group of more than two nodes, or the profile asks for pairs only")
     whats, kinds = ("all_reduce",), ("rack", "fleet")
-    findings.judge_bandwidth(verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE)
+    rates = findings.physics(rdma)
+    findings.judge_bandwidth(
+        verdicts, nccl_groups, whats, kinds, baseline=baseline, peers=peers, remedy=WIDE, physics=rates
+    )
 
 
 def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:

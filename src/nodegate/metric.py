@@ -19,7 +19,8 @@ class Metric:
     in their order: the first measurement, then those of a suspect that was measured again; never empty.
     `conditions` are what must be equal for two values to be compared: tool, version, message size in bytes, algorithm,
     number of GPUs, NCCL, CUDA, driver. `device` is the part of the node, the same word on every node ("GPU 3",
-    "mlx5_0"), so that slot is compared with slot; empty: the node as a whole.
+    "mlx5_0"), so that slot is compared with slot; empty: the node as a whole. `launch` names what many nodes measured
+    together: one value for all of them, which is never compared with itself.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Metric:
     device: str = ""
     better: Literal["higher", "lower"] = "higher"
     conditions: Mapping[str, str] = field(default_factory=dict)
+    launch: str = ""
 
     @property
     def best(self) -> float:

@@ -28,25 +28,6 @@ BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend th
 # What made-up machines do not have: perftest with CUDA, times by process, NVLS and NVLinks of PCIe cards.
 NOT_ON_HGX = {"rdma_bandwidth.gpu_memory", "nccl_groups.apart"}
 NOT_ON_L40S = NOT_ON_HGX | {"nccl.nvls", "counters.nvlink"}
-# Some of their numbers have no limit in a baseline, and a machine alone has no fleet to be compared with.
-NOT_JUDGED_ON_HGX = {
-    "burn.throughput",
-    "copies.host_at_once",
-    "nccl.collectives",
-    "nccl_groups.all_reduce",
-    "nccl_groups.collectives",
-    "nccl_groups.share_of_rate",
-    "nccl_groups.wide",
-    "rdma_bandwidth.inside",
-    "rdma_bandwidth.read",
-    "rdma_bandwidth.write",
-}
-NOT_JUDGED_ON_L40S = NOT_JUDGED_ON_HGX | {
-    "copies.device_memory",
-    "copies.nvbandwidth",
-    "copies.peer",
-    "nccl.all_reduce",
-}
 
 
 def said(*lines: str) -> Callable[[Machine], None]:
@@ -259,11 +240,6 @@ def test_what_a_check_says_of_a_machine_under_load(case: Case) -> None:
 
 @pytest.mark.parametrize("check", [check.id for check in suite.checks() if is_active(check.asks_for)])
 def test_a_healthy_machine_passes_each_measured_check(check: str) -> None:
-    for make, without, unjudged in (
-        (Machine.hgx_h100, NOT_ON_HGX, NOT_JUDGED_ON_HGX),
-        (L40S, NOT_ON_L40S, NOT_JUDGED_ON_L40S),
-    ):
+    for make, without in ((Machine.hgx_h100, NOT_ON_HGX), (L40S, NOT_ON_L40S)):
         record = judge_one(check, make())
-        assert record.verdict is (SKIP if check in without else NOT_JUDGED if check in unjudged else PASS), (
-            record.message
-        )
+        assert record.verdict is (SKIP if check in without else PASS), record.message

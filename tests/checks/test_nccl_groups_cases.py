@@ -283,7 +283,15 @@ BANDWIDTH = [
         limits=FAST,
     ),
     GroupCase("alltoall is slow", "nccl_groups.collectives", FAIL, "", pairs(busbw=220.0), limits=FAST),
-    GroupCase("no limit for sendrecv", "nccl_groups.collectives", NOT_JUDGED, "", pairs(), limits=FAST),
+    GroupCase(
+        "no limit for sendrecv",
+        "nccl_groups.collectives",
+        NOT_JUDGED,
+        "",
+        pairs(),
+        limits=FAST | {"derived.group_exchange_percent": None},
+    ),
+    GroupCase("sendrecv by the rate of the rails", "nccl_groups.collectives", PASS, "", pairs(), limits=FAST),
     GroupCase("both as fast as stored", "nccl_groups.collectives", PASS, "", pairs(), limits=FAST | SENDRECV),
     GroupCase("not launched", "nccl_groups.collectives", ERROR, "", refused(), limits=FAST),
     GroupCase("the fleet is fast", "nccl_groups.wide", PASS, "", [*pairs(), fleet()], limits=FAST),
@@ -353,6 +361,7 @@ SHARE = [
         NOT_JUDGED,
         "node: no limit nccl.group_share_of_rate_percent for platform hgx-h100-8",
         pairs(),
+        limits={"nccl.group_share_of_rate_percent": None},
     ),
 ]
 

@@ -20,7 +20,7 @@ _THRICE = 3  # a suspect is measured twice more
 _HOT_C = 24.0
 _IDLE_DROP, _BRAKE = 0x8, 0x80  # NVML's bits of the reasons why a clock is held down: hardware slowdown, power brake
 _GOOD_GBPS = 392.0
-_SLOW_IN_GROUPS = ("nccl_groups.all_reduce fail", "nccl_groups.collectives fail")
+_SLOW_IN_GROUPS = tuple(f"nccl_groups.{name} fail" for name in ("all_reduce", "collectives", "share_of_rate", "wide"))
 _SOFTWARE_HEAT, _HARDWARE_HEAT = 0x20, 0x40
 
 

@@ -13,6 +13,7 @@ from nodegate.numbers import metric_findings
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import Assessment, assess
 from nodegate.numbers.assessments import assessments, right
+from nodegate.numbers.derived import of_platform
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.peers import NoPeers, PeerGroup, Peers
 from nodegate.numbers.suspects import suspects
@@ -30,6 +31,7 @@ ENTRY = f"""
     direction: at least
     tolerance: 0.05
     peak: 900
+    peak_source: data sheet
     parameters: {{nccl: "2.27.3", size_bytes: 8589934592}}
 """
 PLAIN = f"  {ALL_REDUCE}: {{value: 480, unit: GB/s, source: learned, direction: at least, tolerance: 0.05}}\n"
@@ -44,8 +46,10 @@ def told(
     history: Reference | None = None,
     **changes: str,
 ) -> Assessment:
-    stored = baseline(entry).entry(changes.get("name", ALL_REDUCE))
-    return assess(metric(*values, **changes), stored, others, MARGINS, inside=inside, history=history)
+    limits, measured = baseline(entry), metric(*values, **changes)
+    physics = of_platform(measured, limits)
+    stored = limits.entry(measured.name)
+    return assess(measured, stored, others, MARGINS, physics=physics, inside=inside, history=history)
 
 
 def sentence(found: Assessment, **changes: str) -> str:
@@ -135,10 +139,11 @@ class TestBaseline:
 class TestPhysics:
     def test_more_than_the_peak_is_not_believed(self):
         found = told(950, entry=ENTRY)
-        assert (found.verdict, found.comparison) == (WARN, "physics")
+        assert (found.verdict, found.comparison) == (ERROR, "physics")
         assert sentence(found) == (
-            f"bus bandwidth 950 GB/s, expected at most 900 GB/s (peak of h100.yaml {ALL_REDUCE}: learned); "
-            "more than the hardware can do"
+            "could not read bus bandwidth: 950 GB/s is more than the 900 GB/s that are possible "
+            f"(peak of h100.yaml {ALL_REDUCE}: data sheet): not believed - look at the evidence file and at the "
+            "baseline; one of the two is wrong"
         )
         assert found.code == "more than possible"
 
@@ -153,8 +158,8 @@ class TestPhysics:
         found = told(480, 950, 481, entry=ENTRY)
         assert (found.verdict, found.comparison, found.value) == (WARN, "physics", 481)
         assert sentence(found) == (
-            "bus bandwidth 481 GB/s; another attempt gave 950 GB/s, more than the peak of 900 GB/s "
-            f"(peak of h100.yaml {ALL_REDUCE}: learned)"
+            "bus bandwidth 481 GB/s; another attempt gave too much: 950 GB/s is more than the 900 GB/s that are "
+            f"possible (peak of h100.yaml {ALL_REDUCE}: data sheet)"
         )
 
     @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -42,10 +43,11 @@ LIMITS = """
 """
 
 
-def printed(tool: str, value: float) -> str:
+def printed(tool: str, value: float, device: str) -> str:
     """What a client prints."""
     name = "latency.txt" if tool.endswith("_lat") else "healthy.txt"
     written = (RECORDINGS / name).read_text()
+    written = re.sub(r"Device( *): \S+", rf"Device\1: {device}", written)
     return written.replace(" 1.68 ", f" {value} ").replace("391.87", str(value))
 
 
@@ -63,7 +65,7 @@ def link(
 ) -> ProgramRun:
     """One run as the node of `device` keeps it. Without a value, what stands in `text`, or in that recording."""
     if value is not None:
-        text = printed(tool, value)
+        text = printed(tool, value, device)
     elif text.endswith(".txt"):
         text = (RECORDINGS / text).read_text()
     about = {"program": "client", "role": "client", "device": device, "peer": peer, "peer_device": device}

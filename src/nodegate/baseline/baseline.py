@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
+from nodegate.baseline.consistency import fits, has_effect, known_key, plausible, tell_apart
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
+from nodegate.baseline.merge import merged, overlaid
 from nodegate.baseline.platform import Platform, detect, look
+from nodegate.baseline.plausible import ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.source import Source
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from nodegate.baseline.plausible import Ranges
     from nodegate.finding import AnyLimit, Limit, NumberLimit
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
@@ -45,7 +49,7 @@ class Baseline:
         if key in self.overrides:
             return self.overrides[key]
         entry = self.entries.get(key)
-        return entry.limit if entry else None
+        return entry.limit if entry and entry.value is not None else None
 
     def number(self, key: str) -> NumberLimit:
         """The limit, which is a number.
@@ -139,6 +143,7 @@ class Baselines:
     common: Mapping[str, Entry]
     sources: tuple[Source, ...]
     keys: LimitKeys = field(default_factory=LimitKeys)
+    ranges: Ranges = field(default_factory=dict)
 
     @staticmethod
     def read(extra: Sequence[Path] = (), checks: Iterable[Path] = ()) -> Baselines:
@@ -154,9 +159,13 @@ class Baselines:
         """
         folder = suite_folder(BASELINES)
         own = [baseline_file.read(path, f"baselines/{path.name}") for path in sorted(folder.glob("*.yaml"))]
+        own.sort(key=lambda file: file.platform != EVERYWHERE)
         named = frozenset(METRICS).union(*(file.limits for file in own))
         keys = LimitKeys(named, (*suite_folder(CHECKS).glob("test_*.py"), *checks, *checks_beside(extra)))
-        return Baselines.of([*own, *(baseline_file.read(path) for path in extra)], known=keys)
+        sites = [baseline_file.read(path) for path in extra]
+        for file in sites:
+            has_effect(file, [*own, *sites])
+        return Baselines.of([*own, *sites], known=keys)
 
     @staticmethod
     def of(files: Iterable[BaselineFile], *, known: LimitKeys | None = None) -> Baselines:
@@ -169,17 +178,23 @@ class Baselines:
         seen: dict[str, Entry] = {}
         sources = []
         keys = known or LimitKeys()
+        all_of: list[Entry] = []
         for file in files:
+            bounds = ranges(all_of)
             for entry in file.limits.values():
-                _known(entry, keys)
-                _fits(entry, seen.get(entry.key))
+                known_key(entry, keys)
+                fits(entry, seen.get(entry.key))
+                plausible(entry, bounds)
             seen.update(file.limits)
-            platforms[file.platform] = _merged(platforms.get(file.platform), file)
+            all_of += file.limits.values()
+            if file.platform == EVERYWHERE:  # it wins over all that was read before it, key by key
+                platforms = {name: overlaid(each, file) for name, each in platforms.items()}
+            platforms[file.platform] = merged(platforms.get(file.platform), file)
             sources.append(Source(file.file, file.sha256))
         everywhere = platforms.pop(EVERYWHERE, None)
-        _tell_apart(platforms)
+        tell_apart(platforms)
         common = everywhere.limits if everywhere else {}
-        return Baselines(platforms, common, tuple(sources), keys.and_named(seen))
+        return Baselines(platforms, common, tuple(sources), keys.and_named(seen), ranges(all_of))
 
     def for_node(self, node: Node, gpus: Gpus | None, pci: Pci | None) -> Baseline:
         """The limits of this node: by the platform that the inventory names, else by the hardware that was seen.
@@ -200,7 +215,7 @@ class Baselines:
             named=named,
             detected=detected.name,
             entries=entries,
-            overrides=expected.overrides(node, entries),
+            overrides=expected.overrides(node, entries, self.ranges),
         )
 
     def check_expected(self, nodes: Iterable[Node]) -> None:
@@ -209,50 +224,4 @@ class Baselines:
         Raises:
             UsageError: with the inventory's file and line, and the near match.
         """
-        expected.check_expected(nodes, platforms=self.platforms.keys(), keys=self.keys)
-
-
-def _merged(before: Platform | None, file: BaselineFile) -> Platform:
-    if before is None:
-        return Platform(file.platform, file.title, file.match, dict(file.limits))
-    return Platform(
-        name=file.platform,
-        title=file.title or before.title,
-        match=file.match or before.match,
-        limits={**before.limits, **file.limits},
-    )
-
-
-def _fits(entry: Entry, before: Entry | None) -> None:
-    """A key means one thing, in one unit, in every file."""
-    if before is None:
-        return
-    where = f"{before.file}:{before.line}"
-    if entry.unit != before.unit:
-        message = f"{entry.key} is in {entry.unit!r} here and in {before.unit!r} in {where}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint="use the unit of the other file")
-    if kind(entry.value) != kind(before.value):
-        message = f"{entry.key} is {kind(entry.value)} here and {kind(before.value)} in {where}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint="write it as in the other file")
-
-
-def _known(entry: Entry, known: LimitKeys) -> None:
-    """A site may have its own keys, but a key similar to a known one is a mistake that would switch a limit off."""
-    near = known.nearest(entry.key)
-    if near:
-        message = f"no check asks for {entry.key}"
-        raise UsageError(message, file=entry.file, line=entry.line, hint=f"did you mean {near}?")
-
-
-def _tell_apart(platforms: Mapping[str, Platform]) -> None:
-    """Two platforms that match the same hardware could not be distinguished."""
-    seen: dict[tuple[str, bool | None], Platform] = {}
-    for platform in platforms.values():
-        match = platform.match
-        for pci_id in match.gpu_pci_ids if match else ():
-            other = seen.setdefault((pci_id, match.nvswitch if match else None), platform)
-            if other is not platform:
-                raise UsageError(
-                    f"platforms {other.name} and {platform.name} both match {pci_id}",
-                    hint=f"remove the match from {platform.name} and set it in the inventory (nodegate_platform)",
-                )
+        expected.check_expected(nodes, platforms=self.platforms.keys(), keys=self.keys, ranges=self.ranges)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import DIRECTIONS, SWITCHES, UNITS_BY_SUFFIX, Entry, kind, switch_words, unit_for
 from nodegate.baseline.parameters import AT_LEAST, shown
+from nodegate.baseline.plausible import MOST_TOLERANCE
 from nodegate.files import strict_yaml
 from nodegate.files.strict_yaml import did_you_mean, dotted
 
@@ -31,9 +32,9 @@ __all__ = [
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
-_VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "parameters", "note")
+_VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "peak_source", "parameters", "note")
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
-_SHARED_WORDS = ("unit", "direction", "peak", "note", "variants")  # of an entry with variants
+_SHARED_WORDS = ("unit", "direction", "peak", "peak_source", "note", "variants")  # of an entry with variants
 _LEAST_OF_PEAK = 0.2  # no good device reaches less of what physics allows: such a value is in another unit
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
 _PLATFORM = re.compile(r"[a-z0-9][a-z0-9.-]*")
@@ -160,17 +161,18 @@ class _Reader:
         return self._several(key, found, path)
 
     def _one(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> Entry:
-        if "value" not in found:
+        if "value" not in found and "peak" not in found:
             raise self.wrong(path, f"{key} has no value")
         entry = Entry(
             key=key,
-            value=self._value(key, found["value"], path),
+            value=self._value(key, found["value"], path) if "value" in found else None,
             unit=self._unit(key, found, path),
             source=self.text(found, "source", path),
             direction=self._direction(found, path),
             tolerance=self.number(found, "tolerance", path) if "tolerance" in found else 0.0,
             floor=self.number(found, "floor", path) if "floor" in found else None,
             peak=self.number(found, "peak", path) if "peak" in found else None,
+            peak_source=self.text(found, "peak_source", path) if "peak_source" in found else "",
             parameters=self._parameters(found, path),
             note=self.text(found, "note", path) if "note" in found else "",
             file=self.loaded.name,
@@ -252,15 +254,22 @@ class _Reader:
         numeric = isinstance(entry.value, (int, float)) and not isinstance(entry.value, bool)
         if entry.tolerance and not (numeric and entry.direction in DIRECTIONS[:2]):
             raise self.wrong(path, f"{entry.key}: a tolerance needs a number and direction: at least or at most")
-        if not 0 <= entry.tolerance < 1:
-            raise self.wrong((*path, "tolerance"), "a tolerance is a part of one: 0.05 for 5 %")
+        if not 0 <= entry.tolerance <= MOST_TOLERANCE:
+            most = f"and at most {MOST_TOLERANCE}: more lets everything pass"
+            raise self.wrong((*path, "tolerance"), f"a tolerance is a part of one: 0.05 for 5 %, {most}")
         if entry.floor is not None and not (numeric and entry.direction == "at least"):
             raise self.wrong((*path, "floor"), f"{entry.key}: a floor needs a number and direction: at least")
-        if entry.peak is not None and not (numeric and entry.peak >= entry.value):  # type: ignore[operator]
-            raise self.wrong((*path, "peak"), f"{entry.key}: the peak is what nothing can exceed, this value either")
-        if entry.peak is not None and entry.direction != "at most" and entry.value < entry.peak * _LEAST_OF_PEAK:  # type: ignore[operator]
-            raise self.wrong(
-                (*path, "value"),
-                f"{entry.key}: {entry.value} {entry.unit} is less than a fifth of its peak of {entry.peak}",
-                "is it in another unit?",
-            )
+        wrong = off_peak(entry)
+        if wrong:
+            raise self.wrong((*path, "value"), wrong, "is it in another unit?")
+
+
+def off_peak(entry: Entry) -> str:
+    """How a value contradicts its peak; empty where it does not."""
+    if entry.peak is None or entry.value is None:
+        return ""
+    if isinstance(entry.value, bool) or not isinstance(entry.value, (int, float)) or entry.value > entry.peak:
+        return f"{entry.key}: the peak is what nothing can exceed, this value either"
+    if entry.direction != "at most" and entry.value < entry.peak * _LEAST_OF_PEAK:
+        return f"{entry.key}: {entry.value} {entry.unit} is less than a fifth of its peak of {entry.peak}"
+    return ""

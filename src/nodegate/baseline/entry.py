@@ -42,23 +42,36 @@ class Entry:
 
     `tolerance` is relative to the value (0.05 = 5 %) and needs a `direction`; `floor` is the value that an "at least"
     limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
+    An entry without a value says only that.
     `parameters` are the conditions of a measured value. A key may have several values, each with its own
     parameters (`variants`): then the entry itself shows the first, and `for_conditions` says which one counts.
     """
 
     key: str
-    value: object  # bool, int, float, text or a tuple of those
+    value: object  # bool, int, float, text or a tuple of those; None where only the peak is known
     unit: str
     source: str
     direction: str = ""
     tolerance: float = 0.0
     floor: float | None = None
     peak: float | None = None
+    peak_source: str = ""
     parameters: Mapping[str, object] = field(default_factory=dict)
     note: str = ""
     file: str = ""
     line: int = 0
     variants: tuple[Entry, ...] = ()
+
+    @property
+    def most(self) -> float | None:
+        """The peak of all its variants; None where one has none."""
+        peaks = [each.peak for each in self.variants or (self,)]
+        return None if None in peaks else max((each for each in peaks if each is not None), default=None)
+
+    @property
+    def origin_of_peak(self) -> str:
+        """Where the peak comes from: "h100.yaml burn.bf16_tflops: NVIDIA H100 data sheet"."""
+        return f"{self.file.rpartition('/')[2]} {self.key}: {self.peak_source or self.source}"
 
     def for_conditions(self, conditions: Mapping[str, str]) -> Entry | str:
         """The entry for a value measured under these conditions: the first variant whose parameters agree.
@@ -109,6 +122,6 @@ def kind(value: object) -> str:
     """The type of the value, in words. "unlimited" is a number here."""
     if isinstance(value, bool):
         return "true or false"
-    if isinstance(value, (int, float)) or value == "unlimited":
+    if value is None or isinstance(value, (int, float)) or value == "unlimited":
         return "a number"
     return "text" if isinstance(value, str) else "a list"

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
+from nodegate.baseline.plausible import slip_of_value
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.finding import AnyLimit, Limit, LimitKind, limit_value
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.baseline_file import Entry
     from nodegate.baseline.limit_keys import LimitKeys
+    from nodegate.baseline.plausible import Ranges
     from nodegate.node import Node
 
 PREFIX = "nodegate_"
@@ -47,13 +49,14 @@ KNOWN = frozenset(LIMIT_KEYS) | OTHERS
 _UNITS = {"gpu.count": "GPUs", "rdma.rails": "ports"}
 
 
-def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: LimitKeys) -> None:
+def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: LimitKeys, ranges: Ranges) -> None:
     """Refuse what no part of the suite would read: a typing error in a limit must not switch it off.
 
     Args:
         nodes: the nodes of the run.
         platforms: the platforms with baselines.
         keys: the limit keys that are known.
+        ranges: the lowest and the highest value of each over all platforms.
 
     Raises:
         UsageError: an unknown nodegate_* variable, platform or limit key, or a value of the wrong kind.
@@ -70,14 +73,16 @@ def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: L
             raise _wrong(
                 node, f"{PREFIX}platform: no baseline for {node.platform!r}", did_you_mean(node.platform, platforms)
             )
-        for key in overrides(node, {}):
+        for key in overrides(node, {}, ranges):
             near = keys.nearest(key)
             if near:
                 raise _wrong(node, f"unknown limit {key!r}", f"did you mean {near}?")
 
 
-def overrides(node: Node, entries: Mapping[str, Entry]) -> Mapping[str, AnyLimit]:
+def overrides(node: Node, entries: Mapping[str, Entry], ranges: Ranges) -> Mapping[str, AnyLimit]:
     """The limits that the inventory sets for this node; units come from the platform's entries or the key's ending.
+
+    A value that no platform can have is a slip of the pen, for which `ranges` holds what the known ones have.
 
     Raises:
         UsageError: a value of the wrong kind, with the node's file and line.
@@ -87,7 +92,12 @@ def overrides(node: Node, entries: Mapping[str, Entry]) -> Mapping[str, AnyLimit
         if name in node.expected:
             value = node.expected[name]
             asked[key] = len(value) if key == "rdma.rails" and isinstance(value, (list, tuple)) else value
-    return {key: _limit(node, key, value, entries.get(key)) for key, value in asked.items()}
+    found = {key: _limit(node, key, value, entries.get(key)) for key, value in asked.items()}
+    for key, limit in found.items():
+        slip = slip_of_value(key, limit.value, limit.unit, ranges)
+        if slip:
+            raise _wrong(node, slip.message, slip.advice)
+    return found
 
 
 def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit:

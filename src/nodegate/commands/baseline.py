@@ -139,7 +139,8 @@ def _lines(entries: Iterable[Entry]) -> Iterator[str]:
             tolerance = f", tolerance {100 * each.tolerance:g} %" if each.tolerance else ""
             peak = f", peak {shown(each.peak, each.unit)}" if each.peak is not None else ""
             word = f"{each.direction} " if each.direction else ""
-            yield f"{each.key}: {word}{shown(each.value, each.unit)}{tolerance}{peak}{conditions}"
+            value = "no value" if each.value is None else f"{word}{shown(each.value, each.unit)}"
+            yield f"{each.key}: {value}{tolerance}{peak}{conditions}"
             yield f"    {each.file}:{each.line}: {each.source}"
 
 

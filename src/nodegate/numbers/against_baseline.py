@@ -23,15 +23,15 @@ Stored = Entry | AnyLimit | str | None  # what holds for one measurement; text: 
 
 def stored_for(right: Entry | AnyLimit | None, metric: Metric) -> Stored:
     """The entry that holds under the conditions of this measurement, or in words how they differ."""
+    if isinstance(right, Entry) and right.value is None:
+        return None
     return right.for_conditions(metric.conditions) if isinstance(right, Entry) else right
 
 
-def peak(right: Entry | AnyLimit | None, stored: Stored) -> float | None:
-    """What physics allows: it holds under other conditions too."""
-    if isinstance(stored, Entry):
-        return stored.peak
-    peaks = [each.peak for each in (*right.variants, right)] if isinstance(right, Entry) else []
-    return None if None in peaks else max((each for each in peaks if each is not None), default=None)
+def derived(metric: Metric, value: float, least: NumberLimit) -> Comparison:
+    """A value against a share of what physics allows."""
+    good = value >= least.value if metric.better == "higher" else value <= least.value
+    return Comparison(Verdict.PASS if good else Verdict.FAIL, "derived", "", least)
 
 
 def compare(metric: Metric, value: float, right: Stored, group: PeerGroup | NoPeers, margins: Margins) -> Comparison:
@@ -52,13 +52,14 @@ def compare(metric: Metric, value: float, right: Stored, group: PeerGroup | NoPe
     return _held(metric, value, limit, right, group, margins)
 
 
-def too_good(metric: Metric, right: Stored, top: float, *, judged: float | None) -> Comparison:
+def too_good(metric: Metric, right: Stored, top: float, whose: str, *, judged: float | None) -> Comparison:
     """What is said of a best value above the peak, which nothing can exceed.
 
     Args:
         metric: with such a value.
         right: what the baseline stores for it.
         top: the peak.
+        whose: what it is the peak of: "peak of the port".
         judged: the best of the other attempts; None where there is none.
     """
     value = max(metric.values)
@@ -67,12 +68,11 @@ def too_good(metric: Metric, right: Stored, top: float, *, judged: float | None)
     reference = stored.value if stored is not None else top
     if _is_number(reference) and _fits(value / _THOUSAND, reference):
         return _slip(metric, value, reference, limit)
-    source = f"peak of {stored.origin}" if isinstance(stored, Entry) else "peak of the baseline"
+    told = f"{shown(value, metric.unit)} is more than the {shown(top, metric.unit)} that are possible ({whose})"
     if judged is None:
-        bound: NumberLimit = Limit(top, metric.unit, source, AT_MOST, LimitKind.DERIVED)
-        return Comparison(Verdict.WARN, "physics", "more than the hardware can do", bound)
-    told = f"another attempt gave {shown(value, metric.unit)}, more than the peak of {shown(top, metric.unit)}"
-    return Comparison(Verdict.WARN, "physics", f"{told} ({source})")
+        bound: NumberLimit = Limit(top, metric.unit, whose, AT_MOST, LimitKind.DERIVED)
+        return Comparison(Verdict.ERROR, "physics", f"{told}: not believed", bound)
+    return Comparison(Verdict.WARN, "physics", f"another attempt gave too much: {told}")
 
 
 def _held(  # noqa: PLR0917 - one caller, above

@@ -46,7 +46,7 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
     deviation calls odd is warned of; to reject it would wrong too many where the fleet is wide in truth.
     """
     if isinstance(group, NoPeers):
-        return Comparison(Verdict.SKIP, "fleet", group.reason)
+        return _few_launches(metric, value, group, margins)
     floor = _floor(metric, margins.fleet_floor, margins)
     limit = _fleet_limit(metric, group, floor, margins)
     worse_by = _worse_by(metric, value, group.median)
@@ -59,6 +59,15 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
     if worse_by > max(least, min(sure, margins.fleet_z * group.deviation)):
         return Comparison(Verdict.WARN, "fleet", f"{behind}, which their spread may explain", limit)
     return Comparison(Verdict.PASS, "fleet", f"median {shown(group.median, metric.unit)} of {_whose(group)}", limit)
+
+
+def _few_launches(metric: Metric, value: float, nobody: NoPeers, margins: Margins) -> Comparison:
+    """Two racks cannot say which one is slow, but that one is: told, and judged by the rails' rate."""
+    top = max(nobody.launches, default=0.0) if metric.better == "higher" else 0.0
+    if top - value <= margins.inside_floor * top:
+        return Comparison(Verdict.SKIP, "fleet", nobody.reason)
+    said = f"{_gap(metric, value, top)} the {shown(top, metric.unit)} of another launch over as many nodes"
+    return Comparison(Verdict.WARN, "fleet", said, _limit(metric, _bound(metric, top, margins.inside_floor), "fleet"))
 
 
 def inside(metric: Metric, value: float, others: Reference | None, margins: Margins, *, proven: bool) -> Comparison:

@@ -6,22 +6,25 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate.baseline.entry import Entry
+from nodegate.finding import Limit
 from nodegate.numbers import against_baseline, against_others
 from nodegate.numbers.comparison import Comparison, believable, number, shown
+from nodegate.numbers.derived import Physics
 from nodegate.numbers.peers import PeerGroup
 from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.baseline.baseline_file import Entry
-    from nodegate.finding import AnyLimit
+    from nodegate.finding import AnyLimit, NumberLimit
     from nodegate.metric import Metric
     from nodegate.numbers.against_baseline import Stored
     from nodegate.numbers.against_others import Reference
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import NoPeers
 
+UNBOUNDED = Physics()
 _CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wrong unit"}
 
 
@@ -56,6 +59,7 @@ def assess(
     group: PeerGroup | NoPeers,
     margins: Margins,
     *,
+    physics: Physics = UNBOUNDED,
     inside: Reference | None = None,
     history: Reference | None = None,
 ) -> Assessment:
@@ -69,6 +73,7 @@ def assess(
         right: the baseline's entry, or the limit that the inventory sets; None when nothing says what is right.
         group: the other nodes, or why there are none.
         margins: how far apart is too far.
+        physics: what is possible, and the share of it that judges where nothing stored does.
         inside: the other devices of this node.
         history: this device's own earlier values.
     """
@@ -76,15 +81,16 @@ def assess(
         sent = ", ".join(map(number, metric.values))
         return Assessment(Verdict.ERROR, "physics", 0.0, f"{sent} {metric.unit} cannot be a measurement")
     stored = against_baseline.stored_for(right, metric)
-    top = against_baseline.peak(right, stored)
+    top = physics.peak
     believed = [value for value in metric.values if top is None or value <= top]
     best = (max if metric.better == "higher" else min)(believed, default=None)
     doubt = []
     if top is not None and len(believed) < len(metric.values):
-        doubt = [against_baseline.too_good(metric, stored, top, judged=best)]
+        doubt = [against_baseline.too_good(metric, stored, top, physics.whose, judged=best)]
     if best is None:
         return _concluded(metric, metric.best, doubt, group)
-    compared = _Comparisons(metric, stored, group, margins, inside, history)
+    least = None if isinstance(stored, (Entry, Limit)) else physics.least
+    compared = _Comparisons(metric, stored, least, group, margins, inside, history)
     found = _concluded(metric, best, compared.all_with(best) + doubt, group)
     middle = median(believed)
     if found.verdict is not Verdict.PASS or middle == best:
@@ -99,6 +105,7 @@ class _Comparisons:
 
     metric: Metric
     stored: Stored
+    least: NumberLimit | None
     group: PeerGroup | NoPeers
     margins: Margins
     inside: Reference | None
@@ -109,6 +116,8 @@ class _Comparisons:
         by_baseline = against_baseline.compare(self.metric, value, self.stored, self.group, self.margins)
         by_fleet = against_others.fleet(self.metric, value, self.group, self.margins)
         comparisons = [by_baseline, by_fleet]
+        if self.least is not None:
+            comparisons.insert(0, against_baseline.derived(self.metric, value, self.least))
         proven = Verdict.PASS in (by_baseline.verdict, by_fleet.verdict)
         if by_fleet.verdict is Verdict.SKIP:
             comparisons.append(against_others.inside(self.metric, value, self.inside, self.margins, proven=proven))

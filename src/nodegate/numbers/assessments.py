@@ -9,25 +9,35 @@ from typing import TYPE_CHECKING
 from nodegate import part
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess
+from nodegate.numbers.derived import of_platform
 from nodegate.numbers.margins import Margins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.baseline.baseline_file import Entry
     from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
+    from nodegate.numbers.derived import Physics
     from nodegate.numbers.peers import Earlier, NodePeers
+
+    Bounds = Callable[[Metric, Baseline], Physics]
 
 _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
 
 
 def assessments(
-    metrics: Sequence[Metric], *, baseline: Baseline, peers: NodePeers
+    metrics: Sequence[Metric], *, baseline: Baseline, peers: NodePeers, physics: Bounds = of_platform
 ) -> Iterator[tuple[Metric, Assessment]]:
     """Each metric of a node with what is said of it.
+
+    Args:
+        metrics: what was measured.
+        baseline: the limits of the node.
+        peers: the other nodes.
+        physics: says what is possible; by default the peaks of the platform do.
 
     Raises:
         NotJudged: the baseline lacks a margin (measured.*).
@@ -42,6 +52,7 @@ def assessments(
             right(baseline, metric.name),
             peers.group(metric, margins),
             margins,
+            physics=physics(metric, baseline),
             inside=_inside(metric, alike[metric.key]),
             history=_past(metric, peers.earlier),
         )

@@ -8,6 +8,7 @@ from nodegate import part
 from nodegate.finding import Finding
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
+from nodegate.numbers.derived import of_platform
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
+    from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
     from nodegate.part import Part
     from nodegate.verdicts import Verdicts
@@ -35,6 +37,7 @@ def judge(
     baseline: Baseline,
     peers: NodePeers,
     remedy: str,
+    physics: Bounds = of_platform,
 ) -> None:
     """Leave a finding for each metric of each device: by the baseline, the fleet and the node's own past.
 
@@ -44,7 +47,7 @@ def judge(
     """
     if not metrics:
         verdicts.cannot(_NOTHING, next_step=_NOTHING_STEP)
-    for metric, found in assessments(metrics, baseline=baseline, peers=peers):
+    for metric, found in assessments(metrics, baseline=baseline, peers=peers, physics=physics):
         verdicts.add(finding_of(metric, found, remedy=remedy))
 
 

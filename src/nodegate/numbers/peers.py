@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -45,19 +46,27 @@ class PeerGroup:
 
 @dataclass(frozen=True)
 class NoPeers:
-    """Why there is nobody to compare with."""
+    """Why there is nobody to compare with. `launches` are the values of the few other launches of this size."""
 
     reason: str
+    launches: tuple[float, ...] = ()
 
 
 class Peers:
     """The measured numbers of a fleet. `frame` is the table of them (pandas), a row a node, device and metric."""
 
-    def __init__(self, frame: pd.DataFrame, keys: Mapping[Key, int], platforms: Mapping[str, str]) -> None:
-        self.frame = frame
+    def __init__(
+        self,
+        frame: pd.DataFrame,
+        keys: Mapping[Key, int],
+        platforms: Mapping[str, str],
+        launches: Mapping[tuple[int, str], str],
+    ) -> None:
+        self.frame, self._launches = frame, launches
         self._keys, self._platforms = keys, platforms
         self._pools: dict[tuple[int, str | None], _Pool] = {}
         self._rows: dict[int, list[tuple[str, str, float]]] | None = None
+        self._members: dict[tuple[int, str], frozenset[str]] | None = None
 
     @staticmethod
     def of(measured: Measured) -> Peers:
@@ -65,17 +74,19 @@ class Peers:
         import pandas as pd  # noqa: PLC0415 - heavy
 
         keys: dict[Key, int] = {}
+        launches: dict[tuple[int, str], str] = {}
         rows = []
         for node, (platform, metrics) in measured.items():
             for metric in metrics:
                 if not all(map(believable, metric.values)):
                     continue
                 number = keys.setdefault(_key(platform, metric), len(keys))
+                launches[number, node] = metric.launch
                 conditions = ", ".join(f"{name} {value}" for name, value in metric.key[1])
                 values = (metric.best, metric.middle, metric.unit)
                 rows.append((number, node, platform, metric.device, metric.name, conditions, *values))
         frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
-        return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()})
+        return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()}, launches)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
@@ -93,14 +104,33 @@ class Peers:
         number = self._keys.get(_key(platform, metric))
         needed = max(margins.peers_min, 2)
         pool = self._pool(number, metric.device)
-        if pool.others(node) + 1 < needed:
+        whose = metric.launch or node
+        if pool.others(whose) + 1 < needed:
             pool = self._pool(number, None)
-        others = pool.others(node)
+        others = pool.others(whose)
+        if others + 1 < needed and metric.launch:
+            few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
+            return NoPeers(f"{few} ({needed:g} are needed to compare)", pool.values_of_others(whose))
         if others + 1 < needed:
             nodes = f"only {others + 1} node{'s' if others else ''} of platform {platform}"
             measured = f"{nodes} measured it in the same way"
             return NoPeers(f"{measured} ({needed:g} are needed to compare)")
-        return pool.group(node, margins, higher_is_better=metric.better == "higher")
+        return pool.group(whose, margins, higher_is_better=metric.better == "higher")
+
+    def together(self, metric: Metric, node: str) -> frozenset[str]:
+        """The nodes of the launch that gave this node its number, itself among them."""
+        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
+        if self._members is None:
+            members: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
+            for (key, name), launch in self._launches.items():
+                members[key, launch].add(name)
+            self._members = {key: frozenset(names) for key, names in members.items()}
+        return self._members.get((number or 0, metric.launch), frozenset()) if metric.launch else frozenset()
+
+    def bests(self, metric: Metric, node: str) -> Mapping[str, float]:
+        """The best value of each node that measured the same quantity in the same way."""
+        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
+        return {} if number is None else {name: best for name, _, best in self._of_key(number)}
 
     def _pool(self, number: int | None, device: str | None) -> _Pool:
         if number is None:
@@ -108,8 +138,14 @@ class Peers:
         found = self._pools.get((number, device))
         if found is None:
             rows = self._of_key(number)
-            held = [(value, node) for node, part, value in rows if device is None or part == device]
-            found = self._pools[number, device] = _Pool(device or "", held)
+            held = {
+                (self._launches.get((number, node), "") or node, part): value
+                for node, part, value in rows
+                if device is None or part == device
+            }
+            found = self._pools[number, device] = _Pool(
+                device or "", [(value, whose) for (whose, _), value in held.items()]
+            )
         return found
 
     def _of_key(self, number: int) -> list[tuple[str, str, float]]:
@@ -140,7 +176,10 @@ def _key(platform: str, metric: Metric) -> Key:
 
 
 class _Pool:
-    """The values that are compared with each other, prepared so that leaving one node out costs no sorting."""
+    """The values that are compared with each other, prepared so that leaving one node out costs no sorting.
+
+    What many nodes measured together is one value, under the name of their launch.
+    """
 
     def __init__(self, device: str, held: Iterable[tuple[float, str]]) -> None:
         self._device = device
@@ -155,6 +194,9 @@ class _Pool:
 
     def others(self, node: str) -> int:
         return len(self._own) - (node in self._own)
+
+    def values_of_others(self, node: str) -> tuple[float, ...]:
+        return tuple(value for whose, values in self._own.items() if whose != node for value in values)
 
     def group(self, node: str, margins: Margins, *, higher_is_better: bool) -> PeerGroup:
         own = self._own.get(node, [])

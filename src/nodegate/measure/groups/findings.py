@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from nodegate import part
-from nodegate.finding import Limit, LimitKind, NumberLimit
+from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.groups.group_node import COLLECTIVES
+from nodegate.measure.groups.result import NAMES
+from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
+from nodegate.numbers.derived import Physics, of_platform, share_of
 from nodegate.subjects.rdma import rails
+from nodegate.text import some, with_unit
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -17,13 +22,18 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.groups.result import GroupRun, NcclGroups
+    from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
     from nodegate.part import Part
-    from nodegate.probe.rdma import Rdma
+    from nodegate.probe.rdma import Rdma, RdmaPort
     from nodegate.verdicts import Verdicts
 
 Whose = Literal["here", "either", "other", "open"]
 SHARE = "nccl.group_share_of_rate_percent"
+ALL_REDUCE = "nccl.all_reduce_gb_per_s"
+_EXCHANGE = "derived.group_exchange_percent"
+_MOST_NAMED = 4
+_MOST_OF_RAILS = 4  # two nodes of 8 GPUs show 15/8 of what a rail carries, and switches that sum twice that
 _NAMED = "keep the node out of jobs; measure it alone (nccl, rdma_bandwidth), look at its kernel log and at its NICs"
 _SEARCH = "see what the other nodes of the group say; run the command of the evidence file with fewer nodes"
 
@@ -130,10 +140,9 @@ def judge_bandwidth(
     baseline: Baseline,
     peers: NodePeers,
     remedy: str,
+    physics: Bounds,
 ) -> None:
     """The bus bandwidth of some collectives over some kinds of groups; each that gave none is an error of its own."""
-    from nodegate.measure.groups.result import NAMES  # noqa: PLC0415 - at judging only
-
     chosen = []
     for what in whats:
         metrics = [each for each in groups.named(NAMES[what]) if each.conditions.get("group") in kinds]
@@ -145,8 +154,28 @@ def judge_bandwidth(
             verdicts.passed(part=part_of(what), text=text, observed="another node")
         elif not metrics:
             not_measured(verdicts, groups, what, "bus bandwidth")
-    if chosen:
-        metric_findings.judge(verdicts, chosen, baseline=baseline, peers=peers, remedy=remedy)
+    own = [each for each in chosen if not _disturbed(verdicts, groups, each, baseline, peers, physics)]
+    if own:
+        metric_findings.judge(verdicts, own, baseline=baseline, peers=peers, remedy=remedy, physics=physics)
+
+
+def _disturbed(  # noqa: PLR0917 - one caller, above
+    verdicts: Verdicts, groups: NcclGroups, metric: Metric, baseline: Baseline, peers: NodePeers, physics: Bounds
+) -> bool:
+    """Whether a launch is slow, and another node of it is slow with one node too while this one is not: then told."""
+    least = physics(metric, baseline).least
+    pair = next((each for each in groups.named(metric.name) if each.conditions.get("group") == "pair"), None)
+    if pair is None or least is None or not metric.launch or metric.best >= least.value:
+        return False
+    alike = peers.peers.bests(pair, peers.node)
+    slow = {name for name in peers.peers.together(metric, peers.node) if alike.get(name, least.value) < least.value}
+    if not slow or peers.node in slow:
+        return False
+    value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
+    text = f"{value} says nothing of this node: {some(sorted(slow), _MOST_NAMED)} is slow with one other node too"
+    action = "measure it again without that node"
+    verdicts.found(Verdict.NOT_JUDGED, part=metric_findings.part_of(metric), text=text, action=action)
+    return True
 
 
 def has_kind(groups: NcclGroups, *kinds: str) -> bool:
@@ -157,15 +186,73 @@ def has_kind(groups: NcclGroups, *kinds: str) -> bool:
 def least_by_rate(rdma: Rdma, baseline: Baseline) -> NumberLimit | Unknown:
     """What all_reduce must reach by the rates of the node's own rails, in GB/s.
 
+    What NVLink or PCIe inside the node carries bounds it too.
+
     Raises:
         NotJudged: no share of the rate is stored.
     """
-    share = baseline.number(SHARE)
-    ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
+    share, total = baseline.number(SHARE), _rails_gb_per_s(rdma, baseline)
+    if isinstance(total, Unknown):
+        return total
+    within = inside_the_node(baseline)
+    if within is not None and within.value < total:
+        source = f"{share.value:g} % of the {within.value:g} GB/s that it needs inside a node; {share.source}"
+        return Limit(round(within.value * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)
+    count = len(_rails(rdma, baseline))
+    source = f"{share.value:g} % of the {total * 8:g} Gb/s of {count} rails; {share.source}"
+    return Limit(round(total * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)
+
+
+def inside_the_node(baseline: Baseline) -> NumberLimit | None:
+    """The least of an all_reduce inside one node; None where nobody knows."""
+    entry = baseline.entry(ALL_REDUCE)
+    if entry is not None and entry.value is not None:
+        return baseline.find_number(ALL_REDUCE)
+    return of_platform(Metric(ALL_REDUCE, (0.0,), "GB/s"), baseline).least
+
+
+def physics(rdma: Rdma) -> Bounds:
+    """What the rates of the rails say of collectives over nodes.
+
+    A pair that is slower than they say is judged by nccl_groups.share_of_rate alone.
+    """
+
+    def bounds(metric: Metric, baseline: Baseline) -> Physics:
+        total = _rails_gb_per_s(rdma, baseline)
+        if isinstance(total, Unknown) or not total:
+            return Physics()
+        top, whose = _MOST_OF_RAILS * total, f"{_MOST_OF_RAILS} times the rate of all rails"
+        if metric.name == NAMES["all_reduce"]:
+            limit = least_by_rate(rdma, baseline)
+            pair_is_slow = metric.conditions.get("group") == "pair" and not _reaches(metric, limit)
+            least = None if isinstance(limit, Unknown) or pair_is_slow else replace(limit, direction=AT_LEAST)
+            return Physics(top, whose, least)
+        per_gpu = total * _nodes(metric) / max(int(metric.conditions.get("gpus", "0") or 0), 1)
+        within = inside_the_node(baseline)
+        per_gpu = per_gpu if within is None else min(per_gpu, within.value)
+        return Physics(top, whose, share_of(baseline, _EXCHANGE, per_gpu, "GB/s", "what the rails give each GPU,"))
+
+    return bounds
+
+
+def _nodes(metric: Metric) -> int:
+    """The nodes of the launch that gave a number."""
+    return int(metric.conditions.get("nodes", "0") or 0)
+
+
+def _reaches(metric: Metric, limit: NumberLimit | Unknown) -> bool:
+    return isinstance(limit, Limit) and metric.best >= limit.value
+
+
+def _rails(rdma: Rdma, baseline: Baseline) -> tuple[RdmaPort, ...]:
+    return rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
+
+
+def _rails_gb_per_s(rdma: Rdma, baseline: Baseline) -> float | Unknown:
+    """What all rails of the node carry together."""
     total = 0.0
-    for port in ports:
+    for port in _rails(rdma, baseline):
         if isinstance(port.rate_gbps, Unknown):
             return port.rate_gbps
         total += port.rate_gbps
-    source = f"{share.value:g} % of the {total:g} Gb/s of {len(ports)} rails; {share.source}"
-    return Limit(round(total / 8.0 * share.value / 100.0, 2), "GB/s", source, kind=LimitKind.DERIVED)
+    return total / 8.0

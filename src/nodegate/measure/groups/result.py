@@ -30,6 +30,7 @@ NAMES = {"all_reduce": "nccl.group_all_reduce_gb_per_s", "alltoall": "nccl.group
 NAMES["sendrecv"] = "nccl.group_sendrecv_gb_per_s"
 APART_NAME = "nccl.apart_all_reduce_gb_per_s"
 _JUDGED = ("pair", "rack", "fleet")
+_TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
 _LEFT_OUT = " left out by nodegate"
 _AGAIN = "run the command in the evidence file by hand on its head node"
 _SEE = "read the output in the evidence file"
@@ -142,7 +143,13 @@ class NcclGroups:
             if name and value and not self.excuses(run):
                 found[name, tuple(sorted(run.conditions.items()))].append((run, value))
         return tuple(
-            Metric(name, _best_of_attempts(values), "GB/s", conditions=dict(conditions))
+            Metric(
+                name,
+                _best_of_attempts(values),
+                "GB/s",
+                conditions=dict(conditions),
+                launch=values[-1][0].group if values[-1][0].kind in _TOGETHER else "",
+            )
             for (name, conditions), values in found.items()
         )
 

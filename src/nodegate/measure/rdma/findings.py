@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.finding import Limit, LimitKind, NumberLimit
+from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
 from nodegate.metric_names import words
+from nodegate.numbers.derived import Physics, of_platform
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
     from nodegate.metric import Metric
+    from nodegate.numbers.assessments import Bounds
     from nodegate.probe.rdma import Rdma, RdmaPort
 
 SHARE = "rdma.share_of_rate_percent"
+GPU_WRITE = "rdma.gpu_write_gbps"
 BETWEEN = BANDWIDTHS
 
 
@@ -46,6 +50,25 @@ def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> NumberLimit | 
         return port.rate_gbps
     source = f"{share.value:g} % of the link's {port.rate_gbps:g} Gb/s; {share.source}"
     return Limit(port.rate_gbps * share.value / 100, "Gb/s", source, kind=LimitKind.DERIVED)
+
+
+def physics(rdma: Rdma) -> Bounds:
+    """What the rates of the ports say: nothing is faster, and a good rail carries a share of it.
+
+    A number below that share is judged by rdma_bandwidth.share_of_rate alone, which knows whose fault it is.
+    """
+
+    def bounds(metric: Metric, baseline: Baseline) -> Physics:
+        port = port_of(rdma, metric.device)
+        real = any(each.name == metric.device.partition(":")[0] and each.address for each in rdma.devices)
+        if is_latency(metric.name) or not real or port is None or isinstance(port.rate_gbps, Unknown):
+            return of_platform(metric, baseline)
+        limit = share_of_rate(rdma, metric.device, baseline)
+        good = isinstance(limit, Limit) and metric.best >= limit.value
+        least = replace(limit, direction=AT_LEAST) if isinstance(limit, Limit) and good else None
+        return Physics(port.rate_gbps, f"rate of {metric.device}", least)
+
+    return bounds
 
 
 def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> NumberLimit | None:

@@ -130,7 +130,7 @@ def _chosen(node: Node, facts: NodeFacts) -> Sequence[RdmaPort]:
         named = node.expected.get(name)
         if isinstance(named, (list, tuple)):
             return [port for port in facts.rdma.ports if port.device in named]
-    limits = overrides(node, {})
+    limits = overrides(node, {}, {})
     return rails(facts.rdma, rate=limits.get("rdma.rate_gbps"), layer=limits.get("rdma.link_layer"))
 
 

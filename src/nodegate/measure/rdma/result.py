@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.rdma.asked import size_asked, unlike_asked
 from nodegate.metric import Metric
 from nodegate.tools import perftest
 from nodegate.tools.perftest import Trouble
@@ -36,6 +37,7 @@ _NAMES = {
     ("ib_write_bw", "gpu", "between"): "rdma.gpu_write_gbps",
     ("ib_write_bw", "host", "inside"): "rdma.inside_gbps",
 }
+_BY_HAND = "run it between the two nodes by hand"
 _HUNG_STEP = "check both ends: cable, port counters and kernel log, PFC on the switch"
 
 _TCP_STEP = "let TCP through between the nodes, or give nodegate_fabric_address in the inventory"
@@ -169,9 +171,10 @@ def _is_uneven(runs: Iterable[LinkRun], device: str) -> bool:
 def number(ran: ProgramRun) -> float | None:
     """What a client measured, Gb/s or µs; None if it printed no readable number."""
     try:
-        return _value(perftest.parse(ran.stdout))
+        report = perftest.parse(ran.stdout)
     except CannotMeasure:
         return None
+    return None if unlike_asked(ran, report) else _value(ran, report)
 
 
 def _runs(attempts: Sequence[Sequence[ProgramRun]]) -> Iterable[LinkRun]:
@@ -193,9 +196,9 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
     trouble = _trouble(ran, server, report)
     if trouble and label(OF_ANOTHER_RAIL):
         trouble = replace(trouble, kind="setup")  # in some fabrics the rails do not reach each other
-    value = None if trouble or isinstance(report, CannotMeasure) else _value(report)
+    value = None if trouble or isinstance(report, CannotMeasure) else _value(ran, report)
     if value is None and trouble is None:
-        trouble = Trouble("number", _no_number(ran), "run it between the two nodes by hand")
+        trouble = Trouble("number", _no_number(ran), _BY_HAND)
     return LinkRun(
         name=name,
         attempt=attempt,
@@ -230,7 +233,10 @@ def _trouble(ran: ProgramRun, server: ProgramRun | None, report: Report | Cannot
         return said or _silence(ran, server, report)
     if report.stalled:
         return Trouble("link", "stalled: 0 iterations, it lost its peer", _HUNG_STEP)
-    return said if said and said.kind == "link" else None
+    if said and said.kind == "link":
+        return said
+    differs = unlike_asked(ran, report)
+    return Trouble("number", f"not believed: {differs}", _BY_HAND) if differs else None
 
 
 def _silence(ran: ProgramRun, server: ProgramRun | None, why: CannotMeasure) -> Trouble:
@@ -256,12 +262,13 @@ def _report(ran: ProgramRun) -> Report | CannotMeasure:
         return why
 
 
-def _value(report: Report) -> float | None:
-    """The average of the largest size; the median latency."""
+def _value(ran: ProgramRun, report: Report) -> float | None:
+    """The average of the size that was asked for; the median latency."""
     if report.stalled:
         return None
     if report.bandwidth:
-        found = max(report.bandwidth, key=lambda row: row.size_bytes).average_gbps
+        asked = size_asked(ran) or max(row.size_bytes for row in report.bandwidth)
+        found = next((row.average_gbps for row in report.bandwidth if row.size_bytes == asked), 0.0)
     elif report.latency:
         row = report.latency[0]
         found = row.typical_us or row.average_us or 0.0
@@ -275,7 +282,7 @@ def _conditions(ran: ProgramRun, report: Report) -> tuple[tuple[str, str], ...]:
     found = {
         "tool": ran.what,
         "tool_version": ran.labels.get("version", ""),
-        "size_bytes": str(max(sizes)),
+        "size_bytes": str(size_asked(ran) or max(sizes)),
         "qps": report.settings.get("Number of qps", ""),
         "memory": ran.labels.get("memory", ""),
         "path": ran.labels.get("path", ""),

@@ -1,0 +1,56 @@
+"""Several baseline files of one platform: later ones win, key by key; what physics allows stays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nodegate.baseline.baseline_file import off_peak
+from nodegate.baseline.platform import Platform
+from nodegate.errors import UsageError
+
+if TYPE_CHECKING:
+    from nodegate.baseline.baseline_file import BaselineFile
+    from nodegate.baseline.entry import Entry
+
+
+def merged(before: Platform | None, file: BaselineFile) -> Platform:
+    """A platform with one more file about it; `before` is what earlier files say, None if this is the first."""
+    if before is None:
+        return Platform(file.platform, file.title, file.match, dict(file.limits))
+    limits = {key: _with_peak(entry, before.limits.get(key)) for key, entry in file.limits.items()}
+    return Platform(
+        name=file.platform,
+        title=file.title or before.title,
+        match=file.match or before.match,
+        limits={**before.limits, **limits},
+    )
+
+
+def overlaid(platform: Platform, file: BaselineFile) -> Platform:
+    """A platform with the limits of a later file for every platform: those that it has itself are replaced."""
+    limits = {
+        key: _with_peak(entry, platform.limits[key]) for key, entry in file.limits.items() if key in platform.limits
+    }
+    return replace(platform, limits={**platform.limits, **limits})
+
+
+def _with_peak(entry: Entry, before: Entry | None) -> Entry:
+    """What physics allows stays so, whoever writes another value.
+
+    Raises:
+        UsageError: the value is above it, or so far below that it is in another unit.
+    """
+    if before is None or before.peak is None or entry.peak is not None:
+        return entry
+    known = {"peak": before.peak, "peak_source": before.peak_source or before.source}
+    variants = tuple(replace(each, **known) for each in entry.variants)  # type: ignore[arg-type]
+    whole = replace(entry, variants=variants, **known)  # type: ignore[arg-type]
+    for each in whole.variants or (whole,):
+        wrong = off_peak(each)
+        if wrong:
+            hint = (
+                f"the peak is of {before.origin_of_peak}; give another peak with its source if it is not of these GPUs"
+            )
+            raise UsageError(wrong, file=entry.file, line=each.line or entry.line, hint=hint)
+    return whole

@@ -1,0 +1,51 @@
+"""Whether what perftest printed is the result of what was asked: its end, its device, its size and its time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nodegate.measure.program_run import ProgramRun
+    from nodegate.tools.perftest import Report
+
+_TIMED_FROM_S = 3  # a shorter run is mostly start and end
+_LEAST_OF_TIME = 0.5
+_SIGNALS_FROM = 128  # what a shell adds to the number of a signal
+
+
+def unlike_asked(ran: ProgramRun, report: Report) -> str:
+    """How a result differs from what the command line asked for; empty where it does not."""
+    if ran.exit_code and not ran.timed_out:
+        return f"it printed a result and {_ended(ran.exit_code)}"
+    device, used = _option(ran, "-d"), report.settings.get("Device", "")
+    if device and used and used != device:
+        return f"it used {used[:40]}, and {device} was asked for"
+    size = _number(ran, "-s")
+    sizes = {row.size_bytes for row in report.bandwidth} | {row.size_bytes for row in report.latency}
+    if size and sizes and size not in sizes:
+        return f"it transferred {', '.join(map(str, sorted(sizes)))} bytes at a time, and {size} were asked for"
+    seconds = _number(ran, "-D")
+    if seconds >= _TIMED_FROM_S and 0 < ran.duration_s < _LEAST_OF_TIME * seconds:
+        return f"it ended after {ran.duration_s:.1f} s, and {seconds} s were asked for"
+    return ""
+
+
+def size_asked(ran: ProgramRun) -> int:
+    """The size of a message that was asked for, in bytes; 0 where the command line names none."""
+    return _number(ran, "-s")
+
+
+def _ended(code: int) -> str:
+    if code < 0 or code > _SIGNALS_FROM:
+        return f"was ended by signal {-code if code < 0 else code - _SIGNALS_FROM}"
+    return f"exit code {code}"
+
+
+def _option(ran: ProgramRun, name: str) -> str:
+    words = ran.argv
+    return next((words[place + 1] for place, word in enumerate(words[:-1]) if word == name), "")
+
+
+def _number(ran: ProgramRun, name: str) -> int:
+    text = _option(ran, name)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 12 else 0
