@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.nccl.result import Nccl
     from nodegate.numbers.peers import NodePeers
+    from nodegate.probe.gpu import Gpus
 
 pytestmark = pytest.mark.tier("delivery")
 
@@ -41,13 +42,15 @@ def test_hang(nccl: Nccl, verdicts: Verdicts) -> None:
 
 
 @pytest.mark.tier("nightly")
-def test_complete(nccl: Nccl, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_complete(nccl: Nccl, gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """Every collective runs to its end with all GPUs of the node, at the size that was asked for. (F02, F21, F24)
 
     An exit code says little: nccl-tests returns 0 for a mistyped option. A result counts that has every GPU in its
-    list, the size that was asked for, both closing lines, and numbers that follow from each other.
+    list, the size that was asked for, both closing lines, and numbers that follow from each other. Each rank is on a
+    GPU of its own that this node has.
     """
     findings.judge_completeness(verdicts, nccl, baseline)
+    findings.judge_devices(verdicts, nccl, gpus)
 
 
 @pytest.mark.tier("nightly")

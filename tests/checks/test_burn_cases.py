@@ -367,6 +367,23 @@ REASONS = (
         load(3, reason_samples={"32": 5}),
     ),
     BurnCase(
+        "heat by the driver in one sample",
+        "burn.clock_reasons",
+        WARN,
+        (f"{GPU3}: clock held down under load by thermal slowdown by the driver less than 1 % of the time - {COOLING}"),
+        moment(3, 30, reason_samples={"4": 5, "32": 1}),
+    ),
+    BurnCase(
+        "idle in its own burn",
+        "burn.clock_reasons",
+        ERROR,
+        (
+            f"{GPU3}: could not read clock event reasons: NVML calls it idle for 100 % of its own burn: it did not "
+            f"burn, or another GPU is read - {AGAIN}"
+        ),
+        load(3, reason_samples={"1": 5}),
+    ),
+    BurnCase(
         "heat by the driver, at night",
         "burn.clock_reasons",
         WARN,

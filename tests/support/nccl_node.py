@@ -60,6 +60,6 @@ def said(
     def resolve(name: str) -> object:
         if name == "nccl":
             return parse(attempts)
-        return {"baseline": baseline, "node": node, "peers": Peers.of({}).of_node(node.name)}[name]
+        return {"baseline": baseline, "gpus": facts.gpus, "node": node, "peers": Peers.of({}).of_node(node.name)}[name]
 
     return judge(suite.check(check), resolve, node.name, node_parts(facts))

@@ -47,6 +47,8 @@ NORMAL = {
     "sync_boost": "sync boost",
     "display_clock_setting": "display clock setting",
 }
+FEWEST_SAMPLES = 3  # at five a second; eight GPUs in ten minutes have 24,000
+MOST_IDLE = 0.5
 WORDS = {**FAULTS, **HEAT, **NORMAL}
 COOLING = "check fans, air flow, heat sink and inlet temperature"
 POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
@@ -66,6 +68,27 @@ def reasons_of(loads: Iterable[GpuLoad]) -> dict[str, float]:
         for name, share in load.reasons.items():
             found[name] = max(found.get(name, 0.0), share)
     return found
+
+
+def brief(loads: Iterable[GpuLoad]) -> list[str]:
+    """What slowed a clock in so few samples that a disturbance explains it; a power brake never is one."""
+    found: dict[str, float] = {}
+    for load in loads:
+        samples = sum(window.count for window in load.under_load)
+        for name, share in load.reasons.items():
+            found[name] = max(found.get(name, 0.0), share * samples)
+    slow = {*FAULTS, *HEAT} - {"hw_power_brake_slowdown"}
+    return sorted(name for name in slow if 0 < found.get(name, 0.0) < FEWEST_SAMPLES - 0.5)
+
+
+def idled(whose: Part, reasons: Mapping[str, float], verdicts: Verdicts) -> bool:
+    """Whether NVML calls a GPU idle under its own load: then nothing is known of how it is under load."""
+    share = reasons.get("gpu_idle", 0.0)
+    if share < MOST_IDLE:
+        return False
+    reason = f"NVML calls it idle for {_percent(share)} of its own burn: it did not burn, or another GPU is read"
+    verdicts.unknown(part=whose, quantity="clock event reasons", reason=reason, action=AGAIN)
+    return True
 
 
 def node_medians(metrics: Iterable[Metric]) -> Mapping[object, tuple[float, int]]:

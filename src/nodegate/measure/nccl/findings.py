@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nodegate.measure.nccl.result import Nccl, Outcome
     from nodegate.numbers.peers import NodePeers
     from nodegate.part import Part
+    from nodegate.probe.gpu import Gpus
     from nodegate.tools.nccl_tests import NcclTest
     from nodegate.verdicts import Verdicts
 
@@ -91,6 +92,43 @@ def judge_completeness(verdicts: Verdicts, nccl: Nccl, baseline: Baseline) -> No
             action="see the checks gpu.count and gpu.lost",
             code="gpus",
         )
+
+
+def judge_devices(verdicts: Verdicts, nccl: Nccl, gpus: Gpus) -> None:
+    """Every rank of each launch worked on a GPU of its own, which is one of this node."""
+    for what in ALL:
+        test = nccl.final(what).test
+        if test is None or not test.devices:
+            continue
+        wrong = strange_devices(test, gpus)
+        if wrong:
+            reason = f"not believed: {wrong}"
+            action = "look at the evidence file: the tool ran elsewhere, or in a container with other GPUs"
+            verdicts.unknown(part=part.collective(what), quantity="GPUs of the launch", reason=reason, action=action)
+        else:
+            verdicts.passed(part=part.collective(what), text=f"{len(test.devices)} ranks, each on a GPU of this node")
+
+
+def strange_devices(test: NcclTest, gpus: Gpus) -> str:
+    """What the list of ranks of a launch has that the node has not; empty where they agree."""
+    addresses = [each for gpu in gpus.devices if not isinstance(each := gpu.address, Unknown)]
+    names = {each.casefold() for gpu in gpus.devices if not isinstance(each := gpu.name, Unknown)}
+    seen: dict[str, int] = {}
+    for device in test.devices:
+        bus = device.bus.casefold().removeprefix("0x")
+        if bus in seen:
+            return f"ranks {seen[bus]} and {device.rank} are on one GPU ({device.bus})"
+        seen[bus] = device.rank
+        if addresses and not any(_is_at(bus, address) for address in addresses):
+            return f"rank {device.rank} is on {device.bus}, where this node has no GPU"
+        if names and not any(name in device.model.casefold() or device.model.casefold() in name for name in names):
+            return f"rank {device.rank} is on a {device.model}, and this node has {', '.join(sorted(names))}"
+    return ""
+
+
+def _is_at(bus: str, address: str) -> bool:
+    """Whether the bus of a rank ("1b", "0000:1b:00") is the one of a PCI address."""
+    return address.casefold().startswith(bus) if ":" in bus else address.split(":")[1].casefold() == bus
 
 
 def judge_bandwidth(

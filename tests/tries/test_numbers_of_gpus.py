@@ -1,0 +1,171 @@
+"""Numbers of GPUs and collectives that are none, or that nothing was held to.
+
+Each test changes what a healthy node measured, and judges the node's checks with the baselines of the suite.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet.machine import Machine, facts_of
+from support import burning
+from support import nccl as fake
+from support.judging import baseline_of
+
+from nodegate.baseline.baseline import Baseline
+from nodegate.measure.nccl.findings import judge_devices
+from nodegate.measure.nccl.result import parse
+from nodegate.metric import Metric
+from nodegate.node import Node
+from nodegate.numbers import metric_findings
+from nodegate.numbers.peers import Peers
+from nodegate.verdict import Verdict
+from nodegate.verdicts import Verdicts
+from tests.support.tries import tried
+
+if TYPE_CHECKING:
+    from nodegate.finding import Finding
+
+GIB = 1 << 30
+WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
+
+
+def of_board(platform: str) -> Baseline:
+    machine = Machine.hgx_h100("gpu1")
+    return baseline_of(facts_of(machine), Node("gpu1", expected={"platform": platform}))
+
+
+def found(platform: str, name: str, value: float, unit: str, device: str = "GPU 0", **conditions: str) -> Finding:
+    """What is said of one number of a node that is alone."""
+    verdicts = Verdicts()
+    metric = Metric(name, (value,), unit, device, conditions=conditions)
+    alone = Peers.of({}).of_node("gpu1")
+    metric_findings.judge(verdicts, [metric], baseline=of_board(platform), peers=alone, remedy="look")
+    (finding,) = verdicts.findings
+    return finding
+
+
+@tried(
+    "an H100 on a node without cuBLAS computes at 120 TFLOPS",
+    before="skip: own kernels have no baseline, accepted",
+    now="fail: less than 30 % of the dense peak",
+)
+def test_own_kernels_far_below_the_peak() -> None:
+    slow = found("hgx-h100-8", "burn.bf16_tflops", 120.0, "TFLOPS", path="ptx", matrix="8192")
+    assert slow.verdict is Verdict.FAIL
+    assert "derived: 30 % of the peak of hgx-h100-8.yaml" in slow.message
+    assert found("hgx-h100-8", "burn.bf16_tflops", 450.0, "TFLOPS", path="ptx", matrix="8192").verdict is Verdict.PASS
+
+
+@tried(
+    "the memory of an H200 or a B200 is copied at 1,000 GB/s",
+    before="skip: no stored value was measured in this way",
+    now="fail: by a stored value, or by a share of the memory's peak",
+)
+@pytest.mark.parametrize("platform", ["hgx-h200-8", "hgx-h200-4", "hgx-b200-8", "h100-nvl", "gb200-tray"])
+def test_slow_memory(platform: str) -> None:
+    slow = found(platform, "memory.device_gb_per_s", 1000.0, "GB/s", path="ce", counted="both")
+    assert slow.verdict is Verdict.FAIL
+    assert slow.limit is not None
+    assert slow.limit.kind.is_absolute
+
+
+@tried(
+    "a GPU computes 100 times as fast as its model can",
+    before="a warning, or nothing where the platform has no peak: accepted",
+    now="error: more than is possible, not believed",
+)
+@pytest.mark.parametrize("platform", ["hgx-h100-4", "hgx-h100-8"])
+def test_faster_than_physics(platform: str) -> None:
+    odd = found(platform, "burn.bf16_tflops", 70641.0, "TFLOPS", path="cublas", matrix="8192")
+    assert odd.verdict is Verdict.ERROR
+    assert "more than the 989 TFLOPS that are possible" in odd.message or "a thousand times" in odd.message
+
+
+@tried(
+    "NVML calls a GPU idle for the whole of its own burn",
+    before="pass: clock held by idle 100 % of the time",
+    now="error: it did not burn, or another GPU is read",
+)
+def test_idle_in_its_own_burn() -> None:
+    def idle(document: burning.Document) -> None:
+        burning.every_window(document, 3, reason_samples={"1": 5})
+
+    record = burning.judged(burning.BurnCase("idle", "burn.clock_reasons", Verdict.ERROR, "", idle))
+    assert record.verdict is Verdict.ERROR
+    assert "NVML calls it idle for 100 % of its own burn" in record.message
+
+
+def devices(**told: object) -> Verdicts:
+    verdicts, facts = Verdicts(), facts_of(Machine.hgx_h100("gpu1"))
+    judge_devices(verdicts, parse([[fake.ran(what, **told) for what in WHATS]]), facts.gpus)
+    return verdicts
+
+
+def test_the_launch_that_is_changed_here_is_a_good_one() -> None:
+    assert devices().verdict is Verdict.PASS
+
+
+@tried(
+    "nccl-tests lists bus ids that the node does not have",
+    before="nccl.complete passes: it counts the ranks",
+    now="error: where this node has no GPU",
+)
+def test_buses_of_another_node() -> None:
+    told = devices(buses=[0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28])
+    assert told.verdict is Verdict.ERROR
+    assert "rank 0 is on 0000:21:00, where this node has no GPU" in told.findings[0].message
+
+
+@tried(
+    "two ranks of nccl-tests are on one GPU", before="nccl.complete passes", now="error: ranks 0 and 1 are on one GPU"
+)
+def test_two_ranks_on_one_gpu() -> None:
+    told = devices(buses=[0x19, 0x19, 0x3B, 0x3D, 0x9B, 0x9D, 0xBB, 0xBD])
+    assert told.verdict is Verdict.ERROR
+    assert "ranks 0 and 1 are on one GPU (0000:19:00)" in told.findings[0].message
+
+
+@tried("nccl-tests ran on a Tesla T4, on a node with H100", before="nccl.complete passes", now="error: on a Tesla T4")
+def test_another_model() -> None:
+    told = devices(model="Tesla T4")
+    assert told.verdict is Verdict.ERROR
+    assert "rank 0 is on a Tesla T4, and this node has nvidia h100" in told.findings[0].message
+
+
+def launches(**values: float) -> Peers:
+    """Nodes of racks that each made one launch: rack -> its bus bandwidth."""
+    nodes = {f"{rack}-{number}": (rack, value) for rack, value in values.items() for number in range(16)}
+    return Peers.of({node: ("hgx-h100-8", [wide(rack, value)]) for node, (rack, value) in nodes.items()})
+
+
+def wide(rack: str, value: float) -> Metric:
+    conditions = {"group": "rack", "nodes": "16", "gpus": "128"}
+    return Metric("nccl.group_all_reduce_gb_per_s", (value,), "GB/s", conditions=conditions, launch=f"rack {rack}")
+
+
+def of_rack(rack: str, value: float, peers: Peers) -> Finding:
+    verdicts = Verdicts()
+    metric_findings.judge(
+        verdicts, [wide(rack, value)], baseline=of_board("hgx-h100-8"), peers=peers.of_node(f"{rack}-3"), remedy="look"
+    )
+    return verdicts.findings[0]
+
+
+@tried(
+    "16 nodes of one rack run all_reduce at 5 GB/s",
+    before="pass: each of the 16 is compared with the other 15, which are the same launch",
+    now="not compared with itself: the rails' rate judges, and without it the number is not judged",
+)
+def test_a_launch_is_not_compared_with_itself() -> None:
+    assert of_rack("a", 5.0, launches(a=5.0)).verdict is Verdict.NOT_JUDGED
+
+
+@tried("of two racks one is 17 % slower", before="both pass", now="a warning on the slower rack, with the gap")
+def test_two_racks_that_differ() -> None:
+    peers = launches(a=380.0, b=315.0)
+    slow = of_rack("b", 315.0, peers)
+    assert slow.verdict is Verdict.WARN
+    assert "17.1 % below the 380 GB/s of another launch over as many nodes" in slow.message
+    assert of_rack("a", 380.0, peers).verdict is Verdict.NOT_JUDGED
