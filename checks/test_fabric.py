@@ -186,7 +186,8 @@ def test_health(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     for gpu, fabric in members(answering(gpus, verdicts), verdicts, demanded="fabric" in expected(gpus, baseline)):
         mask = health_mask(fabric)
         if isinstance(mask, Unknown):
-            absent = absence("fabric_health", gpu, gpus, baseline)
+            joined = named(fabric.state, FABRIC_STATES) == "completed"  # until then no field is reported
+            absent = absence("fabric_health", gpu, gpus, baseline) if joined else Verdict.SKIP
             verdicts.unknown(part=gpu.part, quantity="fabric health", reason=mask, absent=absent)
             continue
         health = decode(mask)
