@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.probe.driver import Driver
     from nodegate.probe.environment import Environment
+    from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.nvml_library import NvmlLibrary
     from nodegate.probe.pci import Pci
@@ -184,15 +185,19 @@ def test_nccl_settings(
         verdicts.passed(part=part.setting("NCCL settings"), text="none that slows or breaks jobs")
 
 
-def test_persistence_daemon(services: Services, pci: Pci, verdicts: Verdicts) -> None:
+def test_persistence_daemon(services: Services, pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
     """nvidia-persistenced runs. (F32)
 
     Without it the driver releases the GPUs between jobs: starts take seconds longer, and settings are lost. It warns:
-    persistence mode can also be set by nvidia-smi. Source: NVIDIA driver persistence guide.
+    persistence mode can also be set by nvidia-smi, and where no systemd names the services NVML says whether it is.
+    Source: NVIDIA driver persistence guide.
     """
     if not pci.gpus:
         verdicts.skip("no NVIDIA GPU on PCIe")
     if isinstance(services.units, Unknown):
+        if gpus.devices and all(gpu.persistence is True for gpu in gpus.devices):
+            verdicts.passed(part=part.service("nvidia-persistenced"), text="persistence mode is on, by NVML")
+            return
         verdicts.unknown(part=part.service("nvidia-persistenced"), quantity="service state", reason=services.units)
         return
     unit = services.units.get("nvidia-persistenced")

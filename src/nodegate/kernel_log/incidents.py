@@ -10,8 +10,11 @@ from nodegate.kernel_log import reach
 from nodegate.kernel_log.window import shown, times
 from nodegate.knowledge.tables import LineRule, lines
 from nodegate.unknown import Known  # noqa: TC001
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from nodegate.kernel_log.window import LogWindow
     from nodegate.part import Part
     from nodegate.probe.kernel_log import KernelLine, KernelLog
@@ -75,9 +78,15 @@ def device_of(rule: LineRule, text: str) -> str:
     return named.rstrip(":.")
 
 
-def tell(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
-    """A finding for each incident, and a pass where there is none and the log is whole."""
-    tell_incidents(log, subject, window, verdicts)
+def tell(
+    log: KernelLog,
+    subject: str,
+    window: LogWindow,
+    verdicts: Verdicts,
+    harmless: Callable[[Incident], str] = lambda _: "",
+) -> None:
+    """A finding for each incident, and a pass where there is none and the log is whole; `harmless`: see below."""
+    tell_incidents(log, subject, window, verdicts, harmless)
     clean(log, subject, window, verdicts)
 
 
@@ -86,10 +95,19 @@ def clean(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -
     reach.clean(log, subject, window, verdicts, text=f"no matching message since {shown(log.since_epoch_s)}")
 
 
-def tell_incidents(log: KernelLog, subject: str, window: LogWindow, verdicts: Verdicts) -> None:
-    """A finding for each incident."""
+def tell_incidents(
+    log: KernelLog,
+    subject: str,
+    window: LogWindow,
+    verdicts: Verdicts,
+    harmless: Callable[[Incident], str] = lambda _: "",
+) -> None:
+    """A finding for each incident. `harmless` says why one is at most a warning here; empty where it counts."""
     for incident in incidents(log, subject, window):
+        why = harmless(incident)
         verdict, remark = window.weigh(incident.rule, incident.last_s)
+        if why and verdict is Verdict.FAIL:
+            verdict, remark = Verdict.WARN, why
         verdicts.found(
             verdict,
             part=incident.part,

@@ -142,8 +142,9 @@ class Session(Protocol):
     def hold_lock(self, path: str = LOCK_PATH, *, who: str = "", limit_s: float = LOCK_LIMIT_S) -> NodeLock | Busy:
         """Take the node for this run, so that two runs never burn it together; never waits.
 
-        The lock is a kernel lock (flock) on `path`, or on /tmp/nodegate-<uid>.lock if `path` cannot be opened, in a
-        file that no other user can open (node_side/lock.py). It is taken as root if the inventory says `become`. `who` is shown to others; `limit_s` is its longest life.
+        The lock is a kernel lock (flock) on `path`, or on /tmp/nodegate-<uid>.lock if `path` cannot be opened,
+        in a file that no other user can open (node_side/lock.py). It is taken as root if the inventory says
+        `become`. `who` is shown to others; `limit_s` is its longest life.
 
         Raises:
             Unreachable: as for `run`.
