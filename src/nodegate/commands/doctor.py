@@ -56,9 +56,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     option(
         "--host-keys",
-        default="strict",
+        default=None,
         choices=["strict", "accept-new", "off"],
-        help="how to treat unknown SSH host keys",
+        help="how to treat unknown SSH host keys; strict wins over the inventory",
     )
     option("--known-hosts", type=Path, metavar="FILE", help="host keys of this project, in addition to the user's own")
     option("--openssh-config", type=Path, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")

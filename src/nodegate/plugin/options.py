@@ -55,9 +55,9 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option(
         "--host-keys",
-        default="strict",
+        default=None,
         choices=["strict", "accept-new", "off"],
-        help="how to treat unknown SSH host keys",
+        help="how to treat unknown SSH host keys; strict wins over the inventory",
     )
     option(
         "--known-hosts", default=None, metavar="FILE", help="host keys of this project, in addition to the user's own"

@@ -29,7 +29,7 @@ class Settings:
     replay: Path | None = None
     resume: Path | None = None
     waivers: Path | None = None
-    host_keys: HostKeys = "strict"
+    host_keys: HostKeys | None = None  # --host-keys; None: as the inventory and SSH configuration say, or strict
     known_hosts: Path | None = None
     ssh_config: Path | None = None
     nodes_at_once: int = 64

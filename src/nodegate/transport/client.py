@@ -116,7 +116,7 @@ def _way(config: HostConfig, options: Options, timeout_s: float) -> Way:
     if config.proxy_jump:
 
         def dial_jump(jump: HostConfig) -> Client:
-            keys = HostKeys(jump, jump.host_keys or options.host_keys, options.known_hosts)
+            keys = HostKeys(jump, options.host_key_mode(jump.host_keys), options.known_hosts)
             return open_client(jump, options, keys=keys, timeout_s=jump.connect_timeout_s or timeout_s, retries=3)
 
         return Way(*options.jump_hosts.through(config, timeout_s, dial_jump))

@@ -88,7 +88,7 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
 def _words(node: Node, options: Options, program: str) -> list[str]:
     """The ssh command line up to the host. ssh keeps the first value of each option."""
     connection, config = node.connection, host_config(node, options)
-    mode = connection.host_keys or config.host_keys or options.host_keys
+    mode = options.host_key_mode(connection.host_keys, config.host_keys)
     words = [program, "-T", "-x", "-o", "BatchMode=yes", "-o", f"StrictHostKeyChecking={STRICTNESS[mode]}"]
     words += ["-o", f"ConnectTimeout={max(1, round(connection.connect_timeout_s))}", "-o", "ServerAliveInterval=15"]
     if options.known_hosts:

@@ -44,7 +44,7 @@ def open_ssh(node: Node, options: Options) -> SshSession:
     timeout_s = connection.connect_timeout_s
     if timeout_s == DEFAULT_TIMEOUT_S and config.connect_timeout_s:
         timeout_s = config.connect_timeout_s
-    keys = HostKeys(config, connection.host_keys or config.host_keys or options.host_keys, options.known_hosts)
+    keys = HostKeys(config, options.host_key_mode(connection.host_keys, config.host_keys), options.known_hosts)
     client = open_client(config, options, keys=keys, timeout_s=timeout_s, retries=connection.retries)
     return SshSession(node, client)
 
