@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 import yaml
 
 from nodegate.errors import UsageError
+from nodegate.files.bounded import read_given
 from nodegate.text import some
 
 if TYPE_CHECKING:
@@ -165,8 +166,7 @@ def read_text(path: Path, name: str = "", max_bytes: int = MAX_BYTES) -> str:
     """
     shown = name or str(path)
     try:
-        with path.open("rb") as file:
-            raw = file.read(max_bytes + 1)
+        raw = read_given(path, max_bytes)
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or str(problem)
         raise UsageError(f"cannot read it: {reason}", file=shown, hint=_neighbours(path)) from None
