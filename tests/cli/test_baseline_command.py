@@ -109,7 +109,7 @@ class TestShow:
     def test_a_sites_own_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
         own = write(tmp_path, "own.yaml", ENTRY.format(value=480, nccl="2.27.3"))
         assert command("show", "hgx-h100-8", "--baseline", own) == 0
-        expected = "nccl.all_reduce_gb_per_s: at least 480 GB/s, tolerance 5 % for nccl 2.27.3\n"
+        expected = "nccl.all_reduce_gb_per_s: at least 480 GB/s, tolerance 5 %, peak 787 GB/s for nccl 2.27.3\n"
         assert expected in capsys.readouterr().out
 
     def test_a_platform_that_is_not_there(self):
