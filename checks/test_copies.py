@@ -125,7 +125,7 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
     that is slow with every partner is the one to look at.
     """
     if not gpu_copies.asked_for_pairs:
-        verdicts.skip("copies between GPUs are left out in a run this short")
+        verdicts.not_done("copies between GPUs are left out in a run this short")
     if len(gpu_copies.gpus) == 1:
         verdicts.skip("only one GPU")
     findings.judge_reach(gpu_copies, baseline, verdicts)
@@ -146,7 +146,7 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
     A second opinion by other code. Its exit code is not believed: it is 0 though a case failed. It runs at delivery.
     """
     if not gpu_copies.others:
-        verdicts.skip("nvbandwidth was not run: it is not installed here, or this is no delivery")
+        verdicts.not_done("nvbandwidth was not run: it is not installed here, or this is no delivery")
     for other in gpu_copies.others:
         if isinstance(other, CannotMeasure):
             verdicts.unknown(part=part.tool(OTHER), quantity="result", reason=other.reason, action=other.next_step)

@@ -137,7 +137,7 @@ def test_wide(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, peers: No
     """
     findings.skip_alone(verdicts, nccl_groups)
     if not findings.has_kind(nccl_groups, "rack", "fleet"):
-        verdicts.skip("the node is in no group of more than two nodes, or the profile asks for pairs only")
+        verdicts.not_done("the node is in no group of more than two nodes, or the profile asks for pairs only")
     whats, kinds = ("all_reduce",), ("rack", "fleet")
     rates = findings.physics(rdma)
     findings.judge_bandwidth(
@@ -154,12 +154,12 @@ def test_apart(nccl_groups: NcclGroups, baseline: Baseline, peers: NodePeers, ve
     metrics = nccl_groups.named(APART_NAME)
     runs = [run for run in nccl_groups.runs if run.kind == "apart"]
     if not runs:
-        verdicts.skip("not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only")
+        verdicts.not_done("not launched: nccl-tests before 2.19.4, bad in a pair, or the profile asks for pairs only")
     if metrics:
         remedy = "see this node's clocks, power and NVLink under load (burn, nccl)"
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=remedy)
     elif runs[-1].is_well:
-        verdicts.skip("this version of nccl-tests reports no time for each process")
+        verdicts.not_done("this version of nccl-tests reports no time for each process")
     else:
         what = part.collective(words(APART_NAME))
         verdicts.unknown(part=what, quantity="bus bandwidth", reason=runs[-1].why, action=runs[-1].next_step)

@@ -103,7 +103,7 @@ def test_port_rate(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     ports = [port for port in rails_of(rdma, baseline) if is_active(port)]
     if not ports:
-        verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
+        verdicts.not_done("no rail is in service: see rdma.rails and rdma.port_state")
     limit = baseline.find_number("rdma.rate_gbps") or majority(port.rate_gbps for port in ports)
     if limit is None:
         raise NotJudged("no limit rdma.rate_gbps, and no rate that most rails of this node have")
@@ -125,7 +125,7 @@ def test_port_lanes(rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     ports = [port for port in rails_of(rdma, baseline) if is_active(port)]
     if not ports:
-        verdicts.skip("no rail is in service: see rdma.rails and rdma.port_state")
+        verdicts.not_done("no rail is in service: see rdma.rails and rdma.port_state")
     limit = majority(port.lanes for port in ports)
     if limit is None:
         raise NotJudged("no number of lanes that most rails of this node have")

@@ -99,7 +99,7 @@ def _why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
 def _between(found: RdmaBandwidth, verdicts: Verdicts, *names: str) -> tuple[Metric, ...]:
     """The numbers of these names that were measured between nodes; ends the check where there are none."""
     if not found.partners:
-        verdicts.skip(ALONE)
+        verdicts.not_done(ALONE)
     metrics = found.named(*names)
     if not metrics:
         reason, step = _why_not(found, "")
@@ -284,7 +284,7 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
     may work, and their jobs are slow when they meet. A partner that is slow with everybody is judged on its own node.
     """
     if not rdma_bandwidth.partners:
-        verdicts.skip(ALONE)
+        verdicts.not_done(ALONE)
     judged = False
     for metric in rdma_bandwidth.named(*findings.BETWEEN):
         limit = findings.least(rdma, metric.name, metric.device, baseline)
@@ -304,7 +304,7 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
         else:
             verdicts.passed(part=rail, text=f"{what} alike with all partners", quantity=what, observed="alike")
     if not rdma_bandwidth.named(*findings.BETWEEN):
-        verdicts.skip("no number between nodes, as rdma_bandwidth.complete reports")
+        verdicts.not_done("no number between nodes, as rdma_bandwidth.complete reports")
     if not judged:
         raise NotJudged(f"no limit rdma.write_gbps, rdma.read_gbps or {findings.SHARE}")
 
@@ -322,7 +322,7 @@ def test_inside(
     between = {metric.device for metric in rdma_bandwidth.named(*findings.BETWEEN)}
     failed = [run for run in rdma_bandwidth.of("rdma.inside_gbps") if run.trouble is not None]
     if not metrics and not failed:
-        verdicts.skip("NIC to NIC inside the node was not asked for")
+        verdicts.not_done("NIC to NIC inside the node was not asked for")
     measured_inside = {metric.device for metric in metrics}
     for run in failed:
         if run.trouble is None or run.device in measured_inside:
@@ -356,7 +356,7 @@ def test_gpu_memory(
     """
     runs = rdma_bandwidth.of(findings.GPU_WRITE)
     if not runs:
-        verdicts.skip("perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)")
+        verdicts.not_done("perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)")
     have = {metric.device for metric in rdma_bandwidth.named(findings.GPU_WRITE)}
     for device in sorted({run.device for run in runs} - have):
         reason, step = _why_not_gpu(runs, device)

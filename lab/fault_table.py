@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.finding import node_verdict
+from nodegate.claims.verdict import node_verdict
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@
   const WORD = { p: "pass", w: "warn", f: "fail", e: "error", n: "not-judged", s: "skip", a: "waived", " ": "no result" };
   const SIGN = { p: "·", w: "W", f: "F", e: "E", n: "N", s: "–", a: "A", " ": " " };
   const RANK = "feawns p"; // the worst first
-  const GOOD = new Set(["accepted", "accepted-with-waivers"]);
+  const GOOD = new Set(["accepted", "accepted-with-waivers", "accepted-with-gaps"]);
 
   const make = (tag, properties, ...children) => {
     const element = Object.assign(document.createElement(tag), properties);

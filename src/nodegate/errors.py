@@ -37,6 +37,10 @@ class NotApplicable(Exception):  # noqa: N818
     """The check does not apply to this node, or was not requested: verdict `skip`, with the reason."""
 
 
+class NotDone(NotApplicable):
+    """It applies, but this run did not measure it: no partner, no tool, left out. `skip`, and nothing is proven."""
+
+
 class NotJudged(Exception):  # noqa: N818
     """The check applies, but nothing says what is right (no limit, no peers): verdict `not-judged`, with the reason."""
 

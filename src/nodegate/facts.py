@@ -155,7 +155,7 @@ class NodeFacts:
         if isinstance(found, CannotMeasure):
             raise CannotMeasure(found.reason, next_step=found.next_step)
         if isinstance(found, NotApplicable):
-            raise NotApplicable(str(found))
+            raise type(found)(str(found))
         return found
 
     def _read(self, name: str) -> object:

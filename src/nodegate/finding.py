@@ -8,15 +8,14 @@ from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from nodegate.text import some, with_unit
-from nodegate.verdict import NodeVerdict, Verdict
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from nodegate.part import Part
     from nodegate.unknown import Why
 
 AT_LEAST, AT_MOST, EQUAL = "at least", "at most", ""
+NOT_DONE = "not done"  # the code of a skip that says nothing about the node: it was left out of this run
 _MOST_NAMES = 8  # of parts of which the same is true; the record has them all
 Value = bool | int | float | str | None
 LimitValue = bool | int | float | str | frozenset[str] | tuple[float, ...]
@@ -113,6 +112,11 @@ class Finding:
         return (self.part, *self.also)
 
     @property
+    def is_proof(self) -> bool:
+        """Whether it shows that the part keeps an absolute limit; other nodes and the past only compare."""
+        return self.verdict is Verdict.PASS and self.limit is not None and self.limit.kind.is_absolute
+
+    @property
     def brief(self) -> str:
         """What was found, without part, source and action: "link width 8 lanes, expected at least 16 lanes"."""
         return self._said(source=False)
@@ -199,23 +203,6 @@ class Record:
             return self.remark
         more = f" (and {len(decisive) - 1} more)" if len(decisive) > 1 and self.verdict is not Verdict.PASS else ""
         return decisive[0].message + more + (f" ({self.remark})" if self.remark else "")
-
-
-def node_verdict(records: Iterable[Record], *, reachable: bool = True) -> NodeVerdict:
-    """The verdict of a node from the records of its checks."""
-    if not reachable:
-        return NodeVerdict.UNREACHABLE
-    found = list(records)
-    verdicts = [record.verdict for record in found if not record.waiver]
-    if Verdict.FAIL in verdicts:
-        return NodeVerdict.REJECTED
-    if Verdict.ERROR in verdicts:
-        return NodeVerdict.INCOMPLETE
-    if any(record.waiver for record in found):
-        return NodeVerdict.WAIVED
-    if Verdict.PASS in verdicts or Verdict.WARN in verdicts:
-        return NodeVerdict.ACCEPTED
-    return NodeVerdict.NOT_JUDGED
 
 
 def limit_value(value: object) -> LimitValue:

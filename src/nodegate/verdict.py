@@ -36,17 +36,20 @@ class NodeVerdict(str, Enum):
 
     ACCEPTED = "accepted"
     WAIVED = "accepted-with-waivers"
+    GAPS = "accepted-with-gaps"  # what is not proven, the site has signed
     REJECTED = "rejected"  # at least one fail
-    INCOMPLETE = "incomplete"  # no fail, at least one error
+    INCOMPLETE = "incomplete"  # no fail, but an error, or a claim that is not proven
     UNREACHABLE = "unreachable"
     NOT_JUDGED = "not-judged"  # every check was skipped (a node that was busy at night, for example): not a success
 
 
+GOOD = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.GAPS))
 NODE_ORDER = (
     NodeVerdict.REJECTED,
     NodeVerdict.UNREACHABLE,
     NodeVerdict.INCOMPLETE,
     NodeVerdict.NOT_JUDGED,
+    NodeVerdict.GAPS,
     NodeVerdict.WAIVED,
     NodeVerdict.ACCEPTED,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
 
-from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.errors import CannotMeasure, NotApplicable, NotDone
 from nodegate.finding import (
     AT_LEAST,
     AT_MOST,
@@ -210,6 +210,14 @@ class Verdicts:
             NotApplicable: always.
         """
         raise NotApplicable(reason)
+
+    def not_done(self, reason: str) -> NoReturn:
+        """This check applies, but what it judges was left out of this run: ends the check, and proves nothing.
+
+        Raises:
+            NotDone: always.
+        """
+        raise NotDone(reason)
 
     def cannot(self, reason: str, *, next_step: str, blocked_by: str = "") -> NoReturn:
         """Nothing can be judged here: ends the check with `error`.

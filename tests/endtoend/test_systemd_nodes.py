@@ -21,7 +21,7 @@ from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults, start
 from lab.processes import wait_until
 from lab.run import Outcome, Run, words_of
-from nodegate.finding import node_verdict
+from nodegate.claims.verdict import node_verdict
 from nodegate.inventory.hostlist import expand
 from nodegate.verdict import NodeVerdict
 

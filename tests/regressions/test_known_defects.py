@@ -11,7 +11,7 @@ from support.judging import judge_one
 from support.recordings import recording
 from support.whole_node import bootchecked, whole
 
-from nodegate.finding import node_verdict
+from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
 from nodegate.run.bootcheck import Exit
 from nodegate.subjects.software import older

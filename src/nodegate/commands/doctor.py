@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nodegate.claims.provable import provable
+from nodegate.claims.table import claims_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
 
+    from nodegate.baseline.baseline import Baselines
     from nodegate.node import Node
+    from nodegate.profile import Profile
     from nodegate.toolbox.carried import Carried
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport import Options
@@ -44,6 +48,15 @@ class Complaint:
     what: str
     next_step: str
     blocks: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the run will have to prove: the limits that it has, its profile and how many nodes it has."""
+
+    baselines: Baselines
+    profile: Profile
+    nodes: int
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -85,24 +98,33 @@ def run(asked: argparse.Namespace) -> int:
     )
     prepared = prepare(settings, stdin=sys.stdin)
     nodes = list(prepared.judging.nodes.values())
-    complaints = examine(nodes, prepared.options, carried=prepared.carried)
+    asked_of = Asked(prepared.judging.baselines, prepared.judging.profile, len(nodes))
+    complaints = examine(nodes, prepared.options, carried=prepared.carried, asked=asked_of)
     for line in (*(f"note: {note}" for note in prepared.notes), *lines(nodes, complaints)):
         print(line, flush=True)
     return int(any(complaint.blocks for complaint in complaints))
 
 
 def examine(
-    nodes: Sequence[Node], options: Options, *, at_once: int = 64, carried: Carried | None = None
+    nodes: Sequence[Node],
+    options: Options,
+    *,
+    at_once: int = 64,
+    carried: Carried | None = None,
+    asked: Asked | None = None,
 ) -> list[Complaint]:
-    """Query every node, all at once. It changes nothing; `carried` is brought and removed again."""
+    """Query every node, all at once. It changes nothing; `carried` is brought and removed again.
+
+    With `asked`, also what the run cannot prove there.
+    """
     with ThreadPoolExecutor(max(1, min(at_once, len(nodes)))) as threads:
-        found = threads.map(lambda node: list(_complaints(node, options, carried)), nodes)
+        found = threads.map(lambda node: list(_complaints(node, options, carried, asked)), nodes)
         return [complaint for complaints in found for complaint in complaints]
 
 
-def _complaints(node: Node, options: Options, carried: Carried | None) -> Iterator[Complaint]:
+def _complaints(node: Node, options: Options, carried: Carried | None, asked: Asked | None) -> Iterator[Complaint]:
     try:
-        facts, about_tools = _ask(node, options, carried)
+        facts, about_tools, lacking = _ask(node, options, carried)
     except CannotMeasure as said:
         kind = said.kind if isinstance(said, Unreachable) else "not measured"
         yield Complaint(node.name, f"{kind}: {_reason(said, node.name)}", said.next_step, blocks=True)
@@ -113,9 +135,11 @@ def _complaints(node: Node, options: Options, carried: Carried | None) -> Iterat
         return
     yield from complaints_about(node.name, facts)
     yield from about_tools
+    if asked is not None:
+        yield from complaints_about_claims(node, facts, lacking, asked)
 
 
-def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFacts, list[Complaint]]:
+def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFacts, list[Complaint], frozenset[str]]:
     from nodegate.probe.collect import collect  # noqa: PLC0415
     from nodegate.transport import connect  # noqa: PLC0415 - paramiko only where a node is contacted
 
@@ -124,7 +148,7 @@ def _ask(node: Node, options: Options, carried: Carried | None) -> tuple[NodeFac
         facts = NodeFacts(collect(session, timeout_s=TIMEOUT_S, as_root=node.connection.become, sections=SECTIONS))
         tools = NodeToolbox(session, node, carried=carried)
         try:
-            return facts, list(complaints_about_tools(node.name, tools))
+            return facts, list(complaints_about_tools(node.name, tools)), lacking_tools(tools)
         finally:
             tools.close()
     finally:
@@ -170,6 +194,38 @@ def complaints_about_tools(name: str, tools: Toolbox) -> Iterator[Complaint]:
             told.add((f"lacks {what}", how_to_get(lacking[0])))
     for what, next_step in sorted(told):
         yield Complaint(name, what, next_step, blocks=False)
+
+
+def lacking_tools(tools: Toolbox) -> frozenset[str]:
+    """The programs of the measurements that the node does not have, alternatives as "mpirun or srun"."""
+    wanted = (alternatives for together in WANTED_TOOLS for alternatives in together)
+    return frozenset(" or ".join(alternatives) for alternatives in wanted if not _has(tools, alternatives))
+
+
+def _has(tools: Toolbox, alternatives: Sequence[str]) -> bool:
+    try:
+        tools.find(*alternatives)
+    except Unreachable:
+        raise
+    except CannotMeasure:
+        return False
+    return True
+
+
+def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str], asked: Asked) -> Iterator[Complaint]:
+    """What the run will not be able to prove of this node: no limit, no tool, too few nodes."""
+    try:
+        baseline = asked.baselines.for_node(node, None, facts.pci)
+    except CannotMeasure:
+        return
+    about: dict[str, list[str]] = {}
+    for found in provable(claims_of(asked.profile), baseline.find, lacking=lacking, nodes=asked.nodes):
+        for reason in found.missing:
+            about.setdefault(reason, []).append(found.claim.name)
+    for reason, names in about.items():
+        what = f"cannot be proven: {', '.join(names)}: {reason}"
+        step = "bring it (--baseline, --tools, more nodes), or sign for the gap in --waivers"
+        yield Complaint(node.name, what, step, blocks=False)
 
 
 def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
+from nodegate.errors import CannotMeasure, NotApplicable, NotDone, NotJudged
 from nodegate.facts import FACTS, NodeFacts
 from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
@@ -142,7 +142,7 @@ class Context:
 
     def _evidence_of(self, name: str) -> Evidence:
         if self._evidence is None:
-            raise NotApplicable(f"{name} is not measured here: this run puts no load on the node")
+            raise NotDone(f"{name} is not measured here: this run puts no load on the node")
         evidence = self._evidence(name)
         if evidence.error:
             raise evidence.error

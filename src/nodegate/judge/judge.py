@@ -7,8 +7,8 @@ import traceback
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotJudged, Unreachable
-from nodegate.finding import Finding, Record
+from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
+from nodegate.finding import NOT_DONE, Finding, Record
 from nodegate.part import NO_PARTS, NODE
 from nodegate.text import MOST_CHARACTERS, visible
 from nodegate.verdict import Verdict, worst
@@ -53,8 +53,9 @@ def refusal(said: CannotMeasure | NotApplicable | NotJudged, *, node: str) -> Fi
         reason = said.reason.removeprefix(f"{node}: ")  # the transport's own word
         code = said.kind if isinstance(said, Unreachable) else "busy" if isinstance(said, Busy) else ""
         return Finding(NODE, Verdict.ERROR, text=reason, action=said.next_step, code=code, blocked_by=said.blocked_by)
-    verdict = Verdict.SKIP if isinstance(said, NotApplicable) else Verdict.NOT_JUDGED
-    return Finding(NODE, verdict, text=str(said))
+    if isinstance(said, NotJudged):
+        return Finding(NODE, Verdict.NOT_JUDGED, text=str(said))
+    return Finding(NODE, Verdict.SKIP, text=str(said), code=NOT_DONE if isinstance(said, NotDone) else "")
 
 
 def own_fault(fault: BaseException) -> Finding:

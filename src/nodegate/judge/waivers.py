@@ -1,4 +1,4 @@
-"""Accepted deviations (`--waivers FILE`): a fail that somebody answers for, until a date."""
+"""Accepted deviations (`--waivers FILE`): a fail, or a claim that is not proven, that somebody answers for."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ if TYPE_CHECKING:
     from nodegate.files.strict_yaml import Loaded
     from nodegate.finding import Finding, Record
 
-_REQUIRED = ("node", "check", "reason", "owner", "expires")
-_WORDS = (*_REQUIRED, "subject")
+_REQUIRED = ("node", "reason", "owner", "expires")
+_WORDS = ("node", "check", "claim", "reason", "owner", "expires", "subject")
 
 
 @dataclass(frozen=True)
 class Waiver:
     """One accepted deviation. `expires` is the last day on which it holds.
 
-    `node` is a name, a Slurm hostlist (gpu[001-016]) or a pattern (gpu*). `subject` limits it to one device ("GPU 3",
-    "mlx5_0"); empty: everything that the check says of the node.
+    `node` is a name, a Slurm hostlist (gpu[001-016]) or a pattern (gpu*). It speaks of a `check` that fails, or of a
+    `claim` that is not proven. `subject` limits it to one device ("GPU 3", "mlx5_0"); empty: everything that the check
+    says of the node.
     """
 
     node: str
-    check: str
     reason: str
     owner: str
     expires: dt.date
+    check: str = ""
+    claim: str = ""
     subject: str = ""
     file: str = ""
     line: int = 0
@@ -82,17 +84,18 @@ class Waivers:
             raise loaded.wrong("a waiver file is a list", hint="- {node: .., check: .., ..}")
         return Waivers(tuple(_waiver(loaded, index, entry) for index, entry in enumerate(entries)), today)
 
-    def check(self, *, checks: Collection[str], nodes: Collection[str]) -> tuple[str, ...]:
+    def check(self, *, checks: Collection[str], claims: Collection[str], nodes: Collection[str]) -> tuple[str, ...]:
         """What is odd about the waivers in this run: one line for each that names no node of it.
 
         Raises:
-            UsageError: a waiver names a check that there is not.
+            UsageError: a waiver names a check or a claim that there is not.
         """
         odd = []
         for waiver in self.waivers:
-            if waiver.check not in checks:
-                message = f"a waiver for the unknown check {waiver.check!r}"
-                raise UsageError(message, file=waiver.file, line=waiver.line, hint=did_you_mean(waiver.check, checks))
+            for what, name, known in (("check", waiver.check, checks), ("claim", waiver.claim, claims)):
+                if name and name not in known:
+                    message = f"a waiver for the unknown {what} {name!r}"
+                    raise UsageError(message, file=waiver.file, line=waiver.line, hint=did_you_mean(name, known))
             if not any(waiver.names(node) for node in nodes):
                 odd.append(f"{waiver.file}:{waiver.line}: the waiver for {waiver.node} names no node of this run")
         return tuple(odd)
@@ -116,6 +119,11 @@ class Waivers:
         used = [waiver for waiver in in_force if not failed or any(waiver.covers(each) for each in failed)]
         return replace(record, waiver="; ".join(str(waiver) for waiver in used))
 
+    def signed(self, claim: str, node: str) -> str:
+        """Who accepts that a claim is not proven on this node, why and until when; empty where nobody does now."""
+        ours = (waiver for waiver in self.waivers if waiver.claim == claim and waiver.names(node))
+        return "; ".join(str(waiver) for waiver in ours if waiver.holds(self.today))
+
     def _why_not(self, ours: Iterable[Waiver], bare: list[Finding]) -> str:
         expired = [
             waiver
@@ -136,6 +144,8 @@ def _waiver(loaded: Loaded, index: int, entry: object) -> Waiver:
     for word in _REQUIRED:
         if word not in entry:
             raise loaded.wrong(f"this waiver has no {word}", (index,), "every waiver needs one")
+    if ("check" in entry) == ("claim" in entry):
+        raise loaded.wrong("a waiver names one check, or one claim", (index,), "write check: or claim:")
     texts = {word: value for word, value in entry.items() if word != "expires"}
     for word, value in texts.items():
         if not isinstance(value, str) or not value.strip():

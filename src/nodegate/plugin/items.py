@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from nodegate.errors import NotApplicable
+from nodegate.errors import NotDone
 from nodegate.judge.judge import record_of, refusal
 from nodegate.report.jsonl import to_json
 from nodegate.verdict import Verdict
@@ -70,7 +70,7 @@ class CheckItem(pytest.Item):
         says = report.when == "call" or (report.when == "setup" and not report.passed)
         if says and self.record is None and report.skipped:  # by a pytest mark, before this hook
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
-            self.record = record_of(self.check, self.node_name, [refusal(NotApplicable(reason), node="")])
+            self.record = record_of(self.check, self.node_name, [refusal(NotDone(reason), node="")])
         if says and self.record is not None:
             report.nodegate = to_json(self.record)  # type: ignore[attr-defined]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
+from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
 from nodegate.plugin.collection import CheckCollection, site_checks
@@ -69,8 +70,8 @@ class PytestRun:
         self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
         waivers = self.judging.waivers
-        known = frozenset(self._collection.known())
-        odd = waivers.check(checks=known, nodes=self.judging.nodes) if waivers.waivers else ()
+        known, named = frozenset(self._collection.known()), [claim.name for claim in claims()]
+        odd = waivers.check(checks=known, claims=named, nodes=self.judging.nodes) if waivers.waivers else ()
         self._notes = (*self.prepared.notes, *self._odd_evidence(), *odd)
 
     def _odd_evidence(self) -> tuple[str, ...]:
@@ -274,7 +275,8 @@ class PytestRun:
             return said
         if not self.results.judged:
             return pytest.ExitCode.NO_TESTS_COLLECTED
-        bad = any(node.verdict in NO_SUCCESS for node in self.results.report.nodes)
+        nodes = self.results.report.nodes
+        bad = any(node.verdict in NO_SUCCESS and not node.is_partly_judged for node in nodes)
         return pytest.ExitCode.TESTS_FAILED if bad else said
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.errors import NotApplicable
+from nodegate.errors import NotDone
 from nodegate.release import suite_version
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def refuse_later_sections(recorder: Recorder, present: Container[str], needed: t
     """Say so where a fact needs a section that the recorder did not know.
 
     Raises:
-        NotApplicable: one of the `needed` sections is not among those `present`, and the recorder did not know it.
+        NotDone: one of the `needed` sections is not among those `present`, and the recorder did not know it.
     """
     if any(name not in recorder.sections and name not in present for name in needed):
-        raise NotApplicable(f"not recorded then: this evidence was recorded by nodegate {recorder.version}")
+        raise NotDone(f"not recorded then: this evidence was recorded by nodegate {recorder.version}")

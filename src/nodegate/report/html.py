@@ -16,6 +16,7 @@ from nodegate.inventory.hostlist import fold, natural
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.report import wording
 from nodegate.report.cause_rows import cause_rows
+from nodegate.report.claim_rows import claim_rows
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
 from nodegate.report.model import CheckInfo, check_ids, in_order, node_counts
@@ -56,6 +57,7 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
             sentences=wording.sentences(report),
             verdicts=_by_verdict(report),
             causes=rows,
+            claims=claim_rows(report),
             filters=_filters(rows),
             racks=_racks(report),
             spread=[(entry, _svg(entry)) for entry in found if entry.unit in _RATES and entry.lowest != entry.highest],
@@ -123,7 +125,7 @@ def _by_verdict(report: Report) -> list[tuple[NodeVerdict, int, tuple[str, ...]]
     return [
         (verdict, counts[verdict], tuple(node.node for node in report.nodes if node.verdict is verdict))
         for verdict in map(NodeVerdict, wording.NODE_LETTER)
-        if counts[verdict] or verdict not in (NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED)
+        if counts[verdict] or verdict not in (NodeVerdict.WAIVED, NodeVerdict.GAPS, NodeVerdict.NOT_JUDGED)
     ]
 
 

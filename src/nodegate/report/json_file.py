@@ -7,6 +7,7 @@ import json
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
+from nodegate.claims.claim import State
 from nodegate.report import jsonl
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.model import check_ids, node_counts, worst_first
@@ -16,6 +17,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from nodegate.claims.claim import Shown
     from nodegate.files.source import Source
     from nodegate.part import Part
     from nodegate.report.model import NodeReport, Report, Run
@@ -114,7 +116,20 @@ def _node(node: NodeReport) -> dict[str, object]:
         "errors": having(Verdict.ERROR),
         "waived": [record.check for record in node.records if record.waiver],
         "not_judged": having(Verdict.NOT_JUDGED),
+        "claims": [_claim(shown) for shown in node.claims],
     }
+
+
+def _claim(shown: Shown) -> dict[str, object]:
+    entry: dict[str, object] = {
+        "claim": shown.claim,
+        "state": shown.state.value,
+        "why": shown.why,
+        "by": list(shown.by),
+    }
+    if shown.state is State.NOT_PROVEN:
+        entry |= {"signed": shown.signed, "left_out": shown.left_out, "waived": shown.is_waived}
+    return entry
 
 
 def _causes(report: Report) -> Iterator[dict[str, object]]:

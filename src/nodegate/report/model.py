@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
+from nodegate.claims.claim import Shown, State
 from nodegate.finding import Finding, Record
 from nodegate.inventory.hostlist import natural
 from nodegate.part import NODE
-from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict
+from nodegate.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
 
 _REACH_IT = "check its power, network and sshd: nodegate doctor says which step fails"
-GOOD = (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,7 +58,7 @@ class NodeReport:
 
     `serials` maps a part ("chassis", "GPU 0") to its serial number. `identity` is rows of (label, value): model,
     driver, VBIOS, BIOS, kernel, firmware. `unreachable` is the reason where the verdict is `unreachable`. `gpus` counts
-    those that PCIe or NVML lists, lost ones included.
+    those that PCIe or NVML lists, lost ones included. `claims` is what was shown of each claim of the profile.
     """
 
     node: str
@@ -70,6 +70,23 @@ class NodeReport:
     records: tuple[Record, ...] = ()
     unreachable: str = ""
     gpus: int = 0
+    claims: tuple[Shown, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether something was judged, and nothing failed or could not be measured; not all may be proven."""
+        verdicts = {record.verdict for record in self.records if not record.waiver}
+        return Verdict.PASS in verdicts and not verdicts & {Verdict.FAIL, Verdict.ERROR}
+
+    @property
+    def is_partly_judged(self) -> bool:
+        """Whether it is not accepted only because the run was asked for a part of its profile."""
+        return self.is_sound and self.verdict is NodeVerdict.INCOMPLETE and all(each.left_out for each in self.unproven)
+
+    @property
+    def unproven(self) -> tuple[Shown, ...]:
+        """The claims that are not proven, signed for or not."""
+        return tuple(each for each in self.claims if each.state is State.NOT_PROVEN)
 
 
 @dataclass(frozen=True)

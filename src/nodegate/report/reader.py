@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from nodegate.claims.claim import Shown, State
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.files.strict_json import loads
@@ -104,7 +105,17 @@ def _node(entry: dict[str, object], records: dict[str, list[Record]]) -> NodeRep
         records=tuple(records.get(name, ())),
         unreachable=_text(entry, "unreachable"),
         gpus=_get(entry, "gpus", int),
+        claims=tuple(_claim(each) for each in _list(entry, "claims", dict)) if "claims" in entry else (),
     )
+
+
+def _claim(entry: dict[str, object]) -> Shown:
+    word = _text(entry, "state")
+    if word not in set(State):
+        raise UsageError(f"{word[:40]!r} is not a state of a claim")
+    signed = _text(entry, "signed") if "signed" in entry else ""
+    marks = [name in entry and _get(entry, name, bool) for name in ("left_out", "waived")]
+    return Shown(_text(entry, "claim"), State(word), _text(entry, "why"), _texts(entry, "by"), signed, *marks)
 
 
 def _drift(entry: dict[str, object]) -> Drift:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.causes.cause import NOT_JUDGED
+from nodegate.report.claim_rows import unproven_count
 from nodegate.report.model import gpu_counts, node_counts
 from nodegate.report.not_judged import unjudged_checks
-from nodegate.verdict import NodeVerdict
+from nodegate.verdict import GOOD, NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +22,12 @@ _TITLES = {
     "troubleshoot": "Troubleshooting report",
 }
 
+CLAIM_WORDS = (
+    ("proven", "", "Every part was judged by an absolute limit and kept it, in this run.", "已证实"),
+    ("refuted", "", "Something of it failed.", "不成立"),
+    ("not-proven", "", "Not measured, or nothing says what is right: the reason is given.", "未证实"),
+)
+
 CHECK_WORDS = (
     ("pass", "·", "Measured, and as it should be. A pass needs a complete measurement.", "合格"),
     ("warn", "W", "Measured, and worth a look; it does not reject the node.", "告警"),
@@ -31,10 +38,11 @@ CHECK_WORDS = (
 )
 
 NODE_WORDS = (
-    ("accepted", "·", "No fail and no error.", "验收合格"),
+    ("accepted", "·", "Nothing failed, and every claim of the profile is proven.", "验收合格"),
     ("accepted-with-waivers", "A", "Every fail is covered by a waiver with an owner and an expiry.", "让步接收"),
+    ("accepted-with-gaps", "G", "What is not proven is signed for, with an owner and an expiry.", "附条件接收"),
     ("rejected", "R", "At least one fail.", "不合格"),
-    ("incomplete", "I", "No fail, but at least one error: the node is not accepted until it is measured.", "未完成"),
+    ("incomplete", "I", "No fail, but something could not be measured, or a claim is not proven.", "未完成"),
     ("unreachable", "U", "The node could not be reached or would not let us work.", "无法连接"),
     ("not-judged", "N", "No check gave a verdict, so nothing is known.", "未检"),
 )
@@ -75,7 +83,7 @@ def duration(seconds: float) -> str:
 def headline(report: Report) -> str:
     """The verdict in a few words."""
     counts = node_counts(report)
-    total, good = len(report.nodes), counts[NodeVerdict.ACCEPTED] + counts[NodeVerdict.WAIVED]
+    total, good = len(report.nodes), sum(counts[verdict] for verdict in GOOD)
     if not total:
         return "No node was judged"
     if good == total:
@@ -99,7 +107,7 @@ def sentences(report: Report) -> list[str]:
         f"{count(counts[verdict])} {meaning}"
         for verdict, meaning in (
             (NodeVerdict.REJECTED, "rejected"),
-            (NodeVerdict.INCOMPLETE, "incomplete, because something could not be measured"),
+            (NodeVerdict.INCOMPLETE, "incomplete: something could not be measured, or a claim is not proven"),
             (NodeVerdict.UNREACHABLE, "not reachable"),
             (NodeVerdict.NOT_JUDGED, "not judged, because no check gave a verdict"),
         )
@@ -107,10 +115,16 @@ def sentences(report: Report) -> list[str]:
     ]
     if rest:
         found.append(f"Not accepted: {'; '.join(rest)}.")
+    unproven = unproven_count(report)
+    if unproven:
+        found.append(f"{unproven[0].upper()}{unproven[1:]}, and nobody has signed for it.")
     found.extend(_open_points(report))
     waived = counts[NodeVerdict.WAIVED]
     if waived:
         found.append(f"{count(waived)} of the accepted {'holds' if waived == 1 else 'hold'} waivers.")
+    signed = counts[NodeVerdict.GAPS]
+    if signed:
+        found.append(f"{count(signed)} of the accepted {'has' if signed == 1 else 'have'} gaps that are signed for.")
     if run.answer:
         found.insert(0, f"{run.answer[0].upper()}{run.answer[1:]}.")
     if run.interrupted:

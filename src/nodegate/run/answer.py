@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import Severity
 from nodegate.causes.lines import line, shortened
 from nodegate.inventory.hostlist import fold
+from nodegate.report.claim_rows import open_claims, unproven_count
 from nodegate.text import counted
-from nodegate.verdict import NODE_ORDER, NodeVerdict, Verdict
+from nodegate.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
     from nodegate.report.model import Report
 
 MOST_CAUSES = 33  # with the lines above and below them the answer fits on 40 lines
+MOST_OPEN = 4  # lines on claims that are not proven
 NARROWEST = 80
 _COLUMNS = (12, 20, 24)  # severity, nodes, part: at most
 _LONGEST_LIST = 12  # a longer list of nodes is counted in a cause's line
 _SHORT = {Severity.CONFIGURATION.value: "config"}
-_GOOD = (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)
 _RED = frozenset((Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE))
 _MARKS = {NodeVerdict.REJECTED: "red", NodeVerdict.UNREACHABLE: "red", NodeVerdict.INCOMPLETE: "yellow"}
 
@@ -50,6 +51,7 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
     if report.run.answer:
         yield from (AnswerLine(shortened(text, width)) for text in _wrapped(f"answer: {report.run.answer}", width))
     yield from _causes(report, width)
+    yield from _open_claims(report, width)
     if report.run.manifest_sha256:
         yield AnswerLine(f"manifest: {report.run.manifest_sha256}")
     if (folder / "report.html").exists():
@@ -64,13 +66,15 @@ def _head(report: Report, width: int) -> AnswerLine:
     counts = Counter(node.verdict for node in report.nodes)
     said = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in NODE_ORDER if counts[verdict])
     gpus = sum(node.gpus for node in report.nodes)
-    good = sum(node.gpus for node in report.nodes if node.verdict in _GOOD)
+    good = sum(node.gpus for node in report.nodes if node.verdict in GOOD)
     text = f"{said or 'none'} of {counted(len(report.nodes), 'node')}"
     text += f" ({good} of {counted(gpus, 'GPU')} accepted)" if gpus else ""
+    unproven = unproven_count(report)
+    text += f"; {unproven}" if unproven else ""
     unjudged = sum(record.verdict is Verdict.NOT_JUDGED for node in report.nodes for record in node.records)
     text += f"; {counted(unjudged, 'check')} not judged" if unjudged else ""
     worst = next((verdict for verdict in NODE_ORDER if counts[verdict]), NodeVerdict.NOT_JUDGED)
-    return AnswerLine(shortened(text, width), _MARKS.get(worst, "green" if worst in _GOOD else "yellow"))
+    return AnswerLine(shortened(text, width), _MARKS.get(worst, "green" if worst in GOOD else "yellow"))
 
 
 def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
@@ -97,6 +101,17 @@ def _causes(report: Report, width: int) -> Iterator[AnswerLine]:
         others = [name for cause in left for name in cause.nodes if name not in named]
         more = f", also on {fold(others)}" if others else ""
         yield AnswerLine(shortened(f"  {counted(len(left), 'cause')} more in the report{more}", width))
+
+
+def _open_claims(report: Report, width: int) -> Iterator[AnswerLine]:
+    """Why nodes on which nothing failed are not accepted."""
+    rows = open_claims(report)
+    for row in rows[:MOST_OPEN]:
+        where = fold(row.nodes) if len(fold(row.nodes)) <= _LONGEST_LIST * 2 else counted(len(row.nodes), "node")
+        text = f"  not proven  {where}  {counted(len(row.claims), 'claim')}: {row.said} - {row.action}"
+        yield AnswerLine(shortened(text, width), "yellow")
+    if len(rows) > MOST_OPEN:
+        yield AnswerLine(f"  {len(rows) - MOST_OPEN} more reasons why claims are not proven: in the report", "yellow")
 
 
 def _head_cells(cause: Cause, row: CauseLine) -> tuple[str, str, str]:

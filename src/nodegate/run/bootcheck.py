@@ -16,10 +16,11 @@ from nodegate.baseline.baseline import Baselines
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.lines import line, shortened
+from nodegate.claims.prove import claims_of_node
+from nodegate.claims.verdict import node_verdict, unsigned
 from nodegate.errors import Busy, CannotMeasure, UsageError
 from nodegate.evidence import Evidence
 from nodegate.exit_codes import Exit
-from nodegate.finding import node_verdict
 from nodegate.judge.context import Context
 from nodegate.judge.judge import judge
 from nodegate.measure.registry import is_active
@@ -113,7 +114,9 @@ def bootcheck(
 
 def outcome_of(records: tuple[Record, ...]) -> Outcome:
     """The answer for these records."""
-    verdict = node_verdict(records)
+    claims = claims_of_node(Profile.BOOTCHECK, records, signed=lambda _claim: "")
+    claims = tuple(each for each in claims if not each.left_out)  # the site left these checks out
+    verdict = node_verdict(records, claims)
     causes = causes_of(records, conditions())
     decisive = {NodeVerdict.REJECTED: Verdict.FAIL, NodeVerdict.INCOMPLETE: Verdict.ERROR}.get(verdict)
     if decisive is None and verdict is NodeVerdict.ACCEPTED:
@@ -123,6 +126,10 @@ def outcome_of(records: tuple[Record, ...]) -> Outcome:
         return Outcome(Exit.FIT, text, records, causes)
     if decisive is None:
         return Outcome(Exit.UNKNOWN, "could not tell: no check applies to this node", records, causes)
+    open_ones = unsigned(claims)
+    if decisive is Verdict.ERROR and open_ones and not any(record.verdict is Verdict.ERROR for record in records):
+        said = f"could not tell: {open_ones[0].claim} not proven: {open_ones[0].why}"
+        return Outcome(Exit.UNKNOWN, _line(said), records, causes)
     word = "unfit" if decisive is Verdict.FAIL else "could not tell"
     text = _reason(word, [cause for cause in causes if cause.verdict is decisive])
     return Outcome(Exit.UNFIT if decisive is Verdict.FAIL else Exit.UNKNOWN, text, records, causes)

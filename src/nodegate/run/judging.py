@@ -8,7 +8,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotJudged, Unreachable
+from nodegate.claims.prove import claims_of_node
+from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
 from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.history import key_of
 from nodegate.judge.context import AT_THE_END, Context
@@ -22,9 +23,10 @@ from nodegate.part import Kind
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline, Baselines
+    from nodegate.claims.claim import Shown
     from nodegate.facts import NodeFacts
     from nodegate.finding import Record
     from nodegate.history import History
@@ -155,11 +157,15 @@ class Judging:
         except (NotApplicable, NotJudged):
             return ""
 
+    def claims(self, name: str, records: Sequence[Record]) -> tuple[Shown, ...]:
+        """What these records of a node show of the claims of the profile."""
+        return claims_of_node(self.profile, records, lambda claim: self.waivers.signed(claim, name))
+
     def _judge(self, check: Check, context: Context) -> Record:
         reason = self._left_alone(context)
         name = context.node.name
         if reason:
-            record = record_of(check, name, [refusal(NotApplicable(reason), node=name)])
+            record = record_of(check, name, [refusal(NotDone(reason), node=name)])
         else:
             record = judge(check, context.resolve, name, context.parts)
         return self.waivers.cover(with_evidence(record, check))

@@ -12,7 +12,6 @@ from nodegate.judge.waivers import Waivers
 from nodegate.report.reader import load
 from nodegate.run.conditions import read_earlier
 from nodegate.run.judging import Judging
-from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasuredNode:
-    """One node of an earlier run. `good`: it was accepted. `about`: driver, VBIOS, firmware and the like, by name."""
+    """One node of an earlier run.
+
+    `good`: nothing failed there, was waived or could not be measured. `about`: driver, VBIOS and the like, by name.
+    """
 
     platform: str
     good: bool
@@ -56,7 +58,7 @@ def read(folder: Path, baselines: Sequence[Path] = ()) -> MeasuredRun:
         {
             node.node: MeasuredNode(
                 judging.platform(node.node),
-                node.verdict is NodeVerdict.ACCEPTED,
+                node.is_sound and not any(record.waiver for record in node.records),
                 judging.metrics(node.node),
                 node.identity,
             )

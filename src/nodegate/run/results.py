@@ -8,23 +8,24 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate import suite
+from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
-from nodegate.finding import node_verdict
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
 from nodegate.unknown import Unknown
-from nodegate.verdict import NodeVerdict, Verdict
+from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from nodegate.claims.claim import Shown
     from nodegate.evidence import RunFolder
     from nodegate.finding import Record
     from nodegate.run.judging import Judging
 
 JUDGED = frozenset((Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR))
-ACCEPTING = frozenset((NodeVerdict.ACCEPTED, NodeVerdict.WAIVED, NodeVerdict.NOT_JUDGED))
+ACCEPTING = frozenset((*GOOD, NodeVerdict.NOT_JUDGED))
 
 
 class Results:
@@ -97,8 +98,8 @@ class Results:
 
 
 def _remember(report: Report, judging: Judging) -> None:
-    """Store what accepted nodes measured, for their next runs. A bad node's numbers are not a reference."""
-    good = [node.node for node in report.nodes if node.verdict in (NodeVerdict.ACCEPTED, NodeVerdict.WAIVED)]
+    """Store what sound nodes measured, for their next runs. A bad node's numbers are not a reference."""
+    good = [node.node for node in report.nodes if node.verdict in GOOD or node.is_sound]
     if judging.history and good:
         measured = {name: judging.metrics(name) for name in good}
         judging.history.keep(report.run.id, report.run.started_epoch_s, measured)
@@ -121,9 +122,10 @@ def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeRepo
     unreachable = judging.unreachable(name)
     summary = judging.summary(name)
     known = summary.characteristics if summary else {}
+    claims = judging.claims(name, records)
     return NodeReport(
         node=name,
-        verdict=_verdict(judging.asked.get(name, ()), records, reachable=not unreachable),
+        verdict=_verdict(judging.asked.get(name, ()), records, claims, reachable=not unreachable),
         platform=summary.platform if summary else judging.nodes[name].platform,
         rack=judging.nodes[name].rack,
         serials=summary.serials if summary else {},
@@ -131,12 +133,13 @@ def _node_report(judging: Judging, name: str, records: list[Record]) -> NodeRepo
         records=tuple(records),
         unreachable=unreachable,
         gpus=summary.gpus if summary else 0,
+        claims=claims,
     )
 
 
-def _verdict(asked: Iterable[str], records: list[Record], *, reachable: bool) -> NodeVerdict:
+def _verdict(asked: Iterable[str], records: list[Record], claims: Sequence[Shown], *, reachable: bool) -> NodeVerdict:
     """The verdict of a node: if a check has no verdict (an interrupted run), the others do not make it accepted."""
-    said = node_verdict(records, reachable=reachable)
+    said = node_verdict(records, claims, reachable=reachable)
     silent = set(asked) - {record.check for record in records}
     return NodeVerdict.INCOMPLETE if silent and said in ACCEPTING else said
 

@@ -14,6 +14,18 @@ _TITLES = {
     "ib_read_lat": "RDMA_Read Latency Test",
 }
 _RULER = "-" * 87
+CUDA = """initializing CUDA
+Listing all CUDA devices in system:
+CUDA device 0: PCIe address is 19:00
+
+Picking device No. 0
+[pid = 41187, dev = 0] device name = [NVIDIA H100 80GB HBM3]
+creating CUDA Ctx
+making it the current CUDA Ctx
+CUDA device integrated: 0
+cuMemAlloc() of a 8388608 bytes GPU buffer
+allocated GPU buffer address at 00007f4c5c000000 pointer=0x7f4c5c000000
+"""
 
 
 @dataclass(frozen=True)

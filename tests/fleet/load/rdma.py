@@ -11,7 +11,7 @@ from fleet.load.plan import BEGIN_S, BURN_S, near
 from fleet.machine import facts_of
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.program_run import ProgramRun
-from nodegate.measure.rdma.node_pair import LATENCIES, READ, SETUP_S, WRITE
+from nodegate.measure.rdma.node_pair import GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE
 from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones
 from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
 from nodegate.measure.rdma.result import CLIENT, PLAN, number
@@ -55,6 +55,7 @@ class _Station:
     lids: Mapping[str, int]
     epoch_s: float
     attempt: int
+    cuda: bool  # whether its perftest can use GPU memory: the HGX nodes have one of their own, the others a package
 
     def end(self, device: str) -> perftest.End:
         rail = next(rail for rail in self.rails if rail.name == device)
@@ -63,6 +64,7 @@ class _Station:
 
 Found = dict[str, list[ProgramRun]]  # by node
 _End = tuple[_Station, str]  # a node and one of its rails
+_Reached = defaultdict[tuple[str, ...], dict[str, float]]  # what a rail reached in one test, by partner
 
 
 def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
@@ -94,7 +96,8 @@ def _station(machine: Machine, attempt: int) -> _Station:
     machine.load.apply(NAME, attempt, nics)
     ports = {rail.name: machine.sections["infiniband"][rail.device]["ports"][str(rail.port)] for rail in rails}
     lids = {name: int(port["lid"], 16) for name, port in ports.items()}
-    return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt)
+    cuda = all(rail.gid_index is None for rail in rails)
+    return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt, cuda)
 
 
 def _nic(rail: Rail) -> Nic:
@@ -113,6 +116,7 @@ def _first(stations: Mapping[str, _Station]) -> Found:
         for place, pairs in enumerate(rounds(group, ROUNDS)):
             for pair in pairs:
                 tests = (*LATENCIES, WRITE, READ) if new.intersection(pair) else (WRITE, READ)
+                tests = (*tests, GPU_WRITE) if all(stations[name].cuda for name in pair) else tests
                 new -= {*pair}
                 _meet(stations, _turned(pair, place), tests, str(place + 1), found)
     for station in stations.values():
@@ -126,7 +130,8 @@ def _again(stations: Mapping[str, _Station], suspects: frozenset[str]) -> Found:
         bad, good = [name for name in group if name in suspects], [name for name in group if name not in suspects]
         for place, pairs in enumerate(with_good_ones(bad, good, AGAIN)):
             for pair in pairs:
-                _meet(stations, _turned(pair, place), (WRITE, READ), str(place + 1), found)
+                tests = (WRITE, READ, GPU_WRITE) if all(stations[name].cuda for name in pair) else (WRITE, READ)
+                _meet(stations, _turned(pair, place), tests, str(place + 1), found)
     return {
         name: [
             replace(ran, labels={**ran.labels, "peer_passed": "yes"}) if "peer" in ran.labels else ran for ran in done
@@ -167,27 +172,28 @@ def _meet(stations: Mapping[str, _Station], pair: Pair, tests: Sequence[Test], t
     for test in tests:
         for step in nic_pairs(ours, theirs):
             for one, other in step:
-                _link(test.tool, (server, one), (client, other), {"round": turn, "path": "between"}, found)
+                _link(test, (server, one), (client, other), {"round": turn, "path": "between"}, found)
 
 
 def _meet_inside(station: _Station, found: Found) -> None:
     for step in inside([rail.name for rail in station.rails]):
         for one, other in step:
-            _link(WRITE.tool, (station, one), (station, other), {"round": "inside", "path": "inside"}, found)
+            _link(WRITE, (station, one), (station, other), {"round": "inside", "path": "inside"}, found)
 
 
-def _link(tool: str, server: _End, client: _End, labels: Mapping[str, str], found: Found) -> None:
+def _link(test: Test, server: _End, client: _End, labels: Mapping[str, str], found: Found) -> None:
     """One program between two NICs, as evidence of both of their nodes: the slower end sets the pace."""
+    tool, gpu = test.tool, test.memory == "gpu"
     nics = [station.nics[device] for station, device in (server, client)]
     latency = tool.endswith("_lat")
     value = max(nic.usec[tool] for nic in nics) if latency else min(nic.gbps[tool] for nic in nics)
-    where = (f"{station.name} {device} {station.attempt}" for station, device in (server, client))
+    where = (f"{station.name} {device} {station.attempt} {test.memory}" for station, device in (server, client))
     value = near(value, 4.0 if latency else 0.12, tool, *where, labels["round"])
     ours, theirs = (station.end(device) for station, device in (client, server))
-    text = perftest.printed(tool, value, ours, theirs, SECONDS)
+    text = (perftest.CUDA if gpu else "") + perftest.printed(tool, value, ours, theirs, SECONDS)
     for role, (station, device), (peer, peer_device) in (("server", server, client), ("client", client, server)):
         about = {"role": role, "device": device, "peer": peer.name, "peer_device": peer_device}
-        about |= {"memory": "host", "version": perftest.VERSION, "program": CLIENT}
+        about |= {"memory": test.memory, "version": perftest.VERSION, "program": CLIENT}
         found[station.name].append(
             ProgramRun(
                 tool,
@@ -203,19 +209,23 @@ def _link(tool: str, server: _End, client: _End, labels: Mapping[str, str], foun
 
 def _with_peers_best(found: Found) -> Found:
     """Each node's runs, with what the other end reached with others."""
-    reached: defaultdict[tuple[str, str, str, str], dict[str, float]] = defaultdict(dict)
+    reached: _Reached = defaultdict(dict)
     for name, done in found.items():
         for ran in done:
             value = number(ran) if "peer" in ran.labels else None
             if value is not None:
-                reached[name, ran.labels["device"], ran.what, ran.labels["path"]][ran.labels["peer"]] = value
+                reached[_key(ran, name, ran.labels["device"])][ran.labels["peer"]] = value
     return {name: [_told(ran, name, reached) for ran in done] for name, done in found.items()}
 
 
-def _told(ran: ProgramRun, name: str, reached: Mapping[tuple[str, str, str, str], Mapping[str, float]]) -> ProgramRun:
+def _key(ran: ProgramRun, node: str, device: str) -> tuple[str, ...]:
+    return (node, device, ran.what, ran.labels["memory"], ran.labels["path"])
+
+
+def _told(ran: ProgramRun, name: str, reached: _Reached) -> ProgramRun:
     if "peer" not in ran.labels:
         return ran
-    tries = reached.get((ran.labels["peer"], ran.labels["peer_device"], ran.what, ran.labels["path"]), {})
+    tries = reached.get(_key(ran, ran.labels["peer"], ran.labels["peer_device"]), {})
     others = [value for peer, value in tries.items() if peer != name]
     if not others:
         return ran

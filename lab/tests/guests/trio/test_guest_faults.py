@@ -20,7 +20,7 @@ from lab.guests.guest import Guest
 from lab.guests.guests import Guests
 from lab.guests.leases import Lease
 from lab.run import Outcome, Run, words_of
-from nodegate.finding import node_verdict
+from nodegate.claims.verdict import node_verdict
 from nodegate.verdict import NodeVerdict
 
 

@@ -42,10 +42,10 @@ def skip_alone(verdicts: Verdicts, groups: NcclGroups) -> None:
     """A node without another one has nothing to be judged.
 
     Raises:
-        NotApplicable: it is so.
+        NotDone: it is so.
     """
     if groups.alone:
-        verdicts.skip(groups.alone)
+        verdicts.not_done(groups.alone)
 
 
 def whose(groups: NcclGroups, run: GroupRun) -> Whose:

@@ -1,0 +1,1 @@
+"""What a profile must have proven of a node before the node is accepted, in the words of an acceptance paper."""

@@ -1,0 +1,109 @@
+"""From the records of a node to its claims: proven, refuted, or not proven and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from nodegate import suite
+from nodegate.claims.claim import Shown, State
+from nodegate.claims.table import claims_of
+from nodegate.finding import NOT_DONE
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from nodegate.claims.claim import Claim
+    from nodegate.finding import Finding, Record
+    from nodegate.profile import Profile
+
+LEFT_OUT = "not asked for: this run was a part of its profile"
+
+
+class _Open(NamedTuple):
+    """Why one check proves nothing."""
+
+    check: str
+    why: str
+
+
+def shown(claims: Iterable[Claim], records: Sequence[Record], belonging: Collection[str]) -> tuple[Shown, ...]:
+    """What the records of a node show of each claim.
+
+    A claim whose checks all do not apply to the node by its design (collectives of a single GPU) is not made.
+
+    Args:
+        claims: those of the profile.
+        records: all of the node.
+        belonging: the checks of the profile.
+    """
+    by_check = {record.check: record for record in records}
+    found = (_shown(claim, by_check, belonging) for claim in claims)
+    return tuple(each for each in found if each is not None)
+
+
+def _shown(claim: Claim, records: Mapping[str, Record], belonging: Collection[str]) -> Shown | None:
+    failed = [record for check, record in records.items() if record.verdict is Verdict.FAIL and _speaks(claim, check)]
+    bad = [record for record in failed if not record.waiver]
+    if bad:
+        said = bad[0].decisive[0] if bad[0].decisive else None
+        why = f"{said.part.short}: {said.brief}" if said else bad[0].message
+        return Shown(claim.name, State.REFUTED, why, _checks(bad))
+    if failed:
+        waivers = "; ".join(dict.fromkeys(record.waiver for record in failed))
+        return Shown(claim.name, State.NOT_PROVEN, "waived", _checks(failed), waivers, is_waived=True)
+    proving = [check for check in claim.proving if check in belonging]
+    missing = [check for check in proving if check not in records]
+    judged = [records[check] for check in proving if check in records]
+    found = [each for record in judged for each in _open(record, number=record.check in claim.numbers)]
+    found = list(dict.fromkeys(found))
+    if found:
+        return Shown(claim.name, State.NOT_PROVEN, found[0].why, tuple(dict.fromkeys(each.check for each in found)))
+    if missing:
+        return Shown(claim.name, State.NOT_PROVEN, LEFT_OUT, tuple(missing), left_out=True)
+    proven = tuple(record.check for record in judged if record.verdict is not Verdict.SKIP)
+    return Shown(claim.name, State.PROVEN, by=proven) if proven else None
+
+
+def _checks(records: Iterable[Record]) -> tuple[str, ...]:
+    return tuple(record.check for record in records)
+
+
+def _speaks(claim: Claim, check: str) -> bool:
+    return check in claim.proving or any(fnmatchcase(check, pattern) for pattern in claim.speak)
+
+
+def _open(record: Record, *, number: bool) -> Iterator[_Open]:
+    """Every reason why a check that did not fail proves nothing."""
+    for finding in record.findings:
+        if finding.verdict in (Verdict.ERROR, Verdict.NOT_JUDGED) or finding.code == NOT_DONE:
+            yield _Open(record.check, _reason(finding))
+    if number and record.verdict in (Verdict.PASS, Verdict.WARN):
+        held = {part for finding in record.findings if finding.is_proof for part in finding.parts}
+        for finding in record.findings:
+            if finding.verdict in (Verdict.PASS, Verdict.WARN) and not held.issuperset(finding.parts):
+                yield _Open(record.check, "no absolute limit: compared with other nodes or parts only")
+
+
+def _reason(finding: Finding) -> str:
+    if finding.verdict is Verdict.NOT_JUDGED:
+        return finding.note or finding.text or "no limit to judge by"
+    return finding.text or finding.brief
+
+
+def claims_of_node(profile: Profile, records: Sequence[Record], signed: Callable[[str], str]) -> tuple[Shown, ...]:
+    """What the records of a node show of the claims of a profile.
+
+    Args:
+        profile: of the run.
+        records: all of the node.
+        signed: who accepts that a claim is not proven, in words; empty where nobody does.
+    """
+    belonging = {check.id for check in suite.checks() if profile.includes(check.tier)}
+    found = shown(claims_of(profile), records, belonging)
+    return tuple(
+        replace(each, signed=each.signed or signed(each.claim)) if each.state is State.NOT_PROVEN else each
+        for each in found
+    )

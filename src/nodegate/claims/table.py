@@ -1,0 +1,96 @@
+"""The table of claims, checks/claims.yaml: what must be proven, and which checks prove it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from nodegate.claims.claim import Claim
+from nodegate.files import strict_yaml
+from nodegate.files.paths import CHECKS, suite_folder
+from nodegate.profile import TIERS, Profile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.files.strict_yaml import Loaded
+
+FILE = "claims.yaml"
+_WORDS = ("title", "tier", "proof", "numbers", "speak", "needs", "tools", "nodes")
+
+
+def claims_of(profile: Profile) -> tuple[Claim, ...]:
+    """The claims of a profile, in the order of the table; of troubleshoot there are none.
+
+    Raises:
+        UsageError: the table of this installation is not as it should be, with file and line.
+    """
+    if profile is Profile.TROUBLESHOOT:  # it looks for what is wrong, and accepts nothing
+        return ()
+    return tuple(claim for claim in claims() if profile.includes(claim.tier))
+
+
+@cache
+def claims() -> tuple[Claim, ...]:
+    """The table of this installation's suite.
+
+    Raises:
+        UsageError: it is not as it should be, with file and line.
+    """
+    return read(suite_folder(CHECKS) / FILE)
+
+
+def read(path: Path) -> tuple[Claim, ...]:
+    """A table of claims.
+
+    Raises:
+        UsageError: it cannot be read, or a line of it is not as it should be, with file and line.
+    """
+    loaded = strict_yaml.load_file(path)
+    if not isinstance(loaded.value, dict):
+        raise loaded.wrong("claims are a mapping", hint="name: {title: .., tier: .., proof: [check, ..]}")
+    return tuple(_claim(loaded, name, entry) for name, entry in loaded.value.items())
+
+
+def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
+    if not isinstance(entry, dict):
+        raise loaded.wrong("a claim is a mapping", (name,), f"with {', '.join(_WORDS)}")
+    for word in entry:
+        if word not in _WORDS:
+            raise loaded.unknown_key((name, word), _WORDS)
+    if entry.get("tier") not in TIERS:
+        raise loaded.wrong(f"tier is one of {', '.join(TIERS)}", (name, "tier"))
+    numbers = entry.get("numbers", {})
+    if not isinstance(numbers, dict):
+        raise loaded.wrong("numbers map a check to the keys of its limits", (name, "numbers"))
+    limits = tuple((check, _texts(loaded, (name, "numbers", check), keys)) for check, keys in numbers.items())
+    proof = _texts(loaded, (name, "proof"), entry.get("proof", []))
+    if not (proof or limits):
+        raise loaded.wrong(f"nothing proves {name}", (name,), "give it proof or numbers")
+    nodes = entry.get("nodes", 1)
+    if type(nodes) is not int or nodes < 1:
+        raise loaded.wrong("nodes is a number of nodes", (name, "nodes"))
+    return Claim(
+        name,
+        title=_text(loaded, (name, "title"), entry.get("title")),
+        tier=str(entry["tier"]),
+        proof=proof,
+        numbers=tuple(check for check, _ in limits),
+        speak=_texts(loaded, (name, "speak"), entry.get("speak", [])),
+        limits=limits,
+        needs=_text(loaded, (name, "needs"), entry.get("needs", "-")).removeprefix("-"),
+        tools=_texts(loaded, (name, "tools"), entry.get("tools", [])),
+        nodes=nodes,
+    )
+
+
+def _text(loaded: Loaded, path: tuple[object, ...], value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise loaded.wrong(f"{path[-1]} must be some text", path)
+    return value
+
+
+def _texts(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
+        raise loaded.wrong(f"{path[-1]} must be a list of names", path)
+    return tuple(value)

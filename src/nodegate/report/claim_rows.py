@@ -1,0 +1,124 @@
+"""The claims of a run over all of its nodes: proven where, refuted where, and why the rest is open."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.claims.claim import State
+from nodegate.claims.table import claims
+from nodegate.report.model import in_order
+from nodegate.text import counted, some
+from nodegate.verdict import NodeVerdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.report.model import NodeReport, Report
+
+_DECIDED = (NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED)
+_MOST_NAMES = 6
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why a claim is not proven, on which nodes, and who accepts it ("" where nobody does)."""
+
+    why: str
+    nodes: tuple[str, ...]
+    signed: str
+
+
+@dataclass(frozen=True)
+class ClaimRow:
+    """One claim over the nodes of the run."""
+
+    claim: str
+    title: str
+    proven: tuple[str, ...]
+    refuted: tuple[str, ...]
+    gaps: tuple[Gap, ...]
+
+
+@dataclass(frozen=True)
+class OpenClaims:
+    """The claims that keep some nodes from being accepted although nothing failed there, and the reasons."""
+
+    nodes: tuple[str, ...]
+    claims: tuple[str, ...]
+    reasons: tuple[str, ...]
+    action: str
+
+    @property
+    def said(self) -> str:
+        """The claims and the first reason, for one line."""
+        more = f" (+{counted(len(self.reasons) - 1, 'reason')})" if len(self.reasons) > 1 else ""
+        return f"{some(self.claims, _MOST_NAMES)}: {self.reasons[0]}{more}"
+
+
+def claim_rows(report: Report) -> list[ClaimRow]:
+    """Every claim of the run in the order of the table."""
+    titles = {claim.name: claim.title for claim in claims()}
+    made = dict.fromkeys(shown.claim for node in report.nodes for shown in node.claims)
+    order = [name for name in titles if name in made] + [name for name in made if name not in titles]
+    return [_row(report, name, titles.get(name, name)) for name in order]
+
+
+def _row(report: Report, name: str, title: str) -> ClaimRow:
+    of_state: dict[State, list[str]] = {state: [] for state in State}
+    gaps: dict[tuple[str, str], list[str]] = {}
+    for node in report.nodes:
+        for shown in node.claims:
+            if shown.claim == name:
+                of_state[shown.state].append(node.node)
+                if shown.state is State.NOT_PROVEN:
+                    gaps.setdefault((shown.why, shown.signed), []).append(node.node)
+    rows = [Gap(why, in_order(nodes), signed) for (why, signed), nodes in gaps.items()]
+    return ClaimRow(
+        name,
+        title,
+        in_order(of_state[State.PROVEN]),
+        in_order(of_state[State.REFUTED]),
+        tuple(sorted(rows, key=lambda gap: (-len(gap.nodes), gap.why))),
+    )
+
+
+def open_claims(report: Report) -> list[OpenClaims]:
+    """What keeps sound nodes from being accepted; those with a cause to work on are told by it."""
+    alike: dict[tuple[str, ...], list[NodeReport]] = {}
+    for node in report.nodes:
+        names = tuple(shown.claim for shown in node.unproven if not shown.signed)
+        if names and node.verdict is NodeVerdict.INCOMPLETE and node.is_sound:
+            alike.setdefault(names, []).append(node)
+    rows = [_open(names, nodes) for names, nodes in alike.items()]
+    return sorted(rows, key=lambda row: (-len(row.nodes) * len(row.claims), row.claims))
+
+
+def _open(names: tuple[str, ...], nodes: Sequence[NodeReport]) -> OpenClaims:
+    open_ones = [shown for node in nodes for shown in node.unproven if not shown.signed]
+    reasons = Counter(shown.why for shown in open_ones)
+    action = _action(left_out=all(shown.left_out for shown in open_ones))
+    return OpenClaims(
+        in_order(node.node for node in nodes), names, tuple(why for why, _ in reasons.most_common()), action
+    )
+
+
+def _action(*, left_out: bool) -> str:
+    if left_out:
+        return "run the whole profile: without -k, -m, --passive"
+    return "bring what is missing (nodegate doctor), or sign for it in --waivers"
+
+
+def unproven_count(report: Report) -> str:
+    """In words, how many claims nobody signed for are not proven on nodes that did not fail; empty if none is."""
+    open_ones = {
+        node.node: {each.claim for each in node.unproven if not each.signed}
+        for node in report.nodes
+        if node.verdict not in _DECIDED
+    }
+    nodes = [name for name, names in open_ones.items() if names]
+    if not nodes:
+        return ""
+    what = counted(len(set().union(*open_ones.values())), "claim")
+    return f"{what} not proven on {counted(len(nodes), 'node')}"

@@ -1,0 +1,70 @@
+"""docs/claims.md: what must be proven for each profile, by which checks and limits, on which platform."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.baseline.baseline import Baselines
+from nodegate.claims.provable import provable
+from nodegate.claims.table import claims
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nodegate.claims.claim import Claim
+    from nodegate.finding import AnyLimit
+
+WIDTH = 100
+HEAD = """# Claims: what must be proven before a node is accepted
+
+Written by `make docs` from `checks/claims.yaml` and the shipped baselines; do not edit. A claim
+belongs to its profile and to the more thorough ones. Where a table shows no limit, a site brings
+one (`--baseline`, `nodegate baseline learn`), or signs for the gap in `--waivers`.
+
+"""
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return HEAD + "\n".join("\n".join(_claim(claim)) for claim in claims())
+
+
+def _claim(claim: Claim) -> Iterator[str]:
+    yield f"## {claim.name} ({claim.tier})\n"
+    yield f"{claim.title[0].upper()}{claim.title[1:]}.\n"
+    if claim.proof:
+        yield _filled(f"* has to pass: {', '.join(f'`{check}`' for check in claim.proof)}")
+    if claim.speak:
+        yield _filled(f"* refuted too where one of these fails: {', '.join(f'`{each}`' for each in claim.speak)}")
+    if claim.needs:
+        yield _filled(f"* needs: {claim.needs}")
+    yield ""
+    if claim.limits:
+        yield "| platform | judged by | source |\n|---|---|---|"
+        yield from _limits(claim)
+        yield ""
+
+
+def _limits(claim: Claim) -> Iterator[str]:
+    baselines = Baselines.read()
+    for name, platform in sorted(baselines.platforms.items()):
+        entries = {**baselines.common, **platform.limits}
+
+        def limit_of(key: str, entries: dict[str, object] = entries) -> AnyLimit | None:
+            return entries[key].limit if key in entries else None  # type: ignore[attr-defined, no-any-return]
+
+        (found,) = provable([claim], limit_of)
+        limits = "; ".join(f"`{key}` {limit.words()}" for key, limit in found.limits)
+        sources = "; ".join(limit.source.replace("|", "/") for _, limit in found.limits)
+        yield f"| {name} | {'; '.join(filter(None, (limits, *found.missing)))} | {sources} |"
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1]).write_text(page(), "utf-8")
