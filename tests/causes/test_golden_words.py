@@ -14,7 +14,7 @@ from support.judged_fleet import judged
 
 from nodegate import suite
 from nodegate.causes.lines import line
-from nodegate.finding import node_verdict
+from nodegate.claims.verdict import node_verdict
 from nodegate.hook.reason import reason
 from nodegate.profile import Profile
 from nodegate.report.model import NodeReport, Report, Run

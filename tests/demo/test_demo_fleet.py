@@ -23,11 +23,12 @@ from fleet.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
 from nodegate import inventory, suite
 from nodegate.baseline.baseline import Baselines
 from nodegate.causes.cause import NOT_JUDGED
+from nodegate.claims.verdict import node_verdict
 from nodegate.demo.verify import compare, read_faults
 from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
 from nodegate.files.paths import suite_folder
-from nodegate.finding import Record, node_verdict
+from nodegate.finding import Record
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.context import argument_names
 from nodegate.judge.waivers import Waivers

@@ -10,7 +10,7 @@ from lab.nodes import faults, gpus
 from lab.nodes.image import image
 from lab.nodes.nodes import Nodes, why_not
 from lab.nodes.runs import run_with_faults
-from nodegate.finding import node_verdict
+from nodegate.claims.verdict import node_verdict
 from nodegate.verdict import NodeVerdict
 
 COUNT, FAULTY = 64, "gpu-37"

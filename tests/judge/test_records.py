@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nodegate import part
+from nodegate.claims.verdict import node_verdict
 from nodegate.errors import CannotMeasure, NotApplicable, NotJudged
-from nodegate.finding import Finding, Limit, Record, node_verdict
+from nodegate.finding import Finding, Limit, Record
 from nodegate.judge.judge import judge, record_of
 from nodegate.suite import Check
 from nodegate.unknown import Unknown, Why

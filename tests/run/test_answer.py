@@ -10,7 +10,8 @@ from support import sample_report
 from support.made_findings import finding, record
 
 from nodegate import part
-from nodegate.finding import AT_LEAST, Finding, Limit, Record, node_verdict
+from nodegate.claims.verdict import node_verdict
+from nodegate.finding import AT_LEAST, Finding, Limit, Record
 from nodegate.part import Part
 from nodegate.report.model import NodeReport, Report
 from nodegate.run import answer

@@ -9,7 +9,8 @@ from support import sample_report
 from support.made_findings import GPU3, NIC2, finding, record
 
 from nodegate import part
-from nodegate.finding import AT_LEAST, Limit, Record, node_verdict
+from nodegate.claims.verdict import node_verdict
+from nodegate.finding import AT_LEAST, Limit, Record
 from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.knowledge.words import Cause as LogCause
 from nodegate.knowledge.words import Text

@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 from nodegate import part
+from nodegate.claims.verdict import node_verdict
 from nodegate.files.source import Source
-from nodegate.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, node_verdict, share_left
+from nodegate.finding import AT_LEAST, AT_MOST, Finding, Limit, Record, share_left
 from nodegate.part import NODE, Part
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.verdict import NodeVerdict, Verdict

@@ -187,8 +187,8 @@ def _link(test: Test, server: _End, client: _End, labels: Mapping[str, str], fou
     nics = [station.nics[device] for station, device in (server, client)]
     latency = tool.endswith("_lat")
     value = max(nic.usec[tool] for nic in nics) if latency else min(nic.gbps[tool] for nic in nics)
-    where = (f"{station.name} {device} {station.attempt} {test.memory}" for station, device in (server, client))
-    value = near(value, 4.0 if latency else 0.12, tool, *where, labels["round"])
+    where = (f"{station.name} {device} {station.attempt}" for station, device in (server, client))
+    value = near(value, 4.0 if latency else 0.12, tool, *where, labels["round"], *(["gpu"] if gpu else []))
     ours, theirs = (station.end(device) for station, device in (client, server))
     text = (perftest.CUDA if gpu else "") + perftest.printed(tool, value, ours, theirs, SECONDS)
     for role, (station, device), (peer, peer_device) in (("server", server, client), ("client", client, server)):
