@@ -145,10 +145,10 @@ def test_an_unknown_check_is_refused_with_its_near_match(read):
     with pytest.raises(
         UsageError, match=r"w\.yaml:2: a waiver for the unknown check 'pcie\.link_width' - did you mean"
     ):
-        read(ONE).check(checks=["pcie.link_widths"], nodes=["gpu01"])
+        read(ONE).check(checks=["pcie.link_widths"], claims=[], nodes=["gpu01"])
 
 
 def test_a_node_that_is_not_in_the_run_is_said(read):
-    (line,) = read(ONE).check(checks=["pcie.link_width"], nodes=["gpu02"])
+    (line,) = read(ONE).check(checks=["pcie.link_width"], claims=[], nodes=["gpu02"])
     assert line.endswith("w.yaml:2: the waiver for gpu01 names no node of this run")
-    assert read(ONE).check(checks=["pcie.link_width"], nodes=["gpu01"]) == ()
+    assert read(ONE).check(checks=["pcie.link_width"], claims=[], nodes=["gpu01"]) == ()

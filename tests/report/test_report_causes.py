@@ -295,7 +295,7 @@ def test_headlines() -> None:
 def test_the_first_sentences_say_how_many_gpus_nodes_causes_and_unjudged_checks() -> None:
     assert words.sentences(fleet(16)) == [
         "80 of 120 GPUs accepted (of 15 of 16 nodes; the others are not counted).",
-        "Not accepted: 3 rejected; 2 incomplete, because something could not be measured; 1 not reachable.",
+        "Not accepted: 3 rejected; 2 incomplete: something could not be measured, or a claim is not proven; 1 not reachable.",  # noqa: E501
         "6 causes to work on, worst first below.",
         "1 of the accepted holds waivers.",
     ]

@@ -144,7 +144,7 @@ def test_what_a_person_signs_is_there_without_any_script(tmp_path: Path) -> None
     for words in (
         "10 of 16 nodes accepted",
         "80 of 120 GPUs accepted (of 15 of 16 nodes; the others are not counted).",
-        "Not accepted: 3 rejected; 2 incomplete, because something could not be measured; 1 not reachable.",
+        "Not accepted: 3 rejected; 2 incomplete: something could not be measured, or a claim is not proven; 1 not reachable.",  # noqa: E501
         "gpu[001,003,005,007-009,011,013,015]",  # which nodes are accepted
         "Xid 79 (GPU has fallen off the bus) once since boot",
         "power-cycle; then RMA",

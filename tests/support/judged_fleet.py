@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from fleet.load.after import document_after
 from fleet.load.recordings import MODULES, recordings
 from fleet.machine import Machine
+from fleet.racks import racks
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baselines
@@ -70,6 +71,26 @@ def judged(make: Make, faults: Sequence[Iterable[Plant]], memory_gib: int) -> Ma
     run = _run([*(machine.name for machine in machines), *healthy], platform, memory_gib)
     run.folder = _Recordings({**_healthy_evidence(platform), **evidence})  # type: ignore[assignment]
     return {machine.name: _records(run, machine.name) for machine in machines}
+
+
+def judged_alone(
+    machines: Sequence[Machine], expected: Mapping[str, object], baselines: Baselines | None = None
+) -> Mapping[str, tuple[Record, ...]]:
+    """What all checks of profile delivery say of these nodes in one run, with nobody else to compare them with.
+
+    Args:
+        machines: the nodes, with whatever is planted in them.
+        expected: what the inventory says of each.
+        baselines: where not the shipped ones.
+    """
+    where = racks(machine.name for machine in machines)
+    nodes = {each.name: Node(each.name, expected={**expected, "rack": where[each.name]}) for each in machines}
+    run = Judging(nodes, Profile.DELIVERY, baselines or _baselines(), Waivers(()))
+    run.folder = _Recordings(_evidence(machines))  # type: ignore[assignment]
+    for name in nodes:
+        for check in suite.checks():
+            run.ask(check, name)
+    return {name: _records(run, name) for name in nodes}
 
 
 def _records(run: Judging, node: str) -> tuple[Record, ...]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from nodegate.claims.claim import Shown
     from nodegate.finding import Record
 
-_SAYS_SOMETHING = frozenset((Verdict.PASS, Verdict.WARN, Verdict.NOT_JUDGED))
+_SAYS_SOMETHING = frozenset((Verdict.PASS, Verdict.WARN))
 
 
 def node_verdict(records: Iterable[Record], claims: Sequence[Shown] = (), *, reachable: bool = True) -> NodeVerdict:

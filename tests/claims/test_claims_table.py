@@ -1,0 +1,102 @@
+"""checks/claims.yaml: the table that ships, and what is refused in one."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import pytest
+from support import claims_page
+
+from nodegate import suite
+from nodegate.baseline.baseline import Baselines
+from nodegate.claims.provable import provable
+from nodegate.claims.table import claims, claims_of, read
+from nodegate.errors import UsageError
+from nodegate.measure.registry import is_active
+from nodegate.profile import Profile
+
+CHECKS = {check.id: check for check in suite.checks()}
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
+# Of these every claim of a delivery can be proven with what is shipped.
+WHOLE = ("hgx-h100-8", "hgx-h200-8", "hgx-a100-80gb-8", "hgx-a100-40gb-8", "hgx-b200-8")
+
+
+def test_every_check_that_proves_is_one_of_the_suite() -> None:
+    assert [check for claim in claims() for check in claim.proving if check not in CHECKS] == []
+
+
+def test_every_pattern_fits_a_check() -> None:
+    patterns = {pattern for claim in claims() for pattern in claim.speak}
+    assert [each for each in patterns if not any(fnmatchcase(check, each) for check in CHECKS)] == []
+
+
+def test_every_check_speaks_to_a_claim() -> None:
+    spoken = {check for claim in claims() for check in claim.proving}
+    patterns = [pattern for claim in claims() for pattern in claim.speak]
+    assert [each for each in CHECKS if each not in spoken and not any(fnmatchcase(each, p) for p in patterns)] == []
+
+
+@pytest.mark.parametrize("profile", [Profile.BOOTCHECK, Profile.NIGHTLY, Profile.DELIVERY])
+def test_a_claim_has_a_check_in_each_of_its_profiles(profile: Profile) -> None:
+    for claim in claims_of(profile):
+        assert any(profile.includes(CHECKS[check].tier) for check in claim.proving), claim.name
+
+
+def test_a_bootcheck_claims_only_what_can_be_read_without_load() -> None:
+    proving = [check for claim in claims_of(Profile.BOOTCHECK) for check in claim.proving]
+    of_profile = [check for check in proving if Profile.BOOTCHECK.includes(CHECKS[check].tier)]
+    assert [check for check in of_profile if is_active(CHECKS[check].asks_for)] == []
+
+
+def test_troubleshooting_accepts_nothing() -> None:
+    assert claims_of(Profile.TROUBLESHOOT) == ()
+
+
+@pytest.mark.parametrize("platform", WHOLE)
+def test_every_claim_of_a_delivery_has_a_limit_on(platform: str) -> None:
+    baselines = Baselines.read()
+    entries = {**baselines.common, **baselines.platforms[platform].limits}
+    found = provable(claims_of(Profile.DELIVERY), lambda key: entries[key].limit if key in entries else None, nodes=4)
+    assert {each.claim.name: each.missing for each in found if each.missing} == {}
+
+
+def test_what_is_missing_is_said() -> None:
+    found = {
+        each.claim.name: each.missing for each in provable(claims(), lambda _: None, lacking=["ib_write_bw"], nodes=1)
+    }
+    assert found["rails"] == ("no limit rdma.share_of_rate_percent", "no ib_write_bw", "2 nodes in one run, of 1")
+    assert found["identity"] == ()
+
+
+def test_the_page_is_fresh() -> None:
+    assert PAGE.read_text("utf-8") == claims_page.page(), "stale: write it again: make docs"
+
+
+def test_the_limits_are_keys_that_exist() -> None:
+    baselines = Baselines.read()
+    keys = {key for claim in claims() for _, keys in claim.limits for key in keys}
+    assert [key for key in keys if baselines.keys.nearest(key)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- a", "claims are a mapping"),
+        ("a: 1", "a claim is a mapping"),
+        ("a: {title: x, tier: nightly, prof: [gpu.count]}", "did you mean proof?"),
+        ("a: {title: x, tier: daily, proof: [gpu.count]}", "tier is one of bootcheck, nightly, delivery"),
+        ("a: {title: x, tier: nightly}", "nothing proves a"),
+        ("a: {title: x, tier: nightly, proof: gpu.count}", "proof must be a list of names"),
+        ("a: {title: x, tier: nightly, numbers: [gpu.count]}", "numbers map a check to the keys of its limits"),
+        ("a: {tier: nightly, proof: [gpu.count]}", "title must be some text"),
+        ("a: {title: x, tier: nightly, proof: [gpu.count], nodes: two}", "nodes is a number of nodes"),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused_with_its_line(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "claims.yaml"
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        read(file)
+    assert said in str(refused.value)
+    assert str(file) in str(refused.value)

@@ -1,0 +1,123 @@
+"""What the records of a node show of its claims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from nodegate.claims.claim import Claim, Shown, State
+from nodegate.claims.prove import LEFT_OUT, shown
+from nodegate.claims.verdict import node_verdict
+from nodegate.errors import NotApplicable, NotDone
+from nodegate.finding import Finding, Limit, LimitKind, Record
+from nodegate.judge.judge import refusal
+from nodegate.part import gpu
+from nodegate.verdict import NodeVerdict, Verdict, worst
+
+COMPUTE = Claim(
+    "compute", "every GPU computes as fast as its model", "nightly", proof=("burn.results",), numbers=("burn.speed",),
+    speak=("burn.*",),
+)  # fmt: skip
+CHECKS = ("burn.results", "burn.speed", "burn.clock")
+
+
+def record(check: str, *findings: Finding, waiver: str = "") -> Record:
+    return Record("gpu01", check, worst(each.verdict for each in findings), findings, waiver=waiver)
+
+
+def found(verdict: Verdict = Verdict.PASS, *, index: int = 0, kind: LimitKind = LimitKind.BASELINE) -> Finding:
+    return Finding(gpu(index), verdict, "bf16", 700.0, "TFLOPS", Limit(650.0, "TFLOPS", "h100.yaml", kind=kind))
+
+
+RESULTS = record("burn.results", Finding(gpu(0), Verdict.PASS, "results"))
+SPEED = record("burn.speed", found(), found(index=1))
+
+
+def of(*records: Record) -> Shown:
+    (each,) = shown([COMPUTE], records, CHECKS)
+    return each
+
+
+def test_a_claim_is_proven_where_every_check_passes_and_every_part_keeps_an_absolute_limit() -> None:
+    assert of(RESULTS, SPEED) == Shown("compute", State.PROVEN, by=("burn.results", "burn.speed"))
+
+
+def test_a_failure_of_any_check_that_speaks_to_it_refutes_it() -> None:
+    clock = record("burn.clock", found(Verdict.FAIL, index=3))
+    refuted = of(RESULTS, SPEED, clock)
+    assert (refuted.state, refuted.by) == (State.REFUTED, ("burn.clock",))
+    assert refuted.why.startswith("GPU 3: bf16 700 TFLOPS, expected 650 TFLOPS")
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LimitKind if not kind.is_absolute])
+def test_to_be_as_fast_as_others_proves_nothing(kind: LimitKind) -> None:
+    one_compared = record("burn.speed", found(), found(index=1, kind=kind))
+    assert of(RESULTS, one_compared) == Shown(
+        "compute", State.NOT_PROVEN, "no absolute limit: compared with other nodes or parts only", ("burn.speed",)
+    )
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LimitKind if kind.is_absolute])
+def test_every_kind_of_absolute_limit_proves(kind: LimitKind) -> None:
+    assert of(RESULTS, record("burn.speed", found(kind=kind))).state is State.PROVEN
+
+
+def test_a_part_without_a_limit_leaves_it_open() -> None:
+    unjudged = replace(found(Verdict.NOT_JUDGED, index=1), limit=None, note="no limit burn.speed")
+    assert of(RESULTS, record("burn.speed", found(), unjudged)) == Shown(
+        "compute", State.NOT_PROVEN, "no limit burn.speed", ("burn.speed",)
+    )
+
+
+def test_what_could_not_be_measured_leaves_it_open() -> None:
+    lacking = record("burn.speed", Finding(gpu(0), Verdict.ERROR, text="no libcuda"))
+    assert of(RESULTS, lacking) == Shown("compute", State.NOT_PROVEN, "no libcuda", ("burn.speed",))
+
+
+def test_what_this_run_left_out_leaves_it_open() -> None:
+    left = record("burn.speed", refusal(NotDone("no other node takes part"), node="gpu01"))
+    assert of(RESULTS, left) == Shown("compute", State.NOT_PROVEN, "no other node takes part", ("burn.speed",))
+
+
+def test_a_check_that_was_not_asked_for_leaves_it_open_and_says_so() -> None:
+    assert of(RESULTS) == Shown("compute", State.NOT_PROVEN, LEFT_OUT, ("burn.speed",), left_out=True)
+
+
+def test_a_check_that_does_not_apply_by_design_counts_for_nothing() -> None:
+    absent = record("burn.speed", refusal(NotApplicable("only one GPU"), node="gpu01"))
+    assert of(RESULTS, absent) == Shown("compute", State.PROVEN, by=("burn.results",))
+    none_applies = record("burn.results", refusal(NotApplicable("only one GPU"), node="gpu01"))
+    assert shown([COMPUTE], [none_applies, absent], CHECKS) == ()
+
+
+def test_a_waived_failure_is_no_proof() -> None:
+    waived = record("burn.speed", found(Verdict.FAIL), waiver="slow by contract (owner me, expires 2027-01-01)")
+    claim = of(RESULTS, waived)
+    assert (claim.state, claim.is_waived, claim.signed) == (State.NOT_PROVEN, True, waived.waiver)
+    assert node_verdict([RESULTS, waived], [claim]) is NodeVerdict.WAIVED
+
+
+OPEN = Shown("compute", State.NOT_PROVEN, "no limit", ("burn.speed",))
+
+
+@pytest.mark.parametrize(
+    ("claims", "verdict"),
+    [
+        ([Shown("compute", State.PROVEN)], NodeVerdict.ACCEPTED),
+        ([OPEN], NodeVerdict.INCOMPLETE),
+        ([replace(OPEN, signed="site (owner me)")], NodeVerdict.GAPS),
+        ([replace(OPEN, signed="site (owner me)"), OPEN], NodeVerdict.INCOMPLETE),
+        ([replace(OPEN, left_out=True)], NodeVerdict.INCOMPLETE),
+    ],
+)
+def test_a_node_is_accepted_only_where_nothing_is_open_that_nobody_signed_for(
+    claims: list[Shown], verdict: NodeVerdict
+) -> None:
+    assert node_verdict([RESULTS, SPEED], claims) is verdict
+
+
+def test_a_failure_and_an_error_come_before_what_is_signed() -> None:
+    signed = [replace(OPEN, signed="site (owner me)")]
+    assert node_verdict([RESULTS, record("burn.clock", found(Verdict.FAIL))], signed) is NodeVerdict.REJECTED
+    assert node_verdict([RESULTS, record("burn.clock", found(Verdict.ERROR))], signed) is NodeVerdict.INCOMPLETE

@@ -1,0 +1,32 @@
+"""A fleet whose nodes are all wrong alike has no odd node; it is rejected all the same, and for the right reason."""
+
+from __future__ import annotations
+
+import pytest
+from fleet.machine import Machine
+from support.judged_fleet import judged_alone
+from support.wrong_alike import FLEETS, ORDERED, Alike, told
+
+from nodegate.claims.prove import claims_of_node
+from nodegate.claims.verdict import node_verdict
+from nodegate.profile import Profile
+from nodegate.verdict import GOOD, NodeVerdict
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("alike", FLEETS, ids=[each.name for each in FLEETS])
+def test_it_is_not_accepted(alike: Alike, count: int) -> None:
+    found = told(alike, count)
+    assert not found.verdicts & GOOD
+    if alike.alone:
+        assert found.verdicts == {NodeVerdict.REJECTED}
+        assert found.failing & alike.told_by
+    elif count > 1:
+        assert (found.failing | found.unread) & alike.told_by
+
+
+def test_the_same_nodes_without_the_fault_are_accepted() -> None:
+    records = judged_alone([Machine.hgx_h100(f"node{number:02d}", number) for number in range(1, 5)], ORDERED)
+    for each in records.values():
+        claims = claims_of_node(Profile.DELIVERY, each, lambda _: "")
+        assert node_verdict(each, claims) is NodeVerdict.ACCEPTED, [one for one in claims if one.why]

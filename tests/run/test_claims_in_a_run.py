@@ -1,0 +1,73 @@
+"""A run proves what it ran and no more; what is not proven is told, and counts unless somebody signs for it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet.machine import Machine
+from support.recorded import run_pytest, write_fleet
+
+if TYPE_CHECKING:
+    from support.recorded import PytestOutcome
+
+GAP = "- {{node: gpu01, claim: {claim}, reason: no fabric yet, owner: site, expires: 2099-01-01}}\n"
+
+
+def run(folder: Path, *options: str) -> tuple[PytestOutcome, dict[str, object]]:
+    """One healthy recorded node of which only facts are there: its run, and what the report says of it."""
+    if not (folder / "hosts.yaml").exists():
+        write_fleet(folder, [Machine.hgx_h100("gpu01", 1)])
+    outcome = run_pytest(folder, ["--inventory", "hosts.yaml", *options])
+    (node,) = json.loads((outcome.folder / "report.json").read_text())["nodes"]
+    return outcome, node
+
+
+def states(node: dict[str, object]) -> dict[str, str]:
+    return {each["claim"]: each["state"] for each in node["claims"]}  # type: ignore[index, attr-defined]
+
+
+def test_a_bootcheck_proves_all_that_it_claims(tmp_path: Path) -> None:
+    outcome, node = run(tmp_path, "--profile", "bootcheck")
+    assert (outcome.exit_code, node["verdict"], set(states(node).values())) == (0, "accepted", {"proven"})
+
+
+def test_a_delivery_without_load_is_not_accepted(tmp_path: Path) -> None:
+    outcome, node = run(tmp_path)
+    found = states(node)
+    assert (outcome.exit_code, node["verdict"]) == (1, "incomplete")
+    assert found["parts"] == found["configuration"] == "proven"
+    assert found["compute"] == found["rails"] == "not-proven"
+    assert "claims not proven on 1 node" in outcome.stdout
+    assert "  not proven  gpu01  " in outcome.stdout
+
+
+@pytest.mark.parametrize("part", [["-k", "gpu and count"], ["--passive"]])
+def test_a_part_of_a_run_accepts_nothing_and_fails_nothing(tmp_path: Path, part: list[str]) -> None:
+    outcome, node = run(tmp_path, *part)
+    assert (outcome.exit_code, node["verdict"]) == (0, "incomplete")
+    left = [each for each in node["claims"] if each["state"] == "not-proven"]  # type: ignore[attr-defined]
+    assert {each["why"] for each in left} == {"not asked for: this run was a part of its profile"}
+    assert "run the whole profile" in outcome.stdout
+
+
+def test_a_gap_that_the_site_signs_for_is_accepted_as_one(tmp_path: Path) -> None:
+    _, node = run(tmp_path)
+    left = [name for name, state in states(node).items() if state == "not-proven"]
+    (tmp_path / "waivers.yaml").write_text("".join(GAP.format(claim=name) for name in left))
+    outcome, node = run(tmp_path, "--waivers", "waivers.yaml")
+    assert (outcome.exit_code, node["verdict"]) == (0, "accepted-with-gaps")
+    assert "1 accepted-with-gaps of 1 node" in outcome.stdout
+    (tmp_path / "waivers.yaml").write_text("".join(GAP.format(claim=name) for name in left[1:]))
+    outcome, node = run(tmp_path, "--waivers", "waivers.yaml")
+    assert (outcome.exit_code, node["verdict"]) == (1, "incomplete")
+
+
+def test_a_gap_of_an_unknown_claim_is_refused_with_its_line(tmp_path: Path) -> None:
+    write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1)])
+    (tmp_path / "waivers.yaml").write_text(GAP.format(claim="rail"))
+    outcome = run_pytest(tmp_path, ["--inventory", "hosts.yaml", "--waivers", "waivers.yaml"])
+    assert outcome.exit_code == 4
+    assert "waivers.yaml:1: a waiver for the unknown claim 'rail' - did you mean rails" in outcome.stderr
