@@ -45,10 +45,11 @@ class Alike(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is said of a fleet: the verdicts of its nodes, the checks that fail, and the first cause of the first."""
+    """What is said of a fleet: the verdicts of its nodes, the checks that do not pass, the first cause of the first."""
 
     verdicts: frozenset[NodeVerdict]
     failing: frozenset[str]
+    unread: frozenset[str]
     cause: str
 
 
@@ -65,7 +66,7 @@ def _memory_slow(machine: Machine) -> None:
 
 
 def _acs_on(machine: Machine) -> None:
-    bridges = {device["parent"] for device in machine.sections["pci"]["devices"] if device["parent"]}
+    bridges = {device["parent"] for device in machine.sections["pci"] if device["parent"]}
     for address in bridges:
         machine.set_pci(address, "acs", "001d")
 
@@ -81,6 +82,9 @@ def _collectives_slow(machine: Machine) -> None:
 
 def _no_gpudirect(machine: Machine) -> None:
     del machine.sections["system"]["modules"]["nvidia_peermem"]
+    driver, closed = machine.sections["driver"], "NVIDIA UNIX x86_64 Kernel Module"
+    version = driver["version"].replace("NVIDIA UNIX Open Kernel Module for x86_64", closed)
+    machine.set("driver", "version", version)
 
 
 def _gen4(machine: Machine) -> None:
@@ -140,9 +144,10 @@ def told(alike: Alike, count: int) -> Told:
         alike.plant(machine)
     records = judged_alone(machines, ORDERED)
     verdicts = set()
-    failing = set()
+    failing, unread = set(), set()
     for each in records.values():
         verdicts.add(node_verdict(each, claims_of_node(Profile.DELIVERY, each, lambda _: "")))
         failing.update(record.check for record in each if record.verdict is Verdict.FAIL)
+        unread.update(record.check for record in each if record.verdict is Verdict.ERROR)
     first = causes_of(next(iter(records.values())), conditions())
-    return Told(frozenset(verdicts), frozenset(failing), first[0].condition if first else "")
+    return Told(frozenset(verdicts), frozenset(failing), frozenset(unread), first[0].condition if first else "")
