@@ -9,15 +9,22 @@ import pytest
 from support import claims_page
 
 from nodegate import suite
-from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims, claims_of, read
 from nodegate.errors import UsageError
 from nodegate.measure.registry import is_active
+from nodegate.node import Node
 from nodegate.profile import Profile
 
 CHECKS = {check.id: check for check in suite.checks()}
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "claims.md"
+
+
+def baseline_of(platform: str) -> Baseline:
+    return Baselines.read().for_node(Node("any", expected={"platform": platform}), None, None)
+
+
 # Of these every claim of a delivery can be proven with what is shipped.
 WHOLE = ("hgx-h100-8", "hgx-h200-8", "hgx-a100-80gb-8", "hgx-a100-40gb-8", "hgx-b200-8")
 
@@ -55,16 +62,13 @@ def test_troubleshooting_accepts_nothing() -> None:
 
 @pytest.mark.parametrize("platform", WHOLE)
 def test_every_claim_of_a_delivery_has_a_limit_on(platform: str) -> None:
-    baselines = Baselines.read()
-    entries = {**baselines.common, **baselines.platforms[platform].limits}
-    found = provable(claims_of(Profile.DELIVERY), lambda key: entries[key].limit if key in entries else None, nodes=4)
+    found = provable(claims_of(Profile.DELIVERY), baseline_of(platform), nodes=4)
     assert {each.claim.name: each.missing for each in found if each.missing} == {}
 
 
 def test_what_is_missing_is_said() -> None:
-    found = {
-        each.claim.name: each.missing for each in provable(claims(), lambda _: None, lacking=["ib_write_bw"], nodes=1)
-    }
+    told = provable(claims(), Baseline("", "", "nobody knows it", "", ""), lacking=["ib_write_bw"], nodes=1)
+    found = {each.claim.name: each.missing for each in told}
     assert found["rails"] == ("no limit rdma.share_of_rate_percent", "no ib_write_bw", "2 nodes in one run, of 1")
     assert found["identity"] == ()
 

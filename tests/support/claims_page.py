@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.baseline import Baselines
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims
+from nodegate.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from nodegate.claims.claim import Claim
-    from nodegate.finding import AnyLimit
 
 WIDTH = 100
 HEAD = """# Claims: what must be proven before a node is accepted
@@ -50,13 +50,8 @@ def _claim(claim: Claim) -> Iterator[str]:
 
 def _limits(claim: Claim) -> Iterator[str]:
     baselines = Baselines.read()
-    for name, platform in sorted(baselines.platforms.items()):
-        entries = {**baselines.common, **platform.limits}
-
-        def limit_of(key: str, entries: dict[str, object] = entries) -> AnyLimit | None:
-            return entries[key].limit if key in entries else None  # type: ignore[attr-defined, no-any-return]
-
-        (found,) = provable([claim], limit_of)
+    for name in sorted(baselines.platforms):
+        (found,) = provable([claim], baselines.for_node(Node("any", expected={"platform": name}), None, None))
         limits = "; ".join(f"`{key}` {limit.words()}" for key, limit in found.limits)
         sources = "; ".join(limit.source.replace("|", "/") for _, limit in found.limits)
         yield f"| {name} | {'; '.join(filter(None, (limits, *found.missing)))} | {sources} |"

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+from nodegate.metric import Metric
+from nodegate.numbers.derived import of_platform
 
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from nodegate.baseline.baseline import Baseline
     from nodegate.claims.claim import Claim
     from nodegate.finding import AnyLimit
 
@@ -22,29 +26,34 @@ class Provable:
 
 
 def provable(
-    claims: Iterable[Claim],
-    limit_of: Callable[[str], AnyLimit | None],
-    *,
-    lacking: Collection[str] = (),
-    nodes: int | None = None,
+    claims: Iterable[Claim], baseline: Baseline, *, lacking: Collection[str] = (), nodes: int | None = None
 ) -> list[Provable]:
     """What can be proven.
 
     Args:
         claims: those of the profile.
-        limit_of: the limit of a key, None where there is none.
+        baseline: the limits of the node.
         lacking: programs that the node lacks.
         nodes: how many nodes the run has; None where that does not matter.
     """
     found = []
     for claim in claims:
-        limits = [(key, limit_of(key)) for _, keys in claim.limits for key in keys]
+        limits = {key: absolute_limit(baseline, key) for _, keys in claim.limits for key in keys}
         missing = [
-            f"no limit {' or '.join(keys)}" for _, keys in claim.limits if all(limit_of(key) is None for key in keys)
+            f"no limit {' or '.join(keys)}" for _, keys in claim.limits if all(limits[key] is None for key in keys)
         ]
         missing += [f"no {tool}" for tool in claim.tools if tool in lacking]
         if nodes is not None and nodes < claim.nodes:
             missing.append(f"{claim.nodes} nodes in one run, of {nodes}")
-        there = tuple((key, limit) for key, limit in limits if limit is not None)
+        there = tuple((key, limit) for key, limit in limits.items() if limit is not None)
         found.append(Provable(claim, there, tuple(missing)))
     return found
+
+
+def absolute_limit(baseline: Baseline, key: str) -> AnyLimit | None:
+    """The limit of a key: its value, or the share of its peak that a good device reaches; None where neither is."""
+    stored = baseline.find(key)
+    if stored is not None:
+        return stored
+    entry = baseline.entry(key)
+    return of_platform(Metric(key, (0.0,), entry.unit if entry else "GB/s"), baseline).least

@@ -219,7 +219,7 @@ def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str
     except CannotMeasure:
         return
     about: dict[str, list[str]] = {}
-    for found in provable(claims_of(asked.profile), baseline.find, lacking=lacking, nodes=asked.nodes):
+    for found in provable(claims_of(asked.profile), baseline, lacking=lacking, nodes=asked.nodes):
         for reason in found.missing:
             about.setdefault(reason, []).append(found.claim.name)
     for reason, names in about.items():
