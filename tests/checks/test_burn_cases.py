@@ -46,6 +46,14 @@ def moment(index: int, second: int, **values: object) -> Callable[[Document], ob
     return lambda found: found["gpus"][index]["samples"]["windows"][second + 1].update(values)
 
 
+def idle_from(index: int, second: int) -> Callable[[Document], object]:
+    def change(found: Document) -> None:
+        for each in found["gpus"][index]["samples"]["windows"][second + 1 :]:
+            each["load"] = 0
+
+    return change
+
+
 def every_gpu(**values: object) -> Callable[[Document], object]:
     def change(found: Document) -> None:
         for index in range(8):
@@ -127,7 +135,10 @@ COMPLETE = (
         "healthy",
         "burn.complete",
         PASS,
-        ("8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: worked to the end in bf16, fp32, fp64"),
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: "
+            "worked to the end of 60 s in bf16, fp32, fp64"
+        ),
     ),
     BurnCase(
         "a GPU that hangs under load",
@@ -156,6 +167,20 @@ COMPLETE = (
         ERROR,
         f"{GPU3}: could not read burn result: fp64 was not measured - {AGAIN}",
         phase(3, 2, tflops=None),
+    ),
+    BurnCase(
+        "a GPU that worked for half of the time",
+        "burn.complete",
+        ERROR,
+        f"{GPU3}: could not read burn: worked 42 s of the 60 s that were asked for - {AGAIN}",
+        phase(3, 0, seconds=18.0),
+    ),
+    BurnCase(
+        "a GPU that stood still",
+        "burn.complete",
+        ERROR,
+        f"{GPU3}: could not read burn: computed in only 40 % of the samples under load - {AGAIN}",
+        idle_from(3, 24),
     ),
     BurnCase(
         "a GPU that nobody watched",

@@ -15,7 +15,7 @@ from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 SCHEMA = "nodegate.burn/1"
 MAX_DOCUMENT_BYTES = 8 << 20
@@ -122,6 +122,17 @@ class GpuLoad:
         return tuple(each for each in windows if each.start_s >= first_s and 2 * each.load >= each.count)
 
     @property
+    def worked_s(self) -> Known[float]:
+        """How long it computed, in seconds, over all types of numbers."""
+        return _sum([phase.seconds for phase in self.phases])
+
+    @property
+    def busy_share(self) -> float:
+        """In how many of the samples since the start of the load it computed, 0 to 1."""
+        since = [each for each in self.windows if each.start_s >= 0]
+        return sum(each.load for each in since) / max(1, sum(each.count for each in since))
+
+    @property
     def watched_s(self) -> float:
         """From the first window to the last, in seconds."""
         return self.windows[-1].start_s - self.windows[0].start_s if self.windows else 0.0
@@ -175,7 +186,10 @@ class GpuLoad:
 
 @dataclass(frozen=True)
 class BurnDocument:
-    """One burn of all GPUs of a node. `path` is cublas (with the library's version) or ptx (nodegate's kernels)."""
+    """One burn of all GPUs of a node. `path` is cublas (with the library's version) or ptx (nodegate's kernels).
+
+    `asked_s` is how long each GPU had to work, in seconds.
+    """
 
     path: str
     library: str
@@ -184,6 +198,7 @@ class BurnDocument:
     cuda: Known[int]
     dtypes: tuple[str, ...]
     gpus: tuple[GpuLoad, ...]
+    asked_s: Known[float]
 
 
 def decode(written: str) -> BurnDocument:
@@ -204,7 +219,13 @@ def decode(written: str) -> BurnDocument:
         cuda=read.integer(data, "cuda_driver_version"),
         dtypes=tuple(value_or(read.text(each, "dtype"), "?") for each in phases[:_MAX_PHASES]),
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus)),
+        asked_s=_sum([read.number(each, "seconds") for each in phases[:_MAX_PHASES]]),
     )
+
+
+def _sum(times: Sequence[Known[float]]) -> Known[float]:
+    unknown = [each for each in times if isinstance(each, Unknown)]
+    return unknown[0] if unknown else sum(each for each in times if not isinstance(each, Unknown))
 
 
 def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:

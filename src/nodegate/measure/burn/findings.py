@@ -23,6 +23,9 @@ FEWEST_ALIKE = 3  # of two GPUs that differ, nobody can say which one is odd
 AGAIN = "burn this node again; see the evidence file for what the GPU said"
 WRONG = "take the node out of work; run field diagnostics and replace the board (RMA)"
 COMPLETE = "burn.complete"
+# A product that has begun is not broken off, and the first ones are the warm-up: what may be missing of the time.
+LEAST_SHARE, SLACK_S = 0.9, 2.0
+LEAST_BUSY = 0.5  # between two batches results are compared: no sample falls on work there
 _CORRUPT = "silent data corruption"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 
@@ -95,8 +98,22 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
     elif load.sampling_error or not load.settled:
         reason = load.sampling_error or "no sample under load"
         verdicts.unknown(part=load.part, quantity="state under load", reason=reason, action=AGAIN)
+    elif short := _too_short(load, document):
+        verdicts.unknown(part=load.part, quantity="burn", reason=short, action=AGAIN)
     else:
-        verdicts.passed(part=load.part, text=f"worked to the end in {', '.join(document.dtypes)}")
+        asked = "" if isinstance(document.asked_s, Unknown) else f" of {document.asked_s:.0f} s"
+        verdicts.passed(part=load.part, text=f"worked to the end{asked} in {', '.join(document.dtypes)}")
+
+
+def _too_short(load: GpuLoad, document: BurnDocument) -> str:
+    """How a GPU worked less than was asked for; empty where it did not."""
+    if isinstance(document.asked_s, Unknown) or isinstance(load.worked_s, Unknown):
+        return ""
+    if load.worked_s < LEAST_SHARE * document.asked_s - SLACK_S:
+        return f"worked {load.worked_s:.0f} s of the {document.asked_s:.0f} s that were asked for"
+    if load.busy_share < LEAST_BUSY:
+        return f"computed in only {100 * load.busy_share:.0f} % of the samples under load"
+    return ""
 
 
 def stopped(loads: Iterable[GpuLoad]) -> bool:
