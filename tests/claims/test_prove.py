@@ -7,12 +7,13 @@ from dataclasses import replace
 import pytest
 
 from nodegate.claims.claim import Claim, Shown, State
-from nodegate.claims.prove import LEFT_OUT, shown
+from nodegate.claims.prove import LEFT_OUT, claims_of_node, shown
 from nodegate.claims.verdict import node_verdict
 from nodegate.errors import NotApplicable, NotDone
 from nodegate.finding import Finding, Limit, LimitKind, Record
 from nodegate.judge.judge import refusal
 from nodegate.part import gpu
+from nodegate.profile import Profile
 from nodegate.verdict import NodeVerdict, Verdict, worst
 
 COMPUTE = Claim(
@@ -89,6 +90,11 @@ def test_a_check_that_does_not_apply_by_design_counts_for_nothing() -> None:
     assert of(RESULTS, absent) == Shown("compute", State.PROVEN, by=("burn.results",))
     none_applies = record("burn.results", refusal(NotApplicable("only one GPU"), node="gpu01"))
     assert shown([COMPUTE], [none_applies, absent], CHECKS) == ()
+
+
+def test_of_two_nodes_the_pair_is_the_fleet() -> None:
+    made = [{each.claim for each in claims_of_node(Profile.DELIVERY, [RESULTS], str, nodes=nodes)} for nodes in (1, 2)]
+    assert made[0] - made[1] == {"collectives_rack_fleet"}
 
 
 def test_a_waived_failure_is_no_proof() -> None:

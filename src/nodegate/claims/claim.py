@@ -29,6 +29,7 @@ class Claim:
         needs: what has to be there besides a limit, for those who prepare a run.
         tools: programs without which nothing is measured.
         nodes: how many nodes a run needs for it.
+        not_of: a run of so many nodes does not make it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Claim:
     needs: str = ""
     tools: tuple[str, ...] = ()
     nodes: int = 1
+    not_of: int = 0
 
     @property
     def proving(self) -> tuple[str, ...]:

@@ -93,16 +93,20 @@ def _reason(finding: Finding) -> str:
     return finding.text or finding.brief
 
 
-def claims_of_node(profile: Profile, records: Sequence[Record], signed: Callable[[str], str]) -> tuple[Shown, ...]:
+def claims_of_node(
+    profile: Profile, records: Sequence[Record], signed: Callable[[str], str], *, nodes: int = 1
+) -> tuple[Shown, ...]:
     """What the records of a node show of the claims of a profile.
 
     Args:
         profile: of the run.
         records: all of the node.
         signed: who accepts that a claim is not proven, in words; empty where nobody does.
+        nodes: how many the run has.
     """
+    made = [claim for claim in claims_of(profile) if claim.not_of != nodes]
     belonging = {check.id for check in suite.checks() if profile.includes(check.tier)}
-    found = shown(claims_of(profile), records, belonging)
+    found = shown(made, records, belonging)
     return tuple(
         replace(each, signed=each.signed or signed(each.claim)) if each.state is State.NOT_PROVEN else each
         for each in found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodegate.files.strict_yaml import Loaded
 
 FILE = "claims.yaml"
-_WORDS = ("title", "tier", "proof", "numbers", "speak", "needs", "tools", "nodes")
+_WORDS = ("title", "tier", "proof", "numbers", "speak", "needs", "tools", "nodes", "not_of")
 
 
 def claims_of(profile: Profile) -> tuple[Claim, ...]:
@@ -67,9 +67,6 @@ def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
     proof = _texts(loaded, (name, "proof"), entry.get("proof", []))
     if not (proof or limits):
         raise loaded.wrong(f"nothing proves {name}", (name,), "give it proof or numbers")
-    nodes = entry.get("nodes", 1)
-    if type(nodes) is not int or nodes < 1:
-        raise loaded.wrong("nodes is a number of nodes", (name, "nodes"))
     return Claim(
         name,
         title=_text(loaded, (name, "title"), entry.get("title")),
@@ -80,13 +77,20 @@ def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
         limits=limits,
         needs=_text(loaded, (name, "needs"), entry.get("needs", "-")).removeprefix("-"),
         tools=_texts(loaded, (name, "tools"), entry.get("tools", [])),
-        nodes=nodes,
+        nodes=_count(loaded, (name, "nodes"), entry.get("nodes", 1)),
+        not_of=_count(loaded, (name, "not_of"), entry.get("not_of", 0)),
     )
 
 
 def _text(loaded: Loaded, path: tuple[object, ...], value: object) -> str:
     if not isinstance(value, str) or not value:
         raise loaded.wrong(f"{path[-1]} must be some text", path)
+    return value
+
+
+def _count(loaded: Loaded, path: tuple[object, ...], value: object) -> int:
+    if type(value) is not int or value < 0:
+        raise loaded.wrong(f"{path[-1]} is a number of nodes", path)
     return value
 
 

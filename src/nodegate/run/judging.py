@@ -159,7 +159,9 @@ class Judging:
 
     def claims(self, name: str, records: Sequence[Record]) -> tuple[Shown, ...]:
         """What these records of a node show of the claims of the profile."""
-        return claims_of_node(self.profile, records, lambda claim: self.waivers.signed(claim, name))
+        return claims_of_node(
+            self.profile, records, lambda claim: self.waivers.signed(claim, name), nodes=len(self.asked)
+        )
 
     def _judge(self, check: Check, context: Context) -> Record:
         reason = self._left_alone(context)
