@@ -270,11 +270,11 @@ def test_without_inventory_the_plugin_is_inert(tmp_path: Path) -> None:
     assert not (tmp_path / "reports").exists()
 
 
-def test_a_waived_fail_is_xfail_and_the_node_accepted_with_waivers(fleet: Path) -> None:
+def test_a_waived_fail_is_xfail_and_fails_no_run(fleet: Path) -> None:
     (fleet.parent / "waivers.yaml").write_text(
         "- node: gpu0003\n  check: pcie.link_width\n  reason: riser on order\n  owner: dc-ops\n  expires: 2099-01-01\n"
     )
     outcome = run(fleet, "-rA", "-k", "link_width", "--waivers", "waivers.yaml")
     assert outcome.exit_code == 0, outcome.stdout
     assert "1 xfailed" in outcome.stdout
-    assert "accepted-with-waivers" in outcome.stdout
+    assert "(waived)" in outcome.stdout

@@ -17,7 +17,7 @@ GAP = "- {{node: gpu01, claim: {claim}, reason: no fabric yet, owner: site, expi
 
 
 def run(folder: Path, *options: str) -> tuple[PytestOutcome, dict[str, object]]:
-    """One healthy recorded node of which only facts are there: its run, and what the report says of it."""
+    """One healthy recorded node, which is with no other: its run, and what the report says of it."""
     if not (folder / "hosts.yaml").exists():
         write_fleet(folder, [Machine.hgx_h100("gpu01", 1)])
     outcome = run_pytest(folder, ["--inventory", "hosts.yaml", *options])
@@ -34,12 +34,12 @@ def test_a_bootcheck_proves_all_that_it_claims(tmp_path: Path) -> None:
     assert (outcome.exit_code, node["verdict"], set(states(node).values())) == (0, "accepted", {"proven"})
 
 
-def test_a_delivery_without_load_is_not_accepted(tmp_path: Path) -> None:
+def test_a_delivery_of_a_node_alone_is_not_accepted(tmp_path: Path) -> None:
     outcome, node = run(tmp_path)
     found = states(node)
     assert (outcome.exit_code, node["verdict"]) == (1, "incomplete")
-    assert found["parts"] == found["configuration"] == "proven"
-    assert found["compute"] == found["rails"] == "not-proven"
+    assert found["parts"] == found["compute"] == "proven"
+    assert found["rails"] == found["collectives_between_nodes"] == "not-proven"
     assert "claims not proven on 1 node" in outcome.stdout
     assert "  not proven  gpu01  " in outcome.stdout
 

@@ -31,12 +31,13 @@ def run(asked: argparse.Namespace) -> int:
     from nodegate.report.rerender import rerender  # noqa: PLC0415
 
     manifest = Manifest(asked.run)
+    odd = manifest.odd_files()
+    file = rerender(asked.run, redacted=asked.redact, to=asked.to) / "report.html"
     if not manifest.exists:
         print("note: there is no manifest of the evidence here: what was changed is not known", file=sys.stderr)
-    odd = manifest.odd_files()
     for each in odd[:MOST_NAMED]:
         print(f"note: {each}", file=sys.stderr)
     if len(odd) > MOST_NAMED:
         print(f"note: {len(odd) - MOST_NAMED} files more", file=sys.stderr)
-    print(rerender(asked.run, redacted=asked.redact, to=asked.to) / "report.html")
+    print(file)
     return 0

@@ -34,10 +34,10 @@ class Waiver:
     """
 
     node: str
+    check: str
     reason: str
     owner: str
     expires: dt.date
-    check: str = ""
     claim: str = ""
     subject: str = ""
     file: str = ""
@@ -150,6 +150,7 @@ def _waiver(loaded: Loaded, index: int, entry: object) -> Waiver:
     for word, value in texts.items():
         if not isinstance(value, str) or not value.strip():
             raise loaded.wrong(f"{word} must be some text, not {value!r}", (index, word))
+    texts.setdefault("check", "")
     expires = _date(entry["expires"])
     if expires is None:
         message = f"expires must be a day, not {entry['expires']!r}"

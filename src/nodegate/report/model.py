@@ -75,13 +75,14 @@ class NodeReport:
     @property
     def is_sound(self) -> bool:
         """Whether something was judged, and nothing failed or could not be measured; not all may be proven."""
-        verdicts = {record.verdict for record in self.records if not record.waiver}
+        verdicts = {Verdict.PASS if record.waiver else record.verdict for record in self.records}
         return Verdict.PASS in verdicts and not verdicts & {Verdict.FAIL, Verdict.ERROR}
 
     @property
     def is_partly_judged(self) -> bool:
         """Whether it is not accepted only because the run was asked for a part of its profile."""
-        return self.is_sound and self.verdict is NodeVerdict.INCOMPLETE and all(each.left_out for each in self.unproven)
+        left = all(each.left_out or each.signed for each in self.unproven)
+        return left and self.is_sound and self.verdict is NodeVerdict.INCOMPLETE
 
     @property
     def unproven(self) -> tuple[Shown, ...]:

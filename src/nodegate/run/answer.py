@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MOST_CAUSES = 33  # with the lines above and below them the answer fits on 40 lines
 MOST_OPEN = 4  # lines on claims that are not proven
 NARROWEST = 80
+MANIFEST_LETTERS = 16  # of its SHA-256, which report.json and the report have whole
 _COLUMNS = (12, 20, 24)  # severity, nodes, part: at most
 _LONGEST_LIST = 12  # a longer list of nodes is counted in a cause's line
 _SHORT = {Severity.CONFIGURATION.value: "config"}
@@ -52,10 +53,9 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
         yield from (AnswerLine(shortened(text, width)) for text in _wrapped(f"answer: {report.run.answer}", width))
     yield from _causes(report, width)
     yield from _open_claims(report, width)
-    if report.run.manifest_sha256:
-        yield AnswerLine(f"manifest: {report.run.manifest_sha256}")
     if (folder / "report.html").exists():
-        yield AnswerLine(f"report: {folder / 'report.html'}")
+        manifest = report.run.manifest_sha256[:MANIFEST_LETTERS]
+        yield AnswerLine(f"report: {folder / 'report.html'}" + (f"    manifest: {manifest}" if manifest else ""))
     if report.causes:
         first = next((cause.nodes[0] for cause in report.causes if cause.nodes), "NODE")
         yield AnswerLine(f"details: nodegate show {first} --run {folder}")
@@ -78,9 +78,13 @@ def _head(report: Report, width: int) -> AnswerLine:
 
 
 def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
-    """Every node that may not carry work, by name: a cause's line has room for a few of them only."""
+    """Every node that may not carry work, by name: a cause's line has room for a few of them only.
+
+    Those on which nothing failed are named where it is told what is not proven.
+    """
+    told = {name for row in open_claims(report)[:MOST_OPEN] if _fits(row.nodes) for name in row.nodes}
     for verdict, colour in _MARKS.items():
-        names = fold(node.node for node in report.nodes if node.verdict is verdict)
+        names = fold(node.node for node in report.nodes if node.verdict is verdict and node.node not in told)
         if names:
             wrapped = _wrapped(f"{verdict.value}: {names.replace(',', ', ')}", width)
             yield from (AnswerLine(text.replace(", ", ","), colour) for text in wrapped)
@@ -107,11 +111,15 @@ def _open_claims(report: Report, width: int) -> Iterator[AnswerLine]:
     """Why nodes on which nothing failed are not accepted."""
     rows = open_claims(report)
     for row in rows[:MOST_OPEN]:
-        where = fold(row.nodes) if len(fold(row.nodes)) <= _LONGEST_LIST * 2 else counted(len(row.nodes), "node")
+        where = fold(row.nodes) if _fits(row.nodes) else counted(len(row.nodes), "node")
         text = f"  not proven  {where}  {counted(len(row.claims), 'claim')}: {row.said} - {row.action}"
         yield AnswerLine(shortened(text, width), "yellow")
     if len(rows) > MOST_OPEN:
         yield AnswerLine(f"  {len(rows) - MOST_OPEN} more reasons why claims are not proven: in the report", "yellow")
+
+
+def _fits(nodes: Sequence[str]) -> bool:
+    return len(fold(nodes)) <= _LONGEST_LIST * 2
 
 
 def _head_cells(cause: Cause, row: CauseLine) -> tuple[str, str, str]:
