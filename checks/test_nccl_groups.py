@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from nodegate import part
+from nodegate.finding import Limit
 from nodegate.measure.groups import findings
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.measure.nccl.findings import CORRUPT, wrong_elements
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
+from nodegate.text import with_unit
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -170,18 +172,22 @@ def test_share_of_rate(nccl_groups: NcclGroups, rdma: Rdma, baseline: Baseline, 
 
     It holds where the whole fleet is slow alike: the wires are fast one by one, and NCCL is not, for want of GPU memory
     in RDMA or by rails that it does not use (NVIDIA/nccl issue 2409). A rule of thumb is 96 % (nccl-tests issue 267).
+    Of a slow pair whose other node met nobody else, nobody can say which of the two it is: an error.
     """
     findings.skip_alone(verdicts, nccl_groups)
     limit = findings.least_by_rate(rdma, baseline)
     metrics = [each for each in nccl_groups.named(NAMES["all_reduce"]) if each.conditions.get("group") == "pair"]
+    partner = findings.sole_partner(nccl_groups)
     for metric in metrics:
-        verdicts.at_least(
-            part=metric_findings.part_of(metric),
-            quantity=metric_findings.quantity_of(metric),
-            observed=round(metric.best, 2),
-            limit=limit,
-            action=SLOW,
-        )
+        seen: dict[str, Any] = {
+            "part": metric_findings.part_of(metric),
+            "quantity": metric_findings.quantity_of(metric),
+        }
+        if partner and isinstance(limit, Limit) and metric.best < limit.value:
+            reason = f"{with_unit(metric.best, 'GB/s')} with {partner} alone: either node or the path may be slow"
+            verdicts.unknown(**seen, reason=reason, action="measure it with a third node, which tells the two apart")
+        else:
+            verdicts.at_least(**seen, observed=round(metric.best, 2), limit=limit, action=SLOW)
     if not metrics:
         reason, step = findings.why_not(nccl_groups, "all_reduce")
         verdicts.cannot(reason, next_step=step)

@@ -351,6 +351,15 @@ SHARE = [
         "nccl_groups.share_of_rate",
         FAIL,
         "",
+        [*pairs(busbw=220.0), ran("all_reduce", nodes=("gpu01", "gpu03"), busbw=221.0)],
+        limits=SHARED,
+    ),
+    GroupCase(
+        "one slow pair, whose other node met nobody else",
+        "nccl_groups.share_of_rate",
+        ERROR,
+        "all_reduce over nodes: could not read bus bandwidth with one other node: 220 GB/s with gpu02 alone: either "
+        "node or the path may be slow - measure it with a third node, which tells the two apart",
         pairs(busbw=220.0),
         limits=SHARED,
     ),

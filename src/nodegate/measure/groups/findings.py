@@ -178,6 +178,14 @@ def _disturbed(  # noqa: PLR0917 - one caller, above
     return True
 
 
+def sole_partner(groups: NcclGroups) -> str:
+    """The only other node of this one's pairs, where nobody knows whether it is good; empty otherwise."""
+    runs = [run for run in groups.of("all_reduce") if run.kind == "pair"]
+    partners = {name for run in runs for name in run.nodes if name != groups.node}
+    known = any(run.partners_well for run in runs)
+    return "" if known or len(partners) != 1 else partners.pop()
+
+
 def has_kind(groups: NcclGroups, *kinds: str) -> bool:
     """Whether groups of these kinds were launched at all."""
     return any(run.kind in kinds for run in groups.runs)

@@ -1,0 +1,40 @@
+"""Who is measured again where nothing judges a number: a node whose pair is far behind the best pair."""
+
+from __future__ import annotations
+
+import pytest
+
+from nodegate.baseline.baseline import Baselines
+from nodegate.metric import Metric
+from nodegate.node import Node
+from nodegate.numbers.suspects import suspects
+
+PLATFORM = "hgx-h100-8"
+BASELINE = Baselines.read().for_node(Node("any", expected={"platform": PLATFORM}), None, None)
+
+
+def measured(group: str, **gb_per_s: float) -> frozenset[str]:
+    """The suspects of a fleet whose all_reduce over several nodes gave these numbers."""
+    conditions = {"group": group, "nodes": "2"}
+    fleet = {
+        node: (PLATFORM, (Metric("nccl.group_all_reduce_gb_per_s", (value,), "GB/s", conditions=conditions),))
+        for node, value in gb_per_s.items()
+    }
+    return suspects(fleet, dict.fromkeys(fleet, BASELINE))
+
+
+def test_both_nodes_of_a_slow_pair_are_measured_again() -> None:
+    assert measured("pair", a=380.0, b=380.0, c=190.0, d=190.0) == {"c", "d"}
+
+
+@pytest.mark.parametrize("slow", [310.0, 371.0])
+def test_pairs_that_are_near_the_best_are_not(slow: float) -> None:
+    assert measured("pair", a=380.0, b=380.0, c=slow, d=slow) == frozenset()
+
+
+def test_a_fleet_that_is_slow_alike_has_no_suspects() -> None:
+    assert measured("pair", a=190.0, b=190.0, c=189.0, d=189.0) == frozenset()
+
+
+def test_launches_over_many_nodes_are_not_pairs() -> None:
+    assert measured("rack", a=380.0, b=190.0) == frozenset()
