@@ -26,8 +26,8 @@ NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")
 # What made-up machines do not have: perftest with CUDA, times by process, NVLS and NVLinks of PCIe cards.
-NOT_ON_HGX = {"rdma_bandwidth.gpu_memory", "nccl_groups.apart"}
-NOT_ON_L40S = NOT_ON_HGX | {"nccl.nvls", "counters.nvlink"}
+NOT_ON_HGX = {"nccl_groups.apart"}
+NOT_ON_L40S = NOT_ON_HGX | {"rdma_bandwidth.gpu_memory", "nccl.nvls", "counters.nvlink"}
 
 
 def said(*lines: str) -> Callable[[Machine], None]:

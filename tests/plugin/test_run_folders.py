@@ -427,7 +427,7 @@ def test_ctrl_c_pressed_again_and_again_keeps_the_report(fleet: Path) -> None:
     assert done.exit_code == 2, done.stdout + done.stderr
     report = json.loads((fleet.parent / "run" / "report.json").read_text())
     assert report["run"]["interrupted"] is True
-    assert [node["verdict"] for node in report["nodes"]] == ["incomplete", "incomplete", "accepted"]
+    assert [node["verdict"] for node in report["nodes"]] == ["incomplete"] * 3
     assert (fleet.parent / "run" / "report.html").exists()
 
 

@@ -106,7 +106,7 @@ def test_a_check_that_is_marked_skip_leaves_a_skip(site: Path, mark: str) -> Non
     assert outcome.exit_code == 0, outcome.stdout
     assert outcome.verdicts("site.mine") == {"gpu0001": "skip", "gpu0002": "skip"}
     assert "later" in next(record.message for record in outcome.records if record.check == "site.mine")
-    assert "2 accepted of 2 nodes" in outcome.stdout
+    assert "2 incomplete of 2 nodes" in outcome.stdout
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,10 @@ def test_changed_evidence_is_measured_again_by_a_resumed_run(run: Path) -> None:
     before="the old report, no remark",
     now="the node is incomplete in the new report, and each changed file is named",
 )
-def test_a_report_is_held_against_the_evidence(run: Path) -> None:
+def test_a_report_is_held_against_the_evidence(ended: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    whole = run_pytest(ended, ["--inventory", "hosts.yaml", "--run-dir", str(run), "--profile", "bootcheck"])
+    assert whole.exit_code == 0, whole.stdout
     first = report(run)
     assert (first.returncode, first.stderr) == (0, "")
     assert set(verdicts_of(run).values()) == {"accepted"}

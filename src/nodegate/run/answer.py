@@ -80,11 +80,11 @@ def _head(report: Report, width: int) -> AnswerLine:
 def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:
     """Every node that may not carry work, by name: a cause's line has room for a few of them only.
 
-    Those on which nothing failed are named where it is told what is not proven.
+    Those on which nothing failed are named where it says what is not proven.
     """
-    told = {name for row in open_claims(report)[:MOST_OPEN] if _fits(row.nodes) for name in row.nodes}
+    named = {name for row in open_claims(report)[:MOST_OPEN] if _fits(row.nodes) for name in row.nodes}
     for verdict, colour in _MARKS.items():
-        names = fold(node.node for node in report.nodes if node.verdict is verdict and node.node not in told)
+        names = fold(node.node for node in report.nodes if node.verdict is verdict and node.node not in named)
         if names:
             wrapped = _wrapped(f"{verdict.value}: {names.replace(',', ', ')}", width)
             yield from (AnswerLine(text.replace(", ", ","), colour) for text in wrapped)
