@@ -16,6 +16,7 @@ MOST_TOLERANCE = 0.5
 _MORE_IS_BETTER = ("_tflops", "_gb_per_s", "_gbps", "_mbps", "_mhz")
 _LESS_IS_BETTER = ("_us",)
 _NEVER_ZERO = (*_MORE_IS_BETTER, *_LESS_IS_BETTER, "_w")  # a quantity that every device has
+_NETWORK = "rdma."  # the site's own: ports of any rate, fabrics of any latency
 _APART = 10.0  # no good device of any platform is so far from all the others
 _OTHER_UNITS = (1000.0, 0.001, 8.0, 0.125)  # kW for W, GB for Gb
 
@@ -50,7 +51,11 @@ def slip_of_value(key: str, value: object, unit: str, known: Ranges) -> Slip | N
     if low / _APART < value < high * _APART:
         return None
     between = f"{low:g} {unit}" if low == high else f"{low:g} to {high:g} {unit}"
-    return Slip(f"{key}: {value:g} {unit}, where the known platforms have {between}", _nearest(value, low, high, unit))
+    right = _in_the_other_unit(value, low, high, unit)
+    if not right and key.startswith(_NETWORK):
+        return None
+    advice = right or f"is it in another unit than {unit}?"
+    return Slip(f"{key}: {value:g} {unit}, where the known platforms have {between}", advice)
 
 
 def slip_of_direction(key: str, direction: str) -> Slip | None:
@@ -72,8 +77,7 @@ def ranges(entries: Iterable[Entry]) -> Ranges:
     return found
 
 
-def _nearest(value: float, low: float, high: float, unit: str) -> str:
-    for times in _OTHER_UNITS:
-        if low / 2 <= value * times <= high * 2:
-            return f"write {value * times:g}, in {unit}"
-    return f"is it in another unit than {unit}?"
+def _in_the_other_unit(value: float, low: float, high: float, unit: str) -> str:
+    """What to write where the value is right in another unit; empty where it is not."""
+    right = (value * times for times in _OTHER_UNITS if low / 2 <= value * times <= high * 2)
+    return next((f"write {each:g}, in {unit}" for each in right), "")
