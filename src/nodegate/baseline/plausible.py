@@ -45,17 +45,17 @@ def slip_of_value(key: str, value: object, unit: str, known: Ranges) -> Slip | N
     if value == 0 and key.endswith(_NEVER_ZERO):
         advice = "leave the key out where nothing is to be judged"
         return Slip(f"{key}: 0 {unit} holds for every device", advice)
-    if not key.endswith(_NEVER_ZERO) or key not in known:
-        return None
-    low, high = known[key]
-    if low / _APART < value < high * _APART:
+    return _magnitude(key, value, unit, *known[key]) if key.endswith(_NEVER_ZERO) and key in known else None
+
+
+def _magnitude(key: str, value: float, unit: str, low: float, high: float) -> Slip | None:
+    """A value that no known platform comes near; of the site's own network only one that is right in another unit."""
+    right = _in_the_other_unit(value, low, high, unit)
+    if low / _APART < value < high * _APART or (key.startswith(_NETWORK) and not right):
         return None
     between = f"{low:g} {unit}" if low == high else f"{low:g} to {high:g} {unit}"
-    right = _in_the_other_unit(value, low, high, unit)
-    if not right and key.startswith(_NETWORK):
-        return None
-    advice = right or f"is it in another unit than {unit}?"
-    return Slip(f"{key}: {value:g} {unit}, where the known platforms have {between}", advice)
+    said = f"{key}: {value:g} {unit}, where the known platforms have {between}"
+    return Slip(said, right or f"is it in another unit than {unit}?")
 
 
 def slip_of_direction(key: str, direction: str) -> Slip | None:
