@@ -115,4 +115,5 @@ def _scenario(file: Path, number: int) -> Path:
     for index, address in enumerate(GPUS):
         healthy.set(index, "bus_id", f"0000{address.upper()}")
         healthy.set(index, "uuid", f"GPU-{number:08}-0000-4000-8000-{index:012d}")
+        healthy.set(index, "serial", nvml.serial(number, index))
     return healthy.write(file)

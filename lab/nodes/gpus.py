@@ -53,7 +53,9 @@ def scenario(node: LabNode) -> Scenario:
     healthy = nvml.healthy_h100(8)
     for index, address in enumerate(gpu_addresses(node)):
         healthy.set(index, "bus_id", f"0000{address.upper()}")
-        healthy.set(index, "uuid", f"GPU-{node.name.rpartition('-')[2]:>08}-0000-4000-8000-{index:012d}")
+        number = node.name.rpartition("-")[2]
+        healthy.set(index, "uuid", f"GPU-{number:>08}-0000-4000-8000-{index:012d}")
+        healthy.set(index, "serial", nvml.serial(int(number), index))
     return healthy
 
 

@@ -168,10 +168,15 @@ def healthy_h100(gpus: int = 8) -> Scenario:
         bus = BUS_IDS[gpu] if gpu < len(BUS_IDS) else f"{0xE0 + gpu:02X}"
         scenario.set(gpu, "bus_id", f"00000000:{bus}:00.0")
         scenario.set(gpu, "uuid", f"GPU-00000000-0000-4000-8000-{gpu:012d}")
-        scenario.set(gpu, "serial", 1650123000001 + gpu)
+        scenario.set(gpu, "serial", serial(123, gpu))
         scenario.set(gpu, "module_id", MODULE_IDS[gpu % len(MODULE_IDS)])
         scenario.set(gpu, "numa_node", 0 if gpu < gpus // 2 else 1)
     return scenario
+
+
+def serial(node: int, gpu: int) -> int:
+    """The serial number of a GPU: no two boards of a lab share one."""
+    return 1_650_000_000_001 + node * 1_000_000 + gpu
 
 
 def environment(scenario: Path, *binaries: Path) -> dict[str, str]:

@@ -34,7 +34,8 @@ NO_KERNEL_LOG = [
 class Case(NamedTuple):
     """A fault in plain words, how it is set, what the node is then, and the checks that say so.
 
-    `said`: check -> its verdict and words; the first is the finding that the table of injected faults shows.
+    `said`: check -> its verdict and words; the first is the finding that the table of injected faults shows. NODE
+    stands for the four digits of the node in the serial numbers of its GPUs.
     `follows`: words of the other checks that cannot judge because of it.
     """
 
@@ -44,6 +45,11 @@ class Case(NamedTuple):
     node: str
     said: dict[str, str]
     follows: str = ""
+
+
+def on(node: str, said: str) -> str:
+    """What is said of this node."""
+    return said.replace("NODE", f"{int(node.rpartition('-')[2]):04}")
 
 
 def accepted(number: int) -> dict[str, str]:
@@ -130,7 +136,7 @@ HOST_AND_GPUS = [
         "a GPU's PCIe link at two lanes",
         "sysfs: current_link_width",
         "rejected",
-        {"pcie.link_width": "fail: GPU 6 (0000:73:00.0, S/N 1650123000007): link width 2 lanes, expected"},
+        {"pcie.link_width": "fail: GPU 6 (0000:73:00.0, S/N 165NODE000007): link width 2 lanes, expected"},
     ),
     Case(
         faults.small_shm,
@@ -222,7 +228,7 @@ LOGINS = [
         "a process that holds /dev/nvidia0; NVML lists it (mock)",
         "rejected",
         {
-            "idle.processes": "fail: GPU 0 (0000:13:00.0, S/N 1650123000001): compute process",
+            "idle.processes": "fail: GPU 0 (0000:13:00.0, S/N 165NODE000001): compute process",
             "idle.memory": "fail: memory in use 8192 MiB, expected at most 128 MiB",
         },
     ),
@@ -266,7 +272,7 @@ KERNEL = [
         "Xid 48 in the kernel log",
         "a line at /dev/kmsg",
         "rejected",
-        {"kernel_log.xid": "fail: GPU 5 (0000:63:00.0, S/N 1650123000006): Xid 48 (uncorrectable memory error) once"},
+        {"kernel_log.xid": "fail: GPU 5 (0000:63:00.0, S/N 165NODE000006): Xid 48 (uncorrectable memory error) once"},
     ),
     Case(
         faults.gpu_lost,
@@ -287,8 +293,8 @@ KERNEL = [
         "lines at /dev/kmsg",
         "rejected",
         {
-            "kernel_log.xid": "fail: GPU 4 (0000:53:00.0, S/N 1650123000005): Xid 79 (GPU has fallen off the bus)",
-            "gpu.fallen_off_bus": "fail: GPU 4 (0000:53:00.0, S/N 1650123000005): fell off the bus",
+            "kernel_log.xid": "fail: GPU 4 (0000:53:00.0, S/N 165NODE000005): Xid 79 (GPU has fallen off the bus)",
+            "gpu.fallen_off_bus": "fail: GPU 4 (0000:53:00.0, S/N 165NODE000005): fell off the bus",
         },
     ),
     Case(
@@ -310,7 +316,7 @@ KERNEL = [
         "fatal AER error in the kernel log",
         "lines at /dev/kmsg",
         "rejected",
-        {"kernel_log.pcie_errors": "fail: GPU 2 (0000:33:00.0, S/N 1650123000003): a PCIe transfer was lost, once"},
+        {"kernel_log.pcie_errors": "fail: GPU 2 (0000:33:00.0, S/N 165NODE000003): a PCIe transfer was lost, once"},
     ),
 ]
 

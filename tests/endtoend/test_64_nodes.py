@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from endtoend.node_cases import on
+
 from lab import needs
 from lab.fault_table import Told
 from lab.nodes import faults, gpus
@@ -30,7 +32,7 @@ def test_one_faulty_node_of_64_is_found_and_the_others_are_accepted(tmp_path: Pa
             outcome=outcome,
             node=FAULTY,
             check="pcie.link_width",
-            words="GPU 6 (0000:73:00.0, S/N 1650123000007): link width 2 lanes, expected at least 16 lanes",
+            words=on(FAULTY, "GPU 6 (0000:73:00.0, S/N 165NODE000007): link width 2 lanes, expected at least 16 lanes"),
         )
     said = [record for record in outcome.records if record.verdict.value not in ("pass", "skip", "not-judged")]
     assert [(record.node, record.check) for record in said] == [(FAULTY, "pcie.link_width")], said

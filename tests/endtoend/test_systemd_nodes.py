@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from endtoend.node_cases import BUSY, RUNS, Busy, Case
+from endtoend.node_cases import BUSY, RUNS, Busy, Case, on
 
 from lab import needs
 from lab.fault_table import Told
@@ -119,12 +119,12 @@ def test_a_fault_is_found_named_and_blamed_on_its_node_alone(
     records = outcome.of(node)
     wrong = {}
     for check, said in case.said.items():
-        verdict, _, words = said.partition(": ")
+        verdict, _, words = on(node, said).partition(": ")
         if records[check].verdict.value != verdict or words not in words_of(records[check]):
             wrong[check] = (records[check].verdict.value, words_of(records[check]))
     assert wrong == {}
     check, said = next(iter(case.said.items()))
-    told.run(case.told, case.injected, outcome=outcome, node=node, check=check, words=said.partition(": ")[2])
+    told.run(case.told, case.injected, outcome=outcome, node=node, check=check, words=on(node, said).partition(": ")[2])
     listed = [line.removeprefix(f"{case.node}: ") for line in outcome.output.splitlines()]
     assert case.node.startswith("accepted") or any(node in expand(line) for line in listed if line.startswith("gpu-"))
     if case.node == "unreachable":
