@@ -72,7 +72,7 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
         runs = NCCL_GROUPS.again(targets, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(targets, _Crew())
         for name in suspects & runs.keys():
             found[name].append([_tidy(ran, made[name].machine) for ran in runs[name]])
-        suspects = _suspects(found)
+        suspects = _suspects(found, {name: each.good is _RAILS_400 for name, each in made.items()})
     return found
 
 
@@ -111,9 +111,9 @@ def _made(machine: Machine, attempt: int) -> _Made:
     return _Made(machine, shape, good, attempt)
 
 
-def _suspects(found: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:
-    """The nodes whose best pair is slower than that of others like them, and those that gave no number."""
-    best = {name: _of_pairs(name.rstrip("0123456789"), attempts) for name, attempts in found.items()}
+def _suspects(found: Mapping[str, Sequence[Sequence[ProgramRun]]], kinds: Mapping[str, object]) -> frozenset[str]:
+    """The nodes whose best pair is slower than that of others of their kind, and those that gave no number."""
+    best = {name: _of_pairs(kinds[name], attempts) for name, attempts in found.items()}
     top: dict[object, float] = {}
     for values in best.values():
         for key, value in values.items():
@@ -125,7 +125,7 @@ def _suspects(found: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[
     )
 
 
-def _of_pairs(kind: str, attempts: Sequence[Sequence[ProgramRun]]) -> dict[object, float]:
+def _of_pairs(kind: object, attempts: Sequence[Sequence[ProgramRun]]) -> dict[object, float]:
     """The best of each collective over two nodes, by what makes it comparable: the kind of the node, the conditions."""
     try:
         metrics = parse(attempts).metrics
