@@ -67,9 +67,9 @@ class LabNode:
     def kernel_says(self, text: str, limit_s: float = 30.0) -> None:
         """Print a kernel message: the node's own journald takes it from /dev/kmsg, as it takes the kernel's."""
         end = time.monotonic() + limit_s
-        self._messages += 1
         time_us = (time.clock_gettime(time.CLOCK_BOOTTIME) - self.space.booted_s) * 1e6
         record = _KMSG.format(priority=_NOTICE, number=self._messages, time_us=time_us, text=text)
+        self._messages += 1  # from 0 on: journald says of every number that it does not see that it was missed
         os.write(self._kmsg, record.encode())
         while struct.unpack("i", fcntl.ioctl(self._kmsg, termios.FIONREAD, bytes(4)))[0]:
             if time.monotonic() > end:
