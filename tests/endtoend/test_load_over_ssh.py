@@ -42,10 +42,10 @@ FAULTS = {
     ),
     "slow GPU": Fault(
         "gpu12",
-        lambda fleet: fleet["gpu12"].gpu(1, "cuda.product_s", 5e-7),
+        lambda fleet: fleet["gpu12"].gpu(1, "cuda.product_s", 7e-7),
         "burn.throughput",
         "fail",
-        (": bf16 rate 537 TFLOPS", "below the median 706.4 TFLOPS of 23 other nodes"),
+        (": bf16 rate 383 TFLOPS", "below the median 506.5 TFLOPS of 23 other nodes"),
     ),
     "all_reduce that hangs and ignores SIGTERM": Fault(
         "gpu22",
