@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,6 +51,19 @@ class Node:
     expected: Mapping[str, object] = field(default_factory=dict)
     origin: str = ""
     order_origin: str = ""
+
+    def mapping(self, name: str) -> dict[Any, Any] | None:
+        """A variable that maps names to values, empty where it is not set; None if it is anything else.
+
+        An INI inventory has text only: there it is JSON.
+        """
+        given = self.expected.get(name, {})
+        if isinstance(given, str):
+            try:
+                given = json.loads(given)
+            except (ValueError, RecursionError):
+                return None
+        return given if isinstance(given, dict) else None
 
     @property
     def address(self) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
@@ -124,13 +123,8 @@ def _number(node: Node, key: str, value: object) -> float:
 
 
 def _limits_variable(node: Node) -> Mapping[str, object]:
-    given = node.expected.get("limits", {})
-    if isinstance(given, str):  # INI inventories have text only
-        try:
-            given = json.loads(given)
-        except ValueError:
-            given = None
-    if not isinstance(given, dict) or not all(isinstance(key, str) for key in given):
+    given = node.mapping("limits")
+    if given is None or not all(isinstance(key, str) for key in given):
         raise _wrong(node, f"{PREFIX}limits must map limit keys to values", "for example {rdma.rails: 4}")
     return given
 

@@ -5,7 +5,6 @@ Each item is one value, a list of which any is right, a range (">= 550.54, < 560
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -119,13 +118,8 @@ def demands(node: Node) -> tuple[Demand, ...]:
     Raises:
         UsageError: as for `check_orders`.
     """
-    given = node.expected.get(ORDER, {})
-    if isinstance(given, str):  # INI inventories have text only
-        try:
-            given = json.loads(given)
-        except ValueError:
-            given = None
-    if not isinstance(given, dict):
+    given = node.mapping(ORDER)
+    if given is None:
         raise _wrong(node, f"{VARIABLE} must map items to values", 'for example {driver: "550.163.01", gpus: 8}')
     return tuple(_demand(node, key, value) for key, value in given.items())
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -56,13 +55,8 @@ def tool_settings(node: Node) -> ToolSettings:
 
 
 def _paths(node: Node) -> Mapping[str, str]:
-    given = node.expected.get("tools", {})
-    if isinstance(given, str):  # INI inventories have text only
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            given = None
-    if not isinstance(given, dict):
+    given = node.mapping("tools")
+    if given is None:
         raise _wrong(node, "nodegate_tools must map tools to paths", "for example {gpu_burn: /opt/gpu-burn/gpu_burn}")
     for name, path in given.items():
         if name not in NAMES:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
@@ -55,13 +54,8 @@ def launch_settings(node: Node) -> LaunchSettings:
 
 
 def _environment(node: Node) -> Mapping[str, str]:
-    given = node.expected.get("nccl_env", {})
-    if isinstance(given, str):  # INI inventories have text only
-        try:
-            given = json.loads(given)
-        except (ValueError, RecursionError):
-            given = None
-    if not isinstance(given, dict) or len(given) > MOST_SETTINGS:
+    given = node.mapping("nccl_env")
+    if given is None or len(given) > MOST_SETTINGS:
         raise _wrong(node, "nodegate_nccl_env must map NCCL_* variables to values", "{NCCL_SOCKET_IFNAME: eth0}")
     for name, value in given.items():
         if not isinstance(name, str) or not _NAME.fullmatch(name):
