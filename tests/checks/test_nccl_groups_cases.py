@@ -100,6 +100,8 @@ PAIR_HANGS_THERE = [
     *(ran(what, nodes=("gpu01", "gpu03"), good="gpu03") for what in WHATS),
 ]
 FLEET_HANGS_THERE = [*pairs(), hung(fleet(), blamed="gpu04"), part("gpu01", "gpu02")]
+THREE = ("gpu01", "gpu02", "gpu03")
+FLEET_WITHOUT = ran("all_reduce", nodes=THREE, kind="fleet", group="fleet without 1 bad", left_out="gpu04")
 FLEET_HANGS_TOGETHER = [*pairs(), hung(fleet(), searched="gpu01, gpu02, gpu03, gpu04 are bad together only")]
 
 
@@ -295,7 +297,50 @@ BANDWIDTH = [
     GroupCase("both as fast as stored", "nccl_groups.collectives", PASS, "", pairs(), limits=FAST | SENDRECV),
     GroupCase("not launched", "nccl_groups.collectives", ERROR, "", refused(), limits=FAST),
     GroupCase("the fleet is fast", "nccl_groups.wide", PASS, "", [*pairs(), fleet()], limits=FAST),
-    GroupCase("the fleet is slow", "nccl_groups.wide", FAIL, "", [*pairs(), fleet(busbw=200.0)], limits=FAST),
+    GroupCase(
+        "the fleet is slow, and all its nodes are judged",
+        "nccl_groups.wide",
+        FAIL,
+        "",
+        [*pairs(), fleet(busbw=200.0)],
+        limits=FAST,
+        beside=("gpu02", "gpu03", "gpu04"),
+    ),
+    GroupCase(
+        "the fleet is slow, and its other nodes are not judged",
+        "nccl_groups.wide",
+        NOT_JUDGED,
+        "all_reduce over nodes: bus bandwidth over the fleet 200 GB/s says nothing of this node: 3 of the 4 nodes of "
+        "the launch are not judged in this run - judge all nodes of the launch together",
+        [*pairs(), fleet(busbw=200.0)],
+        limits=FAST,
+    ),
+    GroupCase(
+        "the fleet is slow because of this node, and its other nodes are not judged",
+        "nccl_groups.wide",
+        FAIL,
+        "",
+        [*pairs(), fleet(busbw=200.0, blamed="gpu01")],
+        limits=FAST,
+    ),
+    GroupCase(
+        "the fleet is slow, and fast without another node",
+        "nccl_groups.wide",
+        PASS,
+        "",
+        [*pairs(), fleet(busbw=200.0)],
+        again=[FLEET_WITHOUT],
+        limits=FAST,
+    ),
+    GroupCase(
+        "the rack is slow because of a node without which the fleet is fast",
+        "nccl_groups.wide",
+        PASS,
+        "",
+        [*pairs(), ran("all_reduce", nodes=("gpu01", "gpu03", "gpu04"), kind="rack", group="rack a", busbw=200.0)],
+        again=[FLEET_WITHOUT],
+        limits=FAST,
+    ),
     GroupCase(
         "the fleet is slow because of another node",
         "nccl_groups.wide",

@@ -95,7 +95,7 @@ def records() -> tuple[Record, ...]:
 def test_exactly_the_planted_faults_are_found():
     planted = len(fleet().faults)
     assert compare(records(), fleet().faults).lines() == (
-        "demo: 31 of 31 planted faults reported, in 32 causes",
+        "demo: 31 of 31 planted faults reported, in 31 causes",
         f"demo: {planted} of {planted} planted findings found on 16 nodes, no false alarm",
     )
 
@@ -134,7 +134,7 @@ def test_four_healthy_nodes_and_traps_on_nine():
 
 def test_healthy_nodes_pass_and_are_not_merely_skipped():
     counted = Counter(record.verdict for record in records() if record.node in HEALTHY)
-    assert set(counted) == {Verdict.PASS, Verdict.SKIP, Verdict.NOT_JUDGED}
+    assert set(counted) == {Verdict.PASS, Verdict.SKIP}
     assert counted[Verdict.PASS] > 3 * counted[Verdict.SKIP]
 
 

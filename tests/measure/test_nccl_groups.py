@@ -30,12 +30,15 @@ from nodegate.measure.groups import plan
 from nodegate.measure.groups.bisect import bisect, rounds_for
 from nodegate.measure.groups.group_node import GroupNode, Launcher
 from nodegate.measure.groups.launch import Launch, for_node, labels_of, sweep, words
-from nodegate.measure.groups.result import parse, read
-from nodegate.measure.groups.run import NCCL_GROUPS, disjoint
+from nodegate.measure.groups.result import NAMES, parse, read
+from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.groups.tour import disjoint
 from nodegate.measure.measurement import Target
 from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.metric import Metric
 from nodegate.node import Connection, Node
+from nodegate.numbers.suspects import Doubt
 
 TESTS = Path(__file__).resolve().parents[1]
 HANGING = replace(NIGHTLY, group_s=4.0)
@@ -116,17 +119,20 @@ def test_srun_launches_where_the_inventory_says_so_with_its_settings(tmp_path):
 class Simulated:
     """Launches that are not made: what nccl-tests would print over these nodes, without a process."""
 
-    def __init__(self, tmp_path, monkeypatch, count, *, durations=NIGHTLY, racks=None, hang_from=10**6, **faults):
+    def __init__(
+        self, tmp_path, monkeypatch, count, *, durations=NIGHTLY, racks=None, hang_from=10**6, slow_from=2, **faults
+    ):
         self.fleet = NcclFleet(tmp_path, count, durations=durations, racks=racks)
         self.fleet.here = True
-        self.faults, self.hang_from, self.launched = faults, hang_from, []
+        self.faults, self.hang_from, self.slow_from, self.launched = faults, hang_from, slow_from, []
         monkeypatch.setattr("nodegate.measure.groups.launch_session.run_group", self.run_group)
 
     def run_group(self, launch, group, members, mark):
         self.launched.append(group.name)
         faults = [self.faults.get(member.name, "") for member in members]
         own = [fault.rpartition(" ")[2] for fault in faults if fault.rpartition(" ")[0] in ("", launch.collective)]
-        text = table(launch.collective, len(members), 200.0 if "slow" in own else 380.0, 3 if "wrong" in own else 0)
+        is_slow = "slow" in own and len(members) >= self.slow_from
+        text = table(launch.collective, len(members), 200.0 if is_slow else 380.0, 3 if "wrong" in own else 0)
         changes = {"stdout": text, "exit_code": int("wrong" in own)}
         if "hang" in own or (len(members) >= self.hang_from and not launch.apart):
             changes = {"stdout": text[: text.index("NCCL version")], "exit_code": None, "timed_out": True}
@@ -205,19 +211,81 @@ def test_suspects_are_measured_again_with_nodes_that_passed(tmp_path, monkeypatc
     fleet = Simulated(tmp_path, monkeypatch, 4, gpu2="slow").fleet
     with fleet.targets() as targets:
         first = NCCL_GROUPS.measure(targets, fleet.pool)
-        second = NCCL_GROUPS.again(targets, fleet.pool, frozenset({"gpu1", "gpu2"}))
+        second = NCCL_GROUPS.again(targets, fleet.pool, {"gpu1": (), "gpu2": ()})
     assert set(second) == {"gpu1", "gpu2"}
     values = {name: replayed([first[name], second[name]]).metrics[0].values for name in second}
     assert values == {"gpu1": (380.0,), "gpu2": (200.0,)}
 
 
-def test_a_slow_node_is_found_in_a_fleet_all_of_which_is_suspect(tmp_path, monkeypatch):
-    fleet = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, gpu5="slow").fleet
+def doubted(found, *, enough=350.0):
+    """The nodes with a number below what they must reach, as the run finds them."""
+    low = {name: [each for each in measured.metrics if each.best < enough] for name, measured in found.items()}
+    return {name: tuple(Doubt(metric, enough) for metric in metrics) for name, metrics in low.items() if metrics}
+
+
+def looked_at_twice(simulated):
+    """What is known of each node after one more look at those that were slow; and what was launched for it."""
+    fleet = simulated.fleet
     with fleet.targets() as targets:
-        names = frozenset(target.node.name for target in targets)
-        found = {name: replayed([rans]) for name, rans in NCCL_GROUPS.again(targets, fleet.pool, names).items()}
-    assert named(found) == {"gpu5"}
-    assert [metric.best for metric in found["gpu1"].metrics if metric.conditions["group"] == "fleet"] == [380.0] * 3
+        first = NCCL_GROUPS.measure(targets, fleet.pool)
+        simulated.launched.clear()
+        suspects = doubted({name: replayed([rans]) for name, rans in first.items()})
+        more = NCCL_GROUPS.again(targets, fleet.pool, suspects)
+    return {name: replayed([first[name], *([more[name]] if name in more else [])]) for name in first}
+
+
+def over(found, name, kind):
+    """What a node has of the launches over a rack or the fleet: how many nodes each had, and its best all_reduce."""
+    chosen = [each for each in found[name].named(NAMES["all_reduce"]) if each.conditions["group"] == kind]
+    return {(each.conditions["nodes"], each.best) for each in chosen}
+
+
+def test_a_fleet_that_is_slow_by_one_node_is_launched_again_without_it(tmp_path, monkeypatch):
+    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY, gpu5="slow")
+    found = looked_at_twice(simulated)
+    assert over(found, "gpu1", "fleet") == over(found, "gpu6", "fleet") == {("5", 380.0)}
+    assert over(found, "gpu5", "fleet") == {("6", 200.0)}
+    assert simulated.launched.count("fleet") == 0, "that gpu5 is slow was seen in its pairs"
+
+
+def test_each_rack_without_its_slow_node_and_the_fleet_without_all_of_them(tmp_path, monkeypatch):
+    racks = {f"gpu{number}": f"r{(number + 3) // 4}" for number in range(1, 13)}
+    simulated = Simulated(tmp_path, monkeypatch, 12, durations=DELIVERY, racks=racks, gpu3="slow", gpu8="slow")
+    found = looked_at_twice(simulated)
+    assert over(found, "gpu1", "rack") == over(found, "gpu6", "rack") == {("3", 380.0)}
+    assert over(found, "gpu9", "rack") == {("4", 380.0)}
+    assert over(found, "gpu1", "fleet") == over(found, "gpu12", "fleet") == {("10", 380.0)}
+    assert over(found, "gpu3", "rack") == {("4", 200.0)}
+
+
+def test_a_fleet_that_was_slow_once_is_launched_again_as_a_whole(tmp_path, monkeypatch):
+    simulated = Simulated(tmp_path, monkeypatch, 6, durations=DELIVERY)
+    with simulated.fleet.targets() as targets:
+        slow = Metric(
+            NAMES["all_reduce"], (200.0,), "GB/s", conditions={"group": "fleet", "nodes": "6"}, launch="fleet"
+        )
+        suspects = {target.node.name: (Doubt(slow, 350.0),) for target in targets}
+        found = {
+            name: replayed([rans]) for name, rans in NCCL_GROUPS.again(targets, simulated.fleet.pool, suspects).items()
+        }
+    assert set(simulated.launched) == {"fleet"}
+    assert over(found, "gpu4", "fleet") == {("6", 380.0)}
+
+
+def test_a_node_that_is_slow_only_among_many_is_found_by_halving(tmp_path, monkeypatch):
+    simulated = Simulated(tmp_path, monkeypatch, 8, durations=DELIVERY, slow_from=3, gpu5="slow")
+    found = looked_at_twice(simulated)
+    assert named(found) == set(), "with one other node it is as fast as all"
+    assert found["gpu1"].of("all_reduce")[-1].searched
+
+
+def test_a_fleet_that_is_slow_alike_names_nobody(tmp_path, monkeypatch):
+    simulated = Simulated(
+        tmp_path, monkeypatch, 6, durations=DELIVERY, **dict.fromkeys((f"gpu{n}" for n in range(1, 7)), "slow")
+    )
+    found = looked_at_twice(simulated)
+    assert named(found) == set()
+    assert over(found, "gpu1", "fleet") == {("6", 200.0)}
 
 
 # What cannot be launched

@@ -20,7 +20,7 @@ def measured(group: str, **gb_per_s: float) -> frozenset[str]:
         node: (PLATFORM, (Metric("nccl.group_all_reduce_gb_per_s", (value,), "GB/s", conditions=conditions),))
         for node, value in gb_per_s.items()
     }
-    return suspects(fleet, dict.fromkeys(fleet, BASELINE))
+    return frozenset(suspects(fleet, dict.fromkeys(fleet, BASELINE)))
 
 
 def test_both_nodes_of_a_slow_pair_are_measured_again() -> None:

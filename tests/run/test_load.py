@@ -17,6 +17,7 @@ from nodegate.measure.measurement import Measurement, Pool, Runs, Target, on_eac
 from nodegate.measure.program_run import ProgramRun, run
 from nodegate.metric import Metric
 from nodegate.node import Connection, Node
+from nodegate.numbers.suspects import Doubt
 from nodegate.probe.document import document_of
 from nodegate.run.load import Load
 from nodegate.run.pool import ThreadPool
@@ -53,10 +54,11 @@ class Judge:
     def refusal(self, node: str, measurement: Measurement) -> CannotMeasure | None:
         return self.gates.get(node)
 
-    def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
-        return frozenset(
-            name for name, metrics in measured.items() if not metrics or any(each.best < self.least for each in metrics)
-        )
+    def suspects(
+        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, object]
+    ) -> dict[str, tuple[Doubt, ...]]:
+        low = {name: [each for each in metrics if each.best < self.least] for name, metrics in measured.items()}
+        return {name: tuple(map(Doubt, low[name])) for name, metrics in measured.items() if low[name] or not metrics}
 
 
 def target(name: str) -> Target:

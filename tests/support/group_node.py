@@ -9,6 +9,7 @@ from fleet.machine import Machine, facts_of
 from support.judging import baseline_of
 
 from nodegate import suite
+from nodegate.errors import CannotMeasure
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.groups.result import parse
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
 
     from nodegate.finding import Record
     from nodegate.measure.program_run import ProgramRun
+    from nodegate.numbers.peers import NodePeers
     from nodegate.verdict import Verdict
 
 
 @dataclass(frozen=True)
 class GroupCase:
-    """What one node keeps, and what one check must say of it."""
+    """What one node keeps, and what one check must say of it.
+
+    `beside` are other nodes that the run judges, which have the same numbers of the launches over many nodes.
+    """
 
     name: str
     check: str
@@ -35,6 +40,7 @@ class GroupCase:
     again: Sequence[ProgramRun] = ()
     limits: Mapping[str, object] = field(default_factory=dict)
     machine: Machine = field(default_factory=Machine.hgx_h100)
+    beside: Sequence[str] = ()
 
     def __str__(self) -> str:
         return f"{self.check}: {self.name}"
@@ -47,7 +53,16 @@ class GroupCase:
         def resolve(name: str) -> object:
             if name == "nccl_groups":
                 return parse(attempts)
-            known = {"baseline": baseline, "peers": Peers.of({}).of_node("gpu01"), "rdma": facts.rdma}
+            known = {"baseline": baseline, "peers": self._peers(baseline.platform, attempts), "rdma": facts.rdma}
             return known[name]
 
         return judge(suite.check(self.check), resolve, node.name, node_parts(facts))
+
+    def _peers(self, platform: str, attempts: Sequence[Sequence[ProgramRun]]) -> NodePeers:
+        try:
+            own = parse(attempts).metrics
+        except CannotMeasure:  # then the check says so
+            own = ()
+        together = [metric for metric in own if metric.launch]
+        beside = dict.fromkeys(self.beside, (platform, together))
+        return Peers.of({"gpu01": (platform, own), **beside}).of_node("gpu01")

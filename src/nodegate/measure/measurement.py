@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from nodegate.measure.durations import Durations
     from nodegate.metric import Metric
     from nodegate.node import Node
+    from nodegate.numbers.assessments import Bounds
+    from nodegate.numbers.suspects import Suspects
     from nodegate.toolbox.toolbox import Toolbox
     from nodegate.transport.session import Session
 
@@ -73,6 +75,7 @@ class Measurement:
     the other targets as partners if needed. `parse` reads the attempts of one node, in their order.
     `takes_s` is about how many seconds it takes, for the progress line. `doubtful`: whether a node has no number for a
     reason that a second attempt may clear (a link that hung once): it is measured again, as with a bad number.
+    `bounds` says what a node's own parts allow, where that is more than its platform says.
     """
 
     name: str
@@ -80,10 +83,11 @@ class Measurement:
     applies: Callable[[NodeFacts], str]
     rests_on: tuple[str, ...]
     measure: Callable[[Sequence[Target], Pool], Runs]
-    again: Callable[[Sequence[Target], Pool, frozenset[str]], Runs]
+    again: Callable[[Sequence[Target], Pool, Suspects], Runs]
     parse: Callable[[Sequence[Sequence[ProgramRun]]], Measured]
     takes_s: Callable[[Durations], float] | None = None
     doubtful: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
+    bounds: Callable[[NodeFacts], Bounds] | None = None
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
         """The result in a node's evidence.
@@ -145,7 +149,7 @@ def on_each_node(run: Callable[[Target], Sequence[ProgramRun]]) -> Callable[[Seq
 
 def suspects_alone(
     measure: Callable[[Sequence[Target], Pool], Runs],
-) -> Callable[[Sequence[Target], Pool, frozenset[str]], Runs]:
+) -> Callable[[Sequence[Target], Pool, Suspects], Runs]:
     """`again` of a measurement that needs no other node: the same, on the suspects."""
     return lambda targets, pool, suspects: measure([target for target in targets if target.node.name in suspects], pool)
 

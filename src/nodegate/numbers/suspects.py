@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import NotJudged
+from nodegate.finding import Limit
 from nodegate.numbers.assessments import assessments
+from nodegate.numbers.derived import of_platform
 from nodegate.numbers.peers import Peers
 from nodegate.verdict import Verdict
 
@@ -13,8 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
+    from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
+    from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import Measured, NodePeers
+
+    Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
 
 TIMES_MORE = 2  # measurements of a suspect beyond the first: then the best of three decides
 BEHIND = 0.8  # of the best pair: good pairs are closer together than that, by far
@@ -22,8 +29,18 @@ _DOUBTFUL = (Verdict.FAIL, Verdict.WARN)
 _Kind = tuple[str, tuple[str, tuple[tuple[str, str], ...]]]  # a platform, and what two metrics must share
 
 
-def suspects(measured: Measured, baselines: Mapping[str, Baseline]) -> frozenset[str]:
-    """The nodes with a number that would not pass, each to be measured twice more.
+@dataclass(frozen=True)
+class Doubt:
+    """A number that would not pass, and what it would have to reach, in its own unit; None where only others tell."""
+
+    metric: Metric
+    enough: float | None = None
+
+
+def suspects(
+    measured: Measured, baselines: Mapping[str, Baseline], bounds: Mapping[str, Bounds] | None = None
+) -> dict[str, tuple[Doubt, ...]]:
+    """The nodes with a number that would not pass, each to be measured twice more, and those numbers.
 
     One run in a hundred is disturbed by something else. Judged by one measurement, every fleet of 128 would lose a good
     node; with the suspects measured twice more, none in 10,000 (tests/numbers/test_slow_nodes_simulated.py).
@@ -38,24 +55,36 @@ def suspects(measured: Measured, baselines: Mapping[str, Baseline]) -> frozenset
     Args:
         measured: node -> its platform and the numbers of one measurement, from one attempt.
         baselines: the baseline of each node.
+        bounds: what physics allows on each node, where that is not what its platform says.
     """
     peers = Peers.of(measured)
     anyone = any(metrics for _, metrics in measured.values())
     best = _best(measured)
-    return frozenset(
-        node
-        for node, (platform, metrics) in measured.items()
-        if (anyone and not metrics)
-        or _doubtful(metrics, baselines[node], peers.of_node(node))
-        or any(_is_behind(metric, best.get((platform, metric.key))) for metric in metrics)
-    )
+    found: dict[str, tuple[Doubt, ...]] = {}
+    for node, (platform, metrics) in measured.items():
+        physics = (bounds or {}).get(node, of_platform)
+        doubts = _doubts(metrics, baselines[node], peers.of_node(node), physics)
+        known = {id(doubt.metric) for doubt in doubts}
+        behind = (
+            each for each in metrics if id(each) not in known and _is_behind(each, best.get((platform, each.key)))
+        )
+        doubts += [Doubt(metric) for metric in behind]
+        if doubts or (anyone and not metrics):
+            found[node] = tuple(doubts)
+    return found
 
 
-def _doubtful(metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers) -> bool:
+def _doubts(metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers, physics: Bounds) -> list[Doubt]:
     try:
-        return any(found.verdict in _DOUBTFUL for _, found in assessments(metrics, baseline=baseline, peers=peers))
+        judged = assessments(metrics, baseline=baseline, peers=peers, physics=physics)
+        return [Doubt(metric, _number(found.limit)) for metric, found in judged if found.verdict in _DOUBTFUL]
     except NotJudged:
-        return False
+        return []
+
+
+def _number(limit: AnyLimit | None) -> float | None:
+    value = limit.value if isinstance(limit, Limit) else None
+    return None if isinstance(value, bool) or not isinstance(value, (int, float)) else float(value)
 
 
 def _best(measured: Measured) -> dict[_Kind, float]:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from nodegate.measure.measurement import Measurement
     from nodegate.metric import Metric
+    from nodegate.numbers.assessments import Bounds
+    from nodegate.numbers.suspects import Doubt
     from nodegate.run.judging import Judging
 
 
@@ -54,10 +56,12 @@ class Gate:
                 return CannotMeasure(reason, next_step="fix that first, then run again", blocked_by=name)
         return None
 
-    def suspects(self, measured: Mapping[str, Sequence[Metric]]) -> frozenset[str]:
-        """The nodes whose numbers would not pass as they are."""
+    def suspects(
+        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, Bounds]
+    ) -> dict[str, tuple[Doubt, ...]]:
+        """The nodes whose numbers would not pass as they are; `bounds` is what physics allows on each node."""
         from nodegate.numbers.suspects import suspects  # noqa: PLC0415 - pandas only where something was measured
 
         platforms = {name: self._judging.platform(name) for name in measured}
         baselines = {name: self._judging.baseline(name) for name in measured}
-        return suspects({name: (platforms[name], metrics) for name, metrics in measured.items()}, baselines)
+        return suspects({name: (platforms[name], metrics) for name, metrics in measured.items()}, baselines, bounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Measurement, Runs, Target
     from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
+    from nodegate.numbers.assessments import Bounds
     from nodegate.run.gate import Gate
     from nodegate.run.pool import ThreadPool
 
@@ -67,9 +69,10 @@ class Load:
         runs = measurement.measure(going, self._pool)
         metrics |= self._keep(measurement, attempts, runs, started)
         shorter = [_for_another_look(target) for target in going]
+        bounds = _bounds(measurement, going)
         for _ in range(MEASURED_AGAIN):
-            suspects = self._gate.suspects(metrics) | _doubtful(measurement, attempts)
-            suspects &= {name for name, each in attempts.items() if _something_ran(each)}
+            doubted = {**dict.fromkeys(_doubtful(measurement, attempts), ()), **self._gate.suspects(metrics, bounds)}
+            suspects = {name: doubts for name, doubts in doubted.items() if _something_ran(attempts[name])}
             if not suspects or self._pool.cancelled:
                 return
             self._say(measurement, shorter, f", {len(suspects)} suspects once more")
@@ -130,6 +133,16 @@ def _metrics_of(measurement: Measurement, attempts: Sequence[Sequence[ProgramRun
         return measurement.parse(attempts).metrics
     except CannotMeasure:  # nothing to compare: the check reports that
         return ()
+
+
+def _bounds(measurement: Measurement, targets: Sequence[Target]) -> dict[str, Bounds]:
+    """What physics allows on each node, where it is known by more than its platform."""
+    found: dict[str, Bounds] = {}
+    if measurement.bounds is not None:
+        for target in targets:
+            with suppress(CannotMeasure):  # a node whose facts cannot be read is judged by what its platform says
+                found[target.node.name] = measurement.bounds(target.facts)
+    return found
 
 
 def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:

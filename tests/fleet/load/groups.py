@@ -16,11 +16,12 @@ from fleet.racks import racks
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.launch import RANK
 from nodegate.measure.groups.plan import PAIR
-from nodegate.measure.groups.result import parse
+from nodegate.measure.groups.result import NAMES, parse
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
 from nodegate.node import Node
+from nodegate.numbers.suspects import Doubt
 from nodegate.toolbox.tool_list import how_to_get
 from nodegate.toolbox.toolbox import Tool
 from nodegate.transport.session import Output
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from fleet.load.plan import Attempts, Change
     from fleet.machine import Machine
     from nodegate.measure.program_run import ProgramRun
+    from nodegate.metric import Metric
+    from nodegate.numbers.suspects import Suspects
     from nodegate.transport.session import NodeLock
 
 T = TypeVar("T")
@@ -43,7 +46,7 @@ _RAILS_400 = {"all_reduce": (383.0, 371.0), "alltoall": (88.4, 55.2), "sendrecv"
 _RAILS_200 = {"all_reduce": (18.7, 18.2), "alltoall": (11.6, 9.3), "sendrecv": (13.9, 13.6)}
 _PID = 20412
 _LEFT_OUT = "..."  # of the command line: the lines of shell around each rank, and the mark of a run
-_SUSPECT_BELOW = 0.95  # of the best pair
+_SUSPECT_BELOW = 0.95  # of what good nodes reach
 
 
 @dataclass
@@ -60,7 +63,7 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
     taking_part = [machine for machine in machines if NAME not in machine.load.refused]
     where = racks(machine.name for machine in machines)
     found: dict[str, list[Sequence[ProgramRun]]] = {machine.name: [] for machine in taking_part}
-    suspects = frozenset(found)
+    suspects: Suspects = dict.fromkeys(found, ())
     for attempt in range(1 + AGAIN):
         made = {machine.name: _made(machine, attempt) for machine in taking_part}
         nodes = [Node(machine.name, expected={"rack": where[machine.name]}) for machine in taking_part]
@@ -70,9 +73,9 @@ def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
             for node, each in zip(nodes, facts, strict=True)
         ]
         runs = NCCL_GROUPS.again(targets, _Crew(), suspects) if attempt else NCCL_GROUPS.measure(targets, _Crew())
-        for name in suspects & runs.keys():
+        for name in [name for name in suspects if name in runs]:
             found[name].append([_tidy(ran, made[name].machine) for ran in runs[name]])
-        suspects = _suspects(found, {name: each.good is _RAILS_400 for name, each in made.items()})
+        suspects = _suspects(found, {name: each.good for name, each in made.items()})
     return found
 
 
@@ -111,27 +114,28 @@ def _made(machine: Machine, attempt: int) -> _Made:
     return _Made(machine, shape, good, attempt)
 
 
-def _suspects(found: Mapping[str, Sequence[Sequence[ProgramRun]]], kinds: Mapping[str, object]) -> frozenset[str]:
-    """The nodes whose best pair is slower than that of others of their kind, and those that gave no number."""
-    best = {name: _of_pairs(kinds[name], attempts) for name, attempts in found.items()}
-    top: dict[object, float] = {}
-    for values in best.values():
-        for key, value in values.items():
-            top[key] = max(top.get(key, 0.0), value)
-    return frozenset(
-        name
-        for name, values in best.items()
-        if not values or any(value < _SUSPECT_BELOW * top[key] for key, value in values.items())
-    )
+def _suspects(
+    found: Mapping[str, Sequence[Sequence[ProgramRun]]], good: Mapping[str, Mapping[str, tuple[float, float]]]
+) -> dict[str, tuple[Doubt, ...]]:
+    """The nodes that gave no number, or one that is clearly below what good nodes of their kind reach together."""
+    suspects: dict[str, tuple[Doubt, ...]] = {}
+    for name, attempts in found.items():
+        metrics = _metrics(attempts)
+        doubts = []
+        for metric in metrics:
+            what = next((what for what, named in NAMES.items() if named == metric.name), "")
+            enough = _SUSPECT_BELOW * good[name][what][metric.conditions["group"] != PAIR] if what else 0.0
+            doubts += [Doubt(metric, enough)] if metric.best < enough else []
+        if doubts or not metrics:
+            suspects[name] = tuple(doubts)
+    return suspects
 
 
-def _of_pairs(kind: object, attempts: Sequence[Sequence[ProgramRun]]) -> dict[object, float]:
-    """The best of each collective over two nodes, by what makes it comparable: the kind of the node, the conditions."""
+def _metrics(attempts: Sequence[Sequence[ProgramRun]]) -> Sequence[Metric]:
     try:
-        metrics = parse(attempts).metrics
+        return parse(attempts).metrics
     except CannotMeasure:
-        return {}
-    return {(kind, *each.key): each.best for each in metrics if each.conditions["group"] == PAIR}
+        return ()
 
 
 def _tidy(ran: ProgramRun, machine: Machine) -> ProgramRun:

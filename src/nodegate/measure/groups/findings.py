@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from nodegate import part
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.result import NAMES
+from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.derived import Physics, of_platform, share_of
@@ -147,12 +147,12 @@ def judge_bandwidth(
     for what in whats:
         metrics = [each for each in groups.named(NAMES[what]) if each.conditions.get("group") in kinds]
         chosen += metrics
-        excused = [run for run in groups.of(what) if run.kind in kinds and groups.excuses(run)]
-        if not metrics and excused:
-            named = ", ".join(groups.excuses(excused[0]))
-            text = f"{excused[0].group}: disturbed by {named}, this node works without"
+        excused = {run.group: groups.excuses(run) for run in groups.of(what) if run.kind in kinds}
+        excused = {group: named for group, named in excused.items() if named}
+        for group, named in excused.items():
+            text = f"{group}: disturbed by {some(named, _MOST_NAMED)}, this node works without"
             verdicts.passed(part=part_of(what), text=text, observed="another node")
-        elif not metrics:
+        if not metrics and not excused:
             not_measured(verdicts, groups, what, "bus bandwidth")
     own = [each for each in chosen if not _disturbed(verdicts, groups, each, baseline, peers, physics)]
     if own:
@@ -162,20 +162,40 @@ def judge_bandwidth(
 def _disturbed(  # noqa: PLR0917 - one caller, above
     verdicts: Verdicts, groups: NcclGroups, metric: Metric, baseline: Baseline, peers: NodePeers, physics: Bounds
 ) -> bool:
-    """Whether a launch is slow, and another node of it is slow with one node too while this one is not: then told."""
+    """Whether a launch over many nodes is slow, and nobody can say that this node makes it so: then told."""
     least = physics(metric, baseline).least
+    named = any(groups.node in run.blamed for run in groups.runs if run.group == metric.launch)
+    if least is None or not metric.launch or metric.best >= least.value or named:
+        return False
+    why, action = _says_nothing(groups, metric, peers, least.value)
+    if why:
+        value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
+        text = f"{value} says nothing of this node: {why}"
+        verdicts.found(Verdict.NOT_JUDGED, part=metric_findings.part_of(metric), text=text, action=action)
+    return bool(why)
+
+
+def _says_nothing(groups: NcclGroups, metric: Metric, peers: NodePeers, least: float) -> tuple[str, str]:
+    """Why a slow launch says nothing of this node, and what to do; empty where it does.
+
+    Another node of it is slow with one node too, while this one is not; or some of its nodes are not judged here.
+    """
+    together = peers.peers.together(metric, peers.node)
     pair = next((each for each in groups.named(metric.name) if each.conditions.get("group") == "pair"), None)
-    if pair is None or least is None or not metric.launch or metric.best >= least.value:
-        return False
-    alike = peers.peers.bests(pair, peers.node)
-    slow = {name for name in peers.peers.together(metric, peers.node) if alike.get(name, least.value) < least.value}
-    if not slow or peers.node in slow:
-        return False
-    value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
-    text = f"{value} says nothing of this node: {some(sorted(slow), _MOST_NAMED)} is slow with one other node too"
-    action = "measure it again without that node"
-    verdicts.found(Verdict.NOT_JUDGED, part=metric_findings.part_of(metric), text=text, action=action)
-    return True
+    alike = peers.peers.bests(pair, peers.node) if pair else {}
+    slow = {name for name in together if alike.get(name, least) < least}
+    if peers.node in slow:
+        return "", ""
+    if slow:
+        return (
+            f"{some(sorted(slow), _MOST_NAMED)} is slow with one other node too",
+            "measure it again without that node",
+        )
+    unseen = _nodes(metric) - len(together)
+    if unseen > 0:
+        why = f"{unseen} of the {_nodes(metric)} nodes of the launch are not judged in this run"
+        return why, "judge all nodes of the launch together"
+    return "", ""
 
 
 def sole_partner(groups: NcclGroups) -> str:
@@ -220,20 +240,34 @@ def inside_the_node(baseline: Baseline) -> NumberLimit | None:
 
 
 def physics(rdma: Rdma) -> Bounds:
-    """What the rates of the rails say of collectives over nodes.
+    """What the rates of the rails say of collectives over nodes, as a check judges it.
 
     A pair that is slower than they say is judged by nccl_groups.share_of_rate alone.
     """
+    by_rails = bounds_of(rdma)
 
     def bounds(metric: Metric, baseline: Baseline) -> Physics:
+        found = by_rails(metric, baseline)
+        of_a_pair = metric.name == NAMES["all_reduce"] and metric.conditions.get("group") == "pair"
+        is_slow = of_a_pair and found.least is not None and metric.best < found.least.value
+        return replace(found, least=None) if is_slow else found
+
+    return bounds
+
+
+def bounds_of(rdma: Rdma) -> Bounds:
+    """What the rates of the rails say of collectives over nodes, and its platform of each node by itself."""
+
+    def bounds(metric: Metric, baseline: Baseline) -> Physics:
+        if metric.name == APART_NAME:
+            return of_platform(metric, baseline)
         total = _rails_gb_per_s(rdma, baseline)
         if isinstance(total, Unknown) or not total:
             return Physics()
         top, whose = _MOST_OF_RAILS * total, f"{_MOST_OF_RAILS} times the rate of all rails"
         if metric.name == NAMES["all_reduce"]:
             limit = least_by_rate(rdma, baseline)
-            pair_is_slow = metric.conditions.get("group") == "pair" and not _reaches(metric, limit)
-            least = None if isinstance(limit, Unknown) or pair_is_slow else replace(limit, direction=AT_LEAST)
+            least = None if isinstance(limit, Unknown) else replace(limit, direction=AT_LEAST)
             return Physics(top, whose, least)
         per_gpu = total * _nodes(metric) / max(int(metric.conditions.get("gpus", "0") or 0), 1)
         within = inside_the_node(baseline)
@@ -246,10 +280,6 @@ def physics(rdma: Rdma) -> Bounds:
 def _nodes(metric: Metric) -> int:
     """The nodes of the launch that gave a number."""
     return int(metric.conditions.get("nodes", "0") or 0)
-
-
-def _reaches(metric: Metric, limit: NumberLimit | Unknown) -> bool:
-    return isinstance(limit, Limit) and metric.best >= limit.value
 
 
 def _rails(rdma: Rdma, baseline: Baseline) -> tuple[RdmaPort, ...]:

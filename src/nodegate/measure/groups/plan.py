@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 # apart: the whole fleet in one launch, each node with itself only. part: of a group that failed.
 Kind = Literal["pair", "rack", "fleet", "apart", "part"]
 PAIR, RACK, FLEET, APART, PART = "pair", "rack", "fleet", "apart", "part"
+_WITHOUT = " without "
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,12 @@ def without(group: Group, bad: Sequence[str]) -> tuple[Group, ...]:
     rest = tuple(name for name in group.nodes if name not in bad)
     if len(rest) == len(group.nodes) or len(rest) < 3:
         return ()
-    return (Group(group.kind, f"{group.name} without {len(group.nodes) - len(rest)} bad", rest),)
+    return (Group(group.kind, f"{group.name}{_WITHOUT}{len(group.nodes) - len(rest)} bad", rest),)
+
+
+def whole_of(name: str) -> str:
+    """The name of the rack or the fleet of which this is a launch without some nodes; its own name otherwise."""
+    return name.partition(_WITHOUT)[0]
 
 
 def part(nodes: Sequence[str], good: Iterable[str] = ()) -> Group:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.groups.plan import whole_of
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
 from nodegate.transport.call import printable
@@ -68,7 +69,8 @@ class GroupRun:
     """One launch in which this node took part. `nodes` may be shortened if they are many; `count` is how many.
 
     `partners_well` is set if all the other nodes are known to be good: then this node is at fault. `blamed`
-    are the nodes that bisection names for this launch, `searched` its result if it names none.
+    are the nodes that bisection names for this launch, `searched` its result if it names none. `left_out` are the
+    nodes without which a rack or a fleet was launched again and was good.
     """
 
     what: str
@@ -87,6 +89,7 @@ class GroupRun:
     partners_well: bool = False
     blamed: tuple[str, ...] = ()
     searched: str = ""
+    left_out: tuple[str, ...] = ()
     builds: int = 1
     test: NcclTest | None = None
     own_gb_per_s: float | None = None  # of a launch in which each node runs by itself
@@ -162,9 +165,17 @@ class NcclGroups:
         return tuple(run for run in self.runs if run.what in whats and run.kind != "part")
 
     def excuses(self, run: GroupRun) -> tuple[str, ...]:
-        """The other nodes that bisection names for this launch, if this one is not among them and was good itself."""
-        named = {
-            name for each in self.runs if each.group == run.group and each.what == run.what for name in each.blamed
+        """The other nodes for which a launch was bad, if this one is not among them and was good itself.
+
+        Bisection names them; or this node was good in a rack or a fleet that was launched again without them.
+        """
+        alike = [each for each in self.runs if each.what == run.what]
+        named = {name for each in alike if each.group == run.group for name in each.blamed}
+        named |= {
+            name
+            for each in alike
+            for name in each.left_out
+            if name in run.nodes or run.group == whole_of(each.group)  # of many nodes not all are listed
         }
         return tuple(sorted(named)) if named and self.node not in named and self.is_cleared else ()
 
@@ -228,6 +239,7 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         partners_well=len(nodes) > 1 and all(each in good for each in nodes if each != node),
         blamed=tuple(label("blamed", "").split()),
         searched=label("searched", ""),
+        left_out=tuple(label("left_out", "").split()),
         builds=_number(label("builds")),
         stuck=ran.stuck,
     )

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Pool, Runs, Target
     from nodegate.measure.rdma.node_pair import Both, Test
     from nodegate.measure.rdma.pairing import Pair, Round
+    from nodegate.numbers.suspects import Suspects
 
 PARTNERS_AGAIN = 2  # a suspect meets this many nodes that passed
 INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s  # a run as thorough as this measures NIC to NIC in each node too
@@ -59,7 +60,7 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     return _with_peers_best(found)
 
 
-def again(targets: Sequence[Target], pool: Pool, suspects: frozenset[str]) -> Runs:
+def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     """Suspects with nodes that passed, never with each other; if no node of their fabric passed, as at first."""
     paired: list[tuple[Round, ...]] = []
     needed: set[str] = set()
@@ -71,9 +72,9 @@ def again(targets: Sequence[Target], pool: Pool, suspects: frozenset[str]) -> Ru
         needed.update(bad, *(pair for pairs in paired[-1] for pair in pairs))
     rdma_nodes, found = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool)
     _plan(rdma_nodes, fabrics, found)
-    _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name) - suspects)
+    _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name).difference(suspects))
     lone = [
-        rdma_nodes[name] for name in suspects & rdma_nodes.keys() if not any(name in pair for pair in _pairs(paired))
+        rdma_nodes[name] for name in suspects if name in rdma_nodes and not any(name in pair for pair in _pairs(paired))
     ]
     _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in lone}, (WRITE,), found)
     return {name: tuple(runs) for name, runs in found.items() if name in suspects}

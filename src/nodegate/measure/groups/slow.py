@@ -1,0 +1,109 @@
+"""Racks and fleets that were slow: launched again, searched, and launched without the nodes that make them so.
+
+A launch is as fast as its slowest node, so a slow one proves nothing of the others, for good or bad. Without the slow
+nodes it does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Literal
+
+from nodegate.measure.groups.group_node import COLLECTIVES
+from nodegate.measure.groups.plan import PAIR, Group, without
+from nodegate.measure.groups.result import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from nodegate.measure.groups.tour import Tour
+    from nodegate.numbers.suspects import Doubt, Suspects
+
+    Enough = Mapping[str, float]  # collective -> what it has to reach, in GB/s
+
+_KINDS: tuple[Literal["rack"], Literal["fleet"]] = ("rack", "fleet")  # the fleet last: it has the racks' nodes
+_COLLECTIVE = {name: what for what, name in NAMES.items()}
+
+
+def is_slow_together(doubts: Sequence[Doubt]) -> bool:
+    """Whether a suspect is one only for launches over many nodes, which have one value for all of them."""
+    return bool(doubts) and all(doubt.metric.launch for doubt in doubts)
+
+
+def slow_launches(suspects: Suspects) -> dict[Group, Enough]:
+    """The racks and fleets of which all nodes are suspects for the launch itself, and what each has to reach."""
+    nodes: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    enough: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    conditions: dict[str, Mapping[str, str]] = {}
+    for name, doubt in ((name, doubt) for name, doubts in suspects.items() for doubt in doubts):
+        launch, what = doubt.metric.launch, _COLLECTIVE.get(doubt.metric.name, "")
+        if launch and what and doubt.enough is not None:
+            nodes[launch][name] = None
+            enough[launch][what] = doubt.enough
+            conditions[launch] = doubt.metric.conditions
+    return {
+        Group(kind, launch, tuple(names)): enough[launch]
+        for launch, names in nodes.items()
+        for kind in _KINDS
+        if (kind, str(len(names))) == (conditions[launch].get("group"), conditions[launch].get("nodes"))
+    }
+
+
+class SlowLaunches:
+    """The launches that were slow, and what is known of their nodes. `slow_nodes` are known to be slow without them."""
+
+    def __init__(self, tour: Tour, slow_nodes: Collection[str]) -> None:
+        self._tour, self._known = tour, set(slow_nodes)
+
+    def run(self, slow: Mapping[Group, Enough]) -> None:
+        """Racks at the same time, then the fleet: what was found in the racks is known there."""
+        for kind in _KINDS:
+            chosen = {group: enough for group, enough in slow.items() if group.kind == kind}
+            if chosen:
+                self._of_one_kind(chosen)
+
+    def _of_one_kind(self, slow: Mapping[Group, Enough]) -> None:
+        """Once more, without the slow nodes that are known by now; what is slow then is searched."""
+        still = self._still_slow(slow)
+        if not still:
+            return
+        what = next(each for each in COLLECTIVES if any(each in slow[group] for group in still))
+        sought = [smaller for group in still for smaller in self._less(group)]
+        inside = {name for group in sought for name in group.nodes}
+        outside = [name for name in self._tour.names if name not in inside and name not in self._known]
+        found = self._tour.search_slow(sought, outside, what)
+        for group in sought:
+            self._tour.note(group, found)
+        if found.blamed:
+            self._known.update(found.blamed)
+            self._still_slow({group: slow[group] for group in still if not self._known.isdisjoint(group.nodes)})
+
+    def _still_slow(self, slow: Mapping[Group, Enough]) -> list[Group]:
+        """Launch them without the nodes that are known to be slow; those that are slow even so."""
+        launched = {group: self._less(group) for group in slow}
+        self._tour.all([smaller for less in launched.values() for smaller in less])
+        still = []
+        for group, less in launched.items():
+            for smaller in less:
+                if any(self._tour.speed(smaller, what) < enough for what, enough in slow[group].items()):
+                    still.append(group)
+                elif smaller != group:
+                    self._tour.note_left_out(smaller, sorted(self._known.intersection(group.nodes)))
+        return still
+
+    def _less(self, group: Group) -> tuple[Group, ...]:
+        """The launch without the nodes that are known to be slow; nothing if too few are left."""
+        return (group,) if self._known.isdisjoint(group.nodes) else without(group, sorted(self._known))
+
+
+def slow_in_pairs(tour: Tour, suspects: Suspects) -> frozenset[str]:
+    """The suspects whose pairs with nodes that passed were too slow again."""
+    found = set()
+    for name, doubts in suspects.items():
+        pairs = tour.pairs_with_good_ones(name)
+        of_pairs = [each for each in doubts if each.metric.conditions.get("group") == PAIR] if pairs else []
+        for doubt in of_pairs:
+            what = _COLLECTIVE.get(doubt.metric.name, "")
+            if doubt.enough is not None and all(tour.speed(each, what) < doubt.enough for each in pairs):
+                found.add(name)
+    return frozenset(found)
