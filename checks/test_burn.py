@@ -9,7 +9,7 @@ import pytest
 from nodegate import part
 from nodegate.errors import CannotMeasure
 from nodegate.finding import Limit
-from nodegate.measure.burn import findings, under_load
+from nodegate.measure.burn import findings, power, under_load
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
 from nodegate.numbers.margins import Margins
@@ -181,6 +181,18 @@ def test_temperature(burn: Burn, gpus: Gpus, baseline: Baseline, profile: Profil
         else:
             otherwise = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
             under_load.heat(loads[0], hottest, threshold, margin=limit, otherwise=otherwise, verdicts=verdicts)
+
+
+@pytest.mark.tier("delivery")
+def test_power(burn: Burn, gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Every GPU drew in the heaviest part of the burn about as much power as it may: the burn was a burn. (F08)
+
+    A GPU that works at half of its power is not hot, and its cooling and supply are not proven by it. A board that is
+    capped is held to its cap: power.limit judges that. It only warns, and the claim `burned` stays open. What no
+    sensor reads is unknown. Source: burn.power_percent, burn.power_own_kernels_percent.
+    """
+    for loads in burn.loads.values():
+        power.judged(loads, burn, gpus, baseline, verdicts)
 
 
 def test_ecc(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None:

@@ -42,7 +42,7 @@ class Node:
     `expected` has every `nodegate_*` variable without its prefix (platform, gpus, nics, rack, serial, gsp, ...), as
     in the inventory: text, int, float, bool, a list or a flat mapping of those. `groups` are all groups the node
     is in, sorted, without `all` and `ungrouped`. `origin` is the `file:line` that names the node, `order_origin`
-    the one that says what was ordered (`nodegate_expect`).
+    the one that says what was ordered (`nodegate_expect`), `gaps_origin` the one that signs for gaps (`nodegate_gaps`).
     """
 
     name: str
@@ -51,6 +51,7 @@ class Node:
     expected: Mapping[str, object] = field(default_factory=dict)
     origin: str = ""
     order_origin: str = ""
+    gaps_origin: str = ""
 
     def mapping(self, name: str) -> dict[Any, Any] | None:
         """A variable that maps names to values, empty where it is not set; None if it is anything else.

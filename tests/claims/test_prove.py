@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from nodegate.claims.claim import Claim, Shown, State
+from nodegate.claims.claim import Amount, Claim, Shown, State, in_words
 from nodegate.claims.prove import LEFT_OUT, claims_of_node, shown
 from nodegate.claims.verdict import node_verdict
 from nodegate.errors import NotApplicable, NotDone
@@ -127,3 +127,28 @@ def test_a_failure_and_an_error_come_before_what_is_signed() -> None:
     signed = [replace(OPEN, signed="site (owner me)")]
     assert node_verdict([RESULTS, record("burn.clock", found(Verdict.FAIL))], signed) is NodeVerdict.REJECTED
     assert node_verdict([RESULTS, record("burn.clock", found(Verdict.ERROR))], signed) is NodeVerdict.INCOMPLETE
+
+
+def test_a_warning_that_is_not_good_enough_leaves_it_open_and_says_by_how_much() -> None:
+    cold = replace(found(Verdict.WARN, index=1), observed=600.0)
+    open_one = of(RESULTS, record("burn.speed", found(), cold))
+    assert (open_one.state, open_one.why) == (State.NOT_PROVEN, "GPU 1: bf16 600 TFLOPS, expected 650 TFLOPS")
+
+
+def test_what_is_proven_says_how_much() -> None:
+    telling = replace(COMPUTE, amounts=("burn.speed", "burn.results"))
+    (proven,) = shown(
+        [telling], [RESULTS, record("burn.speed", found(), replace(found(index=1), observed=712.5))], CHECKS
+    )
+    assert proven.amounts == (Amount("bf16", "TFLOPS", 700.0, 712.5, 2, "GPU"),)
+    assert in_words(proven.amounts) == "2 GPUs: bf16 700 to 712 TFLOPS"
+    assert (
+        in_words([*proven.amounts, Amount("bf16", "TFLOPS", 690.0, 701.0, 8, "GPU")])
+        == "10 GPUs: bf16 690 to 712 TFLOPS"
+    )
+
+
+def test_what_is_open_says_no_numbers() -> None:
+    telling = replace(COMPUTE, amounts=("burn.speed",))
+    (open_one,) = shown([telling], [record("burn.speed", found())], CHECKS)
+    assert (open_one.state, open_one.amounts) == (State.NOT_PROVEN, ())

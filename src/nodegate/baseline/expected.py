@@ -29,6 +29,7 @@ OTHERS = frozenset(
         "rdma_port",
         "serial",
         "expect",
+        "gaps",
         "mounts",
         "ports",
         "require",

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import TYPE_CHECKING
+
+from nodegate.text import counted, with_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class State(str, Enum):
@@ -26,6 +32,7 @@ class Claim:
         numbers: those of which every part has to keep an absolute limit: other nodes or the past prove nothing.
         speak: patterns of all other checks that refute it where they fail.
         limits: for each check of `numbers`, the keys of limits of which one is enough to judge it.
+        amounts: the checks whose values are said with it where it is proven.
         needs: what has to be there besides a limit, for those who prepare a run.
         tools: programs without which nothing is measured.
         nodes: how many nodes a run needs for it.
@@ -39,6 +46,7 @@ class Claim:
     numbers: tuple[str, ...] = ()
     speak: tuple[str, ...] = ()
     limits: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    amounts: tuple[str, ...] = ()
     needs: str = ""
     tools: tuple[str, ...] = ()
     nodes: int = 1
@@ -48,6 +56,42 @@ class Claim:
     def proving(self) -> tuple[str, ...]:
         """Every check that has to pass."""
         return (*self.proof, *self.numbers)
+
+
+@dataclass(frozen=True)
+class Amount:
+    """What the parts of a node (`noun`: "GPU") showed of one quantity: from `low` to `high`, over so many of them."""
+
+    quantity: str
+    unit: str
+    low: float
+    high: float
+    parts: int
+    noun: str
+
+    @property
+    def words(self) -> str:
+        """Quantity and values: "temperature under load 58 to 71 °C"."""
+        low, high = with_unit(self.low, ""), with_unit(self.high, self.unit)
+        return f"{self.quantity} {high if self.low == self.high else f'{low} to {high}'}"
+
+
+def joined(amounts: Iterable[Amount]) -> tuple[Amount, ...]:
+    """One for each quantity, from the lowest to the highest value, over all parts."""
+    found: dict[tuple[str, str], Amount] = {}
+    for each in amounts:
+        of = each.quantity, each.unit
+        known = found.get(of, replace(each, parts=0))
+        low, high = min(known.low, each.low), max(known.high, each.high)
+        found[of] = replace(known, low=low, high=high, parts=known.parts + each.parts)
+    return tuple(found.values())
+
+
+def in_words(amounts: Iterable[Amount]) -> str:
+    """How much was shown: "8 GPUs: time at work 600 s, temperature under load 58 to 71 °C"; empty of nothing."""
+    found = joined(amounts)
+    most = max(found, key=lambda each: each.parts, default=None)
+    return f"{counted(most.parts, most.noun)}: {', '.join(each.words for each in found)}" if most else ""
 
 
 @dataclass(frozen=True)
@@ -62,6 +106,7 @@ class Shown:
         signed: who accepts that it is not proven, why and until when; empty where nobody does.
         left_out: whether it is open only because this run was asked for a part of its profile.
         is_waived: whether it is open because a failure was waived.
+        amounts: how much was shown of what is proven: how long, how hot.
     """
 
     claim: str
@@ -71,3 +116,4 @@ class Shown:
     signed: str = ""
     left_out: bool = False
     is_waived: bool = False
+    amounts: tuple[Amount, ...] = ()

@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate import suite
-from nodegate.claims.claim import Shown, State
+from nodegate.claims.claim import Amount, Shown, State, joined
 from nodegate.claims.table import claims_of
 from nodegate.finding import NOT_DONE
+from nodegate.part import Kind
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -64,7 +65,18 @@ def _shown(claim: Claim, records: Mapping[str, Record], belonging: Collection[st
     if missing:
         return Shown(claim.name, State.NOT_PROVEN, LEFT_OUT, tuple(missing), left_out=True)
     proven = tuple(record.check for record in judged if record.verdict is not Verdict.SKIP)
-    return Shown(claim.name, State.PROVEN, by=proven) if proven else None
+    amounts = joined(_amounts(records[check] for check in claim.amounts if check in records))
+    return Shown(claim.name, State.PROVEN, by=proven, amounts=amounts) if proven else None
+
+
+def _amounts(records: Iterable[Record]) -> Iterator[Amount]:
+    """What the parts showed, value by value."""
+    for record in records:
+        for finding in record.findings:
+            value = finding.observed
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                noun = "GPU" if finding.part.kind is Kind.GPU else "part"
+                yield Amount(finding.quantity, finding.unit, value, value, len(finding.parts), noun)
 
 
 def _checks(records: Iterable[Record]) -> tuple[str, ...]:
@@ -84,7 +96,13 @@ def _open(record: Record, *, number: bool) -> Iterator[_Open]:
         held = {part for finding in record.findings if finding.is_proof for part in finding.parts}
         for finding in record.findings:
             if finding.verdict in (Verdict.PASS, Verdict.WARN) and not held.issuperset(finding.parts):
-                yield _Open(record.check, "no absolute limit: compared with other nodes or parts only")
+                yield _Open(record.check, _not_held(finding))
+
+
+def _not_held(finding: Finding) -> str:
+    if finding.limit is not None and finding.limit.kind.is_absolute:  # a warning: not good enough to prove it
+        return f"{finding.part.short}: {finding.brief}"
+    return "no absolute limit: compared with other nodes or parts only"
 
 
 def _reason(finding: Finding) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodegate.files.strict_yaml import Loaded
 
 FILE = "claims.yaml"
-_WORDS = ("title", "tier", "proof", "numbers", "speak", "needs", "tools", "nodes", "not_of")
+_WORDS = ("title", "tier", "proof", "numbers", "speak", "amounts", "needs", "tools", "nodes", "not_of")
 
 
 def claims_of(profile: Profile) -> tuple[Claim, ...]:
@@ -75,6 +75,7 @@ def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
         numbers=tuple(check for check, _ in limits),
         speak=_texts(loaded, (name, "speak"), entry.get("speak", [])),
         limits=limits,
+        amounts=_texts(loaded, (name, "amounts"), entry.get("amounts", [])),
         needs=_text(loaded, (name, "needs"), entry.get("needs", "-")).removeprefix("-"),
         tools=_texts(loaded, (name, "tools"), entry.get("tools", [])),
         nodes=_count(loaded, (name, "nodes"), entry.get("nodes", 1)),

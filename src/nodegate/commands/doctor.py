@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from nodegate.baseline.baseline import Baselines
+    from nodegate.judge.waivers import Waivers
     from nodegate.node import Node
     from nodegate.profile import Profile
     from nodegate.toolbox.carried import Carried
@@ -52,11 +53,12 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the run will have to prove: the limits that it has, its profile and how many nodes it has."""
+    """What the run will have to prove: the limits that it has, its profile, how many nodes, and who signs for gaps."""
 
     baselines: Baselines
     profile: Profile
     nodes: int
+    waivers: Waivers
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -98,7 +100,7 @@ def run(asked: argparse.Namespace) -> int:
     )
     prepared = prepare(settings, stdin=sys.stdin)
     nodes = list(prepared.judging.nodes.values())
-    asked_of = Asked(prepared.judging.baselines, prepared.judging.profile, len(nodes))
+    asked_of = Asked(prepared.judging.baselines, prepared.judging.profile, len(nodes), prepared.judging.waivers)
     complaints = examine(nodes, prepared.options, carried=prepared.carried, asked=asked_of)
     for line in (*(f"note: {note}" for note in prepared.notes), *lines(nodes, complaints)):
         print(line, flush=True)
@@ -222,10 +224,18 @@ def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str
     for found in provable(claims_of(asked.profile), baseline, lacking=lacking, nodes=asked.nodes):
         for reason in found.missing:
             about.setdefault(reason, []).append(found.claim.name)
+    signed = {claim.name: asked.waivers.signed(claim.name, node.name) for claim in claims_of(asked.profile)}
     for reason, names in about.items():
-        what = f"cannot be proven: {', '.join(names)}: {reason}"
-        step = "bring it (--baseline, --tools, more nodes), or sign for the gap in --waivers"
-        yield Complaint(node.name, what, step, blocks=False)
+        bare = [name for name in names if not signed[name]]
+        if bare:
+            what = f"cannot be proven: {', '.join(bare)}: {reason}"
+            step = "bring it (--baseline, --tools, more nodes), or sign for the gap (nodegate_gaps, --waivers)"
+            yield Complaint(node.name, what, step, blocks=False)
+    for name, who in signed.items():
+        if who:
+            reasons = [reason for reason, names in about.items() if name in names]
+            what = f"may stay unproven: {name}{': ' if reasons else ''}{', '.join(reasons)}"
+            yield Complaint(node.name, what, f"signed for: {who}", blocks=False)
 
 
 def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 PREFIX = "nodegate_"
 _NAME = re.compile(r"\w{1,100}")
 ORDER = "nodegate_expect"  # nodegate.subjects.order reads it
+GAPS = "nodegate_gaps"  # nodegate.run.gaps reads it
 CONNECTION = frozenset({"nodegate_recordings", "nodegate_host_keys"})
 
 
@@ -20,7 +21,7 @@ def expected(variables: Variables) -> Mapping[str, object]:
     """The `nodegate_*` variables without their prefix; one that is empty (null) is left out.
 
     A value is text, a number, true or false, a list of those, or a flat mapping of those; of the order a
-    mapping of those or of lists of those.
+    mapping of those or of lists of those, of signed gaps a mapping of mappings.
 
     Raises:
         UsageError: a value is nested deeper than that, or cannot be resolved.
@@ -37,6 +38,8 @@ def expected(variables: Variables) -> Mapping[str, object]:
         items = value if isinstance(value, list) else list(value.values()) if isinstance(value, dict) else [value]
         if name == ORDER and isinstance(value, dict):
             items = [one for item in items for one in (item if isinstance(item, list) else [item])]
+        if name == GAPS and isinstance(value, dict):
+            items = [one for item in items for one in (item.values() if isinstance(item, dict) else [item])]
         if not all(isinstance(item, (str, int, float, bool)) for item in items):
             raise variables.wrong(name, "must be a single value, a list of values, or a flat mapping of values")
         found[name.removeprefix(PREFIX)] = value

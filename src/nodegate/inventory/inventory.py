@@ -11,7 +11,7 @@ from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.inventory import patterns
 from nodegate.inventory.connection import connection, other_become_user, passwords_left_out
-from nodegate.inventory.expected import ORDER, expected
+from nodegate.inventory.expected import GAPS, ORDER, expected
 from nodegate.inventory.names import colliding
 from nodegate.inventory.sources import SourceReader
 from nodegate.inventory.tree import ALL, UNGROUPED, Tree
@@ -134,6 +134,7 @@ class Inventory:
                 expected=expected(variables),
                 origin=f"{host.file}:{host.line}" if host.line else host.file,
                 order_origin=variables.origin(ORDER) if variables.values.get(ORDER) is not None else "",
+                gaps_origin=variables.origin(GAPS) if variables.values.get(GAPS) is not None else "",
             )
             for origin in passwords_left_out(variables):
                 self._note(f"{origin}: the password is not used: nodegate needs SSH keys and NOPASSWD sudo")

@@ -28,6 +28,7 @@ USED = (
     "ansible_ssh_user",
     "ansible_user",
     "nodegate_expect",
+    "nodegate_gaps",
     "nodegate_host_keys",
     "nodegate_image",
     "nodegate_launcher",

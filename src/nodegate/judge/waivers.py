@@ -124,6 +124,15 @@ class Waivers:
         ours = (waiver for waiver in self.waivers if waiver.claim == claim and waiver.names(node))
         return "; ".join(str(waiver) for waiver in ours if waiver.holds(self.today))
 
+    def run_out(self) -> tuple[str, ...]:
+        """One line for each signature under a claim whose last day is past: it has no effect any more."""
+        return tuple(
+            f"{waiver.file}:{waiver.line}: {waiver.node}: {waiver.claim} was signed for until {waiver.expires} "
+            f"(owner {waiver.owner}), which is past: it counts no more"
+            for waiver in self.waivers
+            if waiver.claim and not waiver.holds(self.today)
+        )
+
     def _why_not(self, ours: Iterable[Waiver], bare: list[Finding]) -> str:
         expired = [
             waiver
@@ -151,7 +160,7 @@ def _waiver(loaded: Loaded, index: int, entry: object) -> Waiver:
         if not isinstance(value, str) or not value.strip():
             raise loaded.wrong(f"{word} must be some text, not {value!r}", (index, word))
     texts.setdefault("check", "")
-    expires = _date(entry["expires"])
+    expires = day(entry["expires"])
     if expires is None:
         message = f"expires must be a day, not {entry['expires']!r}"
         raise loaded.wrong(message, (index, "expires"), "write it as 2026-12-31")
@@ -173,7 +182,8 @@ def _hostlist(loaded: Loaded, index: int, node: str) -> frozenset[str]:
         raise loaded.wrong(problem.message, (index, "node"), problem.hint) from None
 
 
-def _date(value: object) -> dt.date | None:
+def day(value: object) -> dt.date | None:
+    """A day written as 2026-12-31; None if it is anything else."""
     try:
         return dt.date.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:

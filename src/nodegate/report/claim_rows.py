@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.claims.claim import State
+from nodegate.claims.claim import State, in_words
 from nodegate.claims.table import claims
 from nodegate.report.model import in_order
 from nodegate.text import counted, some
@@ -32,13 +32,14 @@ class Gap:
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """One claim over the nodes of the run."""
+    """One claim over the nodes of the run; `amounts` is how much was shown of it where it is proven."""
 
     claim: str
     title: str
     proven: tuple[str, ...]
     refuted: tuple[str, ...]
     gaps: tuple[Gap, ...]
+    amounts: str
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,9 @@ def _row(report: Report, name: str, title: str) -> ClaimRow:
         in_order(of_state[State.PROVEN]),
         in_order(of_state[State.REFUTED]),
         tuple(sorted(rows, key=lambda gap: (-len(gap.nodes), gap.why))),
+        in_words(
+            each for node in report.nodes for shown in node.claims if shown.claim == name for each in shown.amounts
+        ),
     )
 
 
@@ -107,7 +111,7 @@ def _open(names: tuple[str, ...], nodes: Sequence[NodeReport]) -> OpenClaims:
 def _action(*, left_out: bool) -> str:
     if left_out:
         return "run the whole profile: without -k, -m, --passive"
-    return "bring what is missing (nodegate doctor), or sign for it in --waivers"
+    return "bring what is missing (nodegate doctor), or sign for it: nodegate_gaps, --waivers"
 
 
 def unproven_count(report: Report) -> str:

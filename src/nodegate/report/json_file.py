@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
@@ -129,6 +130,8 @@ def _claim(shown: Shown) -> dict[str, object]:
     }
     if shown.state is State.NOT_PROVEN:
         entry |= {"signed": shown.signed, "left_out": shown.left_out, "waived": shown.is_waived}
+    if shown.amounts:
+        entry["amounts"] = [asdict(each) for each in shown.amounts]
     return entry
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from nodegate.claims.claim import Shown, State
+from nodegate.claims.claim import Amount, Shown, State
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.files.strict_json import loads
@@ -114,8 +114,23 @@ def _claim(entry: dict[str, object]) -> Shown:
     if word not in set(State):
         raise UsageError(f"{word[:40]!r} is not a state of a claim")
     signed = _text(entry, "signed") if "signed" in entry else ""
-    marks = [name in entry and _get(entry, name, bool) for name in ("left_out", "waived")]
-    return Shown(_text(entry, "claim"), State(word), _text(entry, "why"), _texts(entry, "by"), signed, *marks)
+    left_out, waived = (name in entry and _get(entry, name, bool) for name in ("left_out", "waived"))
+    amounts = tuple(_amount(each) for each in _list(entry, "amounts", dict)) if "amounts" in entry else ()
+    return Shown(
+        _text(entry, "claim"),
+        State(word),
+        _text(entry, "why"),
+        _texts(entry, "by"),
+        signed,
+        left_out=left_out,
+        is_waived=waived,
+        amounts=amounts,
+    )
+
+
+def _amount(entry: dict[str, object]) -> Amount:
+    quantity, unit, noun = _text(entry, "quantity"), _text(entry, "unit"), _text(entry, "noun")
+    return Amount(quantity, unit, _number(entry, "low"), _number(entry, "high"), _get(entry, "parts", int), noun)
 
 
 def _drift(entry: dict[str, object]) -> Drift:
@@ -143,7 +158,7 @@ _ARTICLE = {"str": "text", "int": "a whole number", "bool": "true or false", "di
 def _number(entry: dict[str, object], key: str) -> float:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < MOST_SECONDS:
-        raise UsageError(f"`{key}` is missing or not a number of seconds")
+        raise UsageError(f"`{key}` is missing or not a number that can be")
     return float(value)
 
 

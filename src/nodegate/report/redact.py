@@ -86,6 +86,7 @@ class _Redaction:
             identity=tuple((label, self.text(value)) for label, value in node.identity),
             records=tuple(self.record(record) for record in node.records),
             unreachable=self.text(node.unreachable),
+            claims=tuple(replace(each, why=self.text(each.why), signed=self.text(each.signed)) for each in node.claims),
         )
 
     def record(self, record: Record) -> Record:

@@ -92,6 +92,7 @@ def _nodes_to_json(nodes: Iterable[Node]) -> dict[str, object]:
             "groups": list(node.groups),
             "expected": {name: value for name, value in node.expected.items() if name != ORDER},
             "origin": node.origin,
+            **({"gaps_origin": node.gaps_origin} if node.gaps_origin else {}),
             **_order_to_json(node, orders),
         }
         for node in nodes
@@ -209,6 +210,7 @@ def _node(entry: object, orders: list[object], file: str, recordings: Path) -> N
         expected={**_typed(entry, "expected", dict, file, {}), **_order(entry, orders, file)},
         origin=_typed(entry, "origin", str, file, ""),
         order_origin=_typed(entry, "order_origin", str, file, ""),
+        gaps_origin=_typed(entry, "gaps_origin", str, file, ""),
     )
 
 

@@ -19,6 +19,7 @@ from nodegate.measure.registry import COUNTERS, MEASURED, wanted
 from nodegate.profile import Profile
 from nodegate.run import conditions, earlier_folder
 from nodegate.run.campaign import Connections, Plan
+from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
 from nodegate.subjects.order import check_orders
 
@@ -128,6 +129,7 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     check_orders(nodes)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
     waivers = Waivers.read(settings.waivers, today) if settings.waivers else Waivers((), today)
+    waivers = replace(waivers, waivers=(*waivers.waivers, *signed_gaps(nodes)))
     _check_tools(settings, nodes)
     history = History(settings.history, keeps=not settings.replay)
     history.check()
@@ -146,7 +148,8 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         if folder and earlier
         else ""
     )
-    return Prepared(judging, sources, settings, (*notes, *earlier_folder.moved_note(moved)), moved, about)
+    notes = (*notes, *waivers.run_out(), *earlier_folder.moved_note(moved))
+    return Prepared(judging, sources, settings, notes, moved, about)
 
 
 def _durations_of(profile: Profile, asked: Settings) -> Durations:

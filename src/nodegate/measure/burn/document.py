@@ -76,6 +76,17 @@ class Window:
     reasons: Mapping[int, int]
 
 
+def median_of(windows: Sequence[Window], quantity: str) -> float | None:
+    """The median of a quantity in these windows, by their samples under load; None where none has it."""
+    found = sorted((each.values[quantity][1], each.load) for each in windows if quantity in each.values)
+    half = sum(count for _, count in found) / 2
+    for value, count in found:
+        half -= count
+        if half <= 0:
+            return value
+    return None
+
+
 @dataclass(frozen=True)
 class GpuLoad:
     """One GPU in one burn. `error` is what went wrong on it, `started_s` is None if it never started."""
@@ -139,13 +150,8 @@ class GpuLoad:
 
     def middle(self, quantity: str) -> Known[float]:
         """The median of a quantity under settled load."""
-        found = sorted((each.values[quantity][1], each.load) for each in self.settled if quantity in each.values)
-        half = sum(count for _, count in found) / 2
-        for value, count in found:
-            half -= count
-            if half <= 0:
-                return value
-        return self._absent(quantity)
+        found = median_of(self.settled, quantity)
+        return self._absent(quantity) if found is None else found
 
     def lowest(self, quantity: str) -> Known[float]:
         """The lowest sample of a quantity under settled load."""

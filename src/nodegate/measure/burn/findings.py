@@ -102,7 +102,9 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
         verdicts.unknown(part=load.part, quantity="burn", reason=short, action=AGAIN)
     else:
         asked = "" if isinstance(document.asked_s, Unknown) else f" of {document.asked_s:.0f} s"
-        verdicts.passed(part=load.part, text=f"worked to the end{asked} in {', '.join(document.dtypes)}")
+        text = f"worked to the end{asked} in {', '.join(document.dtypes)}"
+        worked = None if isinstance(load.worked_s, Unknown) else round(load.worked_s)
+        verdicts.passed(part=load.part, text=text, quantity="time at work", observed=worked, unit="s")
 
 
 def _too_short(load: GpuLoad, document: BurnDocument) -> str:

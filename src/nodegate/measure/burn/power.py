@@ -1,0 +1,123 @@
+"""Whether a burn was one: the power that each GPU drew in the heaviest part of it, of the limit in force."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+from nodegate.finding import Limit, LimitKind
+from nodegate.measure.burn.document import median_of
+from nodegate.measure.burn.findings import AGAIN, facts_by_index, not_measured, stopped
+from nodegate.subjects.reported import absence
+from nodegate.unknown import Known, Unknown, Why
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.finding import NumberLimit
+    from nodegate.measure.burn.document import GpuLoad, Window
+    from nodegate.measure.burn.run import Burn
+    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.verdicts import Verdicts
+
+_QUANTITY = "power under load"
+UNIT = "% of the limit"
+_OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS
+_NOT_BELIEVED = 125.0  # percent: no board draws so much more than its limit for half of the time
+_COLD = "cooling and power supply were not put to the test"
+_HEAT_IT = {
+    True: "install cuBLAS on the node and burn again: nodegate's own kernels do not heat this GPU",
+    False: "find what holds it (burn.clock_reasons, burn.throughput), then burn again",
+}
+
+
+class Drawn(NamedTuple):
+    """The type of numbers with which a GPU drew the most power, and the median of it, in W."""
+
+    dtype: str
+    watts: float
+
+
+def drawn(load: GpuLoad) -> Known[Drawn]:
+    """What a GPU drew in its heaviest type of numbers; types of numbers draw different power."""
+    medians = ((dtype, median_of(windows, "power_w")) for dtype, windows in _by_phase(load))
+    found = [Drawn(dtype, watts) for dtype, watts in medians if watts is not None]
+    if found:
+        return max(found, key=lambda each: each.watts)
+    overall = load.middle("power_w")
+    return overall if isinstance(overall, Unknown) else Unknown(Why.FAILED, "no sample lies within a phase of the burn")
+
+
+def _by_phase(load: GpuLoad) -> Iterator[tuple[str, list[Window]]]:
+    """The settled windows that lie within each type of numbers, which follow one another."""
+    starts = [each.start_s for each in load.windows if each.start_s >= 0]
+    length_s = max((later - earlier for earlier, later in itertools.pairwise(starts)), default=0.0)
+    begin_s = 0.0
+    for phase in load.phases:
+        if isinstance(phase.seconds, Unknown):
+            return
+        end_s = begin_s + phase.seconds
+        yield phase.dtype, [each for each in load.settled if begin_s <= each.start_s <= end_s - length_s]
+        begin_s = end_s
+
+
+def judged(loads: Sequence[GpuLoad], burn: Burn, gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Whether a GPU was heated, in any of its burns (`loads`).
+
+    Where no GPU of the node reports its power, nothing is wrong with one, and nothing is proven of it.
+    """
+    part, gpu = loads[0].part, facts_by_index(gpus, burn).get(loads[0].index)
+    found = [drawn(load) for load in loads]
+    known = [each for each in found if not isinstance(each, Unknown)]
+    allowed = Unknown(Why.FAILED, "the probe did not see it") if gpu is None else _limit_w(gpu)
+    if not known and stopped(loads):
+        not_measured(loads, _QUANTITY, verdicts)
+    elif not known:
+        on_none = all("power_w" in load.unread for each in burn.loads.values() for load in each)
+        absent = Verdict.NOT_JUDGED if on_none else Verdict.ERROR
+        verdicts.unknown(part=part, quantity=_QUANTITY, reason=_why(found), action=AGAIN, absent=absent)
+    elif isinstance(allowed, Unknown):
+        on_none = gpu is not None and absence("power_limit_enforced", gpu, gpus, baseline) is not Verdict.ERROR
+        absent = Verdict.NOT_JUDGED if on_none else Verdict.ERROR
+        verdicts.unknown(
+            part=part, quantity="power limit in force", reason=_why([allowed]), action=AGAIN, absent=absent
+        )
+    else:
+        _held_to(loads[0], max(known, key=lambda each: each.watts), allowed, _least(loads[0], baseline), verdicts)
+
+
+def _held_to(load: GpuLoad, most: Drawn, allowed_w: float, least: NumberLimit, verdicts: Verdicts) -> None:
+    share = round(100 * most.watts / allowed_w, 1) if allowed_w > 0 else 0.0
+    watts = f"{most.watts:.0f} of {allowed_w:.0f} W"
+    if not 0 < share <= _NOT_BELIEVED:
+        reason = f"{watts} cannot be: the sensor or the limit is not right"
+        verdicts.unknown(part=load.part, quantity=_QUANTITY, reason=reason, action=AGAIN)
+        return
+    verdicts.at_least(
+        part=load.part,
+        quantity=f"power in {most.dtype}",
+        observed=share,
+        limit=least,
+        action=_HEAT_IT[load.path == _OWN_KERNELS],
+        otherwise=Verdict.WARN,
+        note=f"{watts}: {_COLD}",
+    )
+
+
+def _why(readings: Sequence[Known[object]]) -> Unknown:
+    return next(each for each in readings if isinstance(each, Unknown))
+
+
+def _limit_w(gpu: Gpu) -> Known[float]:
+    """The limit in force; the one that is set where the driver does not tell the other."""
+    set_w, in_force_w = gpu.power_limit_w, gpu.power_limit_enforced_w
+    return set_w if isinstance(in_force_w, Unknown) and in_force_w.is_absent else in_force_w
+
+
+def _least(load: GpuLoad, baseline: Baseline) -> NumberLimit:
+    """The share of its limit that a GPU has to draw: less with own kernels, which do not reach all of its circuits."""
+    own = load.path == _OWN_KERNELS
+    kept = baseline.number("burn.power_own_kernels_percent" if own else "burn.power_percent")
+    return Limit(kept.value, UNIT, kept.source, kind=LimitKind.BASELINE)

@@ -1,0 +1,184 @@
+"""nodegate_gaps: a site signs in its inventory for claims that cannot be proven; what is half signed is refused."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from fleet.load import burn
+from fleet.machine import Machine, facts_of
+from support.recorded import run_pytest, write_fleet
+
+from nodegate import inventory
+from nodegate.baseline.baseline import Baselines
+from nodegate.commands.doctor import Asked, complaints_about_claims, lines
+from nodegate.errors import UsageError
+from nodegate.judge.waivers import Waivers
+from nodegate.node import Node
+from nodegate.profile import Profile
+from nodegate.run.gaps import signed_gaps
+
+if TYPE_CHECKING:
+    from support.recorded import PytestOutcome
+
+TODAY = dt.date(2026, 11, 23)
+GOOD = {"reason": "ticket 4711", "owner": "lee", "expires": "2026-12-31"}
+WRITTEN = json.dumps({"rails": GOOD})
+FABRIC = ("rails", "rails_gpu_memory", "collectives_between_nodes", "collectives_rack_fleet")
+
+
+def waivers_of(*nodes: Node) -> Waivers:
+    return Waivers(signed_gaps(nodes), TODAY)
+
+
+def cold(document: Any) -> None:
+    """Every GPU burns at half of its power."""
+    for gpu in document["gpus"]:
+        for window in burn.windows_under_load(gpu):
+            window["power_w"] = [340, 350, 360]
+
+
+def gap(expires: str = "2099-01-01") -> dict[str, str]:
+    return GOOD | {"expires": expires}
+
+
+def run(folder: Path, *options: str) -> tuple[PytestOutcome, list[dict[str, object]]]:
+    outcome = run_pytest(folder, ["--inventory", "hosts.yaml", "-q", "-p", "no:cacheprovider", *options])
+    return outcome, json.loads((outcome.folder / "report.json").read_text())["nodes"]
+
+
+def open_claims(node: dict[str, object]) -> list[str]:
+    return [each["claim"] for each in node["claims"] if each["state"] == "not-proven"]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"rail": GOOD}, "nodegate_gaps: unknown claim 'rail'", "did you mean rails"),
+        ({"rails": "ticket 4711"}, "nodegate_gaps: rails is not a mapping with reason, owner, expires", "for example"),
+        ({"rails": GOOD | {"until": "2026"}}, "nodegate_gaps: rails: unknown word 'until'", "known: expires, owner"),
+        ({"rails": {"reason": "x", "expires": "2026-12-31"}}, "nodegate_gaps: rails has no owner", "every gap"),
+        ({"rails": GOOD | {"owner": " "}}, "nodegate_gaps: rails has no owner", "every gap"),
+        ({"rails": {"owner": "lee", "expires": "2026-12-31"}}, "nodegate_gaps: rails has no reason", "every gap"),
+        ({"rails": {"owner": "lee", "reason": "x"}}, "nodegate_gaps: rails has no expires", "every gap"),
+        ({"rails": GOOD | {"expires": 20261231}}, "nodegate_gaps: rails has no expires", "every gap"),
+        ({"rails": GOOD | {"expires": "soon"}}, "expires must be a day, not 'soon'", "write it as 2026-12-31"),
+        (["rails"], "nodegate_gaps must map claims to who signs for them", "for example"),
+        ("{rails", "nodegate_gaps must map claims to who signs for them", "for example"),
+        ("yes", "nodegate_gaps must map claims to who signs for them", "for example"),
+    ],
+)
+def test_what_is_half_signed_is_refused_with_its_line(given: object, message: str, hint: str) -> None:
+    node = Node("gpu01", expected={"gaps": given}, origin="hosts.yaml:3", gaps_origin="group_vars/rack1.yaml:2")
+    with pytest.raises(UsageError) as said:
+        signed_gaps([node])
+    assert message in said.value.message
+    assert hint in (said.value.hint or "")
+    assert (said.value.file, said.value.line) == ("group_vars/rack1.yaml", 2)
+
+
+def test_a_gap_that_many_nodes_share_is_kept_once() -> None:
+    nodes = [Node(f"gpu{number:04}", expected={"gaps": {"rails": GOOD}}, origin="hosts.yaml:3") for number in range(99)]
+    own = Node("other", expected={"gaps": {"rails": gap("2027-01-31")}}, origin="hosts.yaml:200")
+    assert len(signed_gaps([*nodes, own])) == 2
+    waivers = waivers_of(*nodes, own)
+    assert waivers.signed("rails", "gpu0042") == "ticket 4711 (owner lee, expires 2026-12-31)"
+    assert waivers.signed("rails", "other") == "ticket 4711 (owner lee, expires 2027-01-31)"
+    assert waivers.signed("rails", "gpu0100") == waivers.signed("burned", "gpu0042") == ""
+
+
+def test_a_day_that_is_past_counts_no_more_and_is_said() -> None:
+    node = Node(
+        "gpu01", expected={"gaps": {"rails": gap("2026-11-22"), "burned": gap("2026-11-23")}}, origin="h.yaml:3"
+    )
+    waivers = waivers_of(node)
+    assert waivers.signed("rails", "gpu01") == ""
+    assert waivers.signed("burned", "gpu01")
+    assert waivers.run_out() == (
+        "h.yaml:3: gpu01: rails was signed for until 2026-11-22 (owner lee), which is past: it counts no more",
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "more"),
+    [
+        ("hosts.yaml", f"all:\n  hosts:\n    gpu01:\n      nodegate_gaps: {WRITTEN}\n", {}),
+        ("hosts", f"[all]\ngpu01 nodegate_gaps='{WRITTEN}'\n", {}),
+        ("hosts", f"[rack1]\ngpu01\n[rack1:vars]\nnodegate_gaps={WRITTEN}\n", {}),
+        ("hosts", "[rack1]\ngpu01\n", {"group_vars/rack1.yaml": f"nodegate_gaps: {WRITTEN}\n"}),
+        ("hosts", "gpu01\n", {"host_vars/gpu01.yaml": f"nodegate_gaps: {WRITTEN}\n"}),
+    ],
+    ids=["YAML", "INI", "INI group", "group_vars", "host_vars"],
+)
+def test_it_may_stand_wherever_a_variable_may(tmp_path: Path, name: str, text: str, more: dict[str, str]) -> None:
+    (tmp_path / name).write_text(text)
+    for path, content in more.items():
+        (tmp_path / path).parent.mkdir()
+        (tmp_path / path).write_text(content)
+    nodes = inventory.read([str(tmp_path / name)]).nodes
+    (signed,) = signed_gaps(nodes)
+    assert (signed.claim, signed.owner, signed.expires, signed.nodes) == (
+        "rails",
+        "lee",
+        dt.date(2026, 12, 31),
+        frozenset({"gpu01"}),
+    )
+    assert Path(signed.file).name == (Path(next(iter(more))).name if more else name)
+    assert signed.line > 0
+
+
+def test_a_signed_gap_is_accepted_as_one_and_kept_with_the_run(tmp_path: Path) -> None:
+    machines = [Machine.hgx_h100("gpu01", 1), Machine.hgx_h100("gpu02", 2)]
+    for machine in machines:
+        machine.under_load(burn.NAME, cold)
+    hosts = write_fleet(tmp_path, machines)
+    _, nodes = run(tmp_path)
+    left = open_claims(nodes[0])
+    assert left == ["burned"]
+    assert {node["verdict"] for node in nodes} == {"incomplete"}
+    signing = json.dumps({claim: gap() for claim in left})
+    hosts.write_text(hosts.read_text().replace("    gpu02:\n", f"    gpu02:\n      nodegate_gaps: {signing}\n"))
+    _, nodes = run(tmp_path)
+    assert {node["node"]: node["verdict"] for node in nodes} == {"gpu01": "incomplete", "gpu02": "accepted-with-gaps"}
+    (second,) = [node for node in nodes if node["node"] == "gpu02"]
+    assert {each["signed"] for each in second["claims"] if each["claim"] in left} == {  # type: ignore[attr-defined]
+        "ticket 4711 (owner lee, expires 2099-01-01)"
+    }
+    earlier = (tmp_path / "reports" / "latest").resolve()
+    again = run_pytest(tmp_path, ["--replay", str(earlier), "-q", "-p", "no:cacheprovider"])
+    replayed = json.loads((again.folder / "report.json").read_text())["nodes"]
+    assert {node["node"]: node["verdict"] for node in replayed}["gpu02"] == "accepted-with-gaps"
+
+
+def test_a_run_with_a_gap_that_ran_out_says_so(tmp_path: Path) -> None:
+    hosts = write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1)])
+    line = f"      nodegate_gaps: {json.dumps({claim: gap('2020-01-01') for claim in FABRIC})}\n"
+    hosts.write_text(hosts.read_text() + line)
+    outcome, (node,) = run(tmp_path)
+    assert node["verdict"] == "incomplete"
+    assert "gpu01: rails was signed for until 2020-01-01 (owner lee), which is past" in outcome.stdout
+
+
+def test_a_run_with_a_half_signed_gap_ends_before_a_node_is_contacted(tmp_path: Path) -> None:
+    hosts = write_fleet(tmp_path, [Machine.hgx_h100("gpu01", 1)])
+    hosts.write_text(hosts.read_text() + "      nodegate_gaps: {rails: {reason: r, expires: 2099-01-01}}\n")
+    outcome = run_pytest(tmp_path, ["--inventory", "hosts.yaml", "-q", "-p", "no:cacheprovider"])
+    assert outcome.exit_code == 4
+    assert "hosts.yaml:7: gpu01: nodegate_gaps: rails has no owner" in outcome.stderr
+
+
+def test_doctor_shows_what_is_signed_and_what_is_not() -> None:
+    machine = Machine.hgx_h100("gpu01", 1)
+    node = Node("gpu01", expected={"gaps": {"rails": GOOD, "burned": GOOD}}, origin="hosts.yaml:3")
+    asked = Asked(Baselines.read(), Profile.DELIVERY, 1, waivers_of(node))
+    found = list(complaints_about_claims(node, facts_of(machine), frozenset({"ib_write_bw"}), asked))
+    said = list(lines([node], found))
+    assert (
+        "note: gpu01: may stay unproven: rails: no ib_write_bw, 2 nodes in one run, of 1 - signed for: ticket 4711 "
+        "(owner lee, expires 2026-12-31)"
+    ) in said
+    assert "note: gpu01: may stay unproven: burned - signed for: ticket 4711 (owner lee, expires 2026-12-31)" in said
+    assert any("cannot be proven: rails_gpu_memory: no ib_write_bw - bring it" in line for line in said)
