@@ -28,7 +28,6 @@ USED = (
     "ansible_ssh_user",
     "ansible_user",
     "nodegate_expect",
-    "nodegate_gaps",
     "nodegate_host_keys",
     "nodegate_image",
     "nodegate_launcher",
