@@ -76,7 +76,7 @@ def _amounts(records: Iterable[Record]) -> Iterator[Amount]:
             value = finding.observed
             if isinstance(value, (int, float)) and not isinstance(value, bool):
                 noun = "GPU" if finding.part.kind is Kind.GPU else "part"
-                yield Amount(finding.quantity, finding.unit, value, value, len(finding.parts), noun)
+                yield Amount(finding.quantity, finding.unit, float(value), float(value), len(finding.parts), noun)
 
 
 def _checks(records: Iterable[Record]) -> tuple[str, ...]:
