@@ -129,6 +129,7 @@ ODD: tuple[object, ...] = (
     True, [], {}, {"why": "not supported", "detail": ""}, {"why": "missing", "detail": ""},
     {"why": "failed", "detail": ""},
 )  # fmt: skip
+NVSWITCH, ETHERNET = "0x068000", "0x020000"  # PCI classes
 NODE = Node("gpu01")
 REJECTED, INCOMPLETE, WARNED, ACCEPTED = "rejected", "incomplete", "accepted with a warning", "accepted"
 # Of these lists and objects the values of one entry are changed: by its place, or by what its name begins with.
@@ -139,6 +140,23 @@ NOT_CHANGED = ("kernel_log.lines",)  # texts that every check of the log has its
 def machine() -> Machine:
     """The healthy node."""
     return Machine.hgx_h100("gpu01")
+
+
+@cache
+def shown_devices() -> Mapping[int, str]:
+    """The PCIe devices of which the values are changed, one of a kind: by place, what each is."""
+    made = machine()
+    rail, switch_port = made.nic_address(0), made.pci(made.gpu_address(0))["parent"]
+    devices = made.sections["pci"]
+    of_kind = {
+        made.gpu_address(0): "gpu",
+        rail: "rail",
+        switch_port: "switch_port",
+        next(each["address"] for each in devices if not each["parent"]): "root_port",
+        next(each["address"] for each in devices if each["class"] == NVSWITCH): "nvswitch",
+        next(each["address"] for each in devices if each["class"] == ETHERNET): "management",
+    }
+    return {place: of_kind[each["address"]] for place, each in enumerate(devices) if each["address"] in of_kind}
 
 
 def places(value: object, where: Place = ()) -> Iterator[Place]:
@@ -162,17 +180,17 @@ def places(value: object, where: Place = ()) -> Iterator[Place]:
 def _shown(name: str, entries: list[Any]) -> list[int]:
     """The entries of a list that are changed: of PCIe one device of each kind."""
     if name == "pci":
-        kinds: dict[str, int] = {}
-        for index, entry in enumerate(entries):
-            kinds.setdefault(entry["class"], index)
-        return sorted(kinds.values())
+        return sorted(shown_devices())
     only = ONE_OF.get(name, 0)
     return [only] if isinstance(only, int) and only < len(entries) else [0]
 
 
 def field(where: Place) -> str:
-    """The name of a value without the places in lists."""
-    return ".".join(each for each in where if isinstance(each, str))
+    """The name of a value without the places in lists; of a PCIe device with its kind."""
+    steps = [each for each in where if isinstance(each, str)]
+    if where[:1] == ("pci",) and len(where) > 2:
+        steps.insert(1, shown_devices()[int(where[1])])
+    return ".".join(steps)
 
 
 def changed(where: Place, value: object) -> Machine:

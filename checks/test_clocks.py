@@ -80,6 +80,7 @@ def test_application(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
     for gpu in answering(gpus, verdicts):
         absent = absence("application_clocks", gpu, gpus, baseline)
         _not_below(gpu, "SM", gpu.sm_clock_app_mhz, gpu.sm_clock_app_default_mhz, absent, verdicts)
+        absent = absence("application_memory_clocks", gpu, gpus, baseline)
         _not_below(gpu, "memory", gpu.memory_clock_app_mhz, gpu.memory_clock_app_default_mhz, absent, verdicts)
 
 

@@ -84,7 +84,7 @@ def test_corrected(gpus: Gpus, host: Host, baseline: Baseline, verdicts: Verdict
             limit=corrected_allowed(per_hour, host.uptime_s),
             action="watch it under load (counters.ecc); replace the board when they go on",
             otherwise=Verdict.WARN,
-            absent=Verdict.SKIP,
+            absent=absence("ecc_errors_corrected", gpu, gpus, baseline),
         )
 
 

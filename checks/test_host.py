@@ -154,6 +154,9 @@ def test_cpus_online(cpus: Cpus, verdicts: Verdicts) -> None:
             verdicts.unknown(part=CPU, quantity=quantity, reason=reading)
     if isinstance(cpus.present, Unknown) or isinstance(cpus.online, Unknown):
         return
+    if not cpus.online <= cpus.present:
+        why = f"{len(cpus.present)} CPUs present and {len(cpus.online)} online: one of the two was read wrongly"
+        verdicts.cannot(why, next_step="compare /sys/devices/system/cpu/present and online on the node")
     offline = sorted(cpus.present - cpus.online)
     if cpus.smt in ("off", "forceoff") and len(offline) <= len(cpus.online):
         verdicts.passed(part=CPU, text=f"{len(cpus.online)} CPUs online, one of each core: SMT is off")

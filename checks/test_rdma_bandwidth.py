@@ -40,6 +40,10 @@ ENDS = "check this NIC's cable, port counters and kernel log, and PFC and MTU of
 PATH = "check the links between the two switches and the routing of this rail"
 OTHER = "measure it with another node"
 THIRD = "measure it with a third node, which tells the two ends apart"
+EVERYWHERE = (
+    "not one cable: check what all nodes of this rail share, the rate and the settings of the switch ports, and PCIe "
+    "in the BIOS and on the NICs (ATS, ACS, relaxed ordering)"
+)
 ONE_WAY = "clean or swap the cable and its transceivers, see symbol errors of both ends; then swap the NIC"
 ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
 _ERRORS = "rdma_bandwidth.errors"
@@ -143,36 +147,52 @@ def test_latency(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodeP
     metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=FAR)
 
 
-def test_share_of_rate(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_share_of_rate(
+    rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
     """Each rail carries most of what its own link's rate allows, in both directions. (F05, F07)
 
     The device's own word: it holds on a platform without a baseline, and where the whole fleet is slow alike. A NIC in
-    a PCIe slot that is too narrow for it, or with congestion control set wrongly, stays far below.
+    a PCIe slot that is too narrow for it, or with congestion control set wrongly, stays far below. Where a rail is slow
+    on every node of the run with every partner, no node can be blamed alone, and all of them fail.
     """
     metrics = _between(rdma_bandwidth, verdicts, *findings.BETWEEN)
     baseline.limit(findings.SHARE)
-    _say_shares(rdma_bandwidth, metrics, rdma, baseline, verdicts, action=SLOW)
+    _say_shares(rdma_bandwidth, metrics, rdma, verdicts, baseline=baseline, peers=peers, action=SLOW)
 
 
 def _say_shares(
     found: RdmaBandwidth,
     metrics: tuple[Metric, ...],
     rdma: Rdma,
-    baseline: Baseline,
     verdicts: Verdicts,
     *,
+    baseline: Baseline,
+    peers: NodePeers,
     action: str,
 ) -> None:
-    """Each number against its share of the rate; a low one of which either end may be the cause proves nothing."""
+    """Each number against its share of the rate; a low one of which either end may be the cause proves nothing.
+
+    Unless it is low on every node of the run: then it is none of the ends but what they share.
+    """
     for metric in metrics:
-        what, limit = words(metric.name), findings.share_of_rate(rdma, metric.device, baseline)
-        unproven = findings.unproven(found, metric, limit)
-        if unproven:
+        rail, what = part.named(metric.device), words(metric.name)
+        observed, limit = float(f"{metric.best:.5g}"), findings.share_of_rate(rdma, metric.device, baseline)
+        if findings.slow_everywhere(found, metric, limit, peers):
+            verdicts.at_least(
+                part=rail,
+                quantity=what,
+                observed=observed,
+                limit=limit,
+                note="no node of the run reaches it on this rail",
+                action=EVERYWHERE,
+                code="everywhere",
+            )
+        elif unproven := findings.unproven(found, metric, limit):
             told = f"{what} {with_unit(metric.best, metric.unit)}, {unproven}"
-            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD)
-            continue
-        observed = float(f"{metric.best:.5g}")
-        verdicts.at_least(part=part.named(metric.device), quantity=what, observed=observed, limit=limit, action=action)
+            verdicts.found(Verdict.ERROR, part=rail, text=told, action=THIRD)
+        else:
+            verdicts.at_least(part=rail, quantity=what, observed=observed, limit=limit, action=action)
 
 
 def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -365,7 +385,7 @@ def test_gpu_memory(
     if have:
         metrics, rates = rdma_bandwidth.named(findings.GPU_WRITE), findings.physics(rdma)
         metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=GPU_MEMORY, physics=rates)
-        _say_shares(rdma_bandwidth, metrics, rdma, baseline, verdicts, action=GPU_MEMORY)
+        _say_shares(rdma_bandwidth, metrics, rdma, verdicts, baseline=baseline, peers=peers, action=GPU_MEMORY)
 
 
 def _why_not_gpu(runs: tuple[LinkRun, ...], device: str) -> tuple[str, str]:

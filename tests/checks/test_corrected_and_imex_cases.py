@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PASS, WARN, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.ERROR, Verdict.SKIP
 RACK = "6f7a1c00-59a3-4f3e-8b1f-2d1c5e0a9b77"
+UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
 FAILED = {"why": "failed", "detail": "NVML 999"}
 SEE = "see the evidence file for what the node answered"
 WATCH = "watch it under load (counters.ecc); replace the board when they go on"
@@ -57,6 +58,14 @@ CASES = (
         ERROR,
         f"{{gpu3}}: could not read corrected memory errors since the driver was loaded: failed: NVML 999 - {SEE}",
         change=lambda machine: machine.set_gpu(3, "ecc.volatile_corrected", FAILED),
+    ),
+    Case(
+        "a count that one GPU of eight does not report",
+        "ecc.corrected",
+        ERROR,
+        f"{{gpu3}}: could not read corrected memory errors since the driver was loaded: not supported: NVML 3: Not "
+        f"Supported - {SEE}",
+        change=lambda machine: machine.set_gpu(3, "ecc.volatile_corrected", UNSUPPORTED),
     ),
     Case("no rack", "fabric.imex", SKIP, "node: no GPU is in an NVLink domain of several nodes"),
     Case("IMEX runs", "fabric.imex", PASS, "nvidia-imex: service state active", change=in_a_rack),

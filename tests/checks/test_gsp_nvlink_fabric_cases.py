@@ -350,6 +350,24 @@ LINKS = (
         ],
     ),
     Case(
+        "one link of eighteen does not report its errors",
+        "nvlink.errors",
+        ERROR,
+        f"GPU 3 NVLink 7 ({{adr3}}, S/N {{ser3}}): could not read an error counter: not supported - {_SEE}",
+        lambda machine: machine.set_nvlink(3, 7, "replay", UNSUPPORTED),
+    ),
+    Case(
+        "healthy: a link that is down does not report its errors",
+        "nvlink.errors",
+        PASS,
+        "7 alike: GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7: no replay and no recovery on 18 NVLinks, 0 CRC "
+        "errors corrected",
+        lambda machine: [
+            machine.set_nvlink(3, 7, key, value)
+            for key, value in (("state", 0), ("replay", UNSUPPORTED), ("recovery", UNSUPPORTED), ("crc", UNSUPPORTED))
+        ],
+    ),
+    Case(
         "the errors of one cannot be read",
         "nvlink.errors",
         ERROR,

@@ -105,6 +105,14 @@ CASES = (
         change=lambda machine: (machine.set("cpus", "online", "0-110"), machine.set("cpus", "smt", "off")),
     ),
     Case(
+        "more CPUs online than there are",
+        "host.cpus_online",
+        ERROR,
+        "node: 1 CPUs present and 224 online: one of the two was read wrongly - compare /sys/devices/system/cpu/"
+        "present and online on the node",
+        change=lambda machine: machine.set("cpus", "present", "0"),
+    ),
+    Case(
         "a list of CPUs that is none",
         "host.cpus_online",
         ERROR,
@@ -550,6 +558,15 @@ CASES = (
         PASS,
         "3 alike: /, /tmp, /var/log: free space 90 %",
         change=usage("/mnt/data", free_bytes=1 << 30),
+        limits=FREE,
+    ),
+    Case(
+        "more free than there is",
+        "host.free_space",
+        ERROR,
+        "/tmp: could not read free space: implausible: 1739461754880 of 1048576 - see the evidence file for what the "
+        "node answered",
+        change=usage("/tmp", size_bytes=1 << 20),
         limits=FREE,
     ),
     Case(

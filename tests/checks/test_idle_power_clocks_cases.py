@@ -345,6 +345,13 @@ CLOCKS = (
         lambda machine: [every(machine, key, UNSUPPORTED) for key in ("sm_clock_app_mhz", "memory_clock_app_mhz")],
     ),
     Case(
+        "the memory's setting is not reported by one GPU of eight",
+        "clocks.application",
+        ERROR,
+        f"{{gpu3}}: could not read memory application clock: not supported - {_SEE}",
+        lambda machine: machine.set_gpu(3, "memory_clock_app_mhz", UNSUPPORTED),
+    ),
+    Case(
         "the setting could not be read",
         "clocks.application",
         ERROR,

@@ -324,6 +324,20 @@ CASES = (
         change=lambda machine: machine.set_pci(machine.nic_address(0), "current_link_width", "0"),
     ),
     Case(
+        "a width that no link has",
+        "pcie.link_width",
+        ERROR,
+        "{gpu3}: could not read link width: failed: expected lanes of a PCIe link, the node sent 999999 - " + ANSWERED,
+        change=lambda machine: machine.set_pci(machine.gpu_address(3), "current_link_width", "999999"),
+    ),
+    Case(
+        "a GPU that states no highest width",
+        "pcie.link_width",
+        ERROR,
+        f"{{gpu3}}: could not read the limit for link width: failed: its max_link_width names no lanes - {ANSWERED}",
+        change=lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_width", "0"),
+    ),
+    Case(
         "all GPUs at x8 on bare metal",
         "pcie.link_width",
         FAIL,
@@ -473,6 +487,16 @@ CASES = (
         SKIP,
         "node: no bridge with a PCIe link is visible above a GPU or RDMA NIC",
         change=without_bridges,
+    ),
+    Case(
+        "the highest speed of an idle GPU was not read",
+        "pcie.link_speed",
+        ERROR,
+        (
+            "{gpu3}: could not read the limit for link speed: failed: expected a speed in GT/s, the node sent "
+            "garbage - " + ANSWERED
+        ),
+        change=lambda machine: machine.set_pci(machine.gpu_address(3), "max_link_speed", "garbage"),
     ),
     Case(
         "every link at full speed",

@@ -105,6 +105,12 @@ def with_gpu(**how: object) -> Callable[[Links], list[list[object]]]:
     return attempts
 
 
+def detour_everywhere(links: Links) -> list[list[object]]:
+    """From GPU memory mlx5_3 is slow with every partner, and each of them is with others."""
+    labels = {"memory": "gpu", "peer_best": "141.5"}
+    return [attempt(links, more=[link(WRITE, "mlx5_3", peer, 140.25, **labels) for peer in PARTNERS])]
+
+
 def of_two() -> Links:
     """This node and one other, which has met nobody else; mlx5_3 is slow between them."""
     links = healthy(("gpu02",))
@@ -112,6 +118,14 @@ def of_two() -> Links:
         value = 212.5 if key[:2] == (WRITE, "mlx5_3") else TESTS[key[0]]
         about = {name: each for name, each in run.labels.items() if name != "peer_best"}
         links[key] = replace(link(*key, value), labels=about)
+    return links
+
+
+def of_three() -> Links:
+    """This node and two others, on all of which mlx5_3 writes slowly."""
+    links = healthy(PARTNERS[:2])
+    for peer in PARTNERS[:2]:
+        links[WRITE, "mlx5_3", peer] = link(WRITE, "mlx5_3", peer, 198.25, peer_best="198.5")
     return links
 
 
@@ -306,6 +320,43 @@ CASES = (
             "the two ends apart"
         ),
         attempts=lambda _links: [attempt(of_two(), partners=1)],
+    ),
+    LinkCase(
+        "slow on every node of the run",
+        "rdma_bandwidth.share_of_rate",
+        FAIL,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 198 Gb/s, expected at least 360 Gb/s (90 % of the "
+            "link's 400 Gb/s; h100.yaml rdma.share_of_rate_percent: test); no node of the run reaches it on this rail "
+            "- not one cable: check what all nodes of this rail share, the rate and the settings of the switch ports, "
+            "and PCIe in the BIOS and on the NICs (ATS, ACS, relaxed ordering)"
+        ),
+        change=slow(198.25, peer_best="198.5"),
+        fleet=dict.fromkeys(PARTNERS, 198.5),
+    ),
+    LinkCase(
+        "known false alarm: all partners happen to be slow, another node of the run is not",
+        "rdma_bandwidth.share_of_rate",
+        ERROR,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 198 Gb/s, measured only with partners that are slow "
+            "with others too (gpu02 mlx5_3, gpu03 mlx5_3, gpu04 mlx5_3) - measure it with a third node, which tells "
+            "the two ends apart"
+        ),
+        change=slow(198.25, peer_best="198.5"),
+        fleet={**dict.fromkeys(PARTNERS, 198.5), "gpu05": 391.5},
+    ),
+    LinkCase(
+        "known false alarm: two of three nodes are slow, and the third met nobody else",
+        "rdma_bandwidth.share_of_rate",
+        ERROR,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 198 Gb/s, measured only with partners that are slow "
+            "with others too (gpu02 mlx5_3, gpu03 mlx5_3) - measure it with a third node, which tells the two ends "
+            "apart"
+        ),
+        attempts=lambda _links: [attempt(of_three(), partners=2)],
+        fleet=dict.fromkeys(PARTNERS[:2], 198.5),
     ),
     LinkCase(
         "the rate was not read",
@@ -570,6 +621,20 @@ CASES = (
     ),
     LinkCase("healthy", "rdma_bandwidth.gpu_memory", PASS, "", attempts=with_gpu(value=380.5)),
     LinkCase("a detour through host memory", "rdma_bandwidth.gpu_memory", FAIL, "", attempts=with_gpu(value=140.5)),
+    LinkCase(
+        "the detour on every node of the run",
+        "rdma_bandwidth.gpu_memory",
+        FAIL,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth from GPU memory 140 Gb/s, expected at least 360 Gb/s "
+            "(90 % of the link's 400 Gb/s; h100.yaml rdma.share_of_rate_percent: test); no node of the run reaches it "
+            "on this rail - not one cable: check what all nodes of this rail share, the rate and the settings of the "
+            "switch ports, and PCIe in the BIOS and on the NICs (ATS, ACS, relaxed ordering)"
+        ),
+        attempts=detour_everywhere,
+        fleet=dict.fromkeys(PARTNERS, 140.5),
+        limits={"rdma.gpu_write_gbps": None},
+    ),
     LinkCase(
         "no peer memory",
         "rdma_bandwidth.gpu_memory",

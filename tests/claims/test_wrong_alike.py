@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from fleet.machine import Machine
 from support.judged_fleet import judged_alone
-from support.wrong_alike import FLEETS, ORDERED, Alike, told
+from support.wrong_alike import FLEETS, ORDERED, Alike, row, told
 
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
-from nodegate.verdict import GOOD, NodeVerdict
+from nodegate.verdict import NodeVerdict
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "wrong-alike.md"
 
 
-@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("count", [1, 4, 8])
 @pytest.mark.parametrize("alike", FLEETS, ids=[each.name for each in FLEETS])
-def test_it_is_not_accepted(alike: Alike, count: int) -> None:
+def test_it_is_not_accepted_and_the_cause_is_told(alike: Alike, count: int) -> None:
     found = told(alike, count)
-    assert not found.verdicts & GOOD
-    if alike.alone:
+    if count < alike.nodes:
+        assert found.verdicts == {NodeVerdict.INCOMPLETE}
+    else:
         assert found.verdicts == {NodeVerdict.REJECTED}
         assert found.failing & alike.told_by
-    elif count > 1:
-        assert (found.failing | found.unread) & alike.told_by
+        assert found.cause == alike.cause
+    assert row(alike, count, found) in PAGE.read_text("utf-8")  # else run bench/wrong_alike.py
 
 
 def test_the_same_nodes_without_the_fault_are_accepted() -> None:

@@ -17,12 +17,15 @@ from support.rdma_fleet import Crew, RdmaFleet, another_length
 
 from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure
+from nodegate.finding import Limit
 from nodegate.measure.measurement import document
 from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma import asked, perftest_runner
 from nodegate.measure.rdma import node_pair as rdma_pair
 from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.measure.rdma import run as rdma
+from nodegate.measure.rdma.fault_location import Fault
+from nodegate.measure.rdma.findings import blamed
 from nodegate.measure.rdma.result import PLAN, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
@@ -220,6 +223,18 @@ def test_where_nobody_passed_suspects_are_measured_as_at_first(tmp_path):
     runs = rdma.again(targets, Crew(), frozenset(fleet.names))
     assert value(parse([runs["gpu01"]]), WRITE) == 195.5
     assert not any(run.peer_passed for run in parse([runs["gpu01"]]).runs)
+    for target in targets:
+        target.session.close()
+
+
+def test_where_nobody_passed_a_partner_that_was_slow_with_others_is_told_as_one(tmp_path):
+    fleet = RdmaFleet(tmp_path, names=("a", "b", "c", "d"), rails=1)
+    for name in ("a", "b", "c"):
+        fleet.device(name, "mlx5_0", gbps=100.0)
+    targets = fleet.targets()
+    found = parse([rdma.again(targets, Crew(), frozenset(fleet.names))["d"]])
+    assert {run.peer_best for run in found.of(WRITE)} == {100.0}
+    assert blamed(found, WRITE, "mlx5_0", Limit(180.0, "Gb/s", "test")).fault is Fault.UNPROVEN
     for target in targets:
         target.session.close()
 

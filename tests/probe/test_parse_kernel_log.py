@@ -120,6 +120,13 @@ def test_programs_in_the_journal_keep_their_name():
     assert parse(data, epoch_s=EPOCH_S, uptime_s=1.0).lines[0].text == "systemd[1]: x: Killed"
 
 
+def test_fewer_than_no_lines_were_left_out_is_unknown():
+    machine = Machine.hgx_h100()
+    machine.set("kernel_log", "dropped", -1)
+    with pytest.raises(CannotMeasure, match="expected how many lines were left out"):
+        _ = facts_of(machine).kernel_log
+
+
 def test_how_many_lines_were_left_out_must_be_known():
     with pytest.raises(CannotMeasure, match="the node sent no dropped"):
         parse({"lines": []}, epoch_s=EPOCH_S, uptime_s=1.0)

@@ -42,6 +42,19 @@ def test_widths_that_mean_no_link(written, width):
     assert pci.width_in(written) == width
 
 
+@pytest.mark.parametrize("written", ["999999", "-1", "3", "garbage"])
+def test_a_width_that_no_link_has_is_unknown(written):
+    assert isinstance(pci.width_in(written), Unknown)
+
+
+@pytest.mark.parametrize("written", ["garbage", "0000:16", None, 3])
+def test_a_device_that_hangs_nowhere_ends_the_section(written):
+    machine = Machine.hgx_h100()
+    machine.set_pci(machine.gpu_address(2), "parent", written)
+    with pytest.raises(CannotMeasure, match=r"PCI device 0000:3b:00\.0 cannot be read: failed: expected"):
+        _ = facts_of(machine).pci
+
+
 def test_correctable_errors_are_the_kernels_own_total():
     machine = Machine.hgx_h100()
     machine.count_correctable_errors(machine.nic_address(2), 1413)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.finding import Record
+    from nodegate.numbers.peers import NodePeers
     from nodegate.verdict import Verdict
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_rdma_bandwidth.py"
@@ -126,6 +127,7 @@ class LinkCase:
     attempts: Callable[[Links], Sequence[Sequence[ProgramRun]]] = lambda links: [attempt(links)]
     machine: Callable[[Machine], object] = lambda machine: None
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
+    fleet: Mapping[str, float] = field(default_factory=dict)  # what each other node of the run reached with each rail
 
     def __str__(self) -> str:
         return f"{self.check}: {self.name}"
@@ -137,14 +139,22 @@ def judged(case: LinkCase) -> Record:
     case.machine(machine)
     case.change(links)
     limits = {key: entry for key, entry in entries(LIMITS).items() if case.limits.get(key, entry) is not None}
-    known = {
-        "baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", limits, {}),
-        "peers": Peers.of({}).of_node(NODE),
-    }
+    known = {"baseline": Baseline("hgx-h100-8", "8 x H100", "", "", "hgx-h100-8", limits, {})}
 
     def resolve(name: str) -> object:
         if name == "rdma_bandwidth":
             return rdma_result.parse(case.attempts(links))
+        if name == "peers":
+            return _peers(case, links)
         return known[name] if name in known else facts_of(machine).get(name)
 
     return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
+
+
+def _peers(case: LinkCase, links: Links) -> NodePeers:
+    """The fleet as the node sees it, which is empty in most cases."""
+    if not case.fleet:
+        return Peers.of({}).of_node(NODE)
+    mine = rdma_result.parse(case.attempts(links)).metrics
+    others = {name: [replace(each, values=(gbps,)) for each in mine] for name, gbps in case.fleet.items()}
+    return Peers.of({name: ("hgx-h100-8", found) for name, found in {NODE: mine, **others}.items()}).of_node(NODE)

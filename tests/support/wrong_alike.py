@@ -10,6 +10,8 @@ from support.judged_fleet import judged_alone
 
 from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
+from nodegate.causes.fleet import fleet_causes
+from nodegate.causes.lines import line
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
@@ -31,26 +33,38 @@ ORDERED = {
 }
 
 
-class Alike(NamedTuple):
-    """One way to be wrong, and the checks of which at least one has to fail by it.
+PAGE = """# Fleets that are wrong alike
 
-    `alone` is whether it can be told from a single node. Of what it takes two nodes to measure, the slow one is not
-    known where all are slow: then the check is an error.
+Written by `bench/wrong_alike.py`; do not edit. All nodes of these fleets of HGX H100 are wrong in the
+same way, so none is odd among the others, and only what is right by itself can tell. Every check of
+profile delivery judges them, with an inventory that says what was ordered. What it takes other nodes
+to measure is open on a single one: it is incomplete, never accepted.
+
+| all nodes | nodes | each is | worst cause of the run | told by |
+|---|---|---|---|---|
+"""
+
+
+class Alike(NamedTuple):
+    """One way to be wrong, the checks of which at least one has to fail by it on every node, and the cause of it.
+
+    `nodes` is how many nodes it takes to tell: fewer are incomplete, for what it takes others to measure is open.
     """
 
     name: str
     plant: Callable[[Machine], object]
     told_by: frozenset[str]
-    alone: bool = True
+    cause: str
+    nodes: int = 1
 
 
 class Told(NamedTuple):
-    """What is said of a fleet: the verdicts of its nodes, the checks that do not pass, the first cause of the first."""
+    """What is said of a fleet: the verdicts, the checks that fail on every node, the worst cause and its line."""
 
     verdicts: frozenset[NodeVerdict]
     failing: frozenset[str]
-    unread: frozenset[str]
     cause: str
+    line: str
 
 
 def _gpus_slow(machine: Machine) -> None:
@@ -122,18 +136,24 @@ def _scale(document: Any, share: float, *whats: str) -> None:
 
 
 FLEETS = (
-    Alike("all GPUs 30 % slow", _gpus_slow, frozenset(("burn.throughput",))),
-    Alike("GPU memory at 60 % of its speed", _memory_slow, frozenset(("copies.device_memory",))),
-    Alike("ACS on at every bridge", _acs_on, frozenset(("pcie.acs",))),
-    Alike("one VBIOS too old everywhere", _old_vbios, frozenset(("ordered.versions",))),
-    Alike("every rail at half of its rate", _rails_half, frozenset(("rdma_bandwidth.share_of_rate",)), alone=False),
+    Alike("all GPUs 30 % slow", _gpus_slow, frozenset(("burn.throughput",)), "gpu_slow"),
+    Alike("GPU memory at 60 % of its speed", _memory_slow, frozenset(("copies.device_memory",)), "gpu_slow"),
+    Alike("ACS on at every bridge", _acs_on, frozenset(("pcie.acs",)), "no_rdma"),
+    Alike("one VBIOS too old everywhere", _old_vbios, frozenset(("ordered.versions",)), "ordered"),
     Alike(
-        "all_reduce between nodes at half", _collectives_slow, frozenset(("nccl_groups.share_of_rate",)), alone=False
+        "every rail at half of its rate",
+        _rails_half,
+        frozenset(("rdma_bandwidth.share_of_rate",)),
+        "rails_slow_everywhere",
+        nodes=4,
     ),
-    Alike("no GPUDirect", _no_gpudirect, frozenset(("software.gpudirect",))),
-    Alike("PCIe Gen4 instead of Gen5", _gen4, frozenset(("copies.host_to_device",))),
-    Alike("power capped at 500 W", _power_capped, frozenset(("power.limit",))),
-    Alike("one DIMM short", _dimm_short, frozenset(("host.memory_size",))),
+    Alike(
+        "all_reduce between nodes at half", _collectives_slow, frozenset(("nccl_groups.wide",)), "groups_slow", nodes=4
+    ),
+    Alike("no GPUDirect", _no_gpudirect, frozenset(("software.gpudirect",)), "no_rdma"),
+    Alike("PCIe Gen4 instead of Gen5", _gen4, frozenset(("copies.host_to_device",)), "host_copies"),
+    Alike("power capped at 500 W", _power_capped, frozenset(("power.limit",)), "clock_limits"),
+    Alike("one DIMM short", _dimm_short, frozenset(("host.memory_size",)), "host.memory_size"),
 )
 
 
@@ -143,11 +163,16 @@ def told(alike: Alike, count: int) -> Told:
     for machine in machines:
         alike.plant(machine)
     records = judged_alone(machines, ORDERED)
-    verdicts = set()
-    failing, unread = set(), set()
-    for each in records.values():
-        verdicts.add(node_verdict(each, claims_of_node(Profile.DELIVERY, each, lambda _: "")))
-        failing.update(record.check for record in each if record.verdict is Verdict.FAIL)
-        unread.update(record.check for record in each if record.verdict is Verdict.ERROR)
-    first = causes_of(next(iter(records.values())), conditions())
-    return Told(frozenset(verdicts), frozenset(failing), frozenset(unread), first[0].condition if first else "")
+    verdicts = {node_verdict(each, claims_of_node(Profile.DELIVERY, each, lambda _: "")) for each in records.values()}
+    failing = [{record.check for record in each if record.verdict is Verdict.FAIL} for each in records.values()]
+    causes = {name: causes_of(each, conditions()) for name, each in records.items()}
+    worst = fleet_causes(causes, {})[0]
+    told_line = line(worst)
+    return Told(frozenset(verdicts), frozenset.intersection(*map(frozenset, failing)), worst.condition, told_line.text)
+
+
+def row(alike: Alike, count: int, found: Told) -> str:
+    """The line of a fleet in docs/wrong-alike.md."""
+    verdicts = ", ".join(sorted(each.value for each in found.verdicts))
+    checks = ", ".join(f"`{check}`" for check in sorted(found.failing & alike.told_by)) or "-"
+    return f"| {alike.name} | {count} | {verdicts} | {found.line} | {checks} |\n"

@@ -132,6 +132,12 @@ class Peers:
         number = self._keys.get(_key(self._platforms.get(node, ""), metric))
         return {} if number is None else {name: best for name, _, best in self._of_key(number)}
 
+    def of_device(self, node: str, metric: Metric) -> Mapping[str, float]:
+        """The best value of each node that measured the same quantity of its device of this name."""
+        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
+        rows = () if number is None else self._of_key(number)
+        return {name: best for name, device, best in rows if device == metric.device}
+
     def _pool(self, number: int | None, device: str | None) -> _Pool:
         if number is None:
             return _Pool("", ())
@@ -169,6 +175,10 @@ class NodePeers:
     def group(self, metric: Metric, margins: Margins) -> PeerGroup | NoPeers:
         """The same quantity on the other nodes."""
         return self.peers.group(self.node, metric, margins)
+
+    def of_device(self, metric: Metric) -> Mapping[str, float]:
+        """The best value of each node, this one too, that measured the same quantity of its device of this name."""
+        return self.peers.of_device(self.node, metric)
 
 
 def _key(platform: str, metric: Metric) -> Key:

@@ -59,6 +59,8 @@ def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
     """
     found = object_in("kernel_log", data)
     lines, dropped = read.items(found, "lines"), read.integer(found, "dropped")
+    if isinstance(dropped, int) and dropped < 0:
+        dropped = read.wrong("how many lines were left out", dropped)
     if isinstance(lines, Unknown) or isinstance(dropped, Unknown):
         why = lines if isinstance(lines, Unknown) else dropped
         raise CannotMeasure(f"kernel log cannot be read: {why}", next_step=EVIDENCE)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _NO_LINK_WIDTHS = (0, 63, 255)
+_WIDTHS = (1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Capabilities register
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s\b.*")
 _TOTAL = re.compile(r"^TOTAL_ERR_(?:COR|NONFATAL|FATAL)\s+([0-9]{1,20})\s*$", re.MULTILINE)
 
@@ -129,7 +130,9 @@ def parse(data: object) -> Pci:
 def width_in(written: str) -> Known[int | None]:
     """Lanes as sysfs writes them; None if there is no link."""
     lanes = read.integer_in(written)
-    return None if lanes in _NO_LINK_WIDTHS else lanes
+    if isinstance(lanes, Unknown) or lanes in _WIDTHS:
+        return lanes
+    return None if lanes in _NO_LINK_WIDTHS else read.wrong("lanes of a PCIe link", written)
 
 
 def speed_in(written: str) -> Known[float | None]:
@@ -151,7 +154,9 @@ def _device(entry: object) -> PciDevice:
         raise _bad(address)
     if isinstance(class_code, Unknown) or isinstance(vendor, Unknown) or isinstance(device, Unknown):
         raise _bad(next(part for part in (class_code, vendor, device) if isinstance(part, Unknown)), address)
-    parent = value_or(read.text(data, "parent"), "")
+    parent = _parent(data)
+    if isinstance(parent, Unknown):
+        raise _bad(parent, address)  # the bridges above it would not be judged
     return PciDevice(
         address=address,
         class_code=class_code,
@@ -166,7 +171,7 @@ def _device(entry: object) -> PciDevice:
         numa_node=read.counted(data, "numa_node"),
         power_state=read.text(data, "power_state"),
         driver=value_or(read.text(data, "driver"), ""),
-        parent=value_or(read.address_in(parent), ""),
+        parent=parent,
         answers=read.mapped(read.text(data, "config"), _answers),
         acs=read.hexadecimal(data, "acs", 16),
         aer=AerCounters(
@@ -180,6 +185,14 @@ def _device(entry: object) -> PciDevice:
 def _bad(why: Unknown, address: str = "") -> CannotMeasure:
     where = f"PCI device {address}" if address else "PCI device list"
     return CannotMeasure(f"{where} cannot be read: {why}", next_step="run lspci -D on the node by hand")
+
+
+def _parent(data: Mapping[str, object]) -> Known[str]:
+    """The address of the bridge above; "" at the root."""
+    written = read.text(data, "parent")
+    if isinstance(written, Unknown):
+        return "" if written.is_absent else written
+    return read.address_in(written) if written else ""
 
 
 def _subsystem(data: Mapping[str, object]) -> Known[str]:

@@ -48,9 +48,11 @@ def pair_in_gib(pair: Known[tuple[int, int]]) -> Known[Pair]:
 
 
 def percent(part: Known[int], whole: Known[int]) -> Known[float]:
-    """A part of a whole in percent, to a tenth."""
+    """A part of a whole in percent, to a tenth; unknown where it cannot be a part of it."""
     if isinstance(part, Unknown) or isinstance(whole, Unknown):
         return part if isinstance(part, Unknown) else whole if isinstance(whole, Unknown) else Unknown(Why.FAILED)
+    if not 0 <= part <= whole:
+        return Unknown(Why.IMPLAUSIBLE, f"{part} of {whole}")
     return round(100 * part / whole, 1) if whole > 0 else Unknown(Why.FAILED, "the total reads as 0")
 
 

@@ -97,9 +97,14 @@ def errors(links: Iterable[NvLink]) -> LinkErrors:
         "replay": _counted((link.link, link.replay_errors) for link in found),
         "recovery event": _counted((link.link, link.recovery_errors) for link in found),
     }
-    readings = [(link.link, reading) for link in found for reading in (link.replay_errors, link.recovery_errors)]
-    unread = {link: why for link, why in readings if isinstance(why, Unknown) and not why.is_absent}
+    readings = [(link, reading) for link in found for reading in (link.replay_errors, link.recovery_errors)]
     read = sum(_says(link.replay_errors) or _says(link.recovery_errors) for link in found)
+    absent = {link.link for link in found if link.up is not True or not read}  # these may be silent
+    unread = {
+        link.link: why
+        for link, why in readings
+        if isinstance(why, Unknown) and not (why.is_absent and link.link in absent)
+    }
     crc = sum(link.crc_errors for link in found if isinstance(link.crc_errors, int) and _says(link.crc_errors))
     bad = {kind: by_link for kind, by_link in counted.items() if by_link}
     return LinkErrors(bad, tuple(unread.items()), read, crc)

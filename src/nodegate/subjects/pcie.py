@@ -88,10 +88,12 @@ def lanes(width: Known[int | None]) -> Known[int]:
 
 
 def own_limit(width_max: Known[int | None]) -> NumberLimit | Unknown:
-    """The device's own maximum as a limit."""
+    """The device's own maximum as a limit, unknown where it has a link and states none."""
     if isinstance(width_max, Unknown):
         return width_max
-    return Limit(width_max or 0, "lanes", "the device's maximum", kind=LimitKind.DEVICE)
+    if width_max is None:
+        return Unknown(Why.FAILED, "its max_link_width names no lanes")
+    return Limit(width_max, "lanes", "the device's maximum", kind=LimitKind.DEVICE)
 
 
 def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:

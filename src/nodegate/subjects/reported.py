@@ -21,6 +21,7 @@ _EXPECTED = re.compile(r"([a-z_]+)(?:>=([0-9]+))?")
 # What the limit `gpu.reports` of a platform may name.
 READINGS: Mapping[str, Callable[[Gpu], Known[object]]] = {
     "ecc_errors": lambda gpu: gpu.ecc.volatile_uncorrected,
+    "ecc_errors_corrected": lambda gpu: gpu.ecc.volatile_corrected,
     "ecc_errors_lifetime": lambda gpu: gpu.ecc.aggregate_uncorrected,
     "ecc_errors_sram": lambda gpu: gpu.ecc.aggregate_sram_uncorrected,
     "ecc_pending": lambda gpu: gpu.ecc_pending,
@@ -40,6 +41,7 @@ READINGS: Mapping[str, Callable[[Gpu], Known[object]]] = {
     "violation_board_limit": lambda gpu: gpu.board_limit_violation_s,
     "violation_reliability": lambda gpu: gpu.reliability_violation_s,
     "application_clocks": lambda gpu: gpu.sm_clock_app_mhz,
+    "application_memory_clocks": lambda gpu: gpu.memory_clock_app_mhz,
     "pcie_replays": lambda gpu: gpu.pcie_replays,
     "processes": lambda gpu: gpu.processes,
     "fabric": lambda gpu: gpu.fabric,

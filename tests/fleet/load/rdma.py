@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nodegate.measure.rdma.pairing import Pair
 
 NAME = "rdma_bandwidth"
-ROUNDS, AGAIN = 2, 2  # of pairs over the fleet; partners of a suspect
+ROUNDS, AGAIN = 3, 2  # of pairs over the fleet; partners of a suspect
 SECONDS = OF_PROFILE[Profile.DELIVERY].link_s
 # A good link, as a share of its rate, and in µs: on InfiniBand, and on Ethernet.
 _SHARES = {"ib_write_bw": (0.9795, 0.9795), "ib_read_bw": (0.9705, 0.9745)}

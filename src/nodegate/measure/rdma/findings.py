@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
     from nodegate.metric import Metric
     from nodegate.numbers.assessments import Bounds
+    from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma, RdmaPort
 
 SHARE = "rdma.share_of_rate_percent"
 GPU_WRITE = "rdma.gpu_write_gbps"
 BETWEEN = BANDWIDTHS
+# Slow with so many partners, and nobody in a run of so many nodes is not: then it is what they share. Were it single
+# nodes, all but one of four would have to be sick on the same rail: of four, three partners are all the others.
+_PARTNERS, _NODES = 3, 4
 
 
 def port_of(rdma: Rdma, device: str) -> RdmaPort | None:
@@ -108,6 +112,17 @@ def unproven(measured: RdmaBandwidth, metric: Metric, limit: NumberLimit | Unkno
     if found.fault is Fault.UNPROVEN:
         return f"measured only with partners that are slow with others too ({', '.join(found.bad_with)})"
     return ""
+
+
+def slow_everywhere(
+    measured: RdmaBandwidth, metric: Metric, limit: NumberLimit | Unknown | None, peers: NodePeers
+) -> bool:
+    """Whether no node of the run reaches this limit on this rail, with any of several partners."""
+    if not isinstance(limit, Limit):
+        return False
+    found, all_nodes = blamed(measured, metric.name, metric.device, limit), peers.of_device(metric)
+    tried = found.fault is Fault.UNPROVEN and len(found.bad_with) >= _PARTNERS and len(all_nodes) >= _NODES
+    return tried and max(all_nodes.values()) < limit.value
 
 
 def slow_partners_inside(measured: RdmaBandwidth, metric: Metric, rdma: Rdma, baseline: Baseline) -> str:

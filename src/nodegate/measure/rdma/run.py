@@ -77,7 +77,7 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
         rdma_nodes[name] for name in suspects if name in rdma_nodes and not any(name in pair for pair in _pairs(paired))
     ]
     _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in lone}, (WRITE,), found)
-    return {name: tuple(runs) for name, runs in found.items() if name in suspects}
+    return {name: runs for name, runs in _with_peers_best(found).items() if name in suspects}
 
 
 def takes_s(durations: Durations) -> float:
