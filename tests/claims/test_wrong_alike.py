@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from fleet.machine import Machine
 from support.judged_fleet import judged_alone
-from support.wrong_alike import FLEETS, ORDERED, Alike, row, told
+from support.wrong_alike import FLEETS, ORDERED, Alike, told
 
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
@@ -27,7 +27,14 @@ def test_it_is_not_accepted_and_the_cause_is_told(alike: Alike, count: int) -> N
         assert found.verdicts == {NodeVerdict.REJECTED}
         assert found.failing & alike.told_by
         assert found.cause == alike.cause
-    assert row(alike, count, found) in PAGE.read_text("utf-8")  # else run bench/wrong_alike.py
+
+
+@pytest.mark.parametrize("alike", FLEETS, ids=[each.name for each in FLEETS])
+def test_the_page_has_it_at_every_size(alike: Alike) -> None:
+    page = PAGE.read_text("utf-8")
+    for count in (1, 4, 8, 64):
+        verdict = NodeVerdict.REJECTED if count >= alike.nodes else NodeVerdict.INCOMPLETE
+        assert f"| {alike.name} | {count} | {verdict.value} |" in page, "run bench/wrong_alike.py"
 
 
 def test_the_same_nodes_without_the_fault_are_accepted() -> None:

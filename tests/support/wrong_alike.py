@@ -12,6 +12,7 @@ from nodegate.causes.conditions import conditions
 from nodegate.causes.explain import causes_of
 from nodegate.causes.fleet import fleet_causes
 from nodegate.causes.lines import line
+from nodegate.claims.claim import State
 from nodegate.claims.prove import claims_of_node
 from nodegate.claims.verdict import node_verdict
 from nodegate.profile import Profile
@@ -35,12 +36,12 @@ ORDERED = {
 
 PAGE = """# Fleets that are wrong alike
 
-Written by `bench/wrong_alike.py`; do not edit. All nodes of these fleets of HGX H100 are wrong in the
-same way, so none is odd among the others, and only what is right by itself can tell. Every check of
-profile delivery judges them, with an inventory that says what was ordered. What it takes other nodes
-to measure is open on a single one: it is incomplete, never accepted.
+Written by `bench/wrong_alike.py`; do not edit. All nodes of these fleets of HGX H100 are wrong in
+the same way: none is odd among the others, and only absolute limits and the order show it. Every
+check of profile delivery judges them, with an inventory that says what was ordered. What it takes
+other nodes to measure is open on a single one, which is incomplete and not accepted.
 
-| all nodes | nodes | each is | worst cause of the run | told by |
+| all nodes | nodes | each is | worst cause of the run | failed check |
 |---|---|---|---|---|
 """
 
@@ -59,12 +60,16 @@ class Alike(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What is said of a fleet: the verdicts, the checks that fail on every node, the worst cause and its line."""
+    """What is said of a fleet: the verdicts, the checks that fail on every node, the worst cause and its line.
+
+    `unproven` are the claims that are open on some node.
+    """
 
     verdicts: frozenset[NodeVerdict]
     failing: frozenset[str]
     cause: str
     line: str
+    unproven: tuple[str, ...]
 
 
 def _gpus_slow(machine: Machine) -> None:
@@ -163,16 +168,23 @@ def told(alike: Alike, count: int) -> Told:
     for machine in machines:
         alike.plant(machine)
     records = judged_alone(machines, ORDERED)
-    verdicts = {node_verdict(each, claims_of_node(Profile.DELIVERY, each, lambda _: "")) for each in records.values()}
-    failing = [{record.check for record in each if record.verdict is Verdict.FAIL} for each in records.values()]
-    causes = {name: causes_of(each, conditions()) for name, each in records.items()}
-    worst = fleet_causes(causes, {})[0]
-    told_line = line(worst)
-    return Told(frozenset(verdicts), frozenset.intersection(*map(frozenset, failing)), worst.condition, told_line.text)
+    claims = {name: claims_of_node(Profile.DELIVERY, each, lambda _: "") for name, each in records.items()}
+    failing = [
+        frozenset(record.check for record in each if record.verdict is Verdict.FAIL) for each in records.values()
+    ]
+    worst = fleet_causes({name: causes_of(each, conditions()) for name, each in records.items()}, {})[0]
+    return Told(
+        frozenset(node_verdict(records[name], each) for name, each in claims.items()),
+        frozenset.intersection(*failing),
+        worst.condition,
+        line(worst).text,
+        tuple(dict.fromkeys(one.claim for each in claims.values() for one in each if one.state is State.NOT_PROVEN)),
+    )
 
 
 def row(alike: Alike, count: int, found: Told) -> str:
     """The line of a fleet in docs/wrong-alike.md."""
     verdicts = ", ".join(sorted(each.value for each in found.verdicts))
-    checks = ", ".join(f"`{check}`" for check in sorted(found.failing & alike.told_by)) or "-"
-    return f"| {alike.name} | {count} | {verdicts} | {found.line} | {checks} |\n"
+    checks = ", ".join(f"`{check}`" for check in sorted(found.failing & alike.told_by))
+    said = found.line if checks else f"not proven: {', '.join(found.unproven)}"
+    return f"| {alike.name} | {count} | {verdicts} | {said} | {checks or '-'} |\n"
