@@ -99,4 +99,4 @@ def _key(device: str, metric: str, conditions: str, unit: str) -> Key:
 
 
 def _conditions(metric: Metric) -> str:
-    return json.dumps(dict(sorted(metric.conditions.items())), ensure_ascii=False)
+    return json.dumps(dict(sorted({**metric.conditions, **metric.over_runs}.items())), ensure_ascii=False)

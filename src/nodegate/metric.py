@@ -20,7 +20,8 @@ class Metric:
     `conditions` are what must be equal for two values to be compared: tool, version, message size in bytes, algorithm,
     number of GPUs, NCCL, CUDA, driver. `device` is the part of the node, the same word on every node ("GPU 3",
     "mlx5_0"), so that slot is compared with slot; empty: the node as a whole. `launch` names what many nodes measured
-    together: one value for all of them, which is never compared with itself.
+    together: one value for all of them, which is never compared with itself. `over_runs` are more conditions that two
+    runs must share: a burn of a minute is not compared with earlier ones of ten, and held to the same baseline.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Metric:
     better: Literal["higher", "lower"] = "higher"
     conditions: Mapping[str, str] = field(default_factory=dict)
     launch: str = ""
+    over_runs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def best(self) -> float:

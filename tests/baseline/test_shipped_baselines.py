@@ -9,6 +9,7 @@ import pytest
 
 from nodegate.baseline import baseline_file
 from nodegate.baseline.baseline import Baselines
+from nodegate.errors import UsageError
 from nodegate.files.paths import suite_folder
 
 ROOT = Path(__file__).parents[2]
@@ -94,8 +95,6 @@ def test_an_h100_node_has_every_limit_that_its_platform_promises():
     }
     assert {key for key, entry in limits.items() if entry.peak is not None} == {
         "burn.bf16_tflops",
-        "burn.fp16_tflops",
-        "burn.tf32_tflops",
         "burn.fp32_tflops",
         "burn.fp64_tflops",
         "memory.device_gb_per_s",
@@ -119,3 +118,14 @@ def test_no_value_is_of_another_order_of_magnitude_than_on_the_other_platforms()
             if plain and entry.value:
                 seen.setdefault(key, []).append(entry.value)
     assert {key: values for key, values in seen.items() if max(values) > 10 * min(values)} == {}
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "tf32"])
+def test_a_limit_for_what_the_burn_does_not_compute_is_refused(tmp_path: Path, dtype: str):
+    site = tmp_path / "site.yaml"
+    entry = f"burn.{dtype}_tflops: {{value: 700, unit: TFLOPS, source: ours}}"
+    site.write_text(f"platform: hgx-h100-8\nlimits:\n  {entry}\n")
+    with pytest.raises(UsageError) as said:
+        Baselines.read([site])
+    assert said.value.message == f"no check asks for burn.{dtype}_tflops"
+    assert said.value.line == 3

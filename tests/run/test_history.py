@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fleet.machine import Machine
+from support.burning import Document, burnt
 
 from nodegate.errors import UsageError
 from nodegate.history import RUNS_COMPARED, History, key_of
@@ -36,6 +38,26 @@ def test_another_nccl_is_another_key(history: History) -> None:
     history.keep("monday", 1.0, {"gpu01": [BUSBW]})
     other = replace(BUSBW, conditions={**BUSBW.conditions, "nccl": "2.28.1"})
     assert key_of(other) not in history.earlier("gpu01", 3.0)
+
+
+def test_a_burn_of_another_length_is_another_key(history: History) -> None:
+    of_a_minute = burnt(Machine.hgx_h100()).metrics
+    assert {each.over_runs["seconds"] for each in of_a_minute} == {"60"}
+
+    def longer(found: Document) -> None:
+        for phase in found["phases"]:
+            phase["seconds"] *= 10
+
+    history.keep("monday", 1.0, {"gpu01": of_a_minute})
+    earlier = history.earlier("gpu01", 3.0)
+    assert all(key_of(each) in earlier for each in burnt(Machine.hgx_h100()).metrics)
+    assert not any(key_of(each) in earlier for each in burnt(Machine.hgx_h100(), longer).metrics)
+
+
+def test_nodes_and_baselines_see_no_difference_in_the_length_of_a_burn() -> None:
+    (first, *_) = burnt(Machine.hgx_h100()).metrics
+    assert "seconds" not in first.conditions
+    assert replace(first, over_runs={"seconds": "600"}).key == first.key
 
 
 def test_a_run_that_is_judged_again_is_not_compared_with_itself_nor_with_what_came_after(history: History) -> None:

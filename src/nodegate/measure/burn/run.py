@@ -52,10 +52,11 @@ _IN_ITS_FOLDER = (
 
 @dataclass(frozen=True)
 class OtherRun:
-    """One run of the program gpu_burn in one of its modes: its output, or why there is none."""
+    """One run of the program gpu_burn in one of its modes for so many seconds: its output, or why there is none."""
 
     mode: str
     found: GpuBurnRun | CannotMeasure
+    seconds: str = ""
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,8 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> Burn:
     for attempt in attempts:
         for ran in attempt:
             if ran.what.startswith(OTHER):
-                others.append(OtherRun(ran.labels.get("mode", ran.what), _other(ran)))
+                seconds = ran.argv[-1] if ran.argv else ""
+                others.append(OtherRun(ran.labels.get("mode", ran.what), _other(ran), seconds))
                 continue
             try:
                 runs.append(_document(ran))
@@ -218,21 +220,25 @@ def _other(ran: ProgramRun) -> GpuBurnRun | CannotMeasure:
 
 
 def _metrics_of(document: BurnDocument) -> Iterable[Metric]:
-    for load in document.gpus:
-        conditions = _conditions(document, load)
-        for phase in load.phases:
-            if not isinstance(phase.tflops, Unknown):
-                with_type = conditions | _of_phase(phase)
-                name = f"burn.{phase.dtype}_tflops"
-                yield Metric(name, (phase.tflops,), "TFLOPS", load.device, conditions=with_type)
-        conditions |= {"dtype": "+".join(document.dtypes)}
-        clock, power, heat = load.middle("sm_clock_mhz"), load.middle("power_w"), load.middle("temperature_c")
-        if not isinstance(clock, Unknown):
-            yield Metric("burn.sm_clock_mhz", (clock,), "MHz", load.device, conditions=conditions)
-        if not isinstance(power, Unknown):
-            yield Metric("burn.power_w", (power,), "W", load.device, conditions=conditions)
-        if not isinstance(heat, Unknown):
-            yield Metric("burn.temperature_c", (heat,), "°C", load.device, better="lower", conditions=conditions)
+    asked = document.asked_s
+    length = {"seconds": "unknown" if isinstance(asked, Unknown) else f"{asked:.0f}"}
+    return [replace(each, over_runs=length) for load in document.gpus for each in _metrics_of_gpu(document, load)]
+
+
+def _metrics_of_gpu(document: BurnDocument, load: GpuLoad) -> Iterable[Metric]:
+    conditions = _conditions(document, load)
+    for phase in load.phases:
+        if not isinstance(phase.tflops, Unknown):
+            with_type = conditions | _of_phase(phase)
+            yield Metric(f"burn.{phase.dtype}_tflops", (phase.tflops,), "TFLOPS", load.device, conditions=with_type)
+    conditions |= {"dtype": "+".join(document.dtypes)}
+    clock, power, heat = load.middle("sm_clock_mhz"), load.middle("power_w"), load.middle("temperature_c")
+    if not isinstance(clock, Unknown):
+        yield Metric("burn.sm_clock_mhz", (clock,), "MHz", load.device, conditions=conditions)
+    if not isinstance(power, Unknown):
+        yield Metric("burn.power_w", (power,), "W", load.device, conditions=conditions)
+    if not isinstance(heat, Unknown):
+        yield Metric("burn.temperature_c", (heat,), "°C", load.device, better="lower", conditions=conditions)
 
 
 def _conditions(document: BurnDocument, load: GpuLoad) -> dict[str, str]:
@@ -255,7 +261,8 @@ def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:
         if not isinstance(rate, Unknown):
             name = "burn.gpu_burn_tensor_tflops" if other.found.tensor_cores is True else "burn.gpu_burn_fp32_tflops"
             conditions = {"tool": OTHER, "gpu": str(gpu.name), "mode": other.mode}
-            yield Metric(name, (rate / 1000.0,), "TFLOPS", f"GPU {gpu.index}", conditions=conditions)
+            length = {"seconds": other.seconds}
+            yield Metric(name, (rate / 1000.0,), "TFLOPS", f"GPU {gpu.index}", conditions=conditions, over_runs=length)
 
 
 BURN = Measurement(
