@@ -65,6 +65,10 @@ def firmware_keeps_aer(machine: Machine) -> None:
             device[f"aer_dev_{kind}"] = {"why": "missing", "detail": "no such file"}
 
 
+def no_fatal_count(machine: Machine) -> None:
+    machine.set_pci(machine.gpu_address(2), "aer_dev_fatal", {"why": "missing", "detail": "no such file"})
+
+
 def flap(machine: Machine) -> None:
     name = machine.sections["infiniband"]["mlx5_1"]["ports"]["1"]["netdev"]
     before = int(machine.sections["netdev"][name]["carrier_changes"])
@@ -405,6 +409,17 @@ LINKS = (
         SKIP,
         "node: the firmware keeps the PCIe error counters for itself",
         before=firmware_keeps_aer,
+    ),
+    CounterCase(
+        "one GPU of eight has no counter, before and after",
+        "counters.pcie_errors",
+        ERROR,
+        (
+            f"{GPU2}: could not read fatal PCIe errors under load: failed: it has no such counter, and another device "
+            f"of its model has - {SEE}"
+        ),
+        no_fatal_count,
+        before=no_fatal_count,
     ),
     CounterCase(
         "not told after",

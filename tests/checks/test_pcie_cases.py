@@ -132,6 +132,12 @@ def uncorrectable(kind: str, count: int) -> Callable[[Machine], None]:
     )
 
 
+def no_gpu_counts(machine: Machine) -> None:
+    for index in range(8):
+        for kind in ("correctable", "nonfatal", "fatal"):
+            machine.set_pci(machine.gpu_address(index), f"aer_dev_{kind}", {"why": "missing", "detail": "no such file"})
+
+
 def counters_kept_by_firmware(machine: Machine) -> None:
     for device in machine.sections["pci"]:
         for kind in ("correctable", "nonfatal", "fatal"):
@@ -600,6 +606,42 @@ CASES = (
         SKIP,
         "node: the firmware keeps the PCIe error counters for itself",
         change=counters_kept_by_firmware,
+    ),
+    Case(
+        "one GPU of eight has no counter",
+        "pcie.uncorrectable_errors",
+        ERROR,
+        (
+            "{gpu0}: could not read fatal PCIe errors since boot: failed: it has no such counter, and another device "
+            "of its model has - see the evidence file for what the node answered"
+        ),
+        change=lambda machine: machine.set_pci(
+            machine.gpu_address(0), "aer_dev_fatal", {"why": "missing", "detail": "no such file"}
+        ),
+    ),
+    Case(
+        "one GPU of eight has no counter",
+        "pcie.correctable_errors",
+        ERROR,
+        (
+            "{gpu0}: could not read correctable PCIe errors since boot: failed: it has no such counter, and another "
+            "device of its model has - see the evidence file for what the node answered"
+        ),
+        change=lambda machine: machine.set_pci(
+            machine.gpu_address(0), "aer_dev_correctable", {"why": "missing", "detail": "no such file"}
+        ),
+        limits={"pcie.aer_correctable_max": 480},
+    ),
+    Case(
+        "no GPU has a counter, the NICs have: by design",
+        "pcie.uncorrectable_errors",
+        PASS,
+        (
+            "45 alike: bridge 0000:17:01.0, bridge 0000:16:00.0, bridge 0000:15:01.0, bridge 0000:17:03.0, bridge "
+            "0000:39:01.0, bridge 0000:38:00.0, bridge 0000:37:01.0, bridge 0000:39:03.0 and 37 more: fatal PCIe "
+            "errors since boot 0"
+        ),
+        change=no_gpu_counts,
     ),
     Case(
         "a counter was not read",

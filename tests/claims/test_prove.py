@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nodegate.claims.claim import Amount, Claim, Shown, State, in_words
-from nodegate.claims.prove import LEFT_OUT, claims_of_node, shown
+from nodegate.claims.prove import ENDED, LEFT_OUT, claims_of_node, shown
 from nodegate.claims.verdict import node_verdict
 from nodegate.errors import NotApplicable, NotDone
 from nodegate.finding import Finding, Limit, LimitKind, Record
@@ -152,3 +152,10 @@ def test_what_is_open_says_no_numbers() -> None:
     telling = replace(COMPUTE, amounts=("burn.speed",))
     (open_one,) = shown([telling], [record("burn.speed", found())], CHECKS)
     assert (open_one.state, open_one.amounts) == (State.NOT_PROVEN, ())
+
+
+def test_what_was_asked_for_and_has_no_verdict_says_that_the_run_ended() -> None:
+    (ended,) = shown([COMPUTE], [RESULTS], CHECKS, asked=CHECKS)
+    assert ended == Shown("compute", State.NOT_PROVEN, ENDED, ("burn.speed",))
+    (left_out,) = shown([COMPUTE], [RESULTS], CHECKS, asked=("burn.results",))
+    assert left_out == Shown("compute", State.NOT_PROVEN, LEFT_OUT, ("burn.speed",), left_out=True)

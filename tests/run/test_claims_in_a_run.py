@@ -53,6 +53,17 @@ def test_a_part_of_a_run_accepts_nothing_and_fails_nothing(tmp_path: Path, part:
     assert "run the whole profile" in outcome.stdout
 
 
+def test_a_run_that_ended_early_says_so_of_what_it_did_not_judge(tmp_path: Path) -> None:
+    machine = Machine.hgx_h100("gpu01", 1)
+    machine.set_gpu(3, "memory_total_bytes", 40 << 30)
+    write_fleet(tmp_path, [machine])
+    outcome, node = run(tmp_path, "-x")
+    assert (outcome.exit_code, node["verdict"]) == (1, "rejected")
+    left = {each["why"]: each for each in node["claims"] if each["state"] == "not-proven"}  # type: ignore[attr-defined]
+    assert list(left) == ["the run ended before it was judged"]
+    assert not any(each["left_out"] for each in left.values())
+
+
 def test_a_gap_that_the_site_signs_for_is_accepted_as_one(tmp_path: Path) -> None:
     _, node = run(tmp_path)
     left = [name for name, state in states(node).items() if state == "not-proven"]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nodegate.profile import Profile
 
 LEFT_OUT = "not asked for: this run was a part of its profile"
+ENDED = "the run ended before it was judged"
 
 
 class _Open(NamedTuple):
@@ -30,7 +31,9 @@ class _Open(NamedTuple):
     why: str
 
 
-def shown(claims: Iterable[Claim], records: Sequence[Record], belonging: Collection[str]) -> tuple[Shown, ...]:
+def shown(
+    claims: Iterable[Claim], records: Sequence[Record], belonging: Collection[str], asked: Collection[str] = ()
+) -> tuple[Shown, ...]:
     """What the records of a node show of each claim.
 
     A claim whose checks all do not apply to the node by its design (collectives of a single GPU) is not made.
@@ -39,13 +42,16 @@ def shown(claims: Iterable[Claim], records: Sequence[Record], belonging: Collect
         claims: those of the profile.
         records: all of the node.
         belonging: the checks of the profile.
+        asked: those that this run was asked for; one of them without a record was not judged any more.
     """
     by_check = {record.check: record for record in records}
-    found = (_shown(claim, by_check, belonging) for claim in claims)
+    found = (_shown(claim, by_check, belonging, asked) for claim in claims)
     return tuple(each for each in found if each is not None)
 
 
-def _shown(claim: Claim, records: Mapping[str, Record], belonging: Collection[str]) -> Shown | None:
+def _shown(
+    claim: Claim, records: Mapping[str, Record], belonging: Collection[str], asked: Collection[str]
+) -> Shown | None:
     failed = [record for check, record in records.items() if record.verdict is Verdict.FAIL and _speaks(claim, check)]
     bad = [record for record in failed if not record.waiver]
     if bad:
@@ -62,6 +68,9 @@ def _shown(claim: Claim, records: Mapping[str, Record], belonging: Collection[st
     found = list(dict.fromkeys(found))
     if found:
         return Shown(claim.name, State.NOT_PROVEN, found[0].why, tuple(dict.fromkeys(each.check for each in found)))
+    ended = tuple(check for check in missing if check in asked)
+    if ended:
+        return Shown(claim.name, State.NOT_PROVEN, ENDED, ended)
     if missing:
         return Shown(claim.name, State.NOT_PROVEN, LEFT_OUT, tuple(missing), left_out=True)
     proven = tuple(record.check for record in judged if record.verdict is not Verdict.SKIP)
@@ -112,7 +121,12 @@ def _reason(finding: Finding) -> str:
 
 
 def claims_of_node(
-    profile: Profile, records: Sequence[Record], signed: Callable[[str], str], *, nodes: int = 1
+    profile: Profile,
+    records: Sequence[Record],
+    signed: Callable[[str], str],
+    *,
+    nodes: int = 1,
+    asked: Collection[str] = (),
 ) -> tuple[Shown, ...]:
     """What the records of a node show of the claims of a profile.
 
@@ -121,10 +135,11 @@ def claims_of_node(
         records: all of the node.
         signed: who accepts that a claim is not proven, in words; empty where nobody does.
         nodes: how many the run has.
+        asked: the checks that the run was asked for.
     """
     made = [claim for claim in claims_of(profile) if claim.not_of != nodes]
     belonging = {check.id for check in suite.checks() if profile.includes(check.tier)}
-    found = shown(made, records, belonging)
+    found = shown(made, records, belonging, frozenset(asked))
     return tuple(
         replace(each, signed=each.signed or signed(each.claim)) if each.state is State.NOT_PROVEN else each
         for each in found

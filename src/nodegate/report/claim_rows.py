@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.claims.claim import State, in_words
+from nodegate.claims.prove import ENDED
 from nodegate.claims.table import claims
 from nodegate.report.model import in_order
 from nodegate.text import counted, some
@@ -15,6 +16,7 @@ from nodegate.verdict import NodeVerdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from nodegate.claims.claim import Shown
     from nodegate.report.model import NodeReport, Report
 
 _DECIDED = (NodeVerdict.REJECTED, NodeVerdict.UNREACHABLE, NodeVerdict.NOT_JUDGED)
@@ -102,14 +104,16 @@ def open_claims(report: Report) -> list[OpenClaims]:
 def _open(names: tuple[str, ...], nodes: Sequence[NodeReport]) -> OpenClaims:
     open_ones = [shown for node in nodes for shown in node.unproven if not shown.signed]
     reasons = Counter(shown.why for shown in open_ones)
-    action = _action(left_out=all(shown.left_out for shown in open_ones))
+    action = _action(open_ones)
     return OpenClaims(
         in_order(node.node for node in nodes), names, tuple(why for why, _ in reasons.most_common()), action
     )
 
 
-def _action(*, left_out: bool) -> str:
-    if left_out:
+def _action(open_ones: Sequence[Shown]) -> str:
+    if all(shown.why == ENDED for shown in open_ones):
+        return "run it to its end: --resume with this run's folder"
+    if all(shown.left_out for shown in open_ones):
         return "run the whole profile: without -k, -m, --passive"
     return "bring what is missing (nodegate doctor), or sign for it: nodegate_gaps, --waivers"
 

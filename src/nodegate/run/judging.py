@@ -160,7 +160,11 @@ class Judging:
     def claims(self, name: str, records: Sequence[Record]) -> tuple[Shown, ...]:
         """What these records of a node show of the claims of the profile."""
         return claims_of_node(
-            self.profile, records, lambda claim: self.waivers.signed(claim, name), nodes=len(self.asked)
+            self.profile,
+            records,
+            lambda claim: self.waivers.signed(claim, name),
+            nodes=len(self.asked),
+            asked=self.asked.get(name, ()),
         )
 
     def _judge(self, check: Check, context: Context) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate import part
@@ -10,7 +11,7 @@ from nodegate.finding import Limit, LimitKind, NumberLimit
 from nodegate.unknown import Unknown, Why, value_or
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
     from nodegate.part import Part
     from nodegate.probe.gpu import Gpus
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.probe.pci import Pci, PciDevice
     from nodegate.unknown import Known
 
+_AER = ("correctable", "nonfatal", "fatal")
 _NVIDIA_NETWORKING = 0x15B3
 _RDMA_DRIVERS = frozenset({"efa", "ionic", "irdma"})
 _BROADCOM_RDMA_LANES = 16  # bnxt_en also drives management NICs: those have fewer lanes
@@ -97,12 +99,35 @@ def own_limit(width_max: Known[int | None]) -> NumberLimit | Unknown:
 
 
 def on_the_way(pci: Pci) -> tuple[PciDevice, ...]:
-    """GPUs, RDMA NICs, NVSwitches and the bridges above them, each once."""
+    """GPUs, RDMA NICs, NVSwitches and the bridges above them, each once.
+
+    A device without an error counter that another of its model has is not without it by design: that is unknown.
+    """
     found: dict[str, PciDevice] = {}
     for device in (*judged(pci), *pci.nvswitches):
         for each in (device, *pci.path(device)):
             found.setdefault(each.address, each)
-    return tuple(found.values())
+    counted = {(each.pci_id, counter) for each in found.values() for counter in _AER if _counts(each, counter)}
+    return tuple(_with_gaps(device, counted) for device in found.values())
+
+
+def _counts(device: PciDevice, counter: str) -> bool:
+    return not isinstance(getattr(device.aer, counter), Unknown)
+
+
+def _with_gaps(device: PciDevice, counted: Container[tuple[str, str]]) -> PciDevice:
+    if not (device.is_gpu or device.is_nvswitch or device.is_nic):
+        return device  # the ports of a switch are of one model, and differ
+    gaps = {
+        counter: Unknown(Why.FAILED, "it has no such counter, and another device of its model has")
+        for counter in _AER
+        if (device.pci_id, counter) in counted and _is_absent(getattr(device.aer, counter))
+    }
+    return replace(device, aer=replace(device.aer, **gaps)) if gaps else device
+
+
+def _is_absent(count: Known[int]) -> bool:
+    return isinstance(count, Unknown) and count.is_absent
 
 
 def busy(gpus: Gpus) -> frozenset[str]:
