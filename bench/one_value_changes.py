@@ -28,7 +28,7 @@ from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.suite import Check
@@ -38,91 +38,137 @@ Place = tuple["str | int", ...]
 MOST_WORDS = 6
 PAGE = """# One-value changes
 
-Written by `bench/one_value_changes.py`; do not edit. Each of {fields} fields of a healthy 8 x H100 node is
-replaced by odd values in turn ({total:,} changes: no value, other types, negative numbers, all bits set, "not
-supported"), and the node is judged by every check of the facts.
+Written by `bench/one_value_changes.py`; do not edit. Each of {fields} values of a healthy node of
+HGX H100 is replaced by odd ones in turn ({total:,} changes: no value, other types, negative numbers,
+all bits set, "not supported"), and the node is judged by every check of the facts, without load.
 
 | the node is then | changes |
 |---|---|
 {head}
-What stays accepted, by the reason. Without values in parentheses every odd value does.
+## What stays accepted
 
-| why | fields |
+By the reason why it may. Without values in parentheses every odd value does.
+
+| why | values |
 |---|---|
-{table}"""
+{kept}
+## What stays accepted with a warning
+
+{warned}
+"""
 # Why a wrong value of a field keeps no node from being accepted, by the names of fields. The first that fits counts.
 REASONS: tuple[tuple[str, str], ...] = (
     (
         (
-            r"(system\.(hostname|boot_id|machine|os_release|kernel_version|dmi\..*|cpu_.*|login_user|pid1|cgroup)"
-            r"|nvml\.(nvml|cuda_driver)_version|nvml\.library|software\.(nvcc|ofed|cuda.*|packages.*|nccl.*)"
-            r"|infiniband\.\w+\.(hca_type|board_id|fw_ver|node_.*|sys_.*)|nvml\.gpus\.inforom_image|driver\.params)"
+            r"system\.(os_release|cpu_model|cpu_count|cpu_sockets|kernel_release|dmi\.(product_\w+|bios_version|bios_date))"
+            r"|cpus\.(cores|numa_nodes)|nvml\.cuda_driver_version|nvml\.gpus\.inforom_image|infiniband\.\w+\.hca_type"
+            r"|software\.(cuda\..*|ofed|nccl\.path)|disks\..*"
         ),
-        "says what the node is: shown, compared over the fleet or with what was ordered, not judged on one node",
+        "says what the node is: any value may be right; compared over the fleet and with what was ordered",
     ),
-    (r"system\.(modules|sysctl)\..*|software\.tools\..*", "shown; a measurement says what it lacks"),
+    (r"system\.(hostname|boot_id)", "names the machine: compared over the run, before and after the load"),
     (
         (
-            r"infiniband\..*counters\..*|netdev\..*carrier_changes|nvml\.gpus\.(ecc\.(volatile|aggregate)_corrected"
-            r"|ecc\.aggregate_dram_uncorrected|nvlinks\.crc)"
+            r"system\.(kernel_version|machine|pid1|cgroup|login_user|sysctl\..*|dmi\.(board|chassis)_\w+|dmi\.bios_vendor)"
+            r"|driver\.params|nvml\.(nvml_version|library)|software\.(nvcc|packages\..*)"
+            r"|nvml\.gpus\.(pci_subsystem_id|minor|module_id|link_gen|link_gen_gpu_max|memory_clock_mhz|violation_ns\.power"
+            r"|power_limit_range_mw|power_limit_default_mw|performance_state|memory_temperature_c|energy_mj"
+            r"|ecc\.aggregate_(corrected|dram_uncorrected)|nvlinks\.(version|remote_type))"
+            r"|infiniband\.\w+\.(board_id|node_guid|node_desc|sys_image_guid|ports\.1\.(lid|sm_lid))"
+            r"|pci\.\w+\.(subsystem_\w+|power_state)|netdev\.\w+\.(carrier|address|duplex|operstate)|kernel_log\.(source|tried)"
         ),
-        "a counter of which only the growth under load is judged, or errors that were corrected",
+        "no check rests on it: in the evidence for a person who opens a support case or compares two nodes",
     ),
     (
-        (
-            r"nvml\.gpus\.(sm_clock_mhz|memory_clock_mhz|power_mw|temperature_c|memory_temperature_c|energy_mj"
-            r"|performance_state|utilization_percent|link_gen|link_width|violation_ns\.power)"
-        ),
-        "a value of the moment: what the idle GPU does says nothing of it",
-    ),
-    (r"nvml\.gpus\.link_.*", "PCIe's own files are judged"),
-    (
-        (
-            r"nvml\.gpus\.(index|bus_id|minor|module_id|numa_node|pci_subsystem_id)|nvml\.gpus\.nvlinks\.(version|remote_type)"
-            r"|pci\.(subsystem_\w+|numa_node|revision|power_state|parent)|infiniband\.\w+\.numa_node"
-        ),
-        "says where a part is; no check rests on it alone",
+        r"pci\.\w+\.revision",
+        "no check rests on it; of a device off the bus all of its configuration reads ff, which is judged",
     ),
     (
-        r"nvml\.gpus\.(temperature_s\w+|retired_\w+|recovery_action|fabric\.health_summary)\.\w+|.*\.detail|.*\.nvml",
+        r"system\.modules\..*|software\.tools\..*",
+        "judged where the inventory requires it, or by what does not work without it",
+    ),
+    (
+        r"nvml\.gpus\.(sm_clock_mhz|power_mw|utilization_percent|link_width|temperature_c)",
+        "a value of the moment on an idle GPU; heat is judged by the margin to the slowdown, and all of it under load",
+    ),
+    (r"nvml\.gpus\.link_(width|gen)_max", "the kernel's own files of the link are judged"),
+    (
+        r"infiniband\..*counters\..*|netdev\..*carrier_changes|nvml\.gpus\.nvlinks\.crc",
+        "a total since boot proves nothing: its growth under load is judged, and an error if it cannot be read then",
+    ),
+    (
+        r"nvml\.gpus\.nvlinks\.(replay|recovery)",
+        "a counter at its end counts no more; which link reports none is compared with the other links",
+    ),
+    (
+        r"nvml\.gpus\.(index|numa_node)|(pci|infiniband)\.\w+\.numa_node",
+        "says where a part is; the PCI address is what names a part",
+    ),
+    (
+        r"pci\.(gpu|rail|nvswitch|root_port|switch_port)\.(parent|driver)",
+        "none is right at the root, or for what has none; a GPU without its driver fails by NVML, a rail by RDMA",
+    ),
+    (r"pci\.(gpu|rail|nvswitch|root_port|management)\.acs", "not between a GPU and a NIC below one PCIe switch"),
+    (r"pci\.nvswitch\.\w+_link_\w+", "NVSwitches carry no data over PCIe; they are attached by two lanes by design"),
+    (
+        r"pci\.(root_port|switch_port)\.(\w+_link_\w+|config)",
+        "a bridge that states no link of its own, as in virtual machines; what is below it is judged",
+    ),
+    (r"pci\.(gpu|rail|nvswitch)\.config", "any text that is not all ff is an answer"),
+    (
+        r"pci\.(rail|nvswitch)\.(class|vendor|device)",
+        "another device: one rail or NVSwitch less, which is judged where the platform or the order says how many",
+    ),
+    (
+        r"pci\.(root_port|switch_port)\.(class|vendor|device)",
+        "a bridge less, or another one: what is below it is judged",
+    ),
+    (r"pci\.switch_port\.acs", "a bridge that redirects nothing, or cannot"),
+    (r"system\.dmi\.sys_vendor", "any name but those of virtual machines is that of a server"),
+    (r"pci\.management\..*", "the adapter for management, on which no job rests"),
+    (r"pci\.\w+\.aer_.*", "firmware may keep these counters for itself"),
+    (
+        r"nvml\.gpus\.(temperature_s\w+|retired_\w+|recovery_action|fabric\.health_summary)\.\w+|environment\..*\.detail",
         "why a reading is absent: any reason of absence is one",
     ),
-    (r"nvml\.gpus\.(power_limit_default_mw|power_limit_range_mw)", "the platform gives the limit"),
     (r"nvml\.gpus\.gsp_mode", "the version of the firmware that runs says that it runs"),
-    (
-        r"nvml\.gpus\.(uuid|serial)|infiniband\.\w+\.ports\.1\.(netdev|lid|sm_lid|gids.*|gid_types.*)",
-        "any text that no other part has is a name; consumer cards have no serial number",
-    ),
+    (r"nvml\.gpus\.(uuid|serial)", "any text that no other part has is a name; consumer cards have no serial number"),
+    (r"infiniband\.\w+\.ports\.1\.(netdev|gids.*|gid_types.*)", "only RoCE needs it; the port is InfiniBand"),
     (r"netdev\..*", "the network device of an InfiniBand port: the port itself is judged"),
-    (r"clock\..*", "one of three sources of the node's clock; each of the others is enough"),
+    (r"clock\..*", "one of three sources of the node's clock: each of the others is enough"),
     (r"limits\.self\..*", "jobs get the limits of slurmd, which are judged"),
     (r"limits\.slurmd", "without slurmd's limits those of the login are judged"),
-    (r"mounts\.usage\./(scratch|mnt)\S*|mounts\..*read_only", "judged where the inventory names the mount"),
-    (r"mounts\..*", "too little room is a warning or no fault; any larger number is room"),
-    (r"jobs\..*", "asked before a measurement, for who uses the node"),
-    (r"services\.show", "written anew from the units when the document of the made-up node is put together"),
-    (r"driver\.(gpus|devices)\..*", "a second word on what PCIe and NVML say; judged where one of these is silent"),
-    (r"environment\..*", "absent or without a setting of NCCL that is known to harm"),
     (
-        r"pci\.(class|vendor|device|driver|config|acs|.*link.*)",
-        "of a device on which no job rests",
+        r"mounts\.usage\..*\.read_only",
+        "the options of the mount say it too, and are judged where the inventory names the mount",
     ),
-    (r"pci\.aer_.*", "firmware may keep these counters for itself"),
-    (r"kernel_log\..*", "where the log was read from, or a warning"),
+    (r"mounts\.usage\./(scratch|mnt)\S*", "judged where the inventory names the mount"),
     (
-        r"nvml\.gpus\.(ecc\.aggregate_\w+|pcie_replays|nvlinks\.re\w+|violation_ns\.\w+)",
-        "within the limit, or a warning",
+        r"mounts\.usage\./dev/shm\.free_bytes",
+        "what is stored there takes memory, of which the available part is judged",
+    ),
+    (r"mounts\..*", "a larger file system has more room"),
+    (r"jobs\..*", "read for who uses the node before a load; ports are judged where the inventory names them"),
+    (
+        r"services\.show",
+        "not what is judged here: the made-up node writes it from its units when its document is put together",
+    ),
+    (r"driver\.(gpus|devices)\..*", "a second word on what PCIe and NVML say; judged where one of these is silent"),
+    (
+        r"driver\.loaded|nvml\.gpus\.(sram_threshold_exceeded|inforom_valid|nvlinks\.state|persistence_mode)",
+        "1 is true, 0 false",
+    ),
+    (r"environment\..*", "absent, or without a setting of NCCL that is known to harm"),
+    (r"cpus\.smt", "SMT on or off is a choice; it explains CPUs that are offline, and none is"),
+    (
+        (
+            r"nvml\.gpus\.(ecc\.aggregate_sram_uncorrected|pcie_replays|event_reasons|fabric\.health_mask"
+            r"|memory_used_bytes|ecc\.volatile_corrected)|system\.(uptime_s|iommu_groups|kernel_release)"
+            r"|kernel_log\.since_epoch_s|cpus\.present"
+        ),
+        "within the limit, or as on other healthy nodes",
     ),
     (r"nvml\.gpus\.\w+_app_\w+", "newer drivers have no application clocks; a default below the clock is none"),
-    (
-        r"nvml\.gpus\.(sram_threshold_exceeded|inforom_valid|nvlinks\.state|persistence_mode)|driver\.loaded",
-        "1 is true and 0 is false; persistence mode off is a warning",
-    ),
-    (
-        r"nvml\.gpus\.(event_reasons|fabric\.health_mask|temperature_margin_c|memory_used_bytes)",
-        "within the limit, or a warning",
-    ),
-    (r"system\.(uptime_s|iommu_groups|cmdline|kernel_release)", "as other healthy nodes have it, or a warning"),
 )
 ODD: tuple[object, ...] = (
     None, "", "garbage", "N/A", "-1", "0", "999999", -1, 0, 1, 2, 1 << 31, (1 << 32) - 1, (1 << 63) - 1, 10**30, 1.5,
@@ -130,6 +176,7 @@ ODD: tuple[object, ...] = (
     {"why": "failed", "detail": ""},
 )  # fmt: skip
 NVSWITCH, ETHERNET = "0x068000", "0x020000"  # PCI classes
+NO_REASON = "(no reason is known)"
 NODE = Node("gpu01")
 REJECTED, INCOMPLETE, WARNED, ACCEPTED = "rejected", "incomplete", "accepted with a warning", "accepted"
 # Of these lists and objects the values of one entry are changed: by its place, or by what its name begins with.
@@ -255,23 +302,35 @@ def reason(name: str) -> str:
     return next((why for pattern, why in REASONS if re.fullmatch(pattern, name)), "")
 
 
-def page(outcomes: Iterable[tuple[str, object, str]]) -> str:
+def page(outcomes: Sequence[tuple[str, object, str]]) -> str:
     """The page: how many changes end how, and the fields of which odd values stay accepted."""
-    counts: Counter[str] = Counter()
+    counts = Counter(outcome for _, _, outcome in outcomes)
+    rows: dict[str, list[str]] = defaultdict(list)
+    for name, words in shown(outcomes, ACCEPTED).items():
+        rows[reason(name) or NO_REASON].append(words)
+    return PAGE.format(
+        total=len(outcomes),
+        fields=len({name for name, _, _ in outcomes}),
+        head="".join(f"| {outcome} | {counts[outcome]:,} |\n" for outcome in (REJECTED, INCOMPLETE, WARNED, ACCEPTED)),
+        kept="".join(f"| {why} | {', '.join(words)} |\n" for why, words in rows.items()),
+        warned="\n".join(f"* {words}" for words in shown(outcomes, WARNED).values()),
+    )
+
+
+def shown(outcomes: Iterable[tuple[str, object, str]], outcome: str) -> dict[str, str]:
+    """The fields of which changes end so, each with the values that do, unless all of them do."""
     fields: Counter[str] = Counter()
     kept: dict[str, list[object]] = defaultdict(list)
-    for name, odd, outcome in outcomes:
-        counts[outcome] += 1
+    for name, odd, found in outcomes:
         fields[name] += 1
-        if outcome in (ACCEPTED, WARNED):
+        if found == outcome:
             kept[name].append(odd)
-    head = "".join(f"| {outcome} | {counts[outcome]:,} |\n" for outcome in (REJECTED, INCOMPLETE, WARNED, ACCEPTED))
-    rows: dict[str, list[str]] = defaultdict(list)
-    for name, odd in kept.items():
-        whole = len(odd) == fields[name]
-        rows[reason(name) or "(no reason is known)"].append(f"`{name}`" if whole else f"`{name}` ({_some(odd)})")
-    table = "".join(f"| {why} | {', '.join(names)} |\n" for why, names in rows.items())
-    return PAGE.format(total=sum(counts.values()), fields=len(fields), head=head, table=table)
+    return {name: f"`{name}`" if len(odd) == fields[name] else f"`{name}` ({_some(odd)})" for name, odd in kept.items()}
+
+
+def unexplained(outcomes: Iterable[tuple[str, object, str]]) -> list[str]:
+    """The fields that stay accepted without a reason."""
+    return [name for name in shown(outcomes, ACCEPTED) if not reason(name)]
 
 
 def _some(values: list[object]) -> str:
@@ -285,8 +344,11 @@ def _word(value: object) -> str:
 
 
 def main() -> None:
-    """Try all of them and write the page."""
-    Path(sys.argv[1]).write_text(page(tried()), "utf-8")
+    """Try all of them and write the page; 1 where a field that stays accepted has no reason."""
+    outcomes = list(tried())
+    Path(sys.argv[1]).write_text(page(outcomes), "utf-8")
+    if missing := unexplained(outcomes):
+        sys.exit(f"no reason in REASONS for what stays accepted: {', '.join(missing)}")
 
 
 if __name__ == "__main__":

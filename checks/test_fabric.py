@@ -53,7 +53,7 @@ def test_nvswitches(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     """
     limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:
-        verdicts.skip(f"this platform has no NVSwitch ({limit.source})")
+        verdicts.skip(f"this platform has no NVSwitch on PCIe ({limit.source})")
     action = "power-cycle the node; if it stays, replace the GPU baseboard"
     verdicts.equal(
         part=part.NODE,

@@ -412,7 +412,7 @@ MANAGER = (
         "a PCIe platform",
         "fabric.nvswitches",
         SKIP,
-        "node: this platform has no NVSwitch (l40s.yaml fabric.nvswitch_count: no NVSwitch on this platform)",
+        "node: this platform has no NVSwitch on PCIe (l40s.yaml fabric.nvswitch_count: no NVSwitch on this platform)",
         machine=Machine.pcie_l40s,
     ),
     Case("active", "fabric.manager", PASS, "nvidia-fabricmanager: running"),

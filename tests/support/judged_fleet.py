@@ -83,14 +83,27 @@ def judged_alone(
         expected: what the inventory says of each.
         baselines: where not the shipped ones.
     """
+    run = _alone(machines, expected, baselines or _baselines())
+    run.folder = _Recordings(_evidence(machines))  # type: ignore[assignment]
+    return {name: _records(run, name) for name in run.nodes}
+
+
+def facts_alone(machines: Sequence[Machine], expected: Mapping[str, object]) -> Judging:
+    """The run of these nodes before anything is measured."""
+    run = _alone(machines, expected, _baselines())
+    facts = {(each.name, FACTS): _parsed(each.name, FACTS, each.document()) for each in machines}
+    run.folder = _Recordings(facts)  # type: ignore[assignment]
+    return run
+
+
+def _alone(machines: Sequence[Machine], expected: Mapping[str, object], baselines: Baselines) -> Judging:
     where = racks(machine.name for machine in machines)
     nodes = {each.name: Node(each.name, expected={**expected, "rack": where[each.name]}) for each in machines}
-    run = Judging(nodes, Profile.DELIVERY, baselines or _baselines(), Waivers(()))
-    run.folder = _Recordings(_evidence(machines))  # type: ignore[assignment]
+    run = Judging(nodes, Profile.DELIVERY, baselines, Waivers(()))
     for name in nodes:
         for check in suite.checks():
             run.ask(check, name)
-    return {name: _records(run, name) for name in nodes}
+    return run
 
 
 def _records(run: Judging, node: str) -> tuple[Record, ...]:

@@ -8,6 +8,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fleet.load import boards
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
@@ -142,8 +143,24 @@ def _document(machine: Machine, attempt: int) -> Document:
 
 def _board(gpu: Mapping[str, Any]) -> Board:
     """The board of a GPU; one whose name was changed is told by its NVLinks."""
+    if figures := boards.of([gpu]):
+        return _of_figures(figures)
     other = "NVIDIA H100 80GB HBM3" if gpu["nvlinks"] else "NVIDIA L40S"
     return BOARDS.get(str(gpu["name"]), BOARDS[other])
+
+
+def _of_figures(figures: boards.Figures) -> Board:
+    bf16, fp32, fp64 = figures.tflops
+    return Board(
+        {"bf16": bf16, "fp32": fp32, "fp64": fp64},
+        {"tensor cores": 0.54 * bf16, "fp32": fp32},
+        figures.multiprocessors,
+        figures.capability,
+        figures.clock_mhz,
+        figures.power_w,
+        figures.temperature_c,
+        figures.memory_temperature_c,
+    )
 
 
 def _told(gpu: Mapping[str, Any], key: str, otherwise: int) -> int:
@@ -153,7 +170,7 @@ def _told(gpu: Mapping[str, Any], key: str, otherwise: int) -> int:
 
 def _gpu(node: str, gpu: Mapping[str, Any], attempt: int) -> Document:
     board, memory = _board(gpu), _told(gpu, "memory_total_bytes", 48 << 30)
-    chip = (node, gpu["index"])
+    chip, noise = (node, gpu["index"]), boards.noise([gpu]).burn
     windows = [_idle(gpu, board), *(_window(gpu, board, chip, at) for at in range(int(BURN_S / _WINDOW_S)))]
     return {
         "index": gpu["index"],
@@ -168,7 +185,7 @@ def _gpu(node: str, gpu: Mapping[str, Any], attempt: int) -> Document:
         "started_s": 8.21,
         "error": "",
         "phases": [
-            _phase(dtype, BURN_S * share, near(board.tflops[dtype], 0.5, *chip, dtype, attempt), str(gpu["name"]))
+            _phase(dtype, BURN_S * share, near(board.tflops[dtype], noise, *chip, dtype, attempt), str(gpu["name"]))
             for dtype, share in PHASES
         ],
         "samples": {
@@ -285,7 +302,8 @@ def _others(machine: Machine, document: Document) -> list[ProgramRun]:
 
 def _other_rate(node: str, gpu: Mapping[str, Any], mode: str) -> float:
     """GFLOPS: as far below a good board's as in our own burn."""
-    board, phase = BOARDS.get(str(gpu["name"]), BOARDS["NVIDIA L40S"]), gpu["phases"][0]
+    figures, phase = boards.of([gpu]), gpu["phases"][0]
+    board = _of_figures(figures) if figures else BOARDS.get(str(gpu["name"]), BOARDS["NVIDIA L40S"])
     share = phase["tflops"] / board.tflops[phase["dtype"]]
     return near(board.gpu_burn_tflops[mode] * share, 0.3, node, gpu["index"], mode) * 1000
 

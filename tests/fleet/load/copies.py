@@ -8,6 +8,7 @@ import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fleet.load import boards
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT, SCHEMA, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
@@ -117,7 +118,7 @@ def _ran(machine: Machine, document: Document) -> ProgramRun:
 def _document(machine: Machine, attempt: int) -> Document:
     """Healthy copies of all the GPUs that the machine has."""
     gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
-    board = _H100 if gpus[0]["nvlinks"] else _L40S
+    board = _board(gpus)
     pairs = [(one["index"], other["index"]) for one in gpus for other in gpus if one is not other]
     return {
         "schema": SCHEMA,
@@ -134,14 +135,23 @@ def _document(machine: Machine, attempt: int) -> Document:
     }
 
 
+def _board(gpus: Sequence[Mapping[str, Any]]) -> _Board:
+    known = _H100 if gpus[0]["nvlinks"] else _L40S
+    figures = boards.of(gpus)
+    if figures is None:
+        return known
+    out, into, inside, at_once, peer = figures.copies
+    return _Board({OUT: out, IN: into, INSIDE: inside / 2}, at_once, peer, peer, 0, known.cpus)
+
+
 def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
-    width, gen = gpu["link_width"], gpu["link_gen_max"]
+    width, gen, noise = gpu["link_width"], gpu["link_gen_max"], boards.noise([gpu]).copies
     copies = []
     for what, rate in board.rates.items():
         most = rate if what == INSIDE else rate * width / _LANES
-        copies.append(_copy(what, ALONE, near(most, 0.3, node, gpu["index"], what, attempt)))
+        copies.append(_copy(what, ALONE, near(most, noise, node, gpu["index"], what, attempt)))
     for copy in copies[:2]:
-        at_once = near(board.at_once, 0.3, node, gpu["index"], copy["what"], AT_ONCE, attempt)
+        at_once = near(board.at_once, noise, node, gpu["index"], copy["what"], AT_ONCE, attempt)
         copies.append(_copy(copy["what"], AT_ONCE, min(at_once, copy["gb_per_s"])))
     link = {"count": 118, "link_gen": [gen] * 3, "link_width": [width] * 3}
     return {

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from fleet.load import nccl
+from fleet.load import boards, nccl
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from fleet.machine import facts_of
 from fleet.racks import racks
@@ -109,6 +109,8 @@ class _Made(NamedTuple):
 def _made(machine: Machine, attempt: int) -> _Made:
     gpu = next(gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu)
     good = _RAILS_400 if gpu["nvlinks"] else _RAILS_200
+    if figures := boards.of([gpu]):
+        good = dict(zip(_RAILS_400, figures.groups, strict=True))
     shape = Shape(dict.fromkeys(good, 1.0))
     machine.load.apply(NAME, attempt, shape)
     return _Made(machine, shape, good, attempt)
@@ -238,8 +240,9 @@ def _printed(collective: str, nodes: Sequence[_Made], chosen: Sweep, *, ended: b
     if ended:
         names = (f"{made.machine.name} {made.attempt}" for made in nodes)
         good = nodes[0].good[collective][len(nodes) > 2]
+        noise = boards.noise([gpu for _, gpu in gpus]).groups
         slowest = min(made.shape.shares[collective] for made in nodes)
-        yield from nccl.table(collective, near(good * slowest, 0.5, collective, *names), chosen, len(gpus))
+        yield from nccl.table(collective, near(good * slowest, noise, collective, *names), chosen, len(gpus))
 
 
 def _digest(text: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from fleet.load import boards
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from fleet.machine import facts_of
 from nodegate.errors import CannotMeasure
@@ -97,12 +98,15 @@ def lacking(collective: str) -> CannotMeasure:
 def _attempts(machine: Machine) -> Attempts:
     facts = facts_of(machine)
     chosen, gpus = sweep(LENGTH, nvlink=has_nvlink(facts)), gpu_count(facts)
+    figures = boards.of(machine.sections["nvml"]["gpus"])
     good = WITH_NVLS if has_nvlink(facts) else PCIE
+    nvls, noise = good is WITH_NVLS, boards.noise(machine.sections["nvml"]["gpus"]).nccl
+    if figures:
+        good, nvls = dict(zip(WITH_NVLS, figures.nccl, strict=True)), figures.nvls
     done = []
     for attempt in range(machine.load.attempts(NAME)):
         found = {
-            what: Launched(near(value, 0.4, machine.name, what, attempt), nvls=good is WITH_NVLS)
-            for what, value in good.items()
+            what: Launched(near(value, noise, machine.name, what, attempt), nvls=nvls) for what, value in good.items()
         }
         machine.load.apply(NAME, attempt, found)
         done.append([_ran(machine, launch, found[launch.what], chosen, gpus) for launch in LAUNCHES])

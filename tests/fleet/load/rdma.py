@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from fleet.load import perftest
+from fleet.load import boards, perftest
 from fleet.load.plan import BEGIN_S, BURN_S, near
 from fleet.machine import facts_of
 from nodegate.measure.durations import OF_PROFILE
@@ -96,7 +96,8 @@ def _station(machine: Machine, attempt: int) -> _Station:
     machine.load.apply(NAME, attempt, nics)
     ports = {rail.name: machine.sections["infiniband"][rail.device]["ports"][str(rail.port)] for rail in rails}
     lids = {name: int(port["lid"], 16) for name, port in ports.items()}
-    cuda = all(rail.gid_index is None for rail in rails)
+    figures = boards.of(machine.sections["nvml"]["gpus"])
+    cuda = figures.gpudirect if figures else all(rail.gid_index is None for rail in rails)
     return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt, cuda)
 
 

@@ -1,0 +1,293 @@
+"""Whole healthy fleets of every shipped platform, judged under load with the noise that good nodes show."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from fleet import system
+from fleet.load import boards, burn, copies, nccl, rdma
+from fleet.load.boards import Figures, Noise
+from fleet.machine import Machine, facts_of
+from support.healthy_platforms import CARDS, every, limits_of, node_of
+from support.judged_fleet import facts_alone, judged_alone
+
+from nodegate.claims.claim import State
+from nodegate.claims.prove import claims_of_node
+from nodegate.claims.verdict import node_verdict
+from nodegate.measure import registry
+from nodegate.profile import Profile
+from nodegate.run.gate import Gate
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from nodegate.finding import Record
+
+# Matrix products differ by 0.3 to 0.5 % between good GPUs, copies and collectives by 1 to 3 % (standard deviation);
+# a deviation of 1 is a bound of 2.45.
+NOISY = Noise(burn=1.0, copies=4.9, nccl=4.9, groups=4.9)
+NVLINK_4 = (
+    371.0,
+    366.0,
+    368.0,
+    346.0,
+    356.0,
+)  # rings, all_gather, reduce_scatter, alltoall, sendrecv behind NVSwitches
+RAILS_8X400 = ((383.0, 371.0), (88.4, 55.2), (47.6, 47.1))
+RAILS_8X200 = ((191.0, 186.0), (44.2, 27.6), (23.8, 23.5))
+RAILS_4X400 = ((191.0, 186.0), (44.2, 27.6), (47.6, 47.1))
+RAILS_4X200 = ((18.7, 18.2), (11.6, 9.3), (13.9, 13.6))  # of cards behind PCIe
+CARDS_NCCL = (19.4, 19.3, 19.1, 19.2, 13.8, 16.1)
+AMPERE = {"capability": "8.0", "multiprocessors": 108}
+BLACKWELL = {"capability": "10.0", "multiprocessors": 148}
+A100_NCCL = (232.0, 232.0, 223.0, 231.0, 224.0, 230.0)
+
+# What good nodes of each platform give. bf16, copies and collectives as published for the platform (the sources stand
+# at the values in baselines/*.yaml); where nothing is published for it, what the same chip or link gives elsewhere.
+GOOD: Mapping[str, Figures] = {
+    "a100-pcie-40gb": Figures(
+        (224, 18.1, 17.2), (26.3, 26.1, 1185, 24.9, 21.3), CARDS_NCCL, RAILS_4X200, 1300, 249, **AMPERE
+    ),
+    "a100-pcie-80gb": Figures(
+        (236, 18.6, 17.6), (26.3, 26.1, 1470, 24.9, 21.3), CARDS_NCCL, RAILS_4X200, 1290, 298, **AMPERE
+    ),
+    "gb200-tray": Figures(
+        (1550, 71, 37.5),
+        (198, 205, 5900, 190, 770),
+        (628, 600, 564, 549, 488, 700),
+        RAILS_4X400,
+        1860,
+        1190,
+        **BLACKWELL,
+    ),
+    "h100-nvl": Figures((548, 43, 47), (55.1, 55.4, 2890, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 349),
+    "h100-pcie": Figures(
+        (478, 39, 41), (55.1, 55.4, 1640, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1440, 349, multiprocessors=114
+    ),
+    "hgx-a100-40gb-4": Figures(
+        (247, 18.1, 18), (26.3, 26.1, 1190, 24.9, 92.5), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
+    ),
+    "hgx-a100-40gb-8": Figures(
+        (247, 18.1, 18), (26.3, 26.1, 1190, 24.9, 274), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
+    ),
+    "hgx-a100-80gb-4": Figures(
+        (270, 19.2, 18.7), (26.3, 26.1, 1550, 24.9, 92.5), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
+    ),
+    "hgx-a100-80gb-8": Figures(
+        (270, 19.2, 18.7), (26.3, 26.1, 1550, 24.9, 274), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
+    ),
+    "hgx-a800-8": Figures(
+        (266, 19.1, 18.7),
+        (26.3, 26.1, 1550, 24.9, 183),
+        (155, 155, 141, 147, 140, 152),
+        RAILS_8X200,
+        1350,
+        396,
+        **AMPERE,
+    ),
+    "hgx-b200-8": Figures(
+        (1467, 66.2, 36.5),
+        (55.1, 55.4, 5900, 50, 770),
+        (838, 682, 640, 636, 580, 660),
+        RAILS_8X400,
+        1750,
+        990,
+        nvls=True,
+        **BLACKWELL,
+    ),
+    "hgx-h100-4": Figures(
+        (730, 49, 60), (55.1, 55.4, 2490, 27.4, 139), (335, 335, 328, 330, 310, 130), RAILS_4X400, 1740, 697
+    ),
+    "hgx-h100-8": Figures(
+        (730, 49, 60), (55.1, 55.4, 2490, 27.4, 376), (480, *NVLINK_4), RAILS_8X400, 1740, 697, nvls=True
+    ),
+    "hgx-h20-8": Figures(
+        (141.9, 32, 0.9),
+        (55.1, 55.4, 2640, 27.4, 376),
+        (480, *NVLINK_4),
+        RAILS_8X400,
+        1970,
+        385,
+        nvls=True,
+        multiprocessors=78,
+    ),
+    "hgx-h200-4": Figures(
+        (731, 49, 60), (55.1, 55.4, 3292, 27.4, 139), (335, 335, 328, 330, 310, 130), RAILS_4X400, 1740, 697
+    ),
+    "hgx-h200-8": Figures(
+        (731, 49, 60), (55.1, 55.4, 3292, 27.4, 396), (473, *NVLINK_4), RAILS_8X400, 1740, 697, nvls=True
+    ),
+    "hgx-h800-8": Figures(
+        (730, 49, 0.9), (55.1, 55.4, 2490, 27.4, 167), (215, 164, 160, 161, 150, 158), RAILS_8X400, 1740, 697, nvls=True
+    ),
+    "l40s": Figures(
+        (227, 58, 1.3),
+        (26.3, 26.1, 600, 24.9, 21.3),
+        CARDS_NCCL,
+        RAILS_4X200,
+        2010,
+        347,
+        capability="8.9",
+        multiprocessors=142,
+        memory_temperature_c=None,
+    ),
+    "rtx-4090": Figures(
+        (162, 54, 1.25),
+        (26.3, 26.1, 918, 24.9, 21.3),
+        CARDS_NCCL,
+        RAILS_4X200,
+        2560,
+        440,
+        capability="8.9",
+        multiprocessors=128,
+        memory_temperature_c=None,
+        gpudirect=False,
+    ),
+}
+
+
+ALARMS = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
+# Power limits of boards where the platform's file has none, in W.
+POWER_W = {"h100-pcie": 350, "hgx-b200-8": 1000, "hgx-h100-4": 700, "hgx-h200-4": 700, "rtx-4090": 450}
+
+
+PAGE = """# Healthy fleets of every platform
+
+Written by `bench/healthy_fleets.py`; do not edit. Whole fleets of good nodes, made up from what is
+published of each platform, with the noise that good nodes show (standard deviation: matrix products
+0.4 %, copies and collectives 2 %), measured under load, the suspects twice more, and judged by
+every check of profile delivery. The site has said how many GPUs and rails it ordered, their rate
+and the memory. An alarm is a check that fails, warns or gives an error, with the number of its nodes.
+
+| platform | nodes | verdicts | claims proven on every node | not proven | alarms |
+|---|---|---|---|---|---|
+"""
+
+
+class Shown(NamedTuple):
+    """What a run says of a healthy fleet: the nodes' verdicts, how many claims each has proven, and what it has not."""
+
+    verdicts: frozenset[str]
+    proven: int  # of the node with the fewest
+    claims: int
+    unproven: Mapping[str, str]  # the claims that are open or refuted on some node, with the reason of the first
+    alarms: Sequence[Record]  # what fails, cannot be judged or warns
+
+
+def shown(platform: str, count: int) -> Shown:
+    """What is said of so many healthy nodes of a platform; a suspect is measured twice more, as in a run."""
+    machines = [machine_of(platform, number) for number in range(1, count + 1)]
+    order = _order(platform, machines[0])
+    _look_again(machines, order)
+    records = judged_alone(machines, order)
+    claims = {name: claims_of_node(Profile.DELIVERY, each, lambda _: "") for name, each in records.items()}
+    unproven = {
+        one.claim: one.why for each in claims.values() for one in reversed(each) if one.state is not State.PROVEN
+    }
+    proven = min(sum(one.state is State.PROVEN for one in each) for each in claims.values())
+    return Shown(
+        frozenset(node_verdict(records[name], each).value for name, each in claims.items()),
+        proven,
+        len(next(iter(claims.values()))),
+        unproven,
+        [record for each in records.values() for record in each if record.verdict in ALARMS],
+    )
+
+
+def machine_of(platform: str, number: int) -> Machine:
+    """A healthy node of the platform, whole: its boards, rails and driver, and what it does under load."""
+    machine = node_of(platform, Machine.pcie_l40s if platform in CARDS else Machine.hgx_h100, number)
+    limits, ampere = limits_of(platform), "a100" in platform or "a800" in platform
+    boards.FIGURES[machine.sections["nvml"]["gpus"][0]["name"]] = replace(GOOD[platform], noise=NOISY)
+    if platform in POWER_W:
+        for path in ("power_limit_mw", "power_limit_default_mw", "power_limit_enforced_mw"):
+            every(machine, path, POWER_W[platform] * 1000)
+    if limits.get("gpu.count") == 4:
+        _four_rails(machine)
+    if platform not in CARDS and _rate(platform) != 400:
+        for device in _rails(machine):
+            machine.set_port(device, 1, "rate", "200 Gb/sec (4X HDR)")
+    if ampere or platform in {"l40s", "rtx-4090"}:
+        _link(machine, 4, "16.0")
+    elif platform in CARDS:
+        _link(machine, 5, "32.0")
+    if ampere:
+        _driver(machine, "535.183.01")
+    if platform in CARDS and platform not in {"l40s", "rtx-4090"}:
+        every(machine, "mig_mode", [0, 0])
+    return machine
+
+
+def _look_again(machines: Sequence[Machine], order: Mapping[str, object]) -> None:
+    """The suspects of each measurement are measured twice more; NCCL over nodes does that by itself."""
+    gate, by_name = Gate(facts_alone(machines, order)), {machine.name: machine for machine in machines}
+    for module in (burn, copies, nccl, rdma):
+        measurement = registry.measurement(module.NAME)
+        metrics = {name: measurement.parse(ran).metrics for name, ran in module.recorded(machines).items()}
+        bounds = {each.name: measurement.bounds(facts_of(each)) for each in machines} if measurement.bounds else {}
+        for name in gate.suspects(metrics, bounds):
+            by_name[name].under_load(module.NAME, _as_before, _as_before, _as_before)
+
+
+def _as_before(_: object) -> None:
+    """Nothing is changed."""
+
+
+def _rate(platform: str) -> int:
+    if platform in CARDS or "a100" in platform:
+        return 200
+    return int(str(limits_of(platform).get("rdma.rate_gbps", 400)))
+
+
+def _rails(machine: Machine) -> list[str]:
+    return [name for name in machine.sections["infiniband"] if name != "mlx5_bond_0"]
+
+
+def _order(platform: str, machine: Machine) -> Mapping[str, object]:
+    """What the site says that it ordered."""
+    rails, gpus = _rails(machine), machine.sections["nvml"]["gpus"]
+    memory = 1024 if platform in CARDS else 2048
+    limits = {"host.memory_gib": memory, "rdma.rate_gbps": _rate(platform)}
+    return {"gpus": len(gpus), "rails": len(rails), "mounts": ["/scratch", "/mnt/data:ro"], "limits": limits}
+
+
+def _four_rails(machine: Machine) -> None:
+    """A node of four GPUs has four rails."""
+    for number in range(4, 8):
+        address = machine.nic_address(number)
+        del machine.sections["infiniband"][f"mlx5_{number}"], machine.sections["netdev"][f"ibs{number}"]
+        machine.sections["pci"].remove(machine.pci(address))
+
+
+def _link(machine: Machine, gen: int, speed: str) -> None:
+    """The GPUs are of this generation of PCIe, and busy enough to show it."""
+    for entry in machine.sections["nvml"]["gpus"]:
+        address = machine.gpu_addresses[int(entry["minor"])]
+        for end in (address, machine.pci(address)["parent"]):
+            machine.set_pci(end, "max_link_speed", f"{speed} GT/s PCIe")
+        machine.set_link(address, speed_gts=speed)
+        for path in ("link_gen_max", "link_gen_gpu_max"):
+            machine.set_gpu(entry["index"], path, gen)
+
+
+def _driver(machine: Machine, version: str) -> None:
+    """The whole node has this driver, whose GPUs run no firmware of their own (GSP)."""
+    machine.sections.update(json.loads(json.dumps(machine.sections).replace(system.DRIVER, version)))
+    machine.units.update(json.loads(json.dumps(machine.units).replace(system.DRIVER, version)))
+    gpus = machine.sections["driver"]["gpus"]
+    gpus.update({address: re.sub(r"(GPU Firmware:\s+)\S+", r"\1N/A", said) for address, said in gpus.items()})
+    machine._lines = [(when, said.replace(system.DRIVER, version)) for when, said in machine._lines]
+
+
+def row(platform: str, count: int, found: Shown) -> str:
+    """The line of a fleet in docs/healthy-fleets.md."""
+    alarms = Counter((record.verdict.value, record.check) for record in found.alarms)
+    said = ", ".join(f"{verdict} `{check}` on {nodes}" for (verdict, check), nodes in sorted(alarms.items())) or "none"
+    missing = "; ".join(f"{claim}: {why}" for claim, why in found.unproven.items()) or "-"
+    verdicts = ", ".join(sorted(found.verdicts))
+    return f"| {platform} | {count} | {verdicts} | {found.proven} of {found.claims} | {missing} | {said} |\n"

@@ -1,0 +1,112 @@
+"""Healthy nodes of every shipped platform, as their boards report themselves, and as they do under load."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fleet.machine import Machine
+
+from nodegate.baseline.baseline import Baselines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml": 3}
+MISSING = {"why": "missing", "detail": "NVML 13: Function Not Found", "nvml": 13}
+PLATFORMS = Baselines.read().platforms
+NAMES = {"rtx-4090": "NVIDIA GeForce RTX 4090"}
+CARDS = ("a100-pcie-40gb", "a100-pcie-80gb", "h100-nvl", "h100-pcie", "l40s", "rtx-4090")  # servers with PCIe cards
+
+
+def every(machine: Machine, path: str, value: object) -> None:
+    """Change a value of all GPUs."""
+    for entry in machine.sections["nvml"]["gpus"]:
+        machine.set_gpu(entry["index"], path, value)
+
+
+def limits_of(platform: str) -> Mapping[str, object]:
+    """The limits of a platform's own file."""
+    return {key: entry.value for key, entry in PLATFORMS[platform].limits.items()}
+
+
+def node_of(platform: str, make: Callable[[str, int], Machine] = Machine.hgx_h100, number: int = 1) -> Machine:
+    """A node whose boards say of themselves what the platform's boards say."""
+    limits = limits_of(platform)
+    match = PLATFORMS[platform].match
+    assert match is not None
+    machine = make(f"gpu{number:02d}", number)
+    for index in reversed(range(int(str(limits.get("gpu.count", 8))), 8)):
+        machine.remove_gpu(index)
+        machine.sections["nvml"]["count"] = index
+    vendor, device = match.gpu_pci_ids[0].split(":")
+    for entry in machine.sections["nvml"]["gpus"]:
+        machine.set_pci(machine.gpu_address(entry["index"]), "device", f"0x{device}")
+    every(machine, "pci_device_id", int(device + vendor, 16))
+    every(machine, "name", NAMES.get(platform, f"NVIDIA {platform}"))
+    every(machine, "memory_total_bytes", (int(str(limits["gpu.memory_min_gib"])) + 1) << 30)
+    for key, path, scale in (
+        ("gpu.power_limit_w", "power_limit_mw", 1000),
+        ("gpu.power_limit_w", "power_limit_enforced_mw", 1000),
+        ("gpu.sm_clock_max_mhz", "sm_clock_max_mhz", 1),
+        ("gpu.memory_clock_max_mhz", "memory_clock_max_mhz", 1),
+    ):
+        if key in limits:
+            every(machine, path, int(str(limits[key])) * scale)
+    _switches(machine, limits)
+    _links_and_features(machine, platform, limits)
+    return machine
+
+
+def _switches(machine: Machine, limits: Mapping[str, object]) -> None:
+    switches = [each for each in machine.sections["pci"] if each["class"] == "0x068000"]
+    wanted = int(str(limits.get("fabric.nvswitch_count", len(switches))))
+    for switch in switches[wanted:]:
+        machine.sections["pci"].remove(switch)
+    for extra in range(wanted - len(switches)):
+        machine.sections["pci"].append(dict(switches[0], address=f"0000:{0xE0 + extra:02x}:00.0"))
+
+
+def _links_and_features(machine: Machine, platform: str, limits: Mapping[str, object]) -> None:
+    count = limits.get("nvlink.count")
+    listed = 18 if count is None else int(str(count))
+    _links(machine, listed, int(str(limits.get("nvlink.speed_mbps", 26562))), up=0 if count is None else listed)
+    if "a100" in platform or "a800" in platform:
+        _ampere(machine)
+    elif platform == "rtx-4090":
+        _consumer(machine)
+    elif platform == "l40s":
+        _without_fabric(machine)
+        every(machine, "mig_mode", UNSUPPORTED)
+    elif limits.get("fabric.required") is False and platform != "gb200-tray":
+        _without_fabric(machine)
+
+
+def _without_fabric(machine: Machine) -> None:
+    every(machine, "fabric", UNSUPPORTED)
+
+
+def _links(machine: Machine, count: int, speed: int, up: int) -> None:
+    for entry in machine.sections["nvml"]["gpus"]:
+        listed = [dict(each, state=int(each["link"] < up), speed_mbps=speed) for each in entry["nvlinks"][:count]]
+        machine.set_gpu(entry["index"], "nvlinks", listed)
+
+
+def _ampere(machine: Machine) -> None:
+    """A driver of 2023 on A100 boards: no T.Limit, no GSP, no flag for SRAM, no health of a fabric."""
+    _without_fabric(machine)
+    machine.set("nvml", "driver_version", "535.183.01")
+    for path in ("sram_threshold_exceeded", "recovery_action", "gsp_mode", "gsp_firmware"):
+        every(machine, path, MISSING)
+    every(machine, "temperature_margin_c", UNSUPPORTED)
+    every(machine, "temperature_slowdown_c", 89)
+
+
+def _consumer(machine: Machine) -> None:
+    """A gaming card: no ECC, no spare rows, no serial number, no MIG."""
+    _without_fabric(machine)
+    for path in ("ecc_mode", "ecc", "sram_threshold_exceeded", "remapped_rows", "remap_histogram", "serial"):
+        every(machine, path, UNSUPPORTED)
+    for path in ("mig_mode", "violation_ns", "part_number", "inforom_valid", "sm_clock_app_mhz", "pcie_replays"):
+        every(machine, path, UNSUPPORTED)
+    every(machine, "memory_clock_app_mhz", UNSUPPORTED)
+    every(machine, "nvlinks", [])
