@@ -218,6 +218,14 @@
   const pairs = (list) => list.length ? make("div", { className: "facts" }, ...list.map(([name, value]) =>
     make("div", {}, make("span", { textContent: name }), make("span", { textContent: value })))) : null;
 
+  const CLAIM = { proven: "pass", refuted: "fail", "not-proven": "error" };
+  const claims = ([proven, all, rows]) => {
+    const title = make("summary", { textContent: `${proven} of ${all} claims proven` });
+    return make("details", { open: proven < all && rows.length <= 8 }, title, make("ul", { className: "reasons" },
+      ...rows.map(([state, claim, words]) => make("li", {},
+        make("span", { className: "badge " + CLAIM[state], textContent: state }), ` ${text(claim)}: ${text(words)}`))));
+  };
+
   const article = (node) => {
     const all = (node.d || []).map((result) => ({ letter: node.c[result[0]], result }));
     const having = (letters) => all.filter((one) => letters.includes(one.letter))
@@ -235,6 +243,7 @@
         make("span", { textContent: about }), make("span", { className: "dim", textContent: numbers })),
       node.u === undefined ? null : make("div", {}, make("p", { textContent: "Not reachable: " + text(node.u) })),
       reasons.length ? make("ul", { className: "reasons" }, ...reasons) : null,
+      node.k === undefined ? null : claims(node.k),
       wrong.length ? make("details", { className: "wrong", open: wrong.length <= 12 || !reasons.length },
         make("summary", { textContent: `${wrong.length} checks with findings` }), results(wrong)) : null,
       fold(`${count(node, "p")} passed, with what was measured`, having("p")),

@@ -220,6 +220,23 @@ COMPLETE = (
         idle_from(3, 24),
     ),
     BurnCase(
+        "a GPU that stood still for twenty seconds, in no sample",
+        "burn.complete",
+        ERROR,
+        f"{GPU3}: could not read burn: stood still for 20 s, 9 s after the start - {AGAIN}",
+        phase(3, 0, windows_s=[*(float(at) for at in range(1, 10)), 30.0, 31.0, 32.0, 33.0, 34.0, 35.0, 36.0]),
+    ),
+    BurnCase(
+        "pieces of uneven length",
+        "burn.complete",
+        PASS,
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: "
+            "worked to the end of 60 s in bf16, fp32, fp64"
+        ),
+        phase(3, 0, windows_s=[1.1, 2.4, 3.5, 6.0, 7.1, 15.2, 16.4, 17.5, 27.0, 28.1, 30.2, 33.0, 36.2]),
+    ),
+    BurnCase(
         "a GPU that nobody watched",
         "burn.complete",
         ERROR,

@@ -13,6 +13,7 @@ from support import browser, sample_report
 from support.sample_report import fleet
 
 from nodegate import part
+from nodegate.claims.claim import Amount, Shown, State
 from nodegate.files.source import Source
 from nodegate.finding import Finding, Limit, Record
 from nodegate.knowledge.failure_modes import failure_modes
@@ -190,6 +191,28 @@ def test_a_nodes_page_starts_with_its_causes_worst_first(tmp_path: Path) -> None
     reasons = opened[opened.index('<ul class="reasons">') : opened.index("</ul>")]
     assert 'href="#cause=1600000012003/pcie_narrow"' in reasons
     assert "GPU 3 S/N 1600000012003" in reasons
+
+
+def test_a_nodes_page_says_what_is_proven_of_it_and_how_much(tmp_path: Path) -> None:
+    hot = Amount("temperature under load", "°C", 58.0, 71.0, 8, "GPU")
+    claims = (
+        Shown("identity", State.PROVEN, by=("platform.known",)),
+        Shown("burned", State.PROVEN, by=("burn.power",), amounts=(hot,)),
+        Shown("rails", State.NOT_PROVEN, "no ib_write_bw", ("rdma_bandwidth.complete",), signed="ticket 4711"),
+        Shown("links", State.REFUTED, "GPU 3: link width 8 lanes", ("pcie.link_width",)),
+    )
+    report = fleet(16)
+    report = replace(report, nodes=tuple(replace(node, claims=claims) for node in report.nodes))
+    dom = browser.dump_dom(written(report, tmp_path), fragment="node=gpu001")
+    opened = dom[dom.index('id="articles"') : dom.index('id="measurements"')]
+    shown = opened[opened.index("2 of 4 claims proven") :]
+    said = re.findall(r'<li><span class="badge (\w+)">([\w-]+)</span> (.*?)</li>', shown[: shown.index("</ul>")])
+    assert said == [
+        ("pass", "proven", "burned: 8 GPUs: temperature under load 58 to 71 °C"),
+        ("error", "not-proven", "rails: no ib_write_bw; signed: ticket 4711"),
+        ("fail", "refuted", "links: GPU 3: link width 8 lanes"),
+    ]
+    assert "128 GPUs: temperature under load 58 to 71 °C" in dom[: dom.index('id="findings"')]
 
 
 def test_findings_are_filtered_by_node_and_severity(tmp_path: Path) -> None:

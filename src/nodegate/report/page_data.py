@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from nodegate.claims.claim import State, in_words
 from nodegate.report.model import check_ids, worst_first
 from nodegate.text import visible
 from nodegate.verdict import NODE_ORDER, Verdict
@@ -11,6 +12,7 @@ from nodegate.verdict import NODE_ORDER, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from nodegate.claims.claim import Shown
     from nodegate.finding import Finding, Record
     from nodegate.report.cause_rows import CauseRow
     from nodegate.report.model import NodeReport, Report
@@ -37,7 +39,8 @@ def page_data(report: Report, rows: Sequence[CauseRow]) -> dict[str, object]:
     """What the page's script reads; `rows` are the causes as the page shows them.
 
     `nodes` holds per node: `n` name, `v` verdict (into `verdicts`), `c` one letter a check, `d` the results that have
-    something to say, `i` identity, `s` serials, `u` why out of reach. A result is [check, message, [finding], evidence,
+    something to say, `k` how many claims are proven, of how many, and those with something to say as [state, claim,
+    words], `i` identity, `s` serials, `u` why out of reach. A result is [check, message, [finding], evidence,
     waiver]; a finding is [letter, part, observed, expected, action, source]; numbers point into `texts`. `causes` are
     rows in the page's order: [anchor, severity, part, what, [node]]; `modes` are the failure modes' names.
     """
@@ -96,12 +99,21 @@ class _Page:
         }
         parts = {
             "d": [self.result(record) for record in node.records if self.speaks(record)],
+            "k": self.claims(node),
             "i": [[self.text(label), self.text(value)] for label, value in node.identity],
             "s": [[self.text(part), visible(serial)] for part, serial in node.serials.items()],
             "u": self.text(node.unreachable) if node.unreachable else None,
         }
         entry.update({key: value for key, value in parts.items() if value not in (None, [])})
         return entry
+
+    def claims(self, node: NodeReport) -> list[object]:
+        if not node.claims:
+            return []
+        proven = sum(shown.state is State.PROVEN for shown in node.claims)
+        said = [(shown, _of_claim(shown)) for shown in node.claims]
+        rows = [[shown.state.value, self.text(shown.claim), self.text(words)] for shown, words in said if words]
+        return [proven, len(node.claims), rows]
 
     def speaks(self, record: Record) -> bool:
         return self.with_passes or bool(record.waiver) or record.verdict is not Verdict.PASS
@@ -133,6 +145,13 @@ class _Page:
         """A row of the causes for the page's filter and the pages of its nodes."""
         texts = [self.text(text) for text in (row.severity, row.part, row.what)]
         return [row.anchor, *texts, [places[visible(name)] for name in row.nodes]]
+
+
+def _of_claim(shown: Shown) -> str:
+    """What there is to say of a claim: how much was shown, or why it is not proven and who signs for that."""
+    if shown.state is State.PROVEN:
+        return in_words(shown.amounts)
+    return f"{shown.why}; signed: {shown.signed}" if shown.signed else shown.why
 
 
 def letter(record: Record) -> str:

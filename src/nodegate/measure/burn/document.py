@@ -34,6 +34,7 @@ QUANTITIES = (
 )
 VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
+_MAX_TIMES = 1000
 _LARGEST = float(1 << 64)
 _REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then run again"
 _STEP = "run the burn on this node again, or read what it sent in the evidence file"
@@ -48,7 +49,7 @@ class Phase:
 
     `mismatches` counts the 32-bit words of results that differ from the GPU's own first result, `first_mismatch` says
     where the first was. `checksum` is that of the first result. `reference_errors` counts its elements that differ
-    from the result of another processor.
+    from the result of another processor. `ends_s` are the ends of its windows, since the start of the load.
     """
 
     dtype: str
@@ -60,6 +61,7 @@ class Phase:
     first_mismatch: str
     checksum: str
     reference_errors: Known[int]
+    ends_s: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -271,6 +273,7 @@ def _phase(data: Mapping[str, object]) -> Phase:
         first_mismatch=_place(first),
         checksum=value_or(read.text(data, "checksum"), ""),
         reference_errors=read.integer(data, "reference_errors"),
+        ends_s=_times(data.get("windows_s")),
     )
 
 
@@ -307,6 +310,14 @@ def _three(value: object) -> tuple[float, float, float] | None:
         return (lowest, middle, highest) if -_LARGEST < lowest <= middle <= highest < _LARGEST else None
     except TypeError:
         return None
+
+
+def _times(value: object) -> tuple[float, ...]:
+    """Times that follow one another; nothing where they are anything else."""
+    if not isinstance(value, list) or not all(type(each) in (int, float) for each in value[:_MAX_TIMES]):
+        return ()
+    times = tuple(float(each) for each in value[:_MAX_TIMES])
+    return times if all(0 <= one <= next_one < _LARGEST for one, next_one in itertools.pairwise(times)) else ()
 
 
 def _reasons(data: Mapping[str, object]) -> Mapping[int, int]:

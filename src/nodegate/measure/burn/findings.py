@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.unknown import Unknown
@@ -25,6 +27,8 @@ WRONG = "take the node out of work; run field diagnostics and replace the board 
 COMPLETE = "burn.complete"
 # A product that has begun is not broken off, and the first ones are the warm-up: what may be missing of the time.
 LEAST_SHARE, SLACK_S = 0.9, 2.0
+MOST_STILL_S = 10.0  # work comes in pieces of half a second
+FEWEST_WINDOWS = 8  # fewer do not show how long one takes
 LEAST_BUSY = 0.5  # between two batches results are compared: no sample falls on work there
 _CORRUPT = "silent data corruption"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
@@ -115,7 +119,17 @@ def _too_short(load: GpuLoad, document: BurnDocument) -> str:
         return f"worked {load.worked_s:.0f} s of the {document.asked_s:.0f} s that were asked for"
     if load.busy_share < LEAST_BUSY:
         return f"computed in only {100 * load.busy_share:.0f} % of the samples under load"
-    return ""
+    gap_s, at_s = max((_longest_gap(phase) for phase in load.phases), default=(0.0, 0.0))
+    return f"stood still for {gap_s:.0f} s, {at_s:.0f} s after the start" if gap_s > MOST_STILL_S else ""
+
+
+def _longest_gap(phase: Phase) -> tuple[float, float]:
+    """How much longer than the others the longest window of a type of numbers was, and when it began, in seconds."""
+    lengths = [(later - earlier, earlier) for earlier, later in itertools.pairwise(phase.ends_s)]
+    if len(lengths) < FEWEST_WINDOWS:
+        return 0.0, 0.0
+    longest_s, at_s = max(lengths)
+    return longest_s - median(length for length, _ in lengths), at_s
 
 
 def stopped(loads: Iterable[GpuLoad]) -> bool:
