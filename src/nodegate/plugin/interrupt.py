@@ -1,8 +1,15 @@
-"""Ctrl-C while a run is ending: it may end the wait for the nodes, never the writing of the reports."""
+"""What ends a run early: Ctrl-C, SIGTERM, SIGHUP. The first ends the measuring, a later one the wait for the nodes.
+
+None of them stops the writing of the reports.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import signal
+import stat
 import threading
 from typing import TYPE_CHECKING
 
@@ -10,26 +17,69 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    Handler = Callable[[int, FrameType | None], object]
 
-class LaterInterrupts:
-    """Ctrl-C after Python's handler is replaced: it raises no exception any more and is noted in `seen`."""
+TOLD = (signal.SIGTERM, signal.SIGHUP)  # by systemd, by a batch system, by a terminal that was closed
+
+
+class Interrupts:
+    """The handlers of these signals while a run goes on; `seen` says that another came while it was ending.
+
+    What is ignored stays ignored (nohup), and a handler that another program has set stays.
+    """
 
     def __init__(self) -> None:
         self.seen = False
-        self._before: Callable[[int, FrameType | None], object] | None = None
+        self._before: dict[signal.Signals, Handler | int | None] = {}
+
+    def begin(self) -> None:
+        """From now on SIGTERM and SIGHUP end the run as Ctrl-C does."""
+        for number in TOLD:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                self._set(number, _end_the_run)
 
     def take(self) -> None:
-        """Begin. If Ctrl-C is ignored it stays ignored; if pytest runs in a thread, that thread cannot handle it."""
-        before = signal.getsignal(signal.SIGINT)
-        if self._before is None and callable(before) and threading.current_thread() is threading.main_thread():
-            self._before = before
-            signal.signal(signal.SIGINT, self._note)
+        """From now on all of them are noted in `seen`, and raise no exception any more."""
+        for number in (signal.SIGINT, *TOLD):
+            if callable(signal.getsignal(number)):
+                self._set(number, self._note)
 
     def give_back(self) -> None:
-        """Restore Python's handler, for code that runs after the run."""
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-            self._before = None
+        """Restore what was there, for code that runs after the run."""
+        for number, before in self._before.items():
+            signal.signal(number, before)
+        self._before.clear()
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
+    def _set(self, number: signal.Signals, handler: Handler) -> None:
+        """Python has handlers in the main thread only; pytest may run in another."""
+        if threading.current_thread() is threading.main_thread():
+            before = signal.signal(number, handler)
+            self._before.setdefault(number, before)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
         self.seen = True
+        _leave_lost_terminal(number)
+
+
+def _end_the_run(number: int, _frame: FrameType | None) -> None:
+    _leave_lost_terminal(number)
+    raise KeyboardInterrupt(f"the run was ended by {signal.Signals(number).name}")
+
+
+def _leave_lost_terminal(number: int) -> None:
+    """After SIGHUP the terminal may be gone: each write to it would fail, in pytest too, and end the run untold."""
+    if number != signal.SIGHUP:
+        return
+    null = os.open(os.devnull, os.O_RDWR)
+    for each in os.listdir("/dev/fd"):
+        with contextlib.suppress(OSError, ValueError):
+            file = int(each)
+            if stat.S_ISCHR(os.fstat(file).st_mode) and _is_hung_up(file):
+                os.dup2(null, file)
+    os.close(null)
+
+
+def _is_hung_up(file: int) -> bool:
+    looker = select.poll()
+    looker.register(file, 0)
+    return any(events & select.POLLHUP for _, events in looker.poll(0))

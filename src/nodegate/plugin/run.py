@@ -16,7 +16,7 @@ from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
 from nodegate.plugin.collection import CheckCollection, site_checks
-from nodegate.plugin.interrupt import LaterInterrupts
+from nodegate.plugin.interrupt import Interrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
 from nodegate.release import suite_version
@@ -65,7 +65,7 @@ class PytestRun:
         self.checks_of_workers: dict[str, CheckInfo] = {}
         self._trouble = ""
         self.is_alone = False  # whether pytest writes nothing while the items are judged (plugin/terminal.py)
-        self._later = LaterInterrupts()
+        self._interrupts = Interrupts()
         self._measuring = self._judging_progress = Progress(None)
         self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
@@ -182,6 +182,7 @@ class PytestRun:
             pytest.UsageError: the run folder cannot be created.
         """
         if self._campaign is None:
+            self._interrupts.begin()
             folder, settings = self.open_folder(), self.prepared.settings
             self._measuring = Progress(_own_stderr(), live=not self._is_distributed)
             plan = self.prepared.plan(self._asked_for(), judged_here=not self._is_distributed)
@@ -234,12 +235,12 @@ class PytestRun:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_keyboard_interrupt(self) -> None:
-        """The run is ending: another Ctrl-C, at any moment, does not stop its reports."""
-        self._later.take()
+        """The run is ending: another signal, at any moment, does not stop its reports."""
+        self._interrupts.take()
 
     def pytest_unconfigure(self) -> None:
-        """Restore Python's handler of Ctrl-C."""
-        self._later.give_back()
+        """Restore the handlers of the signals that end a run."""
+        self._interrupts.give_back()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -250,9 +251,9 @@ class PytestRun:
                 [check.id, check.title, list(check.failure_modes)] for check in checks
             ]
             return
-        self._later.take()
+        self._interrupts.take()
         if self._campaign:
-            self._campaign.cancel(hurry=lambda: self._later.seen)
+            self._campaign.cancel(hurry=lambda: self._interrupts.seen)
             self._trouble = self._trouble or self._campaign.trouble
         if self.results is None:
             return
