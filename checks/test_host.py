@@ -31,6 +31,7 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
+    from nodegate.judge.fleet import Fleet
     from nodegate.node import Node
     from nodegate.probe.clock import Clock
     from nodegate.probe.cpus import Cpus
@@ -256,22 +257,27 @@ def test_clock_synchronised(clock: Clock, baseline: Baseline, verdicts: Verdicts
     )
 
 
-def test_clock_skew(clock: Clock, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_clock_skew(clock: Clock, fleet: Fleet, baseline: Baseline, verdicts: Verdicts) -> None:
     """The clock agrees with the controller's, beyond what the round trip leaves open. (F19)
 
-    Both could be wrong together; a node that differs from the controller differs from the other nodes.
+    If most nodes agree with each other and not with the controller, its clock is wrong: then they are compared with
+    each other. All could be wrong together.
     """
     limit = baseline.number("host.clock_skew_max_s")
     if isinstance(clock.skew_s, Unknown) and clock.skew_s.why is Why.MISSING:
         verdicts.not_done("this evidence does not hold the time of the round trip")
-    sure = surely(clock.skew_s, clock.skew_error_s)
+    common = fleet.common_skew(limit.value)
     verdicts.at_most(
         part=part.host("clock"),
-        quantity="difference from the controller's clock",
-        observed=sure,
+        quantity="difference from the clocks of most nodes" if common else "difference from the controller's clock",
+        observed=surely(clock.skew_s, clock.skew_error_s, of=common.skew_s if common else 0.0),
         limit=limit,
         action="set the clock: chronyc makestep",
     )
+    if common and verdicts.verdict is Verdict.PASS:
+        text = f"{abs(common.skew_s):.0f} s from {common.count} of {common.total} nodes, whose clocks agree"
+        step = "set the controller's clock; the nodes' are right unless all are wrong alike"
+        verdicts.found(Verdict.WARN, part=part.host("controller's clock"), text=text, action=step, code="controller")
 
 
 def test_mounts(mounts: Mounts, node: Node, verdicts: Verdicts) -> None:

@@ -17,6 +17,7 @@ from nodegate.files.atomic import replacing
 from nodegate.files.bounded import read_bounded
 from nodegate.files.strict_json import loads
 from nodegate.manifest import ADDED, MANIFEST, MISSING, Manifest
+from nodegate.taken_key import TakenKey, from_json, to_json
 from nodegate.text import shown
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class Evidence:
     """The result of one measurement of one node: a document, or the reason why there is none.
 
     Times are seconds of the controller's clock. `round_trip_s` is how long it waited for the document itself;
-    `received_epoch_s` is 0 if unknown (a bare recording).
+    `received_epoch_s` is 0 if unknown (a bare recording). `taken_keys` are host keys that the run did not know.
     """
 
     node: str
@@ -56,6 +57,7 @@ class Evidence:
     round_trip_s: float = 0.0
     document: Mapping[str, object] | None = None
     error: CannotMeasure | None = None
+    taken_keys: tuple[TakenKey, ...] = ()
 
 
 class RunFolder:
@@ -169,6 +171,8 @@ class RunFolder:
         else:
             value["received_epoch_s"] = round(evidence.received_epoch_s, 6)
             value["round_trip_s"] = round(evidence.round_trip_s, 6)
+            if evidence.taken_keys:
+                value["taken_host_keys"] = to_json(evidence.taken_keys)
             value["document"] = evidence.document
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
         raw, most = text.encode("utf-8", "backslashreplace"), most_bytes(evidence.measurement)
@@ -309,7 +313,8 @@ def parse_evidence(raw: bytes, *, node: str, measurement: str, file: str) -> Evi
     document, said = value.get("document"), value.get("error")
     if isinstance(document, dict):
         received, waited = _number(value.get("received_epoch_s")), _number(value.get("round_trip_s"))
-        return Evidence(node, measurement, started, lasted, received, waited, document=document)
+        taken = from_json(value.get("taken_host_keys"))
+        return Evidence(node, measurement, started, lasted, received, waited, document=document, taken_keys=taken)
     return Evidence(node, measurement, started, lasted, error=_error(said if isinstance(said, dict) else {}))
 
 

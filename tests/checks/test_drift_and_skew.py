@@ -8,6 +8,7 @@ from support.judging import fleet_of, judge_one
 
 from nodegate import suite
 from nodegate.finding import Limit, NumberLimit, Record
+from nodegate.judge.fleet import Fleet
 from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.probe.clock import Clock
@@ -95,7 +96,7 @@ def test_skew_counts_beyond_what_the_round_trip_leaves_open(
     skew_s: Known[float], error_s: float, verdict: Verdict, message: str
 ) -> None:
     clock = Clock(synchronized=True, offset_s=0.0, max_error_s=0.0, skew_s=skew_s, skew_error_s=error_s)
-    known = {"clock": clock, "baseline": _OneLimit(), "verdicts": Verdicts()}
+    known = {"clock": clock, "baseline": _OneLimit(), "fleet": Fleet({}), "verdicts": Verdicts()}
     record = judge(suite.check("host.clock_skew"), known.__getitem__, "gpu01")
     assert (record.verdict, record.message) == (verdict, message)
 

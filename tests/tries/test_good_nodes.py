@@ -5,10 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from fleet.machine import Machine
-from support.judging import judge_one
+from fleet.machine import Machine, facts_of
+from support.judging import baseline_of, judge_one
 from support.tries import tried
 
+from nodegate import suite
+from nodegate.judge.characteristics import Characteristics
+from nodegate.judge.clocks import ClockSkew
+from nodegate.judge.fleet import Fleet
+from nodegate.judge.judge import judge
+from nodegate.kernel_log.traits import LogTraits
+from nodegate.node import Node
+from nodegate.probe.clock import Clock
 from nodegate.profile import Profile
 from nodegate.verdict import Verdict
 
@@ -69,3 +77,47 @@ def test_without_systemd_nvml_says_whether_persistence_mode_is_on(profile: Profi
     assert judge_one("software.persistence_daemon", machine, profile=profile).verdict is Verdict.PASS
     machine.set_gpu(3, "persistence_mode", 0)
     assert judge_one("software.persistence_daemon", machine, profile=profile).verdict is Verdict.ERROR
+
+
+def said_of_clocks(*skews_s: float) -> list[Record]:
+    """What the check says of nodes whose clocks differ so from the controller's."""
+    limits = baseline_of(facts_of(Machine.hgx_h100()), Node("gpu1"))
+    nodes, clocks = {}, {}
+    for number, skew_s in enumerate(skews_s, 1):
+        clocks[f"gpu{number}"] = clock = Clock(True, 0.0, 0.0, skew_s, 0.2)
+        nodes[f"gpu{number}"] = ("hgx-h100-8", Characteristics({}, LogTraits(), ClockSkew(skew_s, clock.skew_error_s)))
+    fleet = Fleet(nodes)
+    return [
+        judge(suite.check("host.clock_skew"), {"clock": clock, "fleet": fleet, "baseline": limits}.__getitem__, name)
+        for name, clock in clocks.items()
+    ]
+
+
+TWO_DAYS = 172_800.0
+
+
+@tried(
+    "the controller's clock is two days off, those of four nodes agree",
+    before="`host.clock_skew` fails on each node: set the clock",
+    now="a warning that names the controller's clock; two nodes are enough to outvote it",
+)
+@pytest.mark.parametrize("count", [2, 4, 128])
+def test_a_wrong_clock_of_the_controller_rejects_no_node(count: int) -> None:
+    records = said_of_clocks(*[TWO_DAYS + number / count for number in range(count)])
+    assert {record.verdict for record in records} == {Verdict.WARN}
+    assert {part.name for record in records for finding in record.decisive for part in finding.parts} == {
+        "controller's clock"
+    }
+    assert f"172800 s from {count} of {count} nodes, whose clocks agree" in records[0].message
+
+
+def test_beside_a_wrong_controller_the_odd_node_is_found_even_if_it_agrees_with_it() -> None:
+    records = said_of_clocks(*[TWO_DAYS] * 4, 0.0, TWO_DAYS + 60)
+    assert [record.verdict for record in records] == [Verdict.WARN] * 4 + [Verdict.FAIL] * 2
+    assert "difference from the clocks of most nodes 172799.8 s" in records[4].message
+
+
+@pytest.mark.parametrize("skews_s", [(TWO_DAYS,), (TWO_DAYS, 0.0), (TWO_DAYS, TWO_DAYS, 0.0), (TWO_DAYS, -60.0, 7.0)])
+def test_without_a_majority_the_controller_is_what_nodes_are_compared_with(skews_s: tuple[float, ...]) -> None:
+    verdicts = [record.verdict for record in said_of_clocks(*skews_s)]
+    assert verdicts == [Verdict.FAIL if skew_s else Verdict.PASS for skew_s in skews_s]

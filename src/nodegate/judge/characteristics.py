@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, NotApplicable
+from nodegate.judge.clocks import ClockSkew, clock_skew
 from nodegate.kernel_log.traits import LogTraits, log_traits
 from nodegate.subjects.host import installed_gib
 from nodegate.unknown import Known, Unknown, Why
@@ -26,10 +27,10 @@ _NONE = "none"  # known to be absent: a value like any other
 
 
 class Characteristics(Mapping[str, Known[str]]):
-    """The characteristics of one node by name, and `log`: what of its kernel log only the fleet can judge."""
+    """The characteristics of one node by name; `log` and `clock`: what of both only the fleet can judge."""
 
-    def __init__(self, values: Mapping[str, Known[str]], log: LogTraits) -> None:
-        self._values, self.log = values, log
+    def __init__(self, values: Mapping[str, Known[str]], log: LogTraits, clock: ClockSkew | None) -> None:
+        self._values, self.log, self.clock = values, log, clock
 
     def __getitem__(self, name: str) -> Known[str]:
         return self._values[name]
@@ -55,7 +56,7 @@ def characteristics(facts: NodeFacts) -> Characteristics:
     found.update(_of(lambda: _rdma(facts.rdma)))
     found.update(_of(lambda: _software(facts.software)))
     cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
-    return Characteristics(cut, log_traits(facts))
+    return Characteristics(cut, log_traits(facts), clock_skew(facts))
 
 
 def _of(read: Callable[[], Mapping[str, Known[str]]]) -> Mapping[str, Known[str]]:

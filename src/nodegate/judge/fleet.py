@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import NotApplicable, NotJudged
 from nodegate.finding import Finding, Limit, LimitKind, LimitValue
 from nodegate.judge.characteristics import Characteristics, characteristics
+from nodegate.judge.clocks import CommonSkew, common_skew
 from nodegate.judge.identity import Identities
 from nodegate.kernel_log.fleet import MIN_NODES, FleetLog
 from nodegate.unknown import Known, Unknown
@@ -124,6 +125,15 @@ class Fleet:
                 if isinstance(values, Characteristics)
             }
         )
+
+    def common_skew(self, limit_s: float) -> CommonSkew | None:
+        """By how much most nodes differ from the controller alike: then its clock is wrong. None if they do not."""
+        skews = {
+            node: values.clock
+            for node, (_, values) in self._nodes.items()
+            if isinstance(values, Characteristics) and values.clock is not None
+        }
+        return common_skew(skews, limit_s)
 
     def wrong_machine(self, node: str) -> str:
         """In words, why the name of this node does not lead to a machine of its own; empty if it does.

@@ -11,6 +11,7 @@ import select
 import signal
 import stat
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def _leave_lost_terminal(number: int) -> None:
     if number != signal.SIGHUP:
         return
     null = os.open(os.devnull, os.O_RDWR)
-    for each in os.listdir("/dev/fd"):
+    for each in Path("/dev/fd").iterdir():
         with contextlib.suppress(OSError, ValueError):
-            file = int(each)
+            file = int(each.name)
             if stat.S_ISCHR(os.fstat(file).st_mode) and _is_hung_up(file):
                 os.dup2(null, file)
     os.close(null)

@@ -296,7 +296,7 @@ class PytestRun:
             return
         reporter.ensure_newline()
         if self.results is not None and self.results.report is not None:
-            for note in self.results.notes:
+            for note in (*self.results.report.run.notes, *self.results.notes):
                 reporter.write_line(f"note: {note}", yellow=True)
             for line in answer.lines(self.results.report, self.results.folder.path, _width(reporter)):
                 reporter.write_line(line.text, **({line.colour: True} if line.colour else {}))

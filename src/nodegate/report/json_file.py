@@ -92,6 +92,7 @@ def _run(run: Run) -> dict[str, object]:
         "answer": run.answer,
         "manifest_sha256": run.manifest_sha256,
         "evidence": run.evidence,
+        "notes": list(run.notes),
         "versions": dict(run.versions),
     }
 

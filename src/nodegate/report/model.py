@@ -31,7 +31,7 @@ class Run:
     `selection` says in words which part of the checks or nodes was asked for; empty means all of the profile.
     `versions` are python and the libraries on the controller. `answer` is the sentence of profile troubleshoot.
     `manifest_sha256` is the fingerprint of the manifest of all evidence (manifest.sha256), empty if there is none;
-    `evidence` says where the evidence is from, if it is not this run's own.
+    `evidence` says where the evidence is from, if it is not this run's own. `notes` are true of the run as a whole.
     """
 
     id: str
@@ -50,6 +50,7 @@ class Run:
     answer: str = ""
     manifest_sha256: str = ""
     evidence: str = ""
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,7 @@ def _run(entry: dict[str, object]) -> Run:
         answer=_text(entry, "answer") if "answer" in entry else "",
         manifest_sha256=_text(entry, "manifest_sha256") if "manifest_sha256" in entry else "",
         evidence=_text(entry, "evidence") if "evidence" in entry else "",
+        notes=_texts(entry, "notes") if "notes" in entry else (),
     )
 
 

@@ -71,6 +71,7 @@ class _Redaction:
             selection=self.text(run.selection),
             answer=self.text(run.answer),
             evidence=self.text(run.evidence),
+            notes=tuple(self.text(note) for note in run.notes),
             inventory=self.sources(run.inventory),
             baselines=self.sources(run.baselines),
         )

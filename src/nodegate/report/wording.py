@@ -131,6 +131,7 @@ def sentences(report: Report) -> list[str]:
         found.append("The run was interrupted: what it did not reach was not judged.")
     if run.selection:
         found.append(f"Only a part was asked for: {run.selection}.")
+    found.extend(f"{note[:1].upper()}{note[1:]}." for note in run.notes)
     return found
 
 

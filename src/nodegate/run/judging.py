@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nodegate.node import Node
     from nodegate.numbers.peers import Earlier, Peers
     from nodegate.suite import Check
+    from nodegate.taken_key import TakenKey
     from nodegate.unknown import Known
 
 CONTEXTS_KEPT = 16  # a node's facts take about 300 kB: a fleet's would not fit
@@ -45,7 +46,7 @@ NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 class NodeSummary:
     """A summary of a node, kept after its facts are dropped: for the fleet's comparison and the report.
 
-    `busy` says who uses it; empty if no one does. `identity` says who it is.
+    `busy` says who uses it; empty if no one does. `identity` says who it is, `taken_keys` which host keys were taken.
     """
 
     platform: str
@@ -54,6 +55,7 @@ class NodeSummary:
     busy: str
     gpus: int = 0
     identity: Identity = field(default_factory=Identity)
+    taken_keys: tuple[TakenKey, ...] = ()
 
 
 @dataclass
@@ -188,9 +190,10 @@ class Judging:
     def _context(self, name: str) -> Context:
         known = self._contexts.pop(name, None)
         if known is None:
+            evidence = self._evidence(name)
             known = Context(
                 self.nodes[name],
-                self._evidence(name),
+                evidence,
                 baselines=self.baselines,
                 profile=self.profile,
                 fleet=self.fleet,
@@ -199,7 +202,7 @@ class Judging:
             )
             if known.facts is not None and name not in self._summaries:
                 try:
-                    self._summaries[name] = _summary_of(known, known.facts)
+                    self._summaries[name] = _summary_of(known, known.facts, evidence.taken_keys)
                 except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
                     known.give_up(fault)
             if isinstance(known.missing, Unreachable):
@@ -252,7 +255,7 @@ class Judging:
         return wait_for_evidence(self.folder, name, measurement)
 
 
-def _summary_of(known: Context, facts: NodeFacts) -> NodeSummary:
+def _summary_of(known: Context, facts: NodeFacts, taken: tuple[TakenKey, ...]) -> NodeSummary:
     gpus = sum(part.kind is Kind.GPU for part in known.parts)
     return NodeSummary(
         known.baseline.platform,
@@ -261,6 +264,7 @@ def _summary_of(known: Context, facts: NodeFacts) -> NodeSummary:
         busy_reason(facts),
         gpus,
         identity(facts, known.node),
+        taken,
     )
 
 

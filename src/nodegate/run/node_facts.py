@@ -45,6 +45,7 @@ def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str]
         document.received_epoch_s,
         document.round_trip_s,
         document=document.raw,
+        taken_keys=session.taken_keys if measurement == FACTS else (),
     )
 
 

@@ -13,11 +13,12 @@ from nodegate.errors import UsageError
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
+from nodegate.taken_key import notes
 from nodegate.unknown import Unknown
 from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from nodegate.claims.claim import Shown
     from nodegate.evidence import RunFolder
@@ -73,6 +74,7 @@ class Results:
             finished_epoch_s=time.time(),
             interrupted=interrupted or missing > 0,
             manifest_sha256=self.folder.manifest.sha256,
+            notes=tuple(_notes(judging)),
         )
         self.report = self._concluded(build(self.run, judging, self.records, checks))
         render(self.report, self.folder.path)
@@ -95,6 +97,12 @@ class Results:
         """Delete the folder of a run in which nothing was requested, if it is nodegate's and empty."""
         self._file.close()
         self.folder.discard()
+
+
+def _notes(judging: Judging) -> Iterator[str]:
+    """What is true of the run as a whole and no check says."""
+    summaries = {name: judging.summary(name) for name in judging.asked}
+    return notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
 
 
 def _remember(report: Report, judging: Judging) -> None:

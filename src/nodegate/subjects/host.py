@@ -61,9 +61,9 @@ def magnitude(reading: Known[float]) -> Known[float]:
     return reading if isinstance(reading, Unknown) else abs(reading)
 
 
-def surely(reading: Known[float], error: float) -> Known[float]:
-    """How far from zero a reading is for certain, given its error."""
-    return reading if isinstance(reading, Unknown) else round(max(abs(reading) - error, 0.0), 3)
+def surely(reading: Known[float], error: float, of: float = 0.0) -> Known[float]:
+    """How far from `of` a reading is for certain, given its error."""
+    return reading if isinstance(reading, Unknown) else round(max(abs(reading - of) - error, 0.0), 3)
 
 
 def asked_mounts(asked: object) -> dict[str, bool]:

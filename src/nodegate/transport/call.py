@@ -30,8 +30,13 @@ SUDO = 'LC_ALL=C;export LC_ALL;test "$(id -u)" = 0 && exec "$@";exec sudo -n -- 
 MAX_NOISE_BYTES = 1 << 20  # what a login may print before the guard
 MAX_FRAME_BYTES = 1 << 20
 POLL_S = 0.5
+START_S = 60.0  # from the end of what is sent to the guard's first word: python3 may lie on a slow file system
 END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
 FRAME_HEAD = struct.Struct(">cI")
+NO_PYTHON = re.compile(
+    r"not found|no such file|unknown command|permission denied|cannot execute|exec format", re.IGNORECASE
+)
+LOGIN_STEP = "look at what its login runs (.bashrc, .profile, tmux, another shell): `ssh NODE true` must work by itself"
 
 
 def guard_argv(python: str, *, as_root: bool) -> list[str]:
@@ -118,7 +123,7 @@ class Call:
         self._kept = {b"O": bytearray(), b"E": bytearray()}
         self._truncated = False
         self._end: bytes | None = None
-        self._started_s = time.monotonic()
+        self._started_s = self._sent_s = time.monotonic()
 
     def start(self) -> None:
         """Send the request. A guard that never started is reported by `output`, which knows why."""
@@ -127,7 +132,8 @@ class Call:
         except TimeoutError:
             raise self._on_silence("the node did not accept nodegate's program") from None
         except OSError:
-            return
+            pass
+        self._sent_s = time.monotonic()
 
     def output(self) -> Output:
         """Wait for the end."""
@@ -169,7 +175,9 @@ class Call:
         """Read the next data, waiting at most `most_s` for it; False at the end of the stream."""
         left_s = self._started_s + self.request.timeout_s + END_S - time.monotonic()
         if left_s <= 0:
-            raise self._on_silence(f"the node did not answer within {self.request.timeout_s + END_S:.0f} s")
+            raise self._silence(self.request.timeout_s + END_S)
+        if not self._frames.started and time.monotonic() - self._sent_s > START_S:
+            raise self._silence(START_S)
         try:
             data = self.channel.receive(min(left_s, POLL_S, most_s))
             for kind, piece in self._frames.feed(data or b""):
@@ -179,6 +187,16 @@ class Call:
         except OSError:
             return False
         return data != b""
+
+    def _silence(self, limit_s: float) -> Unreachable:
+        """No answer in time. If nothing of ours began, the login may be at fault as well as the node."""
+        if self._frames.started:
+            return self._on_silence(f"the node did not answer within {limit_s:.0f} s")
+        said = printable(self.channel.stderr()) or printable(self._frames.noise)
+        reason = f"the login worked, but {self.python} did not start within {limit_s:.0f} s"
+        reason += f" (the login said: {said})" if said else ""
+        self._on_silence(reason)
+        return self._unreachable("timeout", reason, f"{LOGIN_STEP}; else the node hangs: look at its console")
 
     def _take(self, kind: bytes, piece: bytes) -> None:
         if kind == b"X":
@@ -198,11 +216,17 @@ class Call:
         if self.request.as_root and "sudo:" in said:
             return self._no_sudo(said)
         said = said or printable(self._frames.noise)
-        return self._unreachable(
-            "no-python",
-            f"{self.python} did not start there (exit {status}{': ' + said if said else ''})",
-            "install python3 (3.6 or newer) on it, or name it with ansible_python_interpreter in the inventory",
-        )
+        reason = f"{self.python} did not start there (exit {status}{': ' + said if said else ''})"
+        if not self._is_missing(status, said):
+            return self._unreachable("configuration", reason, LOGIN_STEP)
+        step = "install python3 (3.6 or newer) on it, or name it with ansible_python_interpreter in the inventory"
+        return self._unreachable("no-python", reason, step)
+
+    def _is_missing(self, status: int, said: str) -> bool:
+        """Whether a shell, or a Python that is too old, says so; other words are those of what the login runs."""
+        if not said:
+            return status in (126, 127)
+        return "nodegate-guard" in said or (self.python in said and NO_PYTHON.search(said) is not None)
 
     def _no_sudo(self, said: str) -> Unreachable:
         if f"{self.python}: command not found" in said:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from nodegate.taken_key import TakenKey
     from nodegate.transport.options import Options
     from nodegate.transport.ssh_config import HostConfig
 
@@ -47,10 +48,10 @@ class _Transport(paramiko.Transport):
 
 @dataclass(frozen=True)
 class Client:
-    """A connection that is logged in. `host_key` and `login` are for the report."""
+    """A connection that is logged in: which key logged in, and the host keys that were taken on the way to it."""
 
     transport: paramiko.Transport
-    host_key: str
+    taken_keys: tuple[TakenKey, ...]
     login: str
     release: Callable[[], None]
 
@@ -95,7 +96,7 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
         dial.await_banner(way.sock, config.label, timeout_s)
         transport = _transport(way.sock, keys.algorithms(), timeout_s)
         _negotiate(transport, config.label, timeout_s)
-        vouched = keys.check(transport.get_remote_server_key())
+        taken = keys.check(transport.get_remote_server_key())
         login = log_in(transport, config)
         transport.set_keepalive(KEEPALIVE_S)
     except BaseException as error:
@@ -108,7 +109,7 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
             reason = f"the ProxyCommand to {config.label} ended: {printable(said) or 'it printed nothing'}"
             raise Unreachable("jump-host", reason, next_step="run that command by hand") from None
         raise
-    return Client(transport, vouched, login, way.release)
+    return Client(transport, (*way.taken_keys, *([taken] if taken else [])), login, way.release)
 
 
 def _way(config: HostConfig, options: Options, timeout_s: float) -> Way:
@@ -119,7 +120,8 @@ def _way(config: HostConfig, options: Options, timeout_s: float) -> Way:
             keys = HostKeys(jump, options.host_key_mode(jump.host_keys), options.known_hosts)
             return open_client(jump, options, keys=keys, timeout_s=jump.connect_timeout_s or timeout_s, retries=3)
 
-        return Way(*options.jump_hosts.through(config, timeout_s, dial_jump))
+        channel, release, taken = options.jump_hosts.through(config, timeout_s, dial_jump)
+        return Way(channel, release, taken_keys=taken)
     return dial.by_command(config) if config.proxy_command else dial.direct(config, timeout_s)
 
 

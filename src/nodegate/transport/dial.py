@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import paramiko
 
+    from nodegate.taken_key import TakenKey
     from nodegate.transport.ssh_config import HostConfig
 
 DEAD_PEER_MS = 60_000
@@ -30,11 +31,15 @@ BUSY_STEP = "raise MaxStartups in its sshd_config, or find out why its sshd clos
 
 @dataclass(frozen=True)
 class Way:
-    """The bytes to a server's SSH port; what to call when they are not needed any more; a ProxyCommand's messages."""
+    """The bytes to a server's SSH port; what to call when they are not needed any more; a ProxyCommand's messages.
+
+    `taken_keys` are the unknown host keys of the jump hosts in between.
+    """
 
     sock: socket.socket | paramiko.Channel
     release: Callable[[], None]
     last_words: Callable[[], bytes] | None = None
+    taken_keys: tuple[TakenKey, ...] = ()
 
 
 class TurnedAway(Unreachable):

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from nodegate.node import Node
+    from nodegate.taken_key import TakenKey
     from nodegate.transport.channel import Channel
     from nodegate.transport.session import Running
 
@@ -29,8 +30,8 @@ CLOSE_S = 8.0  # a guard needs up to 5 s to end what it started
 class GuardedSession(ABC):
     """A session that starts one guard for each program. Safe to use from several threads."""
 
-    def __init__(self, node: Node) -> None:
-        self.node = node
+    def __init__(self, node: Node, taken_keys: tuple[TakenKey, ...] = ()) -> None:
+        self.node, self.taken_keys = node, taken_keys
         self._open: set[Call] = set()
         self._held: set[Call] = set()  # those that keep the lock
         self._changed = threading.Condition()

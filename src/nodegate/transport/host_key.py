@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from nodegate.errors import Unreachable
+from nodegate.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport import known_hosts
 from nodegate.transport.known_hosts import Entry, fingerprint
 
@@ -60,8 +61,8 @@ class HostKeys:
         authority = any(entry.kind == "cert-authority" for entry in entries)
         return tuple(([name + CERTIFICATE for name in plain] if authority else []) + plain)
 
-    def check(self, key: paramiko.PKey) -> str:
-        """Accept the key or raise. Returns its fingerprint and what verified it, for the report.
+    def check(self, key: paramiko.PKey) -> TakenKey | None:
+        """Accept the key or raise. Returns the key if nothing was known of it; None if it is the known one.
 
         Raises:
             Unreachable: kind `host-key-unknown` or `host-key-changed`.
@@ -76,17 +77,17 @@ class HostKeys:
             authority = next((e for e in entries if e.kind == "cert-authority" and e.blob == signer), None)
             doubt = _doubt(certificate, self.config)
             if authority and not doubt:
-                return f"{fingerprint(blob)} (certificate, {authority.origin})"
+                return None
             doubt = f"; its host certificate was not accepted: {doubt or 'no @cert-authority line has its signer'}"
         return self._check_plain(key, [e for e in entries if e.kind == "host"], doubt)
 
-    def _check_plain(self, key: paramiko.PKey, known: list[Entry], doubt: str) -> str:
+    def _check_plain(self, key: paramiko.PKey, known: list[Entry], doubt: str) -> TakenKey | None:
         blob, kind = key.asbytes(), key.get_name()
         print_ = fingerprint(blob)
-        if same := next((e for e in known if e.blob == blob), None):
-            return f"{print_} ({same.origin})"
+        if any(e.blob == blob for e in known):
+            return None
         if self.mode == "off":
-            return f"{print_} (not verified)"
+            return TakenKey(self.config.known_as, UNVERIFIED, print_)
         if other := next((e for e in known if e.key_type == kind), known[0] if known else None):
             was = f"{other.key_type} {fingerprint(other.blob)}"
             reason = f"the host key CHANGED: the server shows {kind} {print_}, known_hosts has {was}"
@@ -97,7 +98,7 @@ class HostKeys:
         step = f"{ASK_CONSOLE}, then add it to known_hosts, or let new keys be accepted (--host-keys accept-new)"
         raise self._no("unknown", f"the host key {kind} {print_} is not known{doubt}", step)
 
-    def _accept(self, key: paramiko.PKey) -> str:
+    def _accept(self, key: paramiko.PKey) -> TakenKey | None:
         file = self.accept_into or Path(next(iter(self.config.known_hosts_files), "~/.ssh/known_hosts")).expanduser()
         blob = key.asbytes()
         try:
@@ -107,7 +108,7 @@ class HostKeys:
             raise self._no("unknown", reason, "make that file writable") from None
         if all(entry.blob != blob for entry in now):
             return self._check_plain(key, [e for e in now if e.kind == "host"], "")
-        return f"{fingerprint(blob)} (new, written to {file})"
+        return TakenKey(self.config.known_as, NEW, fingerprint(blob))
 
     def _no(self, what: Literal["unknown", "changed"], reason: str, next_step: str) -> Unreachable:
         return Unreachable(f"host-key-{what}", f"{self.config.known_as}: {reason}", next_step=next_step)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     import paramiko
 
+    from nodegate.taken_key import TakenKey
+
 HOP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@/]+)@)?(?:\[(?P<ip6>[^\]]+)\]|(?P<host>[^:/\[\]]+))(?::(?P<port>\d+))?/?")
 MAX_HOPS = 8
 REMEMBER_FAILURE_S = 20.0  # so that nodes behind a dead jump host do not wait for it one after another
@@ -28,6 +30,11 @@ class Connected(Protocol):
     @property
     def transport(self) -> paramiko.Transport:
         """The transport that opens channels."""
+        ...
+
+    @property
+    def taken_keys(self) -> tuple[TakenKey, ...]:
+        """The host keys that were not known before."""
         ...
 
     def close(self) -> None:
@@ -55,10 +62,10 @@ class JumpHosts:
 
     def through(
         self, target: HostConfig, timeout_s: float, dial: Callable[[HostConfig], Connected]
-    ) -> tuple[paramiko.Channel, Callable[[], None]]:
+    ) -> tuple[paramiko.Channel, Callable[[], None], tuple[TakenKey, ...]]:
         """A channel to the target through its jump hosts, and what to call when it is not needed any more.
 
-        `dial` connects to a jump host.
+        `dial` connects to a jump host. The third value are the host keys on the way that were not known before.
 
         Raises:
             Unreachable: kind `jump-host`, or `configuration`.
@@ -69,11 +76,11 @@ class JumpHosts:
             hop = self._hops.setdefault(key, _Hop())
             hop.users += 1
         try:
-            channel = self._channel(hop, config, target, timeout_s, dial)
+            channel, taken = self._channel(hop, config, target, timeout_s, dial)
         except BaseException:
             self._leave(hop)
             raise
-        return channel, lambda: self._leave(hop)
+        return channel, lambda: self._leave(hop), taken
 
     def _channel(
         self,
@@ -82,14 +89,14 @@ class JumpHosts:
         target: HostConfig,
         timeout_s: float,
         dial: Callable[[HostConfig], Connected],
-    ) -> paramiko.Channel:
+    ) -> tuple[paramiko.Channel, tuple[TakenKey, ...]]:
         from paramiko import ChannelException, SSHException  # noqa: PLC0415 - slow to import
 
         for fresh in (False, True):
             client = _client(hop, config, dial, fresh=fresh)
             try:
                 where = (target.host_name, target.port)
-                return client.transport.open_channel("direct-tcpip", where, ("127.0.0.1", 0), timeout=timeout_s)
+                channel = client.transport.open_channel("direct-tcpip", where, ("127.0.0.1", 0), timeout=timeout_s)
             except ChannelException as error:
                 if error.code == RESOURCE_SHORTAGE and not fresh:
                     continue
@@ -98,6 +105,8 @@ class JumpHosts:
                 if fresh:
                     said = str(error) or type(error).__name__
                     raise _failed(config, f"lost while connecting to {target.label}: {said}") from None
+            else:
+                return channel, client.taken_keys
         raise AssertionError
 
     def _leave(self, hop: _Hop) -> None:

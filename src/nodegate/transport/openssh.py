@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
+from nodegate.taken_key import NEW, UNVERIFIED, TakenKey
 from nodegate.transport.call import guard_command, printable
 from nodegate.transport.channel import PipeChannel
 from nodegate.transport.guarded import GuardedSession
@@ -43,6 +44,8 @@ SSH_FAILED = 255  # ssh's own exit code; a guard never gives it
 LOG = logging.getLogger("nodegate.transport")
 LOGIN_S = 30.0  # in addition to the time for connecting: a smart card or a ticket server may be slow
 TURNED_AWAY = re.compile(r"kex_exchange_identification|Exceeded MaxStartups|Not allowed at this time")
+TAKEN = re.compile(r"Permanently added '(?P<name>[^']{1,300})'|HOST IDENTIFICATION HAS CHANGED")
+MOST_SAID = 4000
 # What ssh prints on standard error, in order of precedence.
 SAID = (
     (r"Bad configuration|[Bb]ad owner|[Bb]ad option|no argument after", "configuration"),
@@ -137,6 +140,13 @@ class _Master:
                 raise Unreachable("timeout", f"{node.name}: login not finished within {limit_s:.0f} s", next_step=step)
             seen += data or b""
 
+    def taken_keys(self) -> tuple[TakenKey, ...]:
+        """The host keys of the node and its jump hosts that ssh says it has taken."""
+        return tuple(
+            TakenKey(match["name"], NEW if match["name"] else UNVERIFIED)
+            for match in TAKEN.finditer(printable(self.channel.stderr(), MOST_SAID))
+        )
+
     def close(self) -> None:
         self.channel.close()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -152,7 +162,7 @@ class OpenSshSession(GuardedSession):
     """A session whose connection an ssh process holds."""
 
     def __init__(self, node: Node, master: _Master) -> None:
-        super().__init__(node)
+        super().__init__(node, master.taken_keys())
         self._master = master
         self._room = threading.BoundedSemaphore(AT_ONCE)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nodegate.node import Node
+    from nodegate.taken_key import TakenKey
 
 MAX_RECORDING_BYTES = 32 << 20
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+@=,\[\]-]*")
@@ -24,6 +25,7 @@ class ReplaySession:
 
     def __init__(self, node: Node) -> None:
         self.node = node
+        self.taken_keys: tuple[TakenKey, ...] = ()
 
     def recording(self, measurement: str, *, older: str = "") -> bytes:
         """The recording of a measurement, at most 32 MiB; `older` is another name that it may have.

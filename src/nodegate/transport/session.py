@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from nodegate.node import Node
+    from nodegate.taken_key import TakenKey
 
 MAX_OUTPUT_BYTES = 4 << 20
 LOCK_PATH = "/run/lock/nodegate.lock"
@@ -99,6 +100,7 @@ class Session(Protocol):
     """An open session with one node. One connection per node for the whole run; safe to use from several threads."""
 
     node: Node
+    taken_keys: tuple[TakenKey, ...]  # host keys on the way to it that were not known before
 
     def run(
         self,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
     from nodegate.metric import Metric
     from nodegate.numbers.suspects import Suspects
+    from nodegate.taken_key import TakenKey
     from nodegate.transport.session import NodeLock
 
 T = TypeVar("T")
@@ -200,6 +201,7 @@ class _Session:
 
     def __init__(self, node: Node, made: Mapping[str, _Made]) -> None:
         self.node, self._made = node, made
+        self.taken_keys: tuple[TakenKey, ...] = ()
 
     def run(self, argv: Sequence[str], **_: object) -> Output:
         if _MPIRUN in argv and "-H" in argv:

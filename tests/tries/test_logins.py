@@ -1,0 +1,61 @@
+"""What a login runs before nodegate's program."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pytest
+from support.sshd import Fleet, changed
+from support.tries import tried
+
+from nodegate.errors import Unreachable
+from nodegate.transport import Options, connect
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from nodegate.node import Node
+
+TMUX = "echo 'open terminal failed: not a terminal' >&2; exit 1"  # what `exec tmux` says and does without a terminal
+
+
+def refusal(node: Node) -> Unreachable:
+    with contextlib.closing(connect(node, Options())) as session, pytest.raises(Unreachable) as caught:
+        session.hold_lock("/nonexistent/lock")
+    return caught.value
+
+
+@tried(
+    "`.bashrc` on a node begins tmux: open terminal failed, not a terminal",
+    before="advice to install python3, which is there",
+    now="advice to look at what the login runs",
+)
+def test_a_login_that_ends_is_not_a_missing_python(tmp_path: Path) -> None:
+    with Fleet(tmp_path) as fleet:
+        node = fleet.nodes[0]
+        (fleet.home / ".bashrc").write_text(f"{TMUX}\n")
+        said = refusal(node)
+        assert (said.kind, "not a terminal" in said.reason) == ("configuration", True)
+        assert ".bashrc" in said.next_step
+        assert "install" not in said.next_step
+        (fleet.home / ".bashrc").write_text("exec /nonexistent/fish\n")
+        assert refusal(node).kind == "configuration"
+        (fleet.home / ".bashrc").write_text("")
+        assert refusal(changed(node, python="/nonexistent/python3")).kind == "no-python"
+
+
+@tried(
+    "`.bashrc` on a node reads the standard input, or begins another shell that does",
+    before="75 s, for a lock more than a day, then advice to look at the console",
+    now="one minute, then advice to look at what the login runs",
+)
+def test_a_login_that_takes_the_input_is_no_hung_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nodegate.transport.call.START_S", 2.0)
+    with Fleet(tmp_path) as fleet:
+        (fleet.home / ".bashrc").write_text("echo choose a queue; exec cat >/dev/null\n")
+        said = refusal(fleet.nodes[0])
+    assert said.kind == "timeout"
+    assert "the login worked, but /usr/bin/python3 did not start within 2 s" in said.reason
+    assert "choose a queue" in said.reason
+    assert said.next_step.startswith("look at what its login runs (.bashrc")
