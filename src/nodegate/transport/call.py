@@ -33,9 +33,7 @@ POLL_S = 0.5
 START_S = 60.0  # from the end of what is sent to the guard's first word: python3 may lie on a slow file system
 END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
 FRAME_HEAD = struct.Struct(">cI")
-NO_PYTHON = re.compile(
-    r"not found|no such file|unknown command|permission denied|cannot execute|exec format", re.IGNORECASE
-)
+NO_PYTHON = re.compile(r"(?i)not found|no such file|unknown command|permission denied|cannot execute|exec format")
 LOGIN_STEP = "look at what its login runs (.bashrc, .profile, tmux, another shell): `ssh NODE true` must work by itself"
 
 

@@ -48,9 +48,10 @@ class _Transport(paramiko.Transport):
 
 @dataclass(frozen=True)
 class Client:
-    """A connection that is logged in: which key logged in, and the host keys that were taken on the way to it."""
+    """A connection that is logged in: its host key, which key logged in, and the unknown host keys on the way to it."""
 
     transport: paramiko.Transport
+    host_key: str
     taken_keys: tuple[TakenKey, ...]
     login: str
     release: Callable[[], None]
@@ -96,7 +97,7 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
         dial.await_banner(way.sock, config.label, timeout_s)
         transport = _transport(way.sock, keys.algorithms(), timeout_s)
         _negotiate(transport, config.label, timeout_s)
-        taken = keys.check(transport.get_remote_server_key())
+        vouched = keys.check(transport.get_remote_server_key())
         login = log_in(transport, config)
         transport.set_keepalive(KEEPALIVE_S)
     except BaseException as error:
@@ -109,7 +110,8 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
             reason = f"the ProxyCommand to {config.label} ended: {printable(said) or 'it printed nothing'}"
             raise Unreachable("jump-host", reason, next_step="run that command by hand") from None
         raise
-    return Client(transport, (*way.taken_keys, *([taken] if taken else [])), login, way.release)
+    taken = (*way.taken_keys, *([vouched.taken] if vouched.taken else []))
+    return Client(transport, vouched.said, taken, login, way.release)
 
 
 def _way(config: HostConfig, options: Options, timeout_s: float) -> Way:

@@ -35,6 +35,14 @@ ASK_CONSOLE = "compare it with the node's own (`ssh-keygen -lf /etc/ssh/ssh_host
 
 
 @dataclass(frozen=True)
+class Vouched:
+    """A key that was accepted: its fingerprint with what verified it, and the key itself if nothing was known of it."""
+
+    said: str
+    taken: TakenKey | None = None
+
+
+@dataclass(frozen=True)
 class HostKeys:
     """What is known of one host, and what to do about an unknown key."""
 
@@ -61,8 +69,8 @@ class HostKeys:
         authority = any(entry.kind == "cert-authority" for entry in entries)
         return tuple(([name + CERTIFICATE for name in plain] if authority else []) + plain)
 
-    def check(self, key: paramiko.PKey) -> TakenKey | None:
-        """Accept the key or raise. Returns the key if nothing was known of it; None if it is the known one.
+    def check(self, key: paramiko.PKey) -> Vouched:
+        """Accept the key or raise.
 
         Raises:
             Unreachable: kind `host-key-unknown` or `host-key-changed`.
@@ -77,17 +85,17 @@ class HostKeys:
             authority = next((e for e in entries if e.kind == "cert-authority" and e.blob == signer), None)
             doubt = _doubt(certificate, self.config)
             if authority and not doubt:
-                return None
+                return Vouched(f"{fingerprint(blob)} (certificate, {authority.origin})")
             doubt = f"; its host certificate was not accepted: {doubt or 'no @cert-authority line has its signer'}"
         return self._check_plain(key, [e for e in entries if e.kind == "host"], doubt)
 
-    def _check_plain(self, key: paramiko.PKey, known: list[Entry], doubt: str) -> TakenKey | None:
+    def _check_plain(self, key: paramiko.PKey, known: list[Entry], doubt: str) -> Vouched:
         blob, kind = key.asbytes(), key.get_name()
         print_ = fingerprint(blob)
-        if any(e.blob == blob for e in known):
-            return None
+        if same := next((e for e in known if e.blob == blob), None):
+            return Vouched(f"{print_} ({same.origin})")
         if self.mode == "off":
-            return TakenKey(self.config.known_as, UNVERIFIED, print_)
+            return Vouched(f"{print_} (not verified)", TakenKey(self.config.known_as, UNVERIFIED, print_))
         if other := next((e for e in known if e.key_type == kind), known[0] if known else None):
             was = f"{other.key_type} {fingerprint(other.blob)}"
             reason = f"the host key CHANGED: the server shows {kind} {print_}, known_hosts has {was}"
@@ -98,7 +106,7 @@ class HostKeys:
         step = f"{ASK_CONSOLE}, then add it to known_hosts, or let new keys be accepted (--host-keys accept-new)"
         raise self._no("unknown", f"the host key {kind} {print_} is not known{doubt}", step)
 
-    def _accept(self, key: paramiko.PKey) -> TakenKey | None:
+    def _accept(self, key: paramiko.PKey) -> Vouched:
         file = self.accept_into or Path(next(iter(self.config.known_hosts_files), "~/.ssh/known_hosts")).expanduser()
         blob = key.asbytes()
         try:
@@ -108,7 +116,8 @@ class HostKeys:
             raise self._no("unknown", reason, "make that file writable") from None
         if all(entry.blob != blob for entry in now):
             return self._check_plain(key, [e for e in now if e.kind == "host"], "")
-        return TakenKey(self.config.known_as, NEW, fingerprint(blob))
+        taken = TakenKey(self.config.known_as, NEW, fingerprint(blob))
+        return Vouched(f"{taken.fingerprint} (new, written to {file})", taken)
 
     def _no(self, what: Literal["unknown", "changed"], reason: str, next_step: str) -> Unreachable:
         return Unreachable(f"host-key-{what}", f"{self.config.known_as}: {reason}", next_step=next_step)

@@ -50,11 +50,11 @@ def open_ssh(node: Node, options: Options) -> SshSession:
 
 
 class SshSession(GuardedSession):
-    """An open connection. `login` says which key logged in."""
+    """An open connection. `host_key` and `login` say what was verified and which key logged in."""
 
     def __init__(self, node: Node, client: Client) -> None:
         super().__init__(node, client.taken_keys)
-        self._client, self.login = client, client.login
+        self._client, self.host_key, self.login = client, client.host_key, client.login
 
     def _channel(self, *, as_root: bool) -> Channel:
         channel = self._open_channel()

@@ -13,6 +13,7 @@ from nodegate.triage.clock import find_stamp, last_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
 from nodegate.triage.read import Notes
+from nodegate.triage.secrets import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -195,7 +196,7 @@ class JobLogReader:
                 key,
                 Event(
                     Kind.of(hit.signature),
-                    f"torchrun: {exit_.text.strip()}",
+                    f"torchrun: {without_secrets(exit_.text.strip())}",
                     self.log.name,
                     number,
                     where,
@@ -238,4 +239,4 @@ class JobLogReader:
 def _shown(text: str) -> str:
     """The text on one line, without the labels that repeat what the answer says."""
     labels = _LABELS.match(text)
-    return " ".join(text[labels.end() if labels else 0 :].split())[:TEXT_SHOWN]
+    return without_secrets(" ".join(text[labels.end() if labels else 0 :].split()))[:TEXT_SHOWN]
