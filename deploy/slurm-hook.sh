@@ -24,6 +24,7 @@
 
 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:${PATH:-} # Slurm sets almost nothing
 export PATH
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONPLATLIBDIR NODEGATE_PROBE_ROOT # root runs no module of slurmd's caller
 set -f # patterns are not for the files of the current folder
 
 END="nodegate's hook: ended with"

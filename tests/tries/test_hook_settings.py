@@ -16,6 +16,7 @@ from support.tries import tried
 
 HOOK = Path(__file__).parents[2] / "deploy" / "slurm-prolog.sh"
 HELPER = Path(__file__).parents[1] / "support" / "hung_mount.py"
+UNFIT_LINE = "unfit: nvidia module: not loaded"
 UNFIT = "echo 'unfit: nvidia module: not loaded'; exit 1"
 HANGS = pytest.mark.skipif(os.geteuid() != 0 or not Path("/dev/fuse").exists(), reason="needs root and FUSE")
 
@@ -51,6 +52,20 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
+
+
+@tried(
+    "PYTHONPATH of the hook's caller leads to a `json.py` of someone else",
+    before="root runs it",
+    now="not looked at",
+)
+def test_the_callers_pythonpath_is_not_looked_at(site: Site) -> None:
+    foreign, ran = site.folder / "modules", site.folder / "ran"
+    foreign.mkdir()
+    (foreign / "json.py").write_text(f"open({str(ran)!r}, 'w')")
+    site.program(f'exec {sys.executable} -c "import json; print({UNFIT_LINE!r}); raise SystemExit(1)"')
+    assert site.hook("gpu01", "", PYTHONPATH=str(foreign), PYTHONHOME=str(foreign)) == (1, f"nodegate: {UNFIT_LINE}\n")
+    assert not ran.exists()
 
 
 @tried(

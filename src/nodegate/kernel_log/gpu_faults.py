@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -145,8 +146,11 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
     """Each consequence taken out and named by what it followed from; one that follows from nothing seen stays."""
     kept: list[Fault] = []
     codes: dict[int, list[int]] = {}
+    alike: defaultdict[str, dict[int, list[int]]] = defaultdict(dict)  # thousands may differ in their instance only
+    for index, fault in enumerate(faults):
+        alike[fault.first.address].setdefault(fault.rule.code, []).append(index)
     for fault in faults:
-        root = next((index for index, other in enumerate(faults) if _follows(fault, other)), None)
+        root = _root_of(fault, faults, alike[fault.first.address].values())
         if root is None:
             kept.append(fault)
         else:
@@ -155,11 +159,14 @@ def _rooted(faults: Sequence[Fault]) -> list[Fault]:
     return [replace(fault, followed_by=by_root.get(id(fault), ())) for fault in kept]
 
 
-def _follows(fault: Fault, other: Fault) -> bool:
-    """Whether a fault only followed from another one of the same GPU."""
-    if fault.first.address != other.first.address or not follows(fault.rule, other.rule, fault.first.cause):
-        return False
-    return near(other, fault.first.epoch_s)
+def _root_of(fault: Fault, faults: Sequence[Fault], alike: Iterable[Sequence[int]]) -> int | None:
+    """The first fault that this one only followed from; `alike` are those of the same GPU, by their codes."""
+    found = (
+        next((index for index in indices if near(faults[index], fault.first.epoch_s)), None)
+        for indices in alike
+        if follows(fault.rule, faults[indices[0]].rule, fault.first.cause)
+    )
+    return min((index for index in found if index is not None), default=None)
 
 
 def _with_wishes(faults: list[Fault], wishes: list[Fault], window: LogWindow) -> list[Fault]:

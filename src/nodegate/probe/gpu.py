@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
+MOST_GPUS = 256  # of a node: more are no reading, and each would cost a line a check
 
 # nvml.h, nvmlClocksEventReasons: what limits the clock right now.
 EVENT_REASONS = {
@@ -205,6 +206,9 @@ def parse(data: object) -> Gpus:
     listed = section if isinstance(section, Unknown) else read.items(section, "gpus")
     if isinstance(section, Unknown) or isinstance(listed, Unknown):
         raise CannotMeasure(f"NVML returned no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")
+    if len(listed) > MOST_GPUS:
+        reason = f"the node lists {len(listed)} GPUs, which no machine has"
+        raise CannotMeasure(reason, next_step="look what answers at this address: it is no probe of nodegate")
     return Gpus(
         driver_version=read.text(section, "driver_version"),
         nvml_version=read.text(section, "nvml_version"),

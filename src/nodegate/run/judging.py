@@ -47,6 +47,7 @@ class NodeSummary:
     """A summary of a node, kept after its facts are dropped: for the fleet's comparison and the report.
 
     `busy` says who uses it; empty if no one does. `identity` says who it is, `taken_keys` which host keys were taken.
+    `root` is the file tree that was read in place of the machine's own; empty if none was.
     """
 
     platform: str
@@ -56,6 +57,7 @@ class NodeSummary:
     gpus: int = 0
     identity: Identity = field(default_factory=Identity)
     taken_keys: tuple[TakenKey, ...] = ()
+    root: str = ""
 
 
 @dataclass
@@ -202,7 +204,7 @@ class Judging:
             )
             if known.facts is not None and name not in self._summaries:
                 try:
-                    self._summaries[name] = _summary_of(known, known.facts, evidence.taken_keys)
+                    self._summaries[name] = _summary_of(known, known.facts, evidence)
                 except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
                     known.give_up(fault)
             if isinstance(known.missing, Unreachable):
@@ -255,7 +257,7 @@ class Judging:
         return wait_for_evidence(self.folder, name, measurement)
 
 
-def _summary_of(known: Context, facts: NodeFacts, taken: tuple[TakenKey, ...]) -> NodeSummary:
+def _summary_of(known: Context, facts: NodeFacts, evidence: Evidence) -> NodeSummary:
     gpus = sum(part.kind is Kind.GPU for part in known.parts)
     return NodeSummary(
         known.baseline.platform,
@@ -264,7 +266,8 @@ def _summary_of(known: Context, facts: NodeFacts, taken: tuple[TakenKey, ...]) -
         busy_reason(facts),
         gpus,
         identity(facts, known.node),
-        taken,
+        evidence.taken_keys,
+        str((evidence.document or {}).get("root", "")),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate import suite
 from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
+from nodegate.inventory.hostlist import fold
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
@@ -102,7 +103,9 @@ class Results:
 def _notes(judging: Judging) -> Iterator[str]:
     """What is true of the run as a whole and no check says."""
     summaries = {name: judging.summary(name) for name in judging.asked}
-    return notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
+    yield from notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
+    if trees := [name for name, summary in summaries.items() if summary and summary.root]:
+        yield f"NODEGATE_PROBE_ROOT is set on {fold(trees)}: what is judged is a tree of files, not the machine itself"
 
 
 def _remember(report: Report, judging: Judging) -> None:
