@@ -62,7 +62,8 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     for device in sorted({*active, *rdma_bandwidth.planned}):
         missing = [name for name in wanted if (name, device) not in have]
         if not missing:
-            verdicts.passed(part=part.named(device), text="measured", quantity="bandwidth measured", observed=True)
+            seen = findings.how_measured(rdma_bandwidth, device)
+            verdicts.passed(part=part.named(device), text=seen, quantity="bandwidth measured", observed=True)
             _say_dead_server(rdma_bandwidth, device, verdicts)
         elif any(run.trouble and run.trouble.kind == "link" for run in rdma_bandwidth.runs if run.device == device):
             verdicts.found(Verdict.SKIP, part=part.named(device), text=f"no number, as {_ERRORS} reports")

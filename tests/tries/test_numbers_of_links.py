@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support import rdma_links
+from support.load_fleet import LoadFleet
 from support.rdma_links import LinkCase, judged, link
 
+from nodegate.measure.rdma.counted import unlike_counted
+from nodegate.tools.perftest import parse
 from nodegate.verdict import Verdict, worst
 from tests.support.tries import tried
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from nodegate.finding import Record
 
 ASKED = ("ib_write_bw", "-d", "mlx5_0", "-p", "18515", "-s", "1048576", "-q", "4", "-D", "10", "--report_gbits", "-F")
@@ -125,3 +130,84 @@ def test_more_than_the_port_carries() -> None:
     record = said({}, "rdma_bandwidth.write", value=3915.5)
     assert of_one_rail(record)["mlx5_0"] is Verdict.ERROR
     assert "3916 Gb/s is more than the 400 Gb/s that are possible (rate of mlx5_0): not believed" in record.message
+
+
+GB = 10**9 // 4  # in the words of four bytes that a port counts
+BEFORE = 10**11  # more than 32 bits hold
+
+
+def counted(sent: int, received: int, before: int = BEFORE) -> str:
+    """What run_many.py reports of a port that moved so many words in between."""
+    return f"{before} {before} {before + sent} {before + received}"
+
+
+def with_counters(client: str, server: str, **labels: str) -> dict[str, object]:
+    """A good run of 10 s at 391.87 Gb/s, 490 GB, with what the ports of both ends counted."""
+    made = link("ib_write_bw", "mlx5_0", "gpu02", 391.87, peer_best="391.87")
+    return {"labels": {**made.labels, "client_counted": client, "server_counted": server, **labels}}
+
+
+@tried(
+    "perftest says that it wrote hundreds of GB, and the counter of the port moved 0.2 GB: another port, or a stand-in",
+    before="every check of bandwidth passes",
+    now="error: not believed, with both numbers",
+)
+@pytest.mark.parametrize("end", ["client", "server"])
+def test_ports_that_moved_nothing(end: str) -> None:
+    good, bad = counted(500 * GB, 500 * GB), counted(GB // 5, GB // 5)
+    change = with_counters(bad if end == "client" else good, bad if end == "server" else good)
+    whose = "port_xmit_data of mlx5_0" if end == "client" else "port_rcv_data of gpu02 mlx5_0"
+    not_believed(change, f", and {whose} counted 0.2 GB: another port, or no transfer")
+
+
+@pytest.mark.parametrize(
+    ("client", "server"),
+    [
+        (counted(500 * GB, 0), counted(0, 500 * GB)),  # each in the direction of the data
+        ("", ""),  # soft-RoCE, and drivers without these counters
+        ("0 0 0 0", "0 0 0 0"),  # drivers whose counters are always 0
+        (f"{2**32 - 9} 5 {2**32 - 1} 5", "5 5 5 5000"),  # 32 bits: at their full scale, or begun again
+        ("9000000000 9000000000 7 7", "9000000000 9000000000 7 7"),  # reset in between
+        ("a b c d", "1 2 3"),
+    ],
+    ids=["both ends", "none", "always 0", "32 bits", "reset", "no numbers"],
+)
+def test_counters_that_cannot_tell_are_no_fault(client: str, server: str) -> None:
+    assert said(with_counters(client, server)).verdict is Verdict.PASS
+
+
+def test_inside_a_node_data_may_not_leave_the_adapter() -> None:
+    made = link("ib_write_bw", "mlx5_0", "gpu02", 391.87, client_counted=counted(9, 9), server_counted=counted(9, 9))
+    assert unlike_counted(made, parse(made.stdout))
+    inside = replace(made, labels={**made.labels, "path": "inside"})
+    assert not unlike_counted(inside, parse(inside.stdout))
+
+
+def test_what_the_counters_cannot_confirm_is_told() -> None:
+    told = [finding.text for finding in said(with_counters("", "")).findings if "mlx5_0" in finding.part.short]
+    assert told == ["measured; the ports' own counters cannot confirm it"]
+
+
+@tried(
+    "on a node of two, a port counts nothing of what perftest says that it moved",
+    before="accepted",
+    now="error on both ends of the link; the other rails pass, and with them the ports that have no counters",
+)
+def test_counters_of_a_run(tmp_path: Path) -> None:
+    with LoadFleet(tmp_path / "fleet", 2) as fleet:
+        for node in fleet.nodes:
+            for device in ("mlx5_0", "mlx5_1"):
+                folder = node.folder / f"tree/sys/class/infiniband/{device}/ports/1/counters"
+                for name in ("port_xmit_data", "port_rcv_data"):
+                    (folder / name).unlink()  # a link into the trees of both nodes
+                    (folder / name).write_text(f"{BEFORE}\n")
+                node.adapter(device, counted=1.02)
+        good = fleet.run(tmp_path / "good", asked=("node", "rdma_bandwidth"))
+        fleet["gpu2"].adapter("mlx5_1", counted=0.001)
+        bad = fleet.run(tmp_path / "bad", asked=("node", "rdma_bandwidth"))
+    assert good.verdicts("rdma_bandwidth.complete") == {"gpu1": "pass", "gpu2": "pass"}
+    assert bad.verdicts("rdma_bandwidth.complete") == {"gpu1": "error", "gpu2": "error"}
+    for record in bad.records:
+        if record.check == "rdma_bandwidth.complete":
+            assert of_one_rail(record) == {"mlx5_0": Verdict.PASS, "mlx5_1": Verdict.ERROR}
+            assert "another port, or no transfer" in record.message

@@ -6,6 +6,8 @@ Run under the guard as `python3 -c SOURCE`, with a request on standard input:
 {"listening": [18515], "taken": []}, when every program that runs listens on its port or `listen_s` is over (`taken`
 were in use before); then one line for each program when it has ended, with its place in the request.
 Ports are looked up in /proc/net/tcp: a connection would look like the client that a server waits for.
+A program may have `counters`, the folder of an RDMA port's counters: its line then has `counted`, what was sent and
+received before it and after it, in words of four bytes; null where that cannot be read.
 """
 
 import contextlib
@@ -16,6 +18,7 @@ import signal
 import subprocess
 import sys
 import termios
+import threading
 import time
 
 TYPE_CHECKING = False
@@ -26,6 +29,7 @@ TERM_S = 1.0  # from SIGTERM to SIGKILL; the guard allows two seconds when it en
 KILL_S = 3.0  # after SIGKILL: what is still alive waits in the kernel (state D)
 STEP_S = 0.05
 CHUNK = 65536
+COUNTERS, COUNTERS_S = ("port_xmit_data", "port_rcv_data"), 2.0
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 
 
@@ -40,6 +44,8 @@ class Program:
         self.deadline_s = self.started_s + request["timeout_s"]
         self.process: subprocess.Popen[bytes] | None = None
         self.exit_code: int | None = None
+        self.counters = request.get("counters", "")
+        self.before = counted(self.counters)
         (out, out_end), (err, err_end) = terminal(), os.pipe()
         self.streams = {"stdout": out, "stderr": err}
         try:
@@ -111,11 +117,35 @@ class Program:
             "stuck": [self.named()] if stuck else [],
             "started_epoch_s": self.started_epoch_s,
             "duration_s": time.monotonic() - self.started_s,
+            "counted": self.counted(),
         }
+
+    def counted(self) -> "list[int] | None":
+        """What its port sent and received before it and after it."""
+        after = None if self.before is None else counted(self.counters)
+        return None if self.before is None or after is None else self.before + after
 
     def named(self) -> str:
         """The process that cannot be ended."""
         return "{} {} D".format(self.process.pid if self.process else 0, self.argv[0].rpartition("/")[2])
+
+
+def counted(folder: str) -> "list[int] | None":
+    """What a port has sent and received so far; None if it does not say so within a moment: a NIC may hang."""
+    found: list[int] = []
+
+    def look() -> None:
+        with contextlib.suppress(OSError, ValueError):
+            for name in COUNTERS:
+                with open(os.environ.get("NODEGATE_PROBE_ROOT", "") + folder + "/" + name) as file:
+                    found.append(int(file.read(100)))
+
+    if not folder:
+        return None
+    looker = threading.Thread(target=look, daemon=True)
+    looker.start()
+    looker.join(COUNTERS_S)
+    return list(found) if len(found) == len(COUNTERS) else None
 
 
 def terminal() -> "tuple[int, int]":
@@ -194,3 +224,5 @@ def wait(programs: "list[Program]") -> None:
 def main() -> None:
     """Read the request and do it."""
     run(json.loads(sys.stdin.read()))
+    sys.stdout.flush()
+    os._exit(0)  # a look at counters that hangs would be waited for

@@ -35,6 +35,11 @@ def size_asked(ran: ProgramRun) -> int:
     return _number(ran, "-s")
 
 
+def seconds_asked(ran: ProgramRun) -> int:
+    """The time that was asked for, in seconds; 0 where the command line names none."""
+    return _number(ran, "-D")
+
+
 def _ended(code: int) -> str:
     if code < 0 or code > _SIGNALS_FROM:
         return f"was ended by signal {-code if code < 0 else code - _SIGNALS_FROM}"

@@ -40,6 +40,13 @@ def device_of(port: RdmaPort) -> str:
     return port.device if port.port == 1 else f"{port.device}:{port.port}"
 
 
+def how_measured(found: RdmaBandwidth, device: str) -> str:
+    """That a device was measured, and whether its port's own counters could bear it out."""
+    numbers = [run for run in found.runs if run.device == device and run.name in BETWEEN and run.value is not None]
+    alone = any(run.unconfirmed for run in numbers)
+    return "measured; the ports' own counters cannot confirm it" if alone else "measured"
+
+
 def test_of(run: LinkRun) -> str:
     """The test that a run was, in words: "RDMA write", "RDMA write latency"."""
     return words(run.name).replace(" bandwidth", "")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.rdma import perftest_runner
+from nodegate.measure.rdma.counted import counted_labels
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
 from nodegate.measure.rdma.rdma_node import RdmaNode, cuda_words
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from nodegate.measure.rdma.pairing import Pair, Round
+    from nodegate.measure.rdma.rails import Rail
 
 SIZE_BYTES = 1 << 20  # large enough that neither message rate nor start-up counts
 QUEUE_PAIRS = 4  # one queue pair does not fill 400 Gb/s
@@ -107,14 +109,20 @@ def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkC
     common = ("-p", str(port), *test.words(node_pair.client.target.durations.link_s))
     where = "127.0.0.1" if node_pair.is_inside else node_pair.server.address
     link = f"{node_pair.client.name} {pair[1]} - {node_pair.server.name} {pair[0]}"
-    return perftest_runner.LinkCommands(link, (*ends[0], *common), (*ends[1], *common, where), port)
+    counters = [_counters(each.rail(name)) for each, name in ((node_pair.server, pair[0]), (node_pair.client, pair[1]))]
+    return perftest_runner.LinkCommands(link, (*ends[0], *common), (*ends[1], *common, where), port, *counters)
+
+
+def _counters(rail: Rail) -> str:
+    return f"/sys/class/infiniband/{rail.device}/ports/{rail.port}/counters"
 
 
 def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner.Ended) -> Both:
     """The client's output for both nodes; the server's too if the client has no number: it may have the reason."""
+    counted = counted_labels(server=ended.server, client=ended.client)
     programs = {CLIENT: ended.client} if number(ended.client) is not None else vars(ended)
     return tuple(
-        (node, replace(ran, labels={**labels, "program": program}))
+        (node, replace(ran, labels={**labels, "program": program, **counted}))
         for program, ran in programs.items()
         for node, labels in _ends(node_pair, test, pair)
     )

@@ -13,10 +13,12 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.program_run import MAX_KEPT, ProgramRun, not_run
+from nodegate.measure.rdma.counted import COUNTED
 from nodegate.node_program import node_source
 from nodegate.transport.call import printable
 
@@ -34,12 +36,17 @@ END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, a
 
 @dataclass(frozen=True)
 class LinkCommands:
-    """One link's two programs, the TCP port by which they find each other, and the name of the link for messages."""
+    """One link's two programs, the TCP port by which they find each other, and the name of the link for messages.
+
+    `server_counters` and `client_counters` are the folders of the ports' own counters.
+    """
 
     link: str
     server: tuple[str, ...]
     client: tuple[str, ...]
     port: int
+    server_counters: str = ""
+    client_counters: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,13 +64,14 @@ def run_at_once(
     *,
     timeout_s: float,
     labels: Mapping[str, str] | None = None,
+    counters: Sequence[str] = (),
 ) -> tuple[ProgramRun, ...]:
-    """Run programs on one node at the same time, each within `timeout_s`.
+    """Run programs on one node at the same time, each within `timeout_s`; `counters` are read before and after each.
 
     Raises:
         Unreachable: the connection broke.
     """
-    stdin = _request(programs, timeout_s)
+    stdin = _request(programs, timeout_s, counters=counters)
     output = target.session.run(
         _argv(target), timeout_s=timeout_s + END_S, stdin=stdin, as_root=target.node.connection.become
     )
@@ -84,7 +92,7 @@ def pair(
     running = server.session.start(
         _argv(server),
         timeout_s=limit_s + END_S,
-        stdin=_request(programs, limit_s, ports=ports),
+        stdin=_request(programs, limit_s, ports=ports, counters=[link.server_counters for link in links]),
         as_root=server.node.connection.become,
     )
     clients: dict[int, ProgramRun] = {}
@@ -93,7 +101,9 @@ def pair(
         ready = [place for place, link in enumerate(links) if link.port in heard]
         if ready:
             started = [links[place].client for place in ready]
-            clients = dict(zip(ready, run_at_once(client, what, started, timeout_s=timeout_s), strict=True))
+            counters = [links[place].client_counters for place in ready]
+            ran = run_at_once(client, what, started, timeout_s=timeout_s, counters=counters)
+            clients = dict(zip(ready, ran, strict=True))
         running.ended(SERVER_END_S if ready else 0.0)
     except BaseException:
         with suppress(Unreachable):
@@ -123,9 +133,14 @@ def _argv(target: Target) -> list[str]:
     return [target.node.connection.python, "-I", "-S", "-c", _source()]
 
 
-def _request(programs: Sequence[Sequence[str]], timeout_s: float, ports: Sequence[int] = ()) -> bytes:
+def _request(
+    programs: Sequence[Sequence[str]], timeout_s: float, ports: Sequence[int] = (), counters: Sequence[str] = ()
+) -> bytes:
     request = {
-        "programs": [{"argv": list(argv), "timeout_s": timeout_s} for argv in programs],
+        "programs": [
+            {"argv": list(argv), "timeout_s": timeout_s, "counters": folder}
+            for argv, folder in zip_longest(programs, counters, fillvalue="")
+        ],
         "ports": list(ports),
         "listen_s": LISTEN_S,
         "max_bytes": MAX_KEPT // 2,
@@ -179,8 +194,17 @@ def _ran(
         stuck=tuple(str(each)[:100] for each in stuck[:20]) if isinstance(stuck, list) else output.stuck,
         started_epoch_s=time.time() - output.duration_s,
         duration_s=_seconds(line.get("duration_s")),
-        labels=labels,
+        labels={**labels, **_counted(line)},
     )
+
+
+def _counted(line: Mapping[str, object]) -> Mapping[str, str]:
+    """The label with what the port sent and received before and after; its counters cannot be read: an empty one."""
+    if "counted" not in line:
+        return {}
+    found = line["counted"]
+    known = isinstance(found, list) and all(isinstance(each, int) for each in found)
+    return {COUNTED: " ".join(map(str, found[:4])) if known and isinstance(found, list) else ""}
 
 
 def _seconds(value: object) -> float:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.rdma.asked import size_asked, unlike_asked
+from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
 from nodegate.metric import Metric
 from nodegate.tools import perftest
 from nodegate.tools.perftest import Trouble
@@ -64,6 +65,7 @@ class LinkRun:
     peer_passed: bool = False  # the other end had passed before
     server_died: bool = False  # the server ended by itself before it listened: a trouble of its node, not of the link
     trouble: Trouble | None = None
+    unconfirmed: bool = False  # the ports' own counters cannot tell whether it is true
     conditions: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -174,7 +176,7 @@ def number(ran: ProgramRun) -> float | None:
         report = perftest.parse(ran.stdout)
     except CannotMeasure:
         return None
-    return None if unlike_asked(ran, report) else _value(ran, report)
+    return None if unlike_asked(ran, report) or unlike_counted(ran, report) else _value(ran, report)
 
 
 def _runs(attempts: Sequence[Sequence[ProgramRun]]) -> Iterable[LinkRun]:
@@ -213,6 +215,7 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
         peer_passed=label("peer_passed") == "yes",
         server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
         trouble=trouble,
+        unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),
         conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, report),
     )
 
@@ -235,7 +238,7 @@ def _trouble(ran: ProgramRun, server: ProgramRun | None, report: Report | Cannot
         return Trouble("link", "stalled: 0 iterations, it lost its peer", _HUNG_STEP)
     if said and said.kind == "link":
         return said
-    differs = unlike_asked(ran, report)
+    differs = unlike_asked(ran, report) or unlike_counted(ran, report)
     return Trouble("number", f"not believed: {differs}", _BY_HAND) if differs else None
 
 

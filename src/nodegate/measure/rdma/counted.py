@@ -1,0 +1,97 @@
+"""Whether the ports moved what perftest says that it transferred: their own counters, read before and after it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.measure.rdma.asked import seconds_asked, size_asked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from nodegate.measure.program_run import ProgramRun
+    from nodegate.tools.perftest import Report
+
+COUNTED = "counted"  # label of a program: what its port sent and received, before and after
+_ENDS = ("client", "server")
+_WORD_BYTES = 4  # port_xmit_data and port_rcv_data, in every driver that has them
+_FULL = 1 << 32  # drivers without the wide counters stop here, or begin again
+_LEAST_SHARE = 0.75  # headers come on top and perftest leaves out its begin and end: a good port counts more than 1
+_TIMED_SHARE = 0.5  # of the seconds that were asked for, perftest takes at least half as its own time
+
+
+@dataclass(frozen=True)
+class _Counter:
+    """One end's counter of what was claimed: before and after, in words of four bytes."""
+
+    whose: str
+    name: str
+    before: int
+    after: int
+    widest: int
+
+    def can_tell(self, claimed_bytes: float) -> bool:
+        """Whether it counts at all, went on, and has room for what was claimed. Two ports in a bond share the load."""
+        if self.after == 0 or self.after < self.before or "bond" in self.whose:
+            return False
+        return self.widest >= _FULL or self.before + claimed_bytes / _WORD_BYTES < _FULL
+
+    @property
+    def moved_bytes(self) -> int:
+        return (self.after - self.before) * _WORD_BYTES
+
+
+def counted_labels(*, server: ProgramRun, client: ProgramRun) -> Mapping[str, str]:
+    """The labels of a result with what both ends' ports counted."""
+    return {
+        f"{end}_{COUNTED}": ran.labels[COUNTED]
+        for end, ran in (("server", server), ("client", client))
+        if COUNTED in ran.labels
+    }
+
+
+def unlike_counted(ran: ProgramRun, report: Report) -> str:
+    """How much less a port moved than the result says; empty where it agrees, or cannot tell."""
+    claimed = _claimed_bytes(ran, report)
+    for counter in _counters(ran):
+        if counter.can_tell(claimed) and counter.moved_bytes < _LEAST_SHARE * claimed:
+            moved = f"{counter.name} of {counter.whose} counted {_gigabytes(counter.moved_bytes)}"
+            return f"it says that it transferred {_gigabytes(claimed)}, and {moved}: another port, or no transfer"
+    return ""
+
+
+def is_unconfirmed(ran: ProgramRun, report: Report) -> bool:
+    """Whether counters were looked for, and none of them can tell whether the result is true."""
+    asked = any(f"{end}_{COUNTED}" in ran.labels for end in _ENDS) and ran.labels.get("path") == "between"
+    claimed = _claimed_bytes(ran, report)
+    return asked and claimed > 0 and not any(counter.can_tell(claimed) for counter in _counters(ran))
+
+
+def _claimed_bytes(ran: ProgramRun, report: Report) -> float:
+    """What a bandwidth test says that it moved, by its iterations or by its rate and time; 0 for others."""
+    asked = size_asked(ran)
+    rows = [row for row in report.bandwidth if asked in (0, row.size_bytes)]
+    by_time = seconds_asked(ran) * _TIMED_SHARE * 1e9 / 8
+    return max((max(row.iterations * row.size_bytes, row.average_gbps * by_time) for row in rows), default=0.0)
+
+
+def _counters(ran: ProgramRun) -> Iterator[_Counter]:
+    """The counters of what was claimed, of both ends; inside a node data may not leave the adapter."""
+    labels = ran.labels
+    if labels.get("path") != "between":
+        return
+    ours = labels.get("role") or "client"
+    for end in _ENDS:
+        words = labels.get(f"{end}_{COUNTED}", "").split()
+        if len(words) == 4 and all(word.isascii() and word.isdigit() and len(word) < 25 for word in words):
+            sends = (end == "client") != ("read" in ran.what)
+            numbers = [int(word) for word in words]
+            before, after = (numbers[0], numbers[2]) if sends else (numbers[1], numbers[3])
+            device = labels.get("device" if end == ours else "peer_device", "")
+            whose = device if end == ours else f"{labels.get('peer', '')} {device}"
+            yield _Counter(whose, "port_xmit_data" if sends else "port_rcv_data", before, after, max(numbers))
+
+
+def _gigabytes(count: float) -> str:
+    return f"{count / 1e9:.3g} GB"
