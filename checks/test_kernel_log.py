@@ -148,11 +148,12 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
     node: Node,
     verdicts: Verdicts,
 ) -> None:
-    """The link of each NIC stayed up: not more link-downs in the window than the limit. (F06)
+    """The link of each NIC stayed up: not more link-downs in the window than the limit, and none for long. (F06)
 
     A short link-down breaks every collective that uses the port ("port error" in NCCL). One or two may be work on
-    the cable or switch and warn. The link-downs of bring-up and shutdown do not count; those that three or more
-    nodes had within one second are one event of their switch and only warn.
+    the cable or switch and warn. An outage that is longer than jobs wait fails by itself until the next boot (source:
+    NVIDIA Health Validation, rdma_linkflap_fatal). The link-downs of bring-up and shutdown do not count; those that
+    three or more nodes had within one second are one event of their switch and only warn.
     """
     within, limit = baseline.number("kernel.nic_flap_window_h"), baseline.number("kernel.nic_flap_max")
     window = LogWindow.of(kernel_log, host, baseline, profile, key="kernel.nic_flap_window_h")
@@ -162,6 +163,7 @@ def test_nic_flaps(  # noqa: PLR0917 - arguments are facts
         verdicts,
         window=within,
         limit=limit,
+        longest=baseline.find_number("kernel.nic_outage_max_s"),
         together=lambda device, epoch_s: fleet.log.together(node.name, device, epoch_s),
     )
     text = f"no link-down in the last {within.value} h, as far as the log reaches"

@@ -64,6 +64,18 @@ def flaps(count: int) -> Callable[[Machine], None]:
     return change
 
 
+def outage(seconds: float, *, before_the_boot: bool = False) -> Callable[[Machine], None]:
+    """The link goes down once and comes back later."""
+
+    def change(machine: Machine) -> None:
+        if before_the_boot:
+            machine.set("system", "uptime_s", 3600.0)
+        machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=7200.0)
+        machine.kernel(f"{NIC} ibp26s0: Link up", ago_s=7200.0 - seconds)
+
+    return change
+
+
 def down_with_the_shutdown(machine: Machine) -> None:
     machine.set("system", "uptime_s", 3600.0)
     machine.kernel(f"{NIC} ibp26s0: Link down", ago_s=3800)
@@ -769,6 +781,39 @@ CASES = (
         ),
         change=flaps(2),
         limits=FLAPS,
+    ),
+    Case(
+        "one long outage",
+        "kernel_log.nic_flaps",
+        FAIL,
+        (
+            "mlx5_1 (0000:1a:00.0, ibs1): link down for 300 s, once at 2026-11-21 06:15:00Z, expected at most 30 s "
+            "(the site's own); longer than a job waits - clean or replace the cable or transceiver; look at the "
+            "switch port; after a repair reboot the node, which settles it"
+        ),
+        change=outage(300.0),
+        limits={**FLAPS, "kernel.nic_outage_max_s": 30},
+    ),
+    Case(
+        "healthy: a cable that was changed before the last boot",
+        "kernel_log.nic_flaps",
+        WARN,
+        (
+            "mlx5_1 (0000:1a:00.0, ibs1): link down once at 2026-11-21 06:15:00Z; up to 2 in 24 h can be chance - "
+            "clean or replace the cable or transceiver; look at the switch port"
+        ),
+        change=outage(300.0, before_the_boot=True),
+        limits={**FLAPS, "kernel.nic_outage_max_s": 30},
+    ),
+    Case(
+        "one outage of 20 s",
+        "kernel_log.nic_flaps",
+        WARN,
+        (
+            "mlx5_1 (0000:1a:00.0, ibs1): link down once at 2026-11-21 06:15:00Z; up to 2 in 24 h can be chance - "
+            "clean or replace the cable or transceiver; look at the switch port"
+        ),
+        change=outage(20.0),
     ),
     Case(
         "it stays down",

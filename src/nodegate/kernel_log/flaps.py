@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.finding import NumberLimit
     from nodegate.kernel_log.window import LogWindow
     from nodegate.probe.kernel_log import KernelLine, KernelLog
+    from nodegate.unknown import Known
     from nodegate.verdicts import Verdicts
 
 _PCI = r"(?P<device>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])"
@@ -51,25 +52,46 @@ class Together:
     within_s: float = SAME_MOMENT_S
 
 
-def link_downs(log: KernelLog, window: LogWindow, grace_s: float) -> dict[str, list[KernelLine]]:
+@dataclass(frozen=True)
+class Outage:
+    """A link-down, and for how long: None while it lasts, where the lines have no times, and before the last boot."""
+
+    line: KernelLine
+    seconds: float | None = None
+
+    @property
+    def epoch_s(self) -> Known[float]:
+        """When the link went down."""
+        return self.line.epoch_s
+
+
+def link_downs(log: KernelLog, window: LogWindow, grace_s: float) -> dict[str, list[Outage]]:
     """The link-downs of each NIC in the window.
 
     Left out are those soon after boot (bring-up) and those with which an earlier boot ended (the shutdown).
     """
     open_downs: dict[str, KernelLine] = {}
-    found: defaultdict[str, list[KernelLine]] = defaultdict(list)
+    found: defaultdict[str, list[Outage]] = defaultdict(list)
     for device, is_down, line in changes(log.lines):
         if is_down:
             open_downs[device] = line
             continue
         down = open_downs.pop(device, None)
         if down and window.earlier_boot(down.epoch_s) == window.earlier_boot(line.epoch_s):
-            found[device].append(down)
+            found[device].append(Outage(down) if window.earlier_boot(line.epoch_s) else _outage(down, line))
     for device, down in open_downs.items():
         if not window.earlier_boot(down.epoch_s):
-            found[device].append(down)
-    counted = {device: [down for down in downs if _counts(down, window, grace_s)] for device, downs in found.items()}
+            found[device].append(Outage(down))
+    counted = {
+        device: [down for down in downs if _counts(down.line, window, grace_s)] for device, downs in found.items()
+    }
     return {device: downs for device, downs in counted.items() if downs}
+
+
+def _outage(down: KernelLine, up: KernelLine) -> Outage:
+    if isinstance(down.epoch_s, Unknown) or isinstance(up.epoch_s, Unknown):
+        return Outage(down)
+    return Outage(down, up.epoch_s - down.epoch_s)
 
 
 def changes(lines: Sequence[KernelLine]) -> Iterator[tuple[str, bool, KernelLine]]:
@@ -82,25 +104,29 @@ def changes(lines: Sequence[KernelLine]) -> Iterator[tuple[str, bool, KernelLine
 
 
 def tell(
-    downs_by_device: dict[str, list[KernelLine]],
+    downs_by_device: dict[str, list[Outage]],
     verdicts: Verdicts,
     *,
     window: NumberLimit,
     limit: NumberLimit,
+    longest: NumberLimit | None = None,
     together: Callable[[str, float], Together | None] = lambda device, epoch_s: None,  # noqa: ARG005 - a node alone
 ) -> None:
-    """A finding for each NIC whose link went down. More than `limit` in `window` (hours) fail.
+    """A finding for each NIC whose link went down. More than `limit` in `window` (hours) fail, as does a long outage.
 
     `together` says which other nodes lost a link at the same moment: such a link-down was caused by the switch, and
     does not count against this node.
     """
     for device, downs in downs_by_device.items():
-        events = [
-            event
-            for down in downs
-            if not isinstance(down.epoch_s, Unknown) and (event := together(device, down.epoch_s))
-        ]
-        own = len(downs) - len(events)
+        events, alone = [], []
+        for down in downs:
+            event = None if isinstance(down.epoch_s, Unknown) else together(device, down.epoch_s)
+            if event:
+                events.append(event)
+            else:
+                alone.append(down)
+        own = len(alone)
+        _tell_outage(device, alone, longest, verdicts)
         many = own > limit.value
         said = [times(len(downs), downs[0].epoch_s, downs[-1].epoch_s)]
         said += [_shared(events, len(downs))] if events else []
@@ -117,6 +143,29 @@ def tell(
             limit=replace(limit, direction=AT_MOST) if many else None,
             code="flaps" if many else "link down" if own else "switch event",
         )
+
+
+def _tell_outage(device: str, downs: Sequence[Outage], longest: NumberLimit | None, verdicts: Verdicts) -> None:
+    """A finding for the longest outage that is over; a port that is down now is judged by its state."""
+    worst = max((down for down in downs if down.seconds is not None), key=_length, default=None)
+    if worst is None or longest is None or _length(worst) <= longest.value:
+        return
+    verdicts.found(
+        Verdict.FAIL,
+        part=part.from_kernel("NIC", device),
+        text=f"link down for {_length(worst):.0f} s, {times(1, worst.epoch_s, worst.epoch_s)}",
+        note="longer than a job waits",
+        action=f"{_CLEAN}; after a repair reboot the node, which settles it",
+        quantity="outage",
+        observed=round(_length(worst), 1),
+        unit=longest.unit,
+        limit=replace(longest, direction=AT_MOST),
+        code="outage",
+    )
+
+
+def _length(outage: Outage) -> float:
+    return outage.seconds or 0.0
 
 
 def _shared(events: Sequence[Together], count: int) -> str:
