@@ -33,7 +33,7 @@ POLL_S = 0.5
 START_S = 60.0  # from the end of what is sent to the guard's first word: python3 may lie on a slow file system
 END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
 FRAME_HEAD = struct.Struct(">cI")
-NO_PYTHON = re.compile(r"(?i)not found|no such file|unknown command|permission denied|cannot execute|exec format")
+NO_PYTHON = re.compile(r"(?i)not found|no such file|unknown command|unknown option|permission denied|cannot execute")
 LOGIN_STEP = "look at what its login runs (.bashrc, .profile, tmux, another shell): `ssh NODE true` must work by itself"
 
 
@@ -224,7 +224,7 @@ class Call:
         """Whether a shell, or a Python that is too old, says so; other words are those of what the login runs."""
         if not said:
             return status in (126, 127)
-        return "nodegate-guard" in said or (self.python in said and NO_PYTHON.search(said) is not None)
+        return "needs Python 3.6" in said or (self.python in said and NO_PYTHON.search(said) is not None)
 
     def _no_sudo(self, said: str) -> Unreachable:
         if f"{self.python}: command not found" in said:
