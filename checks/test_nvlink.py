@@ -9,7 +9,8 @@ import pytest
 from nodegate import part
 from nodegate.finding import Limit, LimitKind
 from nodegate.subjects.gpu import answering
-from nodegate.subjects.nvlink import errors, linked, links_down, links_up, slow, speeds_mbps, whole_bridges
+from nodegate.subjects.nvlink import closed_to, errors, linked, links_down, links_up, slow, speeds_mbps, whole_bridges
+from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.tier("bootcheck")
 
 _BRIDGE = "look whether this card should have a bridge; seat it, or set nvlink.count for the platform"
+_PEERS = "look at fabric.manager and nvlink.links, and at the driver's options (NVreg_RegistryDwords); then reboot"
 _ACTION = "read the kernel log for SXid and Xid 74 of this link; power-cycle the node; if it stays, call the vendor"
 
 
@@ -77,6 +79,34 @@ def test_speed(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             verdicts.passed(part=gpu.part, text=f"{good} NVLinks at {limit.value} MB/s or more")
         elif not slow(links, limit):
             verdicts.found(Verdict.SKIP, part=gpu.part, text="no NVLink is up (see nvlink.links)")
+
+
+def test_peer_access(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Each two GPUs that NVLink joins may read and write each other's memory, as the driver says. (F13)
+
+    Without it NCCL copies through the host, a tenth as fast, and NVSHMEM and CUDA IPC fail. On PCIe cards it is up to
+    the host and not judged; MIG has none by design. Source: nvml.h, nvmlDeviceGetP2PStatus (nvidia-smi topo -p2p rw).
+    """
+    count, answers = baseline.find_number("nvlink.count"), answering(gpus, verdicts)
+    if count is None or count.value == 0:
+        verdicts.skip("NVLink does not join all GPUs of this platform: peer access is up to the host")
+    if len(answers) < 2 or any(gpu.mig_enabled is True for gpu in answers):
+        verdicts.skip("one GPU alone, or MIG, has no peers")
+    lost = "gpu.lost" if len(answers) < len(gpus.devices) else ""
+    if isinstance(gpus.peers, Unknown):
+        reason, absent = gpus.peers, Verdict.SKIP
+        verdicts.unknown(part=part.NODE, quantity="peer access", reason=reason, absent=absent, blocked_by=lost)
+        return
+    for gpu in answers:
+        bad = closed_to(gpu, answers, gpus.peers)
+        verdicts.found(
+            Verdict.FAIL if bad else Verdict.PASS,
+            part=gpu.part,
+            text=f"no peer access to {'; '.join(bad)}" if bad else "peer access to every other GPU",
+            action=_PEERS,
+            quantity="peer access",
+            observed=not bad,
+        )
 
 
 @pytest.mark.tier("nightly")

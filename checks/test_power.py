@@ -54,6 +54,31 @@ def test_enforced(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         )
 
 
+def test_draw(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    """Every GPU draws a power that its board can draw. (F08)
+
+    A sensor that reads nothing, or more than the board's power stage gives, holds the clock down or lets the board run
+    hot. It warns: the reading is wrong, and not yet the GPU. Source: NVIDIA Health Validation, gpu_average_power_draw.
+    """
+    least, share = baseline.find_number("gpu.power_draw_min_w"), baseline.number("gpu.power_draw_max_percent")
+    step = "read it again with nvidia-smi -q -d POWER; if it stays, power-cycle the node, then call the vendor"
+    for gpu in answering(gpus, verdicts):
+        high, source = gpu.power_limit_max_w, f"{share.value:g} % of the board's highest limit; {share.source}"
+        most = (
+            high if isinstance(high, Unknown) else Limit(high * share.value / 100, "W", source, kind=LimitKind.DEVICE)
+        )
+        low = least is not None and not isinstance(gpu.power_w, Unknown) and gpu.power_w < least.value
+        (verdicts.at_least if low else verdicts.at_most)(
+            part=gpu.part,
+            quantity="power draw",
+            observed=gpu.power_w,
+            limit=least if low else most,
+            action=step,
+            otherwise=Verdict.WARN,
+            absent=Verdict.SKIP,
+        )
+
+
 def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
     """Every GPU is well below the temperature at which it slows down. (F08)
 

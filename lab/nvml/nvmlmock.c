@@ -583,6 +583,15 @@ NUMBER(nvmlDeviceGetComputeMode, "compute_mode")
 NUMBER(nvmlDeviceGetPerformanceState, "performance_state")
 NUMBER(nvmlDeviceGetPowerState, "performance_state")
 
+/* p2p is the status of all GPUs and kinds of access; p2p.OTHER.KIND that of one */
+Result nvmlDeviceGetP2PStatus(void *device, void *other, u32 kind, u32 *out) {
+    GPU_CALL(device)
+    char name[60];
+    snprintf(name, sizeof name, "p2p.%d.%u", index_of(other), kind);
+    const char *own = gpu_value(gpu, name);
+    return end(give_number(own ? own : gpu_value(gpu, "p2p"), out));
+}
+
 typedef struct { u32 gpu, memory; } Utilization;
 
 Result nvmlDeviceGetUtilizationRates(void *device, Utilization *out) {

@@ -92,6 +92,7 @@ _H100 = {
     "field.162": 0,
     "field.163": 0,
     "field.164": 26562,
+    "p2p": 0,
     "persistence": 1,
     "compute_mode": 0,
     "mig": 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pytest
 from fleet.machine import Machine, facts_of
@@ -13,6 +14,9 @@ from nodegate.judge.judge import judge
 from nodegate.node import Node
 from nodegate.unknown import Unknown, Why
 from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
 NOT_JUDGED = Verdict.NOT_JUDGED
@@ -51,6 +55,17 @@ def old_driver(machine: Machine) -> None:
 
 def no_switches(machine: Machine) -> None:
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["class"] != "0x068000"]
+
+
+def peers(*rows: tuple[int, ...]) -> Callable[[Machine], object]:
+    """What the driver says of the peer access of these GPUs; of all others it is good."""
+
+    def change(machine: Machine) -> None:
+        said = {tuple(row[:2]): list(row) for row in rows}
+        listed = machine.sections["nvml"]["peers"]
+        machine.set("nvml", "peers", [said.get((row[0], row[1]), row) for row in listed])
+
+    return change
 
 
 def fabric(machine: Machine, index: int, **readings: object) -> None:
@@ -267,6 +282,60 @@ LINKS = (
         SKIP,
         "{gpus}: MIG is on: its instances do not use NVLink",
         lambda machine: every(machine, "mig_mode", [1, 1]),
+    ),
+    Case("all", "nvlink.peer_access", PASS, "{gpus}: peer access to every other GPU"),
+    Case(
+        "disabled for two",
+        "nvlink.peer_access",
+        FAIL,
+        (
+            "{gpu3}: no peer access to GPU 5: disabled by a setting of the driver - look at fabric.manager and "
+            "nvlink.links, and at the driver's options (NVreg_RegistryDwords); then reboot (and 1 more)"
+        ),
+        change=peers((3, 5, 4, 0, 0)),
+    ),
+    Case(
+        "refused",
+        "nvlink.peer_access",
+        ERROR,
+        f"node: could not read peer access: denied: NVML 4: No Permission - {_SEE}",
+        change=lambda machine: machine.set("nvml", "peers", {"why": "denied", "detail": "NVML 4: No Permission"}),
+    ),
+    Case(
+        "no numbers",
+        "nvlink.peer_access",
+        ERROR,
+        f"node: could not read peer access: failed: expected 5 whole numbers, the node sent [0, 1, 'yes'] - {_SEE}",
+        change=lambda machine: machine.set("nvml", "peers", [[0, 1, "yes"]]),
+    ),
+    Case(
+        "healthy: an older release, or an older driver",
+        "nvlink.peer_access",
+        SKIP,
+        "node: does not report peer access (missing: the node sent no peers)",
+        change=lambda machine: machine.sections["nvml"].pop("peers"),
+    ),
+    Case(
+        "healthy: PCIe cards",
+        "nvlink.peer_access",
+        SKIP,
+        "node: NVLink does not join all GPUs of this platform: peer access is up to the host",
+        change=peers((3, 5, 1, 1, 5)),
+        machine=Machine.pcie_l40s,
+    ),
+    Case(
+        "healthy: MIG",
+        "nvlink.peer_access",
+        SKIP,
+        "node: one GPU alone, or MIG, has no peers",
+        change=lambda machine: every(machine, "mig_mode", [1, 1]),
+    ),
+    Case(
+        "a lost GPU",
+        "nvlink.peer_access",
+        ERROR,
+        "GPU 3 (0000:3d:00.0): could not read its state: lost: NVML 15: GPU is lost - see the findings of gpu.lost",
+        change=lambda machine: machine.lose_gpu(3),
     ),
     Case(
         "full speed",

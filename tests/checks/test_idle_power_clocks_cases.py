@@ -190,6 +190,51 @@ POWER = (
         "power cables and the BMC's power cap",
         lambda machine: machine.set_gpu(1, "power_limit_enforced_mw", 350_000),
     ),
+    Case(
+        "at rest",
+        "power.draw",
+        PASS,
+        "{gpu0}: power draw 72 W",
+    ),
+    Case(
+        "the sensor reads nothing",
+        "power.draw",
+        WARN,
+        "{gpu1}: power draw 0 W, expected at least 65 W (the site's own) - read it again with nvidia-smi -q -d POWER; "
+        "if it stays, power-cycle the node, then call the vendor",
+        lambda machine: machine.set_gpu(1, "power_mw", 0),
+        limits={"gpu.power_draw_min_w": 65},
+    ),
+    Case(
+        "the sensor reads too much",
+        "power.draw",
+        WARN,
+        "{gpu1}: power draw 1900 W, expected at most 1050 W (150 % of the board's highest limit; common.yaml "
+        "gpu.power_draw_max_percent: choice: the draw of a second stays at the limit, short peaks go over it) - read "
+        "it again with nvidia-smi -q -d POWER; if it stays, power-cycle the node, then call the vendor",
+        lambda machine: machine.set_gpu(1, "power_mw", 1_900_000),
+    ),
+    Case(
+        "the sensor cannot be read",
+        "power.draw",
+        ERROR,
+        "{gpu1}: could not read power draw: failed: NVML 999 - see the evidence file for what the node answered",
+        lambda machine: machine.set_gpu(1, "power_mw", {"why": "failed", "detail": "NVML 999"}),
+    ),
+    Case(
+        "healthy: under load, at its limit and a little over it",
+        "power.draw",
+        PASS,
+        "{gpu0}: power draw 72 W",
+        lambda machine: machine.set_gpu(1, "power_mw", 731_000),
+    ),
+    Case(
+        "healthy: a board without a sensor",
+        "power.draw",
+        SKIP,
+        "{gpus}: does not report power draw (not supported)",
+        lambda machine: [machine.set_gpu(index, "power_mw", UNSUPPORTED) for index in range(8)],
+    ),
     Case("cool", "power.temperature", PASS, "2 alike: GPU 0, GPU 4: margin to slowdown 53 °C"),
     Case(
         "near the slowdown",

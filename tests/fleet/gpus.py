@@ -162,3 +162,8 @@ def _fabric() -> dict[str, Any]:
         "health_mask": 426,
         "health_summary": dict(NOT_SUPPORTED),  # version 3 of the call: since driver 570
     }
+
+
+def peers(count: int, *, nvlink: bool) -> list[list[int]]:
+    """Each two GPUs may read and write each other's memory; where there is no NVLink, over PCIe (5: not supported)."""
+    return [[first, second, 0, 0, 0 if nvlink else 5] for second in range(count) for first in range(second)]

@@ -154,6 +154,7 @@ def _sections(
             "count": len(cards),
             "library": f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{system.DRIVER}",
             "gpus": cards,
+            "peers": gpus.peers(len(cards), nvlink=fabric_manager),
         },
         "services": system.services(units, fabric_manager=fabric_manager, gpu_count=len(cards)),
         "limits": system.limits(),

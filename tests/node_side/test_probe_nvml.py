@@ -61,6 +61,25 @@ def test_a_healthy_node_is_read_completely(probe: Probe) -> None:
         assert gpu["retired_pages"]["why"] == "not supported"
 
 
+def test_the_peer_access_of_each_two_gpus_is_read(probe: Probe) -> None:
+    scenario = healthy_h100(4).set(1, "p2p.3.1", 4)
+    expected = [[first, second, 0, 0, 0] for second in range(4) for first in range(second)]
+    expected[4][3] = 4
+    assert probe(scenario).data("nvml")["peers"] == expected
+
+
+def test_peers_of_a_gpu_that_does_not_answer_are_not_asked(probe: Probe) -> None:
+    data = probe(healthy_h100(4).set(1, "error.nvmlDeviceGetHandleByIndex", 15)).data("nvml")
+    assert data["peers"] == {"why": "failed", "detail": "not asked: a GPU does not answer, or there are too many"}
+
+
+def test_a_driver_that_hangs_over_its_peers_keeps_all_other_readings(probe: Probe) -> None:
+    data = probe(healthy_h100(2).hang(0, "nvmlDeviceGetP2PStatus", 60), limits_s={"nvml": 4.0}).data("nvml")
+    assert data["incomplete"]["why"] in ("timeout", "hung")
+    assert "peers" not in data
+    assert all(set(gpu) == {"index", *READINGS} for gpu in data["gpus"])
+
+
 def test_every_reading_has_the_documented_form(gpus: Callable[..., Any]) -> None:
     scenario = (
         healthy_h100(1).set(0, "processes.compute", "4242:1073741824 4343:-").system("process.4242", "python x.py")

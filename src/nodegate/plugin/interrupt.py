@@ -68,7 +68,7 @@ def _end_the_run(number: int, _frame: FrameType | None) -> None:
 
 
 def _leave_lost_terminal(number: int) -> None:
-    """After SIGHUP the terminal may be gone: each write to it would fail, in pytest too, and end the run untold."""
+    """After SIGHUP the terminal may be gone: each write to it would fail, and pytest would end without reports."""
     if number != signal.SIGHUP:
         return
     null = os.open(os.devnull, os.O_RDWR)

@@ -16,8 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 T = TypeVar("T")
-MOST_GPUS = 256  # of a node: more are no reading, and each would cost a line a check
+MOST_GPUS = 256  # of a node: more cannot be true, and each would have a line in every check
 
+NO_PEERS = Unknown(Why.MISSING, "not recorded")
+OK = "ok"
+# nvml.h, nvmlGpuP2PStatus_t
+PEER_ACCESS = {
+    0: OK,
+    1: "the chipset does not support it",
+    2: "the GPU does not support it",
+    3: "the PCIe topology does not support it",
+    4: "disabled by a setting of the driver",
+    5: "not supported",
+    6: "unknown",
+}
 # nvml.h, nvmlClocksEventReasons: what limits the clock right now.
 EVENT_REASONS = {
     0x1: "gpu_idle",
@@ -185,6 +197,17 @@ class Gpu:
 
 
 @dataclass(frozen=True)
+class PeerAccess:
+    """What the driver says of two GPUs: whether they may read and write each other's memory, and that over NVLink."""
+
+    first: int
+    second: int
+    read: str  # a text of PEER_ACCESS: "ok"
+    write: str
+    nvlink: str
+
+
+@dataclass(frozen=True)
 class Gpus:
     """All GPUs that NVML lists, lost ones included. `source` is `nvml` or `nvidia-smi` (the fall-back)."""
 
@@ -194,6 +217,7 @@ class Gpus:
     count: Known[int]
     devices: tuple[Gpu, ...]
     source: str = "nvml"
+    peers: Known[tuple[PeerAccess, ...]] = NO_PEERS
 
 
 def parse(data: object) -> Gpus:
@@ -208,14 +232,29 @@ def parse(data: object) -> Gpus:
         raise CannotMeasure(f"NVML returned no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")
     if len(listed) > MOST_GPUS:
         reason = f"the node lists {len(listed)} GPUs, which no machine has"
-        raise CannotMeasure(reason, next_step="look what answers at this address: it is no probe of nodegate")
+        raise CannotMeasure(reason, next_step="look which program answers at this address in place of the probe")
     return Gpus(
         driver_version=read.text(section, "driver_version"),
         nvml_version=read.text(section, "nvml_version"),
         cuda_driver_version=read.mapped(read.integer(section, "cuda_driver_version"), _cuda_version),
         count=read.integer(section, "count"),
         devices=tuple(plausible.gpu(_entry(position, entry)) for position, entry in enumerate(listed)),
+        peers=_peers(section),
     )
+
+
+def _peers(section: Mapping[str, object]) -> Known[tuple[PeerAccess, ...]]:
+    rows = read.items(section, "peers")
+    if isinstance(rows, Unknown):
+        return rows
+    found = []
+    for row in rows:
+        numbers = read.integers({"row": row}, "row", 5)
+        if isinstance(numbers, Unknown):
+            return numbers
+        first, second, *said = numbers
+        found.append(PeerAccess(first, second, *(PEER_ACCESS.get(each, f"status {each}") for each in said)))
+    return tuple(found)
 
 
 def lost_gpu(index: int, why: Unknown, *, address: Known[str] | None = None) -> Gpu:

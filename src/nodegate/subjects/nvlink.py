@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.finding import Limit, LimitKind
+from nodegate.probe.gpu import OK
 from nodegate.unknown import Known, Unknown
 from nodegate.verdict import Verdict
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.finding import NumberLimit
-    from nodegate.probe.gpu import Gpu, NvLink
+    from nodegate.probe.gpu import Gpu, NvLink, PeerAccess
     from nodegate.verdicts import Verdicts
 
 SATURATED = frozenset({(1 << 32) - 1, (1 << 64) - 1})  # all ones: a counter at its end, or none at all
@@ -116,3 +118,15 @@ def _counted(readings: Iterable[tuple[int, Known[int]]]) -> list[tuple[int, int]
 
 def _says(reading: Known[int]) -> bool:
     return not isinstance(reading, Unknown) and reading not in SATURATED
+
+
+def closed_to(gpu: Gpu, others: Iterable[Gpu], peers: Iterable[PeerAccess]) -> list[str]:
+    """The GPUs whose memory this one may not read or write, by why: "GPU 3, GPU 5: disabled by ..."."""
+    among = {other.index for other in others} - {gpu.index}
+    why: defaultdict[str, list[int]] = defaultdict(list)
+    for pair in peers:
+        other = pair.second if pair.first == gpu.index else pair.first if pair.second == gpu.index else -1
+        said = next((word for word in (pair.read, pair.write) if word != OK), "")
+        if other in among and said:
+            why[said].append(other)
+    return [f"{', '.join(f'GPU {index}' for index in sorted(found))}: {said}" for said, found in why.items()]

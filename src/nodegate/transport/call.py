@@ -30,7 +30,7 @@ SUDO = 'LC_ALL=C;export LC_ALL;test "$(id -u)" = 0 && exec "$@";exec sudo -n -- 
 MAX_NOISE_BYTES = 1 << 20  # what a login may print before the guard
 MAX_FRAME_BYTES = 1 << 20
 POLL_S = 0.5
-START_S = 60.0  # from the end of what is sent to the guard's first word: python3 may lie on a slow file system
+START_S = 60.0  # from the end of what is sent to the guard's first word: python3 may be on a slow file system
 END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
 FRAME_HEAD = struct.Struct(">cI")
 NO_PYTHON = re.compile(r"(?i)not found|no such file|unknown command|unknown option|permission denied|cannot execute")

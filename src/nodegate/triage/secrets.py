@@ -1,4 +1,4 @@
-"""What a line of a job log holds that is nobody's business: tokens, passwords and keys, mostly of a command line."""
+"""Secrets in a line of a job log, mostly of a command line: tokens, passwords and keys are hidden."""
 
 from __future__ import annotations
 

@@ -11,6 +11,9 @@ from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
 
 LIBRARY = "libnvidia-ml.so.1"
 MOST_GPUS = 64
+MOST_PEERS = 16  # GPUs: the time grows with their square
+PEERS_S = 1.0
+P2P = (0, 1, 2)  # nvmlGpuP2PCapsIndex_t: read, write, NVLink
 SLOW_S = 5.0  # a driver that answers this late (GSP time-outs take 6 s per call) is not queried about this GPU any more
 
 Gpus = Dict[int, Dict[str, object]]
@@ -35,8 +38,9 @@ def read() -> object:
             "count": count,
         }
     )
-    for index in range(min(count, MOST_GPUS)):
-        _read_gpu(nvml, index)
+    answered = [_read_gpu(nvml, index) for index in range(min(count, MOST_GPUS))]
+    child.note("peer access of the GPUs")
+    child.emit({"peers": _peers(nvml, answered)})
     return None
 
 
@@ -89,13 +93,34 @@ def _load() -> str:
     return paths[0] if paths else LIBRARY
 
 
-def _read_gpu(nvml: ModuleType, index: int) -> None:
+def _peers(nvml: ModuleType, answered: List[bool]) -> object:
+    """What the driver says of the peer access of each two GPUs that answer: [first, second, read, write, nvlink]."""
+    if not all(answered) or len(answered) > MOST_PEERS:
+        return reading.unknown("failed", "not asked: a GPU does not answer, or there are too many")
+    found: List[object] = []
+    started = time.monotonic()
+    try:
+        handles = [ask(nvml, "nvmlDeviceGetHandleByIndex", index) for index in range(len(answered))]
+        for second, theirs in enumerate(handles):
+            for first, ours in enumerate(handles[:second]):
+                if time.monotonic() - started > PEERS_S:
+                    return reading.unknown("timeout", f"not asked of all GPUs: NVML took more than {PEERS_S:g} s")
+                found.append(
+                    [first, second, *(ask(nvml, "nvmlDeviceGetP2PStatus", ours, theirs, kind) for kind in P2P)]
+                )
+    except reading.CannotRead as error:
+        return error.reading
+    return found
+
+
+def _read_gpu(nvml: ModuleType, index: int) -> bool:
+    """Send the readings of a GPU; whether it answered, and in time."""
     child.note(f"GPU {index} nvmlDeviceGetHandleByIndex")
     try:
         handle = ask(nvml, "nvmlDeviceGetHandleByIndex", index)
     except reading.CannotRead as error:
         child.emit([index, "handle", error.reading])
-        return
+        return False
     slow = ""
     for key, reader in READINGS.items():
         if slow:
@@ -107,3 +132,4 @@ def _read_gpu(nvml: ModuleType, index: int) -> None:
         took_s = time.monotonic() - started
         if took_s > SLOW_S:
             slow = f"NVML took {took_s:.1f} s for {key} of this GPU"
+    return not slow

@@ -1,4 +1,4 @@
-"""A run that is told to end.
+"""A run that a signal ends.
 
 systemd and batch systems send SIGTERM, a terminal that is closed sends SIGHUP.
 """
