@@ -65,6 +65,15 @@ GOOD: Mapping[str, Figures] = {
         1190,
         **BLACKWELL,
     ),
+    "gb300-tray": Figures(
+        (1600, 72, 1.2),
+        (198, 205, 5900, 190, 770),
+        (628, 600, 564, 549, 488, 700),
+        RAILS_4X400,
+        1860,
+        1390,
+        **BLACKWELL,
+    ),
     "h100-nvl": Figures((548, 43, 47), (55.1, 55.4, 2890, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 349),
     "h100-pcie": Figures(
         (478, 39, 41), (55.1, 55.4, 1640, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1440, 349, multiprocessors=114

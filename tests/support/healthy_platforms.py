@@ -77,7 +77,7 @@ def _links_and_features(machine: Machine, platform: str, limits: Mapping[str, ob
     elif platform == "l40s":
         _without_fabric(machine)
         every(machine, "mig_mode", UNSUPPORTED)
-    elif limits.get("fabric.required") is False and platform != "gb200-tray":
+    elif limits.get("fabric.required") is False and not platform.endswith("-tray"):
         _without_fabric(machine)
 
 
