@@ -8,6 +8,7 @@ import pytest
 
 from nodegate import part
 from nodegate.finding import Limit
+from nodegate.kernel_log.fleet import MIN_NODES
 from nodegate.subjects import fabric_log
 from nodegate.subjects.boards import usual
 from nodegate.subjects.fabric import (
@@ -18,6 +19,7 @@ from nodegate.subjects.fabric import (
     UNIT,
     decode,
     demand_fabric,
+    domain_of,
     health_mask,
     members,
     place,
@@ -33,6 +35,8 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
+    from nodegate.judge.fleet import Fleet
+    from nodegate.node import Node
     from nodegate.probe.driver import Driver
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
@@ -231,6 +235,32 @@ def test_one_cluster(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None
             expected=usually,
             action="look at the partitions of the fabric manager; restart it and reset the GPU",
         )
+
+
+@pytest.mark.tier("nightly")
+def test_one_domain(gpus: Gpus, node: Node, fleet: Fleet, verdicts: Verdicts) -> None:
+    """The node is in the NVLink domain of the other nodes of its rack. (F12, F13)
+
+    A tray whose cables go elsewhere, or whose switches were set up apart, is healthy by itself and joins no job over
+    NVLink. Three nodes or more in another domain only warn: a rack may hold two. Source: NVML, cluster UUID.
+    """
+    own, alike = domain_of(answering(gpus, verdicts)), fleet.domains(node.name)
+    usually, count = alike.most_common(1)[0] if alike else ("", 0)
+    if own is None or count < MIN_NODES or 2 * count <= alike.total():
+        verdicts.skip(f"fewer than {MIN_NODES} nodes of its rack are known to be in one NVLink domain")
+    tray, others = part.host("tray"), f"of the other nodes of rack {node.rack}"
+    if own == usually:
+        verdicts.passed(part=tray, text=f"in one NVLink domain with {count - 1} {others}")
+        return
+    place = f"in an NVLink domain with {alike[own] - 1} {others}" if own else "in no NVLink domain of several nodes"
+    verdicts.found(
+        Verdict.WARN if alike[own] >= MIN_NODES else Verdict.FAIL,
+        part=tray,
+        text=f"{place}, and {count} are in another",
+        action="look at the NVLink cables of the tray, and at the partitions of the switches' fabric manager",
+        quantity="NVLink domain",
+        observed=own or "none",
+    )
 
 
 def test_imex(gpus: Gpus, services: Services, verdicts: Verdicts) -> None:

@@ -183,6 +183,7 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "rdma_bandwidth.gpu_memory",  # perftest that is built with CUDA
         "copies.nvbandwidth",  # nvbandwidth
         "fabric.imex",  # a rack with one NVLink domain
+        "fabric.one_domain",  # the same
         "host.ports",  # a site that names ports
         "ordered.parts",  # a site that demands something, as for the next three
         "ordered.serials",

@@ -162,6 +162,11 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
         WARN: lambda: in_fleet("platform.one_name", serial_of_gpu02),
         ERROR: lambda: judge_one("platform.one_name", Machine.hgx_h100("gpu01"), node=Node("gpu01"), fleet=twins()),
     },
+    "fabric.one_domain": {
+        PASS: lambda: in_rack("gpu02"),
+        FAIL: lambda: in_rack("gpu01"),
+        ERROR: lambda: unreachable("fabric.one_domain"),
+    },
     "node.reachable": {
         PASS: lambda: judge_one("node.reachable", Machine.hgx_h100()),
         ERROR: lambda: unreachable("node.reachable"),
@@ -177,6 +182,16 @@ BY_HAND: dict[str, dict[Verdict, Callable[[], Record]]] = {
 def serial_of_gpu02(machine: Machine) -> None:
     """Two machines whose firmware has the same serial number."""
     machine.set("system", "dmi.product_serial", four_nodes()["gpu02"].sections["system"]["dmi"]["product_serial"])
+
+
+def in_rack(name: str) -> Record:
+    """A tray of a rack whose first tray is in another NVLink domain than all others."""
+    machines = four_nodes()
+    for other, machine in machines.items():
+        for index in range(8):
+            machine.set_gpu(index, "fabric.cluster_uuid", f"0000000{1 if other == 'gpu01' else 2}-0000-4000")
+    node = Node(name, expected={"rack": "r1"})
+    return judge_one("fabric.one_domain", machines[name], node=node, fleet=fleet_of(machines, "r1"))
 
 
 def twins() -> Fleet:

@@ -93,14 +93,14 @@ def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | Non
     return dataclasses.replace(found, entries=entries, overrides=overrides)
 
 
-def fleet_of(machines: Mapping[str, Machine]) -> Fleet:
-    """The fleet that these machines make, by node name."""
+def fleet_of(machines: Mapping[str, Machine], rack: str = "") -> Fleet:
+    """The fleet that these machines make, by node name; all of one rack, if it is given."""
     found, ids = {}, {}
     for name, each in machines.items():
         facts = facts_of(each)
         found[name] = (baseline_of(facts, Node(name)).platform, characteristics(facts))
         ids[name] = identity(facts, Node(name))
-    return Fleet(found, ids)
+    return Fleet(found, ids, racks=dict.fromkeys(machines, rack) if rack else None)
 
 
 def _unit(baseline: Baseline, key: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.judge.clocks import ClockSkew, clock_skew
 from nodegate.kernel_log.traits import LogTraits, log_traits
+from nodegate.subjects.fabric import domain_of
 from nodegate.subjects.host import installed_gib
 from nodegate.unknown import Known, Unknown, Why
 
@@ -27,10 +28,15 @@ _NONE = "none"  # known to be absent: a value like any other
 
 
 class Characteristics(Mapping[str, Known[str]]):
-    """The characteristics of one node by name; `log` and `clock`: what of both only the fleet can judge."""
+    """The characteristics of one node by name; `log` and `clock`: what of both only the fleet can judge.
 
-    def __init__(self, values: Mapping[str, Known[str]], log: LogTraits, clock: ClockSkew | None) -> None:
-        self._values, self.log, self.clock = values, log, clock
+    `domain` is the NVLink domain of several nodes that its GPUs are in; empty for none, None if it is not known.
+    """
+
+    def __init__(
+        self, values: Mapping[str, Known[str]], log: LogTraits, clock: ClockSkew | None, domain: str | None = None
+    ) -> None:
+        self._values, self.log, self.clock, self.domain = values, log, clock, domain
 
     def __getitem__(self, name: str) -> Known[str]:
         return self._values[name]
@@ -56,7 +62,14 @@ def characteristics(facts: NodeFacts) -> Characteristics:
     found.update(_of(lambda: _rdma(facts.rdma)))
     found.update(_of(lambda: _software(facts.software)))
     cut = {name: value if isinstance(value, Unknown) else value[:MAX_TEXT] for name, value in found.items()}
-    return Characteristics(cut, log_traits(facts), clock_skew(facts))
+    return Characteristics(cut, log_traits(facts), clock_skew(facts), _domain(facts))
+
+
+def _domain(facts: NodeFacts) -> str | None:
+    try:
+        return domain_of(facts.gpus.devices)
+    except CannotMeasure:
+        return None
 
 
 def _of(read: Callable[[], Mapping[str, Known[str]]]) -> Mapping[str, Known[str]]:

@@ -101,6 +101,7 @@ class Fleet:
         nodes: for each node its platform ("" when unknown) and its characteristics.
         identities: for each node who its machine is, as far as that is known.
         others: names of the inventory that this run does not measure.
+        racks: the rack of each node whose rack is known.
     """
 
     def __init__(
@@ -108,8 +109,9 @@ class Fleet:
         nodes: Mapping[str, tuple[str, Mapping[str, Known[str]]]],
         identities: Mapping[str, Identity] | None = None,
         others: Collection[str] = (),
+        racks: Mapping[str, str] | None = None,
     ) -> None:
-        self._nodes = nodes
+        self._nodes, self._racks = nodes, racks or {}
         self._identities = Identities(identities or {}, others)
         self._members: Counter[str] = Counter(platform for platform, _ in nodes.values())
         counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
@@ -134,6 +136,18 @@ class Fleet:
             if isinstance(values, Characteristics) and values.clock is not None
         }
         return common_skew(skews, limit_s)
+
+    def domains(self, node: str) -> Counter[str]:
+        """How many nodes of this one's rack and platform are in each NVLink domain of several nodes."""
+        rack, platform = self._racks.get(node, ""), self._nodes[node][0] if node in self._nodes else ""
+        return Counter(
+            values.domain
+            for other, (its, values) in self._nodes.items()
+            if rack
+            and (self._racks.get(other), its) == (rack, platform)
+            and isinstance(values, Characteristics)
+            and values.domain
+        )
 
     def wrong_machine(self, node: str) -> str:
         """In words, why the name of this node does not lead to a machine of its own; empty if it does.

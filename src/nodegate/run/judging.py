@@ -151,7 +151,8 @@ class Judging:
                     self._context(name)
             known = {name: (each.platform, each.characteristics) for name, each in self._summaries.items()}
             identities = {name: each.identity for name, each in self._summaries.items()}
-            self._fleet = Fleet(known, identities, self.others)
+            racks = {name: node.rack for name, node in self.nodes.items() if node.rack}
+            self._fleet = Fleet(known, identities, self.others, racks)
         return self._fleet
 
     def wrong_machine(self, name: str) -> str:

@@ -14,6 +14,7 @@ from nodegate.inventory.hostlist import fold
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
+from nodegate.run.order_serials import unseen
 from nodegate.taken_key import notes
 from nodegate.unknown import Unknown
 from nodegate.verdict import GOOD, NodeVerdict, Verdict
@@ -104,6 +105,8 @@ def _notes(judging: Judging) -> Iterator[str]:
     """What is true of the run as a whole and no check says."""
     summaries = {name: judging.summary(name) for name in judging.asked}
     yield from notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
+    if not judging.others and judging.asked.keys() >= judging.nodes.keys():
+        yield from unseen(judging.nodes, summaries)
     if trees := [name for name, summary in summaries.items() if summary and summary.root]:
         yield f"NODEGATE_PROBE_ROOT is set on {fold(trees)}: what is judged is a tree of files, not the machine itself"
 

@@ -60,6 +60,15 @@ def spans_nodes(gpus: Iterable[Gpu]) -> bool:
     return any(not isinstance(each, Unknown) and bool(set(each) - set("0-")) for each in ids)
 
 
+def domain_of(gpus: Iterable[Gpu]) -> str | None:
+    """The NVLink domain of several nodes that all of these GPUs are in; empty if in none, None if that is not known."""
+    found = {None if isinstance(gpu.fabric, Unknown) else gpu.fabric.cluster_uuid for gpu in gpus}
+    one = found.pop() if len(found) == 1 else None
+    if not isinstance(one, str):
+        return None
+    return one if set(one) - set("0-") else ""
+
+
 def state_of(services: Services, unit: str) -> Known[str]:
     """What systemd says of a unit: "active", "inactive", "not installed"."""
     if isinstance(services.units, Unknown):
