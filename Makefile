@@ -39,6 +39,7 @@ docs: .venv/installed
 	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/coverage.md
 	PYTHONPATH=tests $(BIN)/python -m support.tries docs/tried.md
 	PYTHONPATH=tests $(BIN)/python -m support.claims_page docs/claims.md
+	PYTHONPATH=tests $(BIN)/python -m support.policies_page docs/policies.md
 
 wheel: .venv/test-installed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .

@@ -3,11 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+
+class Statistic(str, Enum):
+    """Which of several attempts at one number on one part is held to its limit. Every part counts, always."""
+
+    BEST = "best"
+    MEDIAN = "median"
+    WORST = "worst"
+
+    def of(self, values: Collection[float], *, better: str) -> float | None:
+        """The one of these values; None of none."""
+        if not values:
+            return None
+        if self is Statistic.MEDIAN:
+            return median(values)
+        highest = (self is Statistic.BEST) == (better == "higher")
+        return max(values) if highest else min(values)
 
 
 @dataclass(frozen=True)

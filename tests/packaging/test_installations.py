@@ -250,7 +250,12 @@ def test_the_projects_own_tests_are_named_by_their_folder(clone: Path) -> None:
 
 def test_the_wheel_carries_checks_baselines_inventory_and_templates(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    for folder, pattern in (("checks", "*.py"), ("baselines", "*.yaml"), ("reports/templates", "*.j2")):
+    for folder, pattern in (
+        ("checks", "*.py"),
+        ("baselines", "*.yaml"),
+        ("policies", "*.yaml"),
+        ("reports/templates", "*.j2"),
+    ):
         for file in (ROOT / folder).glob(pattern):
             assert f"nodegate/suite/{folder}/{file.name}" in names
     assert "nodegate/suite/inventory/demo.yaml" in names

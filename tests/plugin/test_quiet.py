@@ -97,7 +97,7 @@ def test_pytests_own_output_comes_back(fleet: Path, quiet: PytestOutcome, option
     assert "test session starts" in outcome.stdout
     assert words in outcome.stdout
     assert TOTALS.search(outcome.stdout)
-    assert answer(outcome.stdout)[1] == answer(quiet.stdout)[1] == "rejected: gpu0002"
+    assert answer(outcome.stdout)[2] == answer(quiet.stdout)[2] == "rejected: gpu0002"
 
 
 @pytest.mark.parametrize("more", [[], ["-n", "2"]])

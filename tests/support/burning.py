@@ -43,6 +43,11 @@ LIMITS = """
   burn.power_own_kernels_percent: {value: 70, unit: "%", source: test}
   counters.ecc_corrected_per_h: {value: 1000, unit: per hour, source: test}
   burn.bf16_tflops: {value: 640, unit: TFLOPS, source: test, direction: at least, peak: 989}
+  contract.event_reasons_percent: {value: 0, unit: "%", source: test}
+  contract.event_reasons_allowed: {value: sw_power_cap, unit: "", source: test}
+  contract.temperature_spread_c: {value: 5, unit: °C, source: test}
+  contract.temperature_c: {value: 85, unit: °C, source: test}
+  contract.burn_h: {value: 0.01, unit: h, source: test}
 """
 Document = dict[str, Any]
 
@@ -216,7 +221,7 @@ def judged(case: BurnCase) -> Record:
             return run.parse(attempts)
         return known[name] if name in known else facts_of(machine).get(name)
 
-    return judge(checks()[case.check], resolve, NODE, node_parts(facts_of(machine)))
+    return judge(checks().get(case.check) or suite.check(case.check), resolve, NODE, node_parts(facts_of(machine)))
 
 
 def refused(found: Document) -> None:

@@ -36,11 +36,13 @@ def _claim(claim: Claim) -> Iterator[str]:
     yield f"## {claim.name} ({claim.tier})\n"
     yield f"{claim.title[0].upper()}{claim.title[1:]}.\n"
     if claim.proof:
-        yield _filled(f"* has to pass: {', '.join(f'`{check}`' for check in claim.proof)}")
+        yield filled(f"* has to pass: {', '.join(f'`{check}`' for check in claim.proof)}")
     if claim.speak:
-        yield _filled(f"* refuted too where one of these fails: {', '.join(f'`{each}`' for each in claim.speak)}")
+        yield filled(f"* refuted too where one of these fails: {', '.join(f'`{each}`' for each in claim.speak)}")
+    if claim.asked_by:
+        yield filled(f"* only where a policy or a baseline has {' or '.join(f'`{key}`' for key in claim.asked_by)}")
     if claim.needs:
-        yield _filled(f"* needs: {claim.needs}")
+        yield filled(f"* needs: {claim.needs}")
     yield ""
     if claim.limits:
         yield "| platform | judged by | source |\n|---|---|---|"
@@ -57,7 +59,8 @@ def _limits(claim: Claim) -> Iterator[str]:
         yield f"| {name} | {'; '.join(filter(None, (limits, *found.missing)))} | {sources} |"
 
 
-def _filled(text: str) -> str:
+def filled(text: str) -> str:
+    """A point of a list, in lines as short as a page's."""
     return textwrap.fill(text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 

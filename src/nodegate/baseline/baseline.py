@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from nodegate.baseline import baseline_file, expected
@@ -15,12 +15,14 @@ from nodegate.baseline.plausible import ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
 from nodegate.files.source import Source
+from nodegate.metric import Statistic
 from nodegate.metric_names import METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from nodegate.baseline.overlay import Overlay
     from nodegate.baseline.plausible import Ranges
     from nodegate.finding import AnyLimit, Limit, NumberLimit
     from nodegate.node import Node
@@ -33,7 +35,8 @@ class Baseline:
     """The limits of one node.
 
     `platform` is the one that counts: `named` by the inventory, else `detected` from the hardware; "" when unknown,
-    and then `reason` says why. Limits for every platform, and those of the inventory, are there anyway.
+    and then `reason` says why. Limits for every platform, and those of the inventory, are there anyway. `statistic`
+    says which of several attempts at a number is held to its limit: the best, the median or the worst.
     """
 
     platform: str
@@ -43,6 +46,7 @@ class Baseline:
     detected: str
     entries: Mapping[str, Entry] = field(default_factory=dict)
     overrides: Mapping[str, AnyLimit] = field(default_factory=dict)
+    statistic: Statistic = Statistic.BEST
 
     def find(self, key: str) -> AnyLimit | None:
         """The limit, or None if there is none."""
@@ -137,22 +141,27 @@ def _wrong_kind(key: str, limit: AnyLimit, wanted: str) -> UsageError:
 
 @dataclass(frozen=True)
 class Baselines:
-    """All baselines of a run, by platform. `common` applies to every platform; `keys` are the known limit keys."""
+    """All baselines of a run, by platform. `common` applies to every platform; `keys` are the known limit keys.
+
+    `settled` are the keys of each platform that a policy has decided: there the inventory's word does not count.
+    """
 
     platforms: Mapping[str, Platform]
     common: Mapping[str, Entry]
     sources: tuple[Source, ...]
     keys: LimitKeys = field(default_factory=LimitKeys)
     ranges: Ranges = field(default_factory=dict)
+    settled: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @staticmethod
-    def read(extra: Sequence[Path] = (), checks: Iterable[Path] = ()) -> Baselines:
+    def read(extra: Sequence[Path] = (), checks: Iterable[Path] = (), policy: Overlay | None = None) -> Baselines:
         """Read the suite's own baselines, then those of `extra`, in order: later ones win, key by key.
 
         Args:
             extra: baseline files of the site.
             checks: check files of the site, whose limit keys are known too; those in a folder checks/ next to a
                 baseline file, or next to its folder, are found without being named.
+            policy: the limits that win over all of them.
 
         Raises:
             UsageError: a file cannot be read or is not as docs/baselines.md says, with file and line.
@@ -165,7 +174,13 @@ class Baselines:
         sites = [baseline_file.read(path) for path in extra]
         for file in sites:
             has_effect(file, [*own, *sites])
-        return Baselines.of([*own, *sites], known=keys)
+        files = [*own, *sites]
+        if policy is None:
+            return Baselines.of(files, known=keys)
+        decided = policy.files([file.platform for file in files], keys)
+        settled = {file.platform: frozenset(file.limits) for file in decided}
+        whole = Baselines.of([*files, *decided], known=keys)
+        return replace(whole, sources=whole.sources[: len(files)], settled=settled)
 
     @staticmethod
     def of(files: Iterable[BaselineFile], *, known: LimitKeys | None = None) -> Baselines:
@@ -208,6 +223,9 @@ class Baselines:
             self.check_expected([node])
         platform = self.platforms.get(named or detected.name)
         entries = {**self.common, **(platform.limits if platform else {})}
+        none: frozenset[str] = frozenset()
+        settled = self.settled.get(EVERYWHERE, none) | self.settled.get(platform.name if platform else "", none)
+        asked = expected.overrides(node, entries, self.ranges)
         return Baseline(
             platform=platform.name if platform else "",
             title=platform.title if platform else "",
@@ -215,7 +233,7 @@ class Baselines:
             named=named,
             detected=detected.name,
             entries=entries,
-            overrides=expected.overrides(node, entries, self.ranges),
+            overrides={key: limit for key, limit in asked.items() if key not in settled},
         )
 
     def check_expected(self, nodes: Iterable[Node]) -> None:

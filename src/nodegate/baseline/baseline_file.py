@@ -34,6 +34,7 @@ _FILE_WORDS = ("platform", "title", "match", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
 _VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "peak_source", "parameters", "note")
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
+_CLAUSE = "clause"  # of a policy, which names one for each of its limits
 _SHARED_WORDS = ("unit", "direction", "peak", "peak_source", "note", "variants")  # of an entry with variants
 _LEAST_OF_PEAK = 0.2  # no good device reaches less of what physics allows: such a value is in another unit
 _KEY = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)+")
@@ -97,11 +98,27 @@ def parse(loaded: Loaded) -> BaselineFile:
     )
 
 
-class _Reader:
-    """The strict reader of one file: every complaint has its line."""
+def limits_of_policy(loaded: Loaded, platforms: str, policy: str) -> Mapping[str, Entry]:
+    """The limits of a policy file for these platforms: entries as in a baseline file, each with its clause.
 
-    def __init__(self, loaded: Loaded) -> None:
-        self.loaded = loaded
+    Raises:
+        UsageError: something in it is not as docs/policies.md says.
+    """
+    reader = _Reader(loaded, ("limits", platforms), policy)
+    return {key: reader.entry(key) for key in reader.mapping(reader.where, f"limits of {platforms}")}
+
+
+class _Reader:
+    """The strict reader of one file: every complaint has its line.
+
+    Args:
+        loaded: the file.
+        where: the limits in it.
+        policy: the name of the policy whose limits they are; empty for a baseline file.
+    """
+
+    def __init__(self, loaded: Loaded, where: tuple[str, ...] = ("limits",), policy: str = "") -> None:
+        self.loaded, self.where, self.policy = loaded, where, policy
 
     def wrong(self, path: tuple[object, ...], message: str, advice: str = "") -> UsageError:
         return self.loaded.wrong(message, path, advice)
@@ -149,16 +166,17 @@ class _Reader:
         return Match(tuple(ids), nvswitch)
 
     def entry(self, key: str) -> Entry:
-        path = ("limits", key)
+        path = (*self.where, key)
         if not _KEY.fullmatch(key):
             raise self.wrong(
                 path, f"{key!r} is not a valid limit key", "a key is subject.what_unit, such as gpu.power_limit_w"
             )
         found = self.mapping(path, key)
-        self.only(found, _ENTRY_WORDS, path)
-        if "variants" not in found:
-            return self._one(key, found, path)
-        return self._several(key, found, path)
+        self.only(found, (*_ENTRY_WORDS, _CLAUSE) if self.policy else _ENTRY_WORDS, path)
+        clause = f"policy {self.policy}, clause {self.text(found, _CLAUSE, path)}" if self.policy else ""
+        found = {word: value for word, value in found.items() if word != _CLAUSE}
+        entry = self._several(key, found, path) if "variants" in found else self._one(key, found, path)
+        return replace(entry, clause=clause, variants=tuple(replace(each, clause=clause) for each in entry.variants))
 
     def _one(self, key: str, found: Mapping[str, object], path: tuple[object, ...]) -> Entry:
         if "value" not in found and "peak" not in found:

@@ -38,7 +38,7 @@ UNITS_BY_SUFFIX = {  # the first match: _gb_per_s comes before _per_s and _s
 
 @dataclass(frozen=True)
 class Entry:
-    """One limit of a baseline file. `file` and `line` say where.
+    """One limit of a baseline file, or of a policy, whose `clause` it is. `file` and `line` say where.
 
     `tolerance` is relative to the value (0.05 = 5 %) and needs a `direction`; `floor` is the value that an "at least"
     limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
@@ -60,6 +60,7 @@ class Entry:
     note: str = ""
     file: str = ""
     line: int = 0
+    clause: str = ""
     variants: tuple[Entry, ...] = ()
 
     @property
@@ -97,7 +98,7 @@ class Entry:
     @property
     def origin(self) -> str:
         """Its place and source: "h100.yaml burn.bf16_tflops: learned"."""
-        return f"{self.file.rpartition('/')[2]} {self.key}: {self.source}"
+        return f"{self.clause or self.file.rpartition('/')[2]} {self.key}: {self.source}"
 
     def _judged(self) -> LimitValue:
         if not isinstance(self.value, (int, float)) or not self.tolerance:

@@ -36,6 +36,7 @@ class Claim:
         needs: what has to be there besides a limit, for those who prepare a run.
         tools: programs without which nothing is measured.
         nodes: how many nodes a run needs for it.
+        asked_by: keys of limits; where there are such, nothing asks for the claim without one of them.
         not_of: a run of so many nodes does not make it.
     """
 
@@ -50,6 +51,7 @@ class Claim:
     needs: str = ""
     tools: tuple[str, ...] = ()
     nodes: int = 1
+    asked_by: tuple[str, ...] = ()
     not_of: int = 0
 
     @property

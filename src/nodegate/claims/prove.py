@@ -52,7 +52,7 @@ def shown(
 def _shown(
     claim: Claim, records: Mapping[str, Record], belonging: Collection[str], asked: Collection[str]
 ) -> Shown | None:
-    failed = [record for check, record in records.items() if record.verdict is Verdict.FAIL and _speaks(claim, check)]
+    failed = [record for check, record in records.items() if record.verdict is Verdict.FAIL and speaks(claim, check)]
     bad = [record for record in failed if not record.waiver]
     if bad:
         said = bad[0].decisive[0] if bad[0].decisive else None
@@ -92,7 +92,8 @@ def _checks(records: Iterable[Record]) -> tuple[str, ...]:
     return tuple(record.check for record in records)
 
 
-def _speaks(claim: Claim, check: str) -> bool:
+def speaks(claim: Claim, check: str) -> bool:
+    """Whether a check that fails refutes a claim."""
     return check in claim.proving or any(fnmatchcase(check, pattern) for pattern in claim.speak)
 
 
@@ -127,6 +128,7 @@ def claims_of_node(
     *,
     nodes: int = 1,
     asked: Collection[str] = (),
+    by_contract: Collection[str] = (),
 ) -> tuple[Shown, ...]:
     """What the records of a node show of the claims of a profile.
 
@@ -136,8 +138,10 @@ def claims_of_node(
         signed: who accepts that a claim is not proven, in words; empty where nobody does.
         nodes: how many the run has.
         asked: the checks that the run was asked for.
+        by_contract: of the claims that only contracts ask for, those that one does ask for.
     """
     made = [claim for claim in claims_of(profile) if claim.not_of != nodes]
+    made = [claim for claim in made if not claim.asked_by or claim.name in by_contract]
     belonging = {check.id for check in suite.checks() if profile.includes(check.tier)}
     found = shown(made, records, belonging, frozenset(asked))
     return tuple(

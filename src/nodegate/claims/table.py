@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from nodegate.files.strict_yaml import Loaded
 
 FILE = "claims.yaml"
-_WORDS = ("title", "tier", "proof", "numbers", "speak", "amounts", "needs", "tools", "nodes", "not_of")
+_WORDS = ("title", "tier", "proof", "numbers", "speak", "amounts", "needs", "tools", "nodes", "asked_by", "not_of")
 
 
 def claims_of(profile: Profile) -> tuple[Claim, ...]:
@@ -79,6 +79,7 @@ def _claim(loaded: Loaded, name: str, entry: object) -> Claim:
         needs=_text(loaded, (name, "needs"), entry.get("needs", "-")).removeprefix("-"),
         tools=_texts(loaded, (name, "tools"), entry.get("tools", [])),
         nodes=_count(loaded, (name, "nodes"), entry.get("nodes", 1)),
+        asked_by=_texts(loaded, (name, "asked_by"), entry.get("asked_by", [])),
         not_of=_count(loaded, (name, "not_of"), entry.get("not_of", 0)),
     )
 

@@ -13,6 +13,7 @@ from nodegate.claims.table import claims_of
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.facts import NodeFacts
 from nodegate.inventory.hostlist import fold
+from nodegate.policy.asked import by_contract
 from nodegate.text import visible
 from nodegate.toolbox.tool_list import how_to_get
 from nodegate.toolbox.toolbox import Lacking, NodeToolbox
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baselines
     from nodegate.judge.waivers import Waivers
     from nodegate.node import Node
+    from nodegate.policy.policy import Policy
     from nodegate.profile import Profile
     from nodegate.toolbox.carried import Carried
     from nodegate.toolbox.toolbox import Toolbox
@@ -53,12 +55,17 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the run will have to prove: the limits that it has, its profile, how many nodes, and who signs for gaps."""
+    """What the run will have to prove: its limits and profile, how many nodes, who signs for gaps, and the policy.
+
+    `by_policy`: whether the user named the policy, so that its clauses are shown.
+    """
 
     baselines: Baselines
     profile: Profile
     nodes: int
     waivers: Waivers
+    policy: Policy | None = None
+    by_policy: bool = False
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -69,6 +76,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     option(
         "--baseline", action="append", default=[], type=Path, metavar="FILE", help="baselines of the run; repeatable"
     )
+    option("--policy", default="", metavar="NAME|FILE", help="what must hold, as the run will be asked")
     option(
         "--host-keys",
         default=None,
@@ -93,6 +101,7 @@ def run(asked: argparse.Namespace) -> int:
         inventory=tuple(asked.inventory),
         nodes=asked.nodes,
         baselines=tuple(asked.baseline),
+        policy=asked.policy,
         host_keys=asked.host_keys,
         known_hosts=asked.known_hosts,
         ssh_config=asked.openssh_config,
@@ -100,9 +109,12 @@ def run(asked: argparse.Namespace) -> int:
     )
     prepared = prepare(settings, stdin=sys.stdin)
     nodes = list(prepared.judging.nodes.values())
-    asked_of = Asked(prepared.judging.baselines, prepared.judging.profile, len(nodes), prepared.judging.waivers)
+    judging = prepared.judging
+    named = judging.names_policy
+    asked_of = Asked(judging.baselines, judging.profile, len(nodes), judging.waivers, judging.policy, by_policy=named)
     complaints = examine(nodes, prepared.options, carried=prepared.carried, asked=asked_of)
-    for line in (*(f"note: {note}" for note in prepared.notes), *lines(nodes, complaints)):
+    notes = [*prepared.notes, *notes_on_policy(asked_of)]
+    for line in (*(f"note: {note}" for note in notes), *lines(nodes, complaints)):
         print(line, flush=True)
     return int(any(complaint.blocks for complaint in complaints))
 
@@ -221,14 +233,20 @@ def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str
     except CannotMeasure:
         return
     about: dict[str, list[str]] = {}
-    for found in provable(claims_of(asked.profile), baseline, lacking=lacking, nodes=asked.nodes):
-        for reason in found.missing:
+    agreed = by_contract(asked.policy, baseline)
+    made = [claim for claim in claims_of(asked.profile) if not claim.asked_by or claim.name in agreed]
+    for found in provable(made, baseline, lacking=lacking, nodes=asked.nodes):
+        unset = found.claim.asked_by and all(baseline.find(key) is None for key in found.claim.asked_by)
+        for reason in (*found.missing, *((f"no limit {found.claim.asked_by[0]}",) if unset else ())):
             about.setdefault(reason, []).append(found.claim.name)
-    signed = {claim.name: asked.waivers.signed(claim.name, node.name) for claim in claims_of(asked.profile)}
+    signed = {claim.name: asked.waivers.signed(claim.name, node.name) for claim in made}
+    if asked.policy is not None and not asked.policy.is_for(baseline.platform):
+        what = f"policy {asked.policy.name} is not for platform {baseline.platform or 'unknown'}"
+        yield Complaint(node.name, what, "name another policy for these nodes", blocks=False)
     for reason, names in about.items():
         bare = [name for name in names if not signed[name]]
         if bare:
-            what = f"cannot be proven: {', '.join(bare)}: {reason}"
+            what = f"cannot be proven: {', '.join(_named(name, asked) for name in bare)}: {reason}"
             step = "bring it (--baseline, --tools, more nodes), or sign for the gap (nodegate_gaps, --waivers)"
             yield Complaint(node.name, what, step, blocks=False)
     for name, who in signed.items():
@@ -236,6 +254,20 @@ def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str
             reasons = [reason for reason, names in about.items() if name in names]
             what = f"may stay unproven: {name}{': ' if reasons else ''}{', '.join(reasons)}"
             yield Complaint(node.name, what, f"signed for: {who}", blocks=False)
+
+
+def _named(claim: str, asked: Asked) -> str:
+    """A claim, with its clause where the user named a policy."""
+    clause = asked.policy.item(claim).clause if asked.policy and asked.by_policy else ""
+    return f"{claim} (clause {clause})" if clause else claim
+
+
+def notes_on_policy(asked: Asked) -> Iterator[str]:
+    """What the policy asks for and no run can tell."""
+    policy = asked.policy
+    if policy is not None:
+        for item in policy.not_measured:
+            yield f"policy {policy.name}, clause {item.clause}: not measured by nodegate: {item.title}"
 
 
 def lines(nodes: Sequence[Node], complaints: Iterable[Complaint]) -> Iterator[str]:

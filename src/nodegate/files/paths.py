@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-CHECKS, BASELINES, INVENTORY, REPORTS = "checks", "baselines", "inventory", "reports"
+CHECKS, BASELINES, POLICIES, INVENTORY, REPORTS = "checks", "baselines", "policies", "inventory", "reports"
 _PACKAGE = Path(__file__).parent.parent
 _CHECKOUT = _PACKAGE.parent.parent
 
 
 def suite_folder(name: str) -> Path:
-    """The folder `checks`, `baselines`, `inventory` or `reports` that belongs to this installation.
+    """The folder `checks`, `baselines`, `policies`, `inventory` or `reports` that belongs to this installation.
 
     Raises:
         FileNotFoundError: the installation is damaged: neither a checkout nor a complete wheel.

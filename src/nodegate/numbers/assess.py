@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
 from nodegate.finding import Limit
+from nodegate.metric import Statistic
 from nodegate.numbers import against_baseline, against_others
 from nodegate.numbers.comparison import Comparison, believable, number, shown
 from nodegate.numbers.derived import Physics
@@ -32,11 +33,11 @@ _CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wron
 class Assessment:
     """What is found of one metric of one device. `comparison` names what decided.
 
-    `value` is what was judged, in the metric's unit: the best of the attempts that can be believed. `limit` is what it
-    was held to by the comparison that decided; None where there was none. `note` says what the limit does not: how far
-    from the other nodes, why nothing judges it; of an `error` it is the reason. `text` is what was seen, where that is
-    more than the value. `share` is the part that is left of what the other nodes have, or else of what the limit asks
-    for; None where nothing is missing.
+    `value` is what was judged, in the metric's unit: the best of the attempts that can be believed, or the one that a
+    policy asks for. `limit` is what it was held to by the comparison that decided; None where there was none. `note`
+    says what the limit does not: how far from the other nodes, why nothing judges it; of an `error` it is the reason.
+    `text` is what was seen, where that is more than the value. `share` is the part that is left of what the other nodes
+    have, or else of what the limit asks for; None where nothing is missing.
     """
 
     verdict: Verdict
@@ -62,11 +63,12 @@ def assess(
     physics: Physics = UNBOUNDED,
     inside: Reference | None = None,
     history: Reference | None = None,
+    statistic: Statistic = Statistic.BEST,
 ) -> Assessment:
     """Judge a metric; the worst comparison decides, and without baseline and peers nothing is ever a pass.
 
     The best of the attempts is judged: a slow device is slow every time, a disturbed run is not. Where the best passes
-    and the median of the attempts does not, the device is unsteady.
+    and the median of the attempts does not, the device is unsteady. A policy may ask for the median or the worst.
 
     Args:
         metric: what was measured.
@@ -76,6 +78,7 @@ def assess(
         physics: what is possible, and the share of it that judges where nothing stored does.
         inside: the other devices of this node.
         history: this device's own earlier values.
+        statistic: which of the attempts is judged.
     """
     if not all(map(believable, metric.values)):
         sent = ", ".join(map(number, metric.values))
@@ -83,15 +86,18 @@ def assess(
     stored = against_baseline.stored_for(right, metric)
     top = physics.peak
     believed = [value for value in metric.values if top is None or value <= top]
-    best = (max if metric.better == "higher" else min)(believed, default=None)
+    best = statistic.of(believed, better=metric.better)
     doubt = []
     if top is not None and len(believed) < len(metric.values):
         doubt = [against_baseline.too_good(metric, stored, top, physics.whose, judged=best)]
     if best is None:
         return _concluded(metric, metric.best, doubt, group)
-    least = None if isinstance(stored, (Entry, Limit)) else physics.least
+    agreed = isinstance(right, Entry) and right.clause  # what a policy asks for is not proven by physics
+    least = None if agreed or isinstance(stored, (Entry, Limit)) else physics.least
     compared = _Comparisons(metric, stored, least, group, margins, inside, history)
     found = _concluded(metric, best, compared.all_with(best) + doubt, group)
+    if statistic is not Statistic.BEST:
+        return _as_asked(found, statistic, len(believed))
     middle = median(believed)
     if found.verdict is not Verdict.PASS or middle == best:
         return found
@@ -136,6 +142,12 @@ def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: 
         verdict, notes = Verdict.NOT_JUDGED, [", and ".join(notes)]
     share = None if verdict is Verdict.PASS else _share(metric, value, limit, group)
     return Assessment(verdict, decisive[0].comparison, value, "; ".join(notes), limit, share)
+
+
+def _as_asked(found: Assessment, statistic: Statistic, attempts: int) -> Assessment:
+    """What is said of a value that is not the best of its attempts."""
+    said = f"the {statistic.value} of {attempts} attempts" if attempts > 1 else ""
+    return replace(found, note="; ".join(filter(None, (found.note, said))))
 
 
 def _share(metric: Metric, value: float, limit: AnyLimit | None, group: PeerGroup | NoPeers) -> float | None:

@@ -55,6 +55,7 @@ def assessments(
             physics=physics(metric, baseline),
             inside=_inside(metric, alike[metric.key]),
             history=_past(metric, peers.earlier),
+            statistic=baseline.statistic,
         )
         yield metric, found
 

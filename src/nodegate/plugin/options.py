@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 RIVAL = "pytest-ansible"  # it defines --inventory too; two definitions stop pytest before it starts
 
-_NEED_NODES = ("nodes", "run_dir")  # options that are never in a pytest.ini: without nodes they are a mistake
+_NEED_NODES = ("nodes", "run_dir", "policy")  # options that are never in a pytest.ini: without nodes they are a mistake
 
 
 def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -37,6 +37,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     profiles = [each.value for each in Profile]
     option("--profile", default=None, choices=profiles, help="which checks, with how much load (default: delivery)")
     option("--baseline", action="append", default=[], metavar="FILE", help="more baselines; later ones win; repeatable")
+    option("--policy", default="", metavar="NAME|FILE", help="what must hold for acceptance (default, strict-h100, ..)")
     option(
         "--run-dir", default=None, metavar="DIR", help="where the run folder goes (default: reports/<time>-<profile>)"
     )
@@ -105,6 +106,7 @@ def settings(config: pytest.Config) -> Settings:
         nodes=str(given("nodes") or ""),
         profile=Profile(given("profile")) if given("profile") else None,
         baselines=tuple(Path(each) for each in baselines),
+        policy=str(given("policy") or ""),
         run_dir=path("run_dir"),
         replay=path("replay"),
         resume=path("resume"),

@@ -20,6 +20,7 @@ from nodegate.plugin.interrupt import Interrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
 from nodegate.profile import Profile
 from nodegate.release import suite_version
+from nodegate.report.fleet_result import fleet_result
 from nodegate.report.jsonl import from_json
 from nodegate.report.model import CheckInfo, Report, Run
 from nodegate.run import answer, conditions, earlier_folder
@@ -88,7 +89,8 @@ class PytestRun:
         sources = ", ".join(source.path for source in self.prepared.inventory)
         earlier = settings.replay or settings.resume
         nodes, profile = counted(len(self.judging.nodes), "node"), self.judging.profile.value
-        head = f"nodegate {suite_version()}: {nodes} from {sources or earlier}, profile {profile}"
+        policy = f", policy {settings.policy}" if settings.policy else ""
+        head = f"nodegate {suite_version()}: {nodes} from {sources or earlier}, profile {profile}{policy}"
         more = len(self._notes) - MOST_NOTES
         notes = [f"note: {note}" for note in self._notes[:MOST_NOTES]]
         return [head, *notes, *([f"note: {more} more of these"] if more > 0 else [])]
@@ -278,6 +280,8 @@ class PytestRun:
             return pytest.ExitCode.NO_TESTS_COLLECTED
         nodes = self.results.report.nodes
         bad = any(node.verdict in NO_SUCCESS and not node.is_partly_judged for node in nodes)
+        fleet = fleet_result(self.results.report) if self.prepared.settings.policy else None
+        bad = bad or (fleet is not None and fleet.is_no_success)
         return pytest.ExitCode.TESTS_FAILED if bad else said
 
     @property

@@ -17,6 +17,7 @@ from nodegate.knowledge.failure_modes import failure_modes
 from nodegate.report import wording
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.claim_rows import claim_rows
+from nodegate.report.fleet_result import fleet_result
 from nodegate.report.histogram import histogram
 from nodegate.report.json_file import utc
 from nodegate.report.model import CheckInfo, check_ids, in_order, node_counts
@@ -72,7 +73,9 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
             most=MOST_ROWS,
             style=style,
             script=script,
-            policy=policy(style, script),
+            content_policy=content_policy(style, script),
+            fleet=fleet_result(report),
+            policy=report.policy,
         )
     )
 
@@ -102,7 +105,7 @@ def _clock(epoch_s: float) -> str:
     return utc(epoch_s).replace("T", " ").removesuffix("Z")
 
 
-def policy(style: str, script: str) -> str:
+def content_policy(style: str, script: str) -> str:
     """A content security policy under which nothing runs or loads but these two texts."""
     return (
         f"default-src 'none'; style-src {_sha256(style)}; script-src {_sha256(script)};"

@@ -9,7 +9,7 @@ from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
 from nodegate.claims.claim import State
-from nodegate.report import jsonl
+from nodegate.report import jsonl, policy_json
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.model import check_ids, node_counts, worst_first
 from nodegate.report.stats import measurements
@@ -52,7 +52,13 @@ def write(report: Report, file: IO[str], fleet: Sequence[Measurement] | None = N
         ("checks", map(_dumps, _checks(report))),
     ]
     counts = {verdict.value: count for verdict, count in node_counts(report).items()}
-    head = {"schema": SCHEMA, "results_sha256": fingerprint, "run": _run(report.run), "counts": counts}
+    head: dict[str, object] = {
+        "schema": SCHEMA,
+        "results_sha256": fingerprint,
+        "run": _run(report.run),
+        "counts": counts,
+    }
+    head |= policy_json.to_json(report)
     file.write("{" + _dumps(head)[1:-1])
     for key, entries in parts:
         file.write(f',\n"{key}":[')

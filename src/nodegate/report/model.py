@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from nodegate.causes.cause import Cause
     from nodegate.files.source import Source
+    from nodegate.policy.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,13 @@ class CheckInfo:
 
 @dataclass(frozen=True)
 class Report:
-    """All that the files of a run folder are written from."""
+    """All that the files of a run folder are written from. `policy` is what the result for the fleet follows from."""
 
     run: Run
     nodes: tuple[NodeReport, ...] = ()
     drift: tuple[Drift, ...] = ()
     checks: Mapping[str, CheckInfo] = field(default_factory=dict)
+    policy: Policy | None = None
 
     @cached_property
     def node_causes(self) -> Mapping[str, tuple[Cause, ...]]:

@@ -8,7 +8,7 @@ from nodegate.claims.claim import Amount, Shown, State
 from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.files.strict_json import loads
-from nodegate.report import jsonl
+from nodegate.report import jsonl, policy_json
 from nodegate.report.json_file import SCHEMA
 from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
@@ -60,6 +60,7 @@ def _report(document: dict[str, object]) -> Report:
         checks={
             _text(entry, "check"): CheckInfo(_text(entry, "title"), _texts(entry, "failure_modes")) for entry in checks
         },
+        policy=policy_json.from_json(_get(document, "policy", dict)) if "policy" in document else None,
     )
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from nodegate.files.source import Source
     from nodegate.finding import AnyLimit, Finding, Record
     from nodegate.part import Part
+    from nodegate.policy.policy import Policy
     from nodegate.report.model import Drift, NodeReport, Report, Run
 
 GONE = "[redacted]"
@@ -60,7 +61,11 @@ class _Redaction:
             run=self.run(original.run),
             nodes=tuple(self.node(node) for node in original.nodes),
             drift=tuple(self.drift(row) for row in original.drift),
+            policy=original.policy and self.policy(original.policy),
         )
+
+    def policy(self, policy: Policy) -> Policy:
+        return replace(policy, title=self.text(policy.title), source=self.text(policy.source))
 
     def run(self, run: Run) -> Run:
         return replace(

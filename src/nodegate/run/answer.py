@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import Severity
 from nodegate.causes.lines import line, shortened
 from nodegate.inventory.hostlist import fold
+from nodegate.policy.policy import DEFAULT
 from nodegate.report.claim_rows import open_claims, unproven_count
+from nodegate.report.fleet_result import FleetVerdict, fleet_result
 from nodegate.text import counted
 from nodegate.verdict import GOOD, NODE_ORDER, NodeVerdict, Verdict
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from nodegate.causes.lines import CauseLine
     from nodegate.report.model import Report
 
-MOST_CAUSES = 33  # with the lines above and below them the answer fits on 40 lines
+MOST_CAUSES = 32  # with the lines above and below them the answer fits on 40 lines
 MOST_OPEN = 4  # lines on claims that are not proven
 NARROWEST = 80
 MANIFEST_LETTERS = 16  # of its SHA-256, which report.json and the report have whole
@@ -30,6 +32,12 @@ _COLUMNS = (12, 20, 24)  # severity, nodes, part: at most
 _LONGEST_LIST = 12  # a longer list of nodes is counted in a cause's line
 _SHORT = {Severity.CONFIGURATION.value: "config"}
 _RED = frozenset((Severity.WRONG_DATA, Severity.LOST, Severity.UNUSABLE))
+_FLEET = {
+    FleetVerdict.ACCEPTED: "green",
+    FleetVerdict.RESERVATIONS: "yellow",
+    FleetVerdict.REFUSED: "red",
+    FleetVerdict.UNDECIDED: "yellow",
+}
 _MARKS = {NodeVerdict.REJECTED: "red", NodeVerdict.UNREACHABLE: "red", NodeVerdict.INCOMPLETE: "yellow"}
 
 
@@ -45,6 +53,7 @@ def lines(report: Report, folder: Path, width: int) -> Iterator[AnswerLine]:
     """The answer, line by line, each at most `width` characters (80 at the least)."""
     width = max(NARROWEST, width)
     yield _head(report, width)
+    yield from _fleet(report, width)
     yield from _bad_nodes(report, width)
     if report.run.interrupted:
         text = f"the run ended before every check was judged; continue with: pytest --resume {folder}"
@@ -75,6 +84,16 @@ def _head(report: Report, width: int) -> AnswerLine:
     text += f"; {counted(unjudged, 'check')} not judged" if unjudged else ""
     worst = next((verdict for verdict in NODE_ORDER if counts[verdict]), NodeVerdict.NOT_JUDGED)
     return AnswerLine(shortened(text, width), _MARKS.get(worst, "green" if worst in GOOD else "yellow"))
+
+
+def _fleet(report: Report, width: int) -> Iterator[AnswerLine]:
+    """What the nodes come to as a delivery, and the clause that decided."""
+    result = fleet_result(report)
+    if result is not None and report.policy is not None:
+        policy = f" by policy {report.policy.name}" if report.policy.name != DEFAULT else ""
+        yield AnswerLine(
+            shortened(f"fleet: {result.verdict.value}{policy}: {result.why}", width), _FLEET[result.verdict]
+        )
 
 
 def _bad_nodes(report: Report, width: int) -> Iterator[AnswerLine]:

@@ -66,6 +66,7 @@ def run_to_json(run: Run, nodes: Iterable[Node], settings: Settings, others: Ite
             "hang_after": settings.hang_after,
             "pairs": settings.pairs,
             "tools": _from_anywhere(str(settings.tools)) if settings.tools else "",
+            "policy": _from_anywhere(settings.policy) if settings.policy else "",
         },
         **_nodes_to_json(nodes),
         "other_names": list(others),
@@ -125,6 +126,7 @@ class Earlier:
     hang_after: str = ""
     pairs: str = ""
     tools: Path | None = None
+    policy: str = ""
     started_epoch_s: float = 0.0
     has_manifest: bool = False  # whether it wrote one
     others: tuple[str, ...] = ()  # names of its inventory that it did not measure
@@ -158,8 +160,8 @@ def read_earlier(folder: RunFolder) -> Earlier:
     entries, asked = _typed(run, "nodes", list, file), run.get("asked", {})
     asked = asked if isinstance(asked, dict) else {}
     inventory = asked.get("inventory", [])
-    words = [asked.get(name, "") for name in ("nodes", "burn", "hang_after", "pairs", "tools")]
-    pattern, burn, hang_after, pairs, tools = words
+    words = [asked.get(name, "") for name in ("nodes", "burn", "hang_after", "pairs", "tools", "policy")]
+    pattern, burn, hang_after, pairs, tools, policy = words
     if not _texts(words) or not _texts(inventory) or pairs not in {"", "few", "all"} or "\0" in tools:
         raise UsageError("`asked` was not written by nodegate", file=file)
     profile = _typed(run, "profile", str, file)
@@ -181,6 +183,7 @@ def read_earlier(folder: RunFolder) -> Earlier:
         hang_after=hang_after,
         pairs=pairs,
         tools=Path(tools) if tools else None,
+        policy=policy,
         started_epoch_s=started,
         has_manifest="manifest" in run,
         others=tuple(each for each in _typed(run, "other_names", list, file, []) if isinstance(each, str)),

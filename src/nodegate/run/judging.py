@@ -19,11 +19,13 @@ from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
+from nodegate.metric import Statistic
 from nodegate.part import Kind
+from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline, Baselines
     from nodegate.claims.claim import Shown
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.node import Node
     from nodegate.numbers.peers import Earlier, Peers
+    from nodegate.policy.policy import Policy
     from nodegate.suite import Check
     from nodegate.taken_key import TakenKey
     from nodegate.unknown import Known
@@ -47,7 +50,8 @@ class NodeSummary:
     """A summary of a node, kept after its facts are dropped: for the fleet's comparison and the report.
 
     `busy` says who uses it; empty if no one does. `identity` says who it is, `taken_keys` which host keys were taken.
-    `root` is the file tree that was read in place of the machine's own; empty if none was.
+    `root` is the file tree that was read in place of the machine's own; empty if none was. `by_contract` are the claims
+    that its limits ask for and others need not make.
     """
 
     platform: str
@@ -58,6 +62,7 @@ class NodeSummary:
     identity: Identity = field(default_factory=Identity)
     taken_keys: tuple[TakenKey, ...] = ()
     root: str = ""
+    by_contract: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -67,7 +72,7 @@ class Judging:
     `asked` has the ids of the checks that each node must pass, `checks` the checks. The controller of pytest-xdist
     judges nothing and has no checks. With `attached`, another process measures, and this one waits for its evidence
     (a pytest-xdist worker). `history` is what the nodes measured in runs before `before_epoch_s`. `others` are
-    names of the inventory that this run does not measure.
+    names of the inventory that this run does not measure. `names_policy`: whether the user chose the policy.
     """
 
     nodes: Mapping[str, Node]
@@ -79,6 +84,8 @@ class Judging:
     history: History | None = None
     before_epoch_s: float = math.inf
     others: Collection[str] = ()
+    policy: Policy | None = None
+    names_policy: bool = False
     asked: dict[str, list[str]] = field(default_factory=dict)
     checks: dict[str, Check] = field(default_factory=dict)
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
@@ -164,12 +171,14 @@ class Judging:
 
     def claims(self, name: str, records: Sequence[Record]) -> tuple[Shown, ...]:
         """What these records of a node show of the claims of the profile."""
+        traits = self.summary(name)
         return claims_of_node(
             self.profile,
             records,
             lambda claim: self.waivers.signed(claim, name),
             nodes=len(self.asked),
             asked=self.asked.get(name, ()),
+            by_contract=by_contract(self.policy, None) | (traits.by_contract if traits else frozenset()),
         )
 
     def _judge(self, check: Check, context: Context) -> Record:
@@ -177,9 +186,19 @@ class Judging:
         name = context.node.name
         if reason:
             record = record_of(check, name, [refusal(NotDone(reason), node=name)])
+        elif not is_asked_for(check.id, self.policy, lambda: context.baseline):
+            record = record_of(check, name, [refusal(NotApplicable(NOT_ASKED), node=name)])
         else:
-            record = judge(check, context.resolve, name, context.parts)
+            record = judge(check, self._arguments(check, context), name, context.parts)
         return self.waivers.cover(with_evidence(record, check))
+
+    def _arguments(self, check: Check, context: Context) -> Callable[[str], object]:
+        """What the arguments of a check mean on a node; the policy says which attempt at a number counts."""
+        statistic = self.policy.statistic_of(check.id) if self.policy else Statistic.BEST
+        if statistic is Statistic.BEST:
+            return context.resolve
+        own = {"baseline": lambda: replace(context.baseline, statistic=statistic)}
+        return lambda name: own[name]() if name in own else context.resolve(name)
 
     def _left_alone(self, context: Context) -> str:
         """Why this node is not judged now: at night a busy node is skipped."""
@@ -269,6 +288,7 @@ def _summary_of(known: Context, facts: NodeFacts, evidence: Evidence) -> NodeSum
         identity(facts, known.node),
         evidence.taken_keys,
         str((evidence.document or {}).get("root", "")),
+        by_contract=by_contract(None, known.baseline),
     )
 
 

@@ -16,12 +16,15 @@ from nodegate.inventory.hostlist import fold
 from nodegate.judge.waivers import Waivers
 from nodegate.measure.durations import durations_of
 from nodegate.measure.registry import COUNTERS, MEASURED, wanted
+from nodegate.policy import policy_file
+from nodegate.policy.policy import DEFAULT
 from nodegate.profile import Profile
 from nodegate.run import conditions, earlier_folder
 from nodegate.run.campaign import Connections, Plan
 from nodegate.run.gaps import signed_gaps
 from nodegate.run.judging import Judging
 from nodegate.subjects.order import check_orders
+from nodegate.text import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -124,7 +127,8 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
     settings = _as_before(settings, earlier)
     nodes, sources, notes, others = _nodes(settings, earlier, stdin)
     moved = earlier_folder.moved(earlier, nodes) if earlier and settings.resume else ()
-    baselines = Baselines.read(settings.baselines, settings.checks)
+    policy = policy_file.read(settings.policy or DEFAULT)
+    baselines = Baselines.read(settings.baselines, settings.checks, policy.limits)
     baselines.check_expected(nodes)
     check_orders(nodes)
     today = dt.datetime.now(tz=dt.timezone.utc).date()
@@ -142,6 +146,8 @@ def prepare(settings: Settings, *, stdin: TextIO | None = None) -> Prepared:
         history=history,
         before_epoch_s=earlier.started_epoch_s if earlier else math.inf,
         others=others,
+        policy=policy.policy,
+        names_policy=bool(settings.policy),
     )
     about = (
         earlier_folder.about_evidence(RunFolder(folder), earlier, resumed=bool(settings.resume))
@@ -188,6 +194,9 @@ def _as_before(settings: Settings, earlier: Earlier | None) -> Settings:
     if not settings.inventory and (not earlier.inventory or "-" in earlier.inventory):
         hint = "run folders store no credentials or SSH settings"
         raise UsageError("--resume needs the inventory again: add --inventory", file=earlier.file, hint=hint)
+    if earlier.policy and not settings.policy:  # a folder may come from anywhere: it does not choose what must hold
+        hint = "or --policy default"
+        raise UsageError(f"this run has a policy: add --policy {visible(earlier.policy)}", file=earlier.file, hint=hint)
     return replace(
         settings,
         inventory=settings.inventory or earlier.inventory,

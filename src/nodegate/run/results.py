@@ -11,6 +11,7 @@ from nodegate import suite
 from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
+from nodegate.profile import Profile
 from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
@@ -129,6 +130,7 @@ def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping
         nodes=tuple(_node_report(judging, name, found) for name, found in by_node.items()),
         drift=_drift(judging),
         checks={**_check_infos(judging), **checks},
+        policy=judging.policy if judging.names_policy or judging.profile is Profile.DELIVERY else None,
     )
 
 

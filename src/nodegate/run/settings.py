@@ -24,6 +24,7 @@ class Settings:
     nodes: str = ""  # --nodes: a pattern; empty: all
     profile: Profile | None = None  # --profile; None: as in the earlier run, or delivery
     baselines: tuple[Path, ...] = ()
+    policy: str = ""  # --policy: a name or a file; empty: as in the run that is resumed, or the default
     checks: tuple[Path, ...] = ()  # the site's own check files
     run_dir: Path | None = None
     replay: Path | None = None

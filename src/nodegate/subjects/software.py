@@ -61,8 +61,14 @@ _DMA_BUF_SINCE = "5.12"  # Linux 5.12: RDMA takes memory regions from dma-buf
 _BACKPORTS = re.compile(r"\.el[78]")  # 4.18 of RHEL 8 has the RDMA code of later kernels, by its minor release
 
 
-def judge_dma_buf(verdicts: Verdicts, kernel: Known[str]) -> None:
-    """Whether the kernel lets NICs use the memory that the open kernel module exports."""
+def judge_dma_buf(
+    verdicts: Verdicts,
+    kernel: Known[str],
+    *,
+    why: str = "nvidia_peermem not loaded",
+    action: str = "modprobe nvidia_peermem, and load it at boot",
+) -> None:
+    """Whether the kernel lets NICs use the memory that the open kernel module exports; `why` it has to."""
     whose = software("GPUDirect RDMA")
     if isinstance(kernel, Unknown) or not parts(kernel):
         reason = kernel if isinstance(kernel, Unknown) else f"{kernel!r} is not a version"
@@ -74,9 +80,9 @@ def judge_dma_buf(verdicts: Verdicts, kernel: Known[str]) -> None:
         verdicts.found(
             Verdict.NOT_JUDGED if unsure else Verdict.FAIL,
             part=whose,
-            text=f"nvidia_peermem not loaded, and Linux {kernel} is older than dma-buf for RDMA ({_DMA_BUF_SINCE})",
+            text=f"{why}, and Linux {kernel} is older than dma-buf for RDMA ({_DMA_BUF_SINCE})",
             note="the distribution may have brought it into this kernel" if unsure else "",
-            action="modprobe nvidia_peermem, and load it at boot",
+            action=action,
             quantity="kernel version",
             observed=kernel,
             code="old kernel",

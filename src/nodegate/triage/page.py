@@ -10,7 +10,7 @@ from markupsafe import Markup
 from nodegate.errors import UsageError
 from nodegate.files.atomic import replacing
 from nodegate.files.paths import REPORTS, suite_folder
-from nodegate.report.html import environment, policy
+from nodegate.report.html import content_policy, environment
 from nodegate.triage import render
 from nodegate.triage.clock import shown
 from nodegate.triage.groups import Group, rank_list
@@ -72,7 +72,7 @@ def page(answer: Answer, language: str = "en") -> str:
             clock=clock,
             ranks=ranks,
             style=style,
-            policy=policy(style, ""),
+            policy=content_policy(style, ""),
         )
     )
 

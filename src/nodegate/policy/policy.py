@@ -1,0 +1,123 @@
+"""A policy: for each claim its class of defect, its clause, and how much of the fleet may fail it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from nodegate.claims.table import claims
+from nodegate.metric import Statistic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+DEFAULT = "default"
+OTHER = "other"  # every check that speaks for no claim
+PLATFORM = "platform"  # that a node is of a platform that the policy is for
+
+
+class DefectClass(str, Enum):
+    """What a claim that does not hold means for the acceptance."""
+
+    A = "A"  # it blocks
+    B = "B"  # it is put right by a date
+    C = "C"  # it is remarked
+
+    @property
+    def meaning(self) -> str:
+        """In words."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {DefectClass.A: "blocks", DefectClass.B: "to be put right by a date", DefectClass.C: "a remark"}
+
+
+@dataclass(frozen=True)
+class ClassRule:
+    """What a policy says of one class of defect.
+
+    Args:
+        clause: where it is agreed.
+        may_fail_percent: the share of the nodes that may have a defect of this class.
+        days: within how many days it is put right; 0 where nothing is said.
+    """
+
+    clause: str
+    may_fail_percent: float = 0.0
+    days: int = 0
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a policy says of one claim.
+
+    Args:
+        claim: its name, or that of what nodegate does not measure.
+        sort: the class of its defects.
+        clause: where it is agreed.
+        statistic: which of several attempts at a number is held to its limit.
+        may_fail_percent: the share of the nodes on which it may not hold; None: as its class says.
+        title: of what nodegate does not measure, what that is; empty for a claim.
+    """
+
+    claim: str
+    sort: DefectClass
+    clause: str
+    statistic: Statistic = Statistic.BEST
+    may_fail_percent: float | None = None
+    title: str = ""
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether nodegate can say anything of it."""
+        return not self.title
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What must hold for an acceptance. A claim that it does not name is of class A.
+
+    Args:
+        name: "strict-h100".
+        title: what it is, for the report.
+        source: which document it stands for.
+        sha256: of its file.
+        classes: what it says of each class that it uses; of class A always.
+        items: the claims that it names.
+        platforms: patterns of the platforms that it is for.
+    """
+
+    name: str
+    title: str
+    source: str
+    sha256: str
+    classes: Mapping[DefectClass, ClassRule]
+    items: Mapping[str, Item] = field(default_factory=dict)
+    platforms: tuple[str, ...] = ("*",)
+
+    def is_for(self, platform: str) -> bool:
+        """Whether it says what is right for nodes of a platform."""
+        return any(fnmatchcase(platform, pattern) for pattern in self.platforms)
+
+    def item(self, claim: str) -> Item:
+        """What it says of a claim."""
+        return self.items.get(claim) or Item(claim, DefectClass.A, self.classes[DefectClass.A].clause)
+
+    def statistic_of(self, check: str) -> Statistic:
+        """Which of several attempts counts in a check: the strictest that a claim on its numbers asks for."""
+        asked = {self.item(claim).statistic for claim in _on_numbers_of(check)}
+        return max(asked, key=list(Statistic).index, default=Statistic.BEST)
+
+    @property
+    def not_measured(self) -> tuple[Item, ...]:
+        """What it asks for and nodegate does not measure: open, always."""
+        return tuple(item for item in self.items.values() if not item.is_measured)
+
+
+@cache
+def _on_numbers_of(check: str) -> tuple[str, ...]:
+    """The claims that a check proves by its numbers."""
+    return tuple(claim.name for claim in claims() if check in claim.numbers)

@@ -1,0 +1,201 @@
+"""A policy file, shipped (policies/NAME.yaml) or a site's own: read strictly, so that a slip is never a mild policy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nodegate.baseline.baseline_file import EVERYWHERE, limits_of_policy
+from nodegate.baseline.overlay import Overlay
+from nodegate.claims.table import claims
+from nodegate.errors import UsageError
+from nodegate.files import strict_yaml
+from nodegate.files.paths import POLICIES, suite_folder
+from nodegate.files.strict_yaml import did_you_mean
+from nodegate.metric import Statistic
+from nodegate.policy.policy import OTHER, PLATFORM, ClassRule, DefectClass, Item, Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from nodegate.files.strict_yaml import Loaded
+
+    Where = tuple[object, ...]
+
+MOST_MAY_FAIL_PERCENT = 50.0  # a policy under which most nodes may fail accepts anything
+MOST_DAYS = 3650
+_FILE_WORDS = ("policy", "title", "source", "platforms", "classes", "claims", "limits", "not_measured")
+_CLASS_WORDS = {
+    DefectClass.A: ("clause", "may_fail_percent"),
+    DefectClass.B: ("clause", "may_fail_percent", "days"),
+    DefectClass.C: ("clause",),
+}
+_CLAIM_WORDS = ("class", "clause", "statistic", "may_fail_percent")
+_UNMEASURED_WORDS = ("class", "clause", "title")
+
+
+@dataclass(frozen=True)
+class PolicyFile:
+    """A policy, and the limits that it lays over the baselines."""
+
+    policy: Policy
+    limits: Overlay
+
+
+def shipped() -> tuple[str, ...]:
+    """The names of the policies that come with this installation."""
+    return tuple(sorted(path.stem for path in suite_folder(POLICIES).glob("*.yaml")))
+
+
+def place(given: str) -> Path:
+    """The file of a policy: that of a shipped name, else the file that was given.
+
+    Raises:
+        UsageError: there is neither.
+    """
+    if given in shipped():
+        return suite_folder(POLICIES) / f"{given}.yaml"
+    path = Path(given)
+    if not path.is_file():
+        hint = did_you_mean(given, shipped())
+        raise UsageError(f"--policy {given}: no policy has this name, and there is no such file", hint=hint)
+    return path
+
+
+def read(given: str) -> PolicyFile:
+    """A policy by its name or its file.
+
+    Raises:
+        UsageError: there is none, or something in it is not as docs/policies.md says, with file and line.
+    """
+    path = place(given)
+    is_shipped = path.parent == suite_folder(POLICIES)
+    loaded = strict_yaml.load_file(path, f"policies/{path.name}" if is_shipped else "")
+    return _Reader(loaded).file()
+
+
+class _Reader:
+    """The strict reader of one file: every complaint has its line."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+
+    def file(self) -> PolicyFile:
+        top = self.mapping((), _FILE_WORDS)
+        name = self.text(top, "policy", ())
+        limits = self.mapping(("limits",)) if "limits" in top else {}
+        overlay = tuple(
+            (each, self.loaded.line(("limits", each)), limits_of_policy(self.loaded, each, name))
+            for each in sorted(limits, key=lambda each: each != EVERYWHERE)
+        )
+        classes = self.classes()
+        items = {**self.claims(classes, top), **self.not_measured(classes, top)}
+        title, source = (self.text(top, word, ()) for word in ("title", "source"))
+        policy = Policy(name, title, source, self.loaded.sha256, classes, items, self.platforms(top))
+        return PolicyFile(policy, Overlay(self.loaded.name, self.loaded.sha256, overlay))
+
+    def platforms(self, top: Mapping[str, object]) -> tuple[str, ...]:
+        value = top.get("platforms", ["*"])
+        if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
+            raise self.loaded.wrong("platforms is a list of patterns", ("platforms",), '["hgx-h100-*"]')
+        return tuple(value)
+
+    def classes(self) -> Mapping[DefectClass, ClassRule]:
+        found = self.mapping(("classes",), [each.value for each in DefectClass])
+        if DefectClass.A.value not in found:
+            raise self.loaded.wrong("classes say nothing of A", ("classes",), "A: {may_fail_percent: 0, clause: ..}")
+        return {DefectClass(name): self.of_class(DefectClass(name)) for name in found}
+
+    def of_class(self, sort: DefectClass) -> ClassRule:
+        path = ("classes", sort.value)
+        found = self.mapping(path, _CLASS_WORDS[sort])
+        for word in _CLASS_WORDS[sort]:
+            if word not in found:
+                raise self.loaded.wrong(f"class {sort.value} ({sort.meaning}) has no {word}", path)
+        return ClassRule(
+            self.text(found, "clause", path),
+            self.share(found, path) if "may_fail_percent" in found else 100.0,
+            self.days(found, path) if "days" in found else 0,
+        )
+
+    def claims(self, classes: Mapping[DefectClass, ClassRule], top: Mapping[str, object]) -> dict[str, Item]:
+        names = [*(claim.name for claim in claims()), OTHER, PLATFORM]
+        found = {}
+        for name in self.mapping(("claims",), names) if "claims" in top else ():
+            path = ("claims", name)
+            entry = self.mapping(path, _CLAIM_WORDS)
+            found[name] = Item(
+                name,
+                self.sort(entry, classes, path),
+                self.text(entry, "clause", path),
+                self.statistic(entry, path),
+                self.share(entry, path) if "may_fail_percent" in entry else None,
+            )
+        return found
+
+    def not_measured(self, classes: Mapping[DefectClass, ClassRule], top: Mapping[str, object]) -> dict[str, Item]:
+        known = {claim.name for claim in claims()}
+        found = {}
+        for name in self.mapping(("not_measured",)) if "not_measured" in top else ():
+            path = ("not_measured", name)
+            if name in known:
+                raise self.loaded.wrong(f"{name} is a claim that nodegate measures", path, "name it under claims")
+            entry = self.mapping(path, _UNMEASURED_WORDS)
+            clause, title = (self.text(entry, word, path) for word in ("clause", "title"))
+            found[name] = Item(name, self.sort(entry, classes, path), clause, title=title)
+        return found
+
+    def mapping(self, path: tuple[str, ...], words: list[str] | tuple[str, ...] | None = None) -> dict[str, object]:
+        """The mapping at this place, with no other keys than `words` where they are given."""
+        found: object = self.loaded.value
+        for step in path:
+            found = found.get(step) if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not all(isinstance(key, str) for key in found):
+            what = path[-1] if path else "a policy file"
+            raise self.loaded.wrong(f"{what} must be a mapping of names", path, "see docs/policies.md")
+        for word in found if words is not None else ():
+            if word not in (words or ()):
+                raise self.loaded.unknown_key((*path, word), words or ())
+        return found
+
+    def text(self, found: Mapping[str, object], word: str, path: Where) -> str:
+        value = found.get(word)
+        if not isinstance(value, str) or not value.strip():
+            where = (*path, word) if word in found else path
+            whose = f"{path[-1]} needs" if path else "a policy needs"
+            raise self.loaded.wrong(f"{whose} {word}: some text", where, 'write a number in quotes: "3.1"')
+        return value
+
+    def sort(self, found: Mapping[str, object], classes: Mapping[DefectClass, ClassRule], path: Where) -> DefectClass:
+        value = found.get("class")
+        if value not in set(DefectClass):
+            raise self.loaded.wrong(f"{path[-1]}: class is A, B or C, not {value!r}", (*path, "class"))
+        sort = DefectClass(value)
+        if sort not in classes:
+            raise self.loaded.wrong(f"{path[-1]} is of class {sort.value}, of which classes say nothing", path)
+        return sort
+
+    def statistic(self, found: Mapping[str, object], path: Where) -> Statistic:
+        value = found.get("statistic", Statistic.BEST.value)
+        known = [each.value for each in Statistic]
+        if value not in known:
+            raise self.loaded.wrong(f"{path[-1]}: no statistic {value!r}", (*path, "statistic"), " or ".join(known))
+        return Statistic(value)
+
+    def share(self, found: Mapping[str, object], path: Where) -> float:
+        value = found["may_fail_percent"]
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise self.loaded.wrong(f"may_fail_percent is a number, not {value!r}", (*path, "may_fail_percent"))
+        if not 0 <= value <= MOST_MAY_FAIL_PERCENT:
+            message = f"may_fail_percent: {value:g} is not between 0 and {MOST_MAY_FAIL_PERCENT:g} % of the nodes"
+            hint = "class C is for what never holds an acceptance up"
+            raise self.loaded.wrong(message, (*path, "may_fail_percent"), hint)
+        return float(value)
+
+    def days(self, found: Mapping[str, object], path: Where) -> int:
+        value = found["days"]
+        if type(value) is not int or not 0 < value <= MOST_DAYS:
+            raise self.loaded.wrong(f"days is a number of days from 1 to {MOST_DAYS}", (*path, "days"))
+        return value

@@ -1,0 +1,13 @@
+"""What contracts ask for, as limits say it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nodegate.finding import AnyLimit
+
+
+def words(limit: AnyLimit | None) -> frozenset[str]:
+    """The words of a limit that is a list of them in one text; none without a limit."""
+    return frozenset(str(limit.value).split()) if limit is not None else frozenset()

@@ -1,0 +1,169 @@
+"""One run's evidence under several policies: the verdicts of checks and nodes, and the result for the fleet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from fleet.machine import Machine
+from jsonschema import Draft202012Validator
+from support.recorded import run_pytest, write_fleet
+
+from nodegate.claims.table import claims
+from nodegate.report.reader import load
+from nodegate.report.redact import redact
+from nodegate.report.rerender import rerender
+
+if TYPE_CHECKING:
+    from support.recorded import PytestOutcome
+
+SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
+HEAD = """
+policy: {name}
+title: "a contract"
+source: "order 4711"
+classes:
+  A: {{may_fail_percent: 0, clause: "1"}}
+  B: {{may_fail_percent: 50, days: 30, clause: "2"}}
+  C: {{clause: "3"}}
+claims:
+"""
+FAST = """
+limits:
+  "hgx-h100-*":
+    burn.bf16_tflops: {value: 900, unit: TFLOPS, direction: at least, clause: "4.1", source: "table 2"}
+"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two nodes, of which gpu0002 has a narrow link; a run over them, and policies."""
+    machines = [Machine.hgx_h100(f"gpu{number:04}", number) for number in (1, 2)]
+    machines[1].set_link(machines[1].gpu_address(5), width=2)
+    folder = write_fleet(tmp_path_factory.mktemp("site"), machines).parent
+    always = [claim.name for claim in claims() if not claim.asked_by]
+    whole = HEAD + "".join(f'  {name}: {{{{class: C, clause: "3"}}}}\n' for name in always)
+    (folder / "mild.yaml").write_text(whole.format(name="mild"))
+    (folder / "fast.yaml").write_text(
+        whole.format(name="fast").replace("compute: {class: C", "compute: {class: A") + FAST
+    )
+    assert run_pytest(folder, ["--inventory", "hosts.yaml", "--run-dir", "run"]).exit_code == 1
+    return folder
+
+
+def judged(site: Path, *options: str) -> tuple[PytestOutcome, dict[str, object]]:
+    """The evidence of the run judged again, and its report.json."""
+    outcome = run_pytest(site, ["--replay", "run", *options])
+    return outcome, json.loads((outcome.folder / "report.json").read_text())
+
+
+def fleet_line(outcome: PytestOutcome) -> str:
+    return next(line for line in outcome.stdout.splitlines() if line.startswith("fleet: "))
+
+
+def test_without_the_option_every_claim_blocks(site: Path) -> None:
+    outcome, report = judged(site)
+    assert fleet_line(outcome).startswith("fleet: refused: class A (docs/claims.md): ")
+    assert report["policy"]["name"] == "default"
+    assert report["fleet_result"]["result"] == "refused"
+    assert report["fleet_result"]["nodes"]["A"] == ["gpu0002"]
+
+
+def test_the_policy_default_is_what_a_run_has_without_the_option(site: Path) -> None:
+    (_, plain), (outcome, named) = judged(site), judged(site, "--policy", "default")
+    assert (outcome.exit_code, named["fleet_result"]) == (1, plain["fleet_result"])
+    assert named["results_sha256"] == plain["results_sha256"] or named["counts"] == plain["counts"]
+
+
+def test_remarks_do_not_hold_up_an_acceptance_and_hide_no_failure(site: Path) -> None:
+    (_, plain), (outcome, report) = judged(site), judged(site, "--policy", "mild.yaml")
+    assert fleet_line(outcome).startswith("fleet: accepted by policy mild: no defect of class A or B on 2 nodes; ")
+    assert report["fleet_result"]["nodes"] == {"A": [], "B": [], "C": ["gpu0002"]}
+    assert (outcome.exit_code, report["counts"]) == (1, plain["counts"])  # the verdicts of nodes and checks stay
+    assert "rejected: gpu0002" in outcome.stdout
+
+
+def test_a_limit_of_the_policy_judges_the_same_evidence(site: Path) -> None:
+    before, _ = judged(site)
+    assert before.verdicts("burn.throughput")["gpu0001"] == "pass"
+    outcome, report = judged(site, "--policy", "fast.yaml")
+    assert outcome.verdicts("burn.throughput")["gpu0001"] == "fail"
+    (record,) = [each for each in outcome.records if each.check == "burn.throughput" and each.node == "gpu0001"]
+    assert "policy fast, clause 4.1" in record.message
+    assert report["fleet_result"]["why"] == "class A (clause 3): compute refuted on 2 of 2 nodes"
+
+
+def test_workers_judge_by_the_same_policy(site: Path) -> None:
+    (_, alone), (_, together) = judged(site, "--policy", "fast.yaml"), judged(site, "--policy", "fast.yaml", "-n", "2")
+    assert together["fleet_result"] == alone["fleet_result"]
+
+
+def test_the_reports_show_the_result_and_keep_it(site: Path) -> None:
+    outcome, report = judged(site, "--policy", "fast.yaml")
+    Draft202012Validator(SCHEMA).validate(report)
+    for text in (
+        (outcome.folder / "report.html").read_text().split('id="sign-off"')
+    ):  # the first page, and the signed one
+        assert "Result for the fleet: refused" in text
+        assert "policy fast" in text
+    assert load(outcome.folder / "report.json").policy == redact(load(outcome.folder / "report.json")).policy
+    rerender(outcome.folder, to=site / "again")
+    again = json.loads((site / "again" / "report.json").read_text())
+    assert (again["policy"], again["fleet_result"]) == (report["policy"], report["fleet_result"])
+
+
+def test_a_policy_that_is_not_decided_is_no_success(site: Path) -> None:
+    text = (site / "mild.yaml").read_text().replace("policy: mild", "policy: more")
+    (site / "more.yaml").write_text(text + 'not_measured:\n  storage: {class: A, title: "checkpoints", clause: "6"}\n')
+    outcome, _ = judged(site, "--policy", "more.yaml", "--nodes", "gpu0001", "-k", "gpu and count")
+    assert "fleet: not decided by policy more: only a part was asked for" in outcome.stdout
+    assert outcome.exit_code == 0  # a part of a run fails nothing
+    outcome, _ = judged(site, "--policy", "more.yaml")
+    assert "fleet: not decided by policy more: class A (clause 6): storage not measured by nodegate" in outcome.stdout
+    assert outcome.exit_code == 1
+
+
+def test_another_profile_has_a_result_only_where_a_policy_is_named(site: Path) -> None:
+    outcome, report = judged(site, "--profile", "bootcheck")
+    assert "fleet: " not in outcome.stdout
+    assert "fleet_result" not in report
+    outcome, _ = judged(site, "--profile", "bootcheck", "--policy", "mild.yaml")
+    assert "fleet: not decided by policy mild: profile bootcheck makes a part of the claims only" in outcome.stdout
+
+
+def test_a_slip_in_a_policy_stops_the_run_before_anything_is_read(site: Path) -> None:
+    (site / "slip.yaml").write_text((site / "mild.yaml").read_text().replace("  compute:", "  comptue:"))
+    outcome = run_pytest(site, ["--replay", "run", "--policy", "slip.yaml"])
+    assert outcome.exit_code == 4
+    line = next(n for n, text in enumerate((site / "slip.yaml").read_text().splitlines(), 1) if "comptue" in text)
+    assert f"slip.yaml:{line}: claims: unknown key 'comptue' - did you mean compute" in outcome.stdout + outcome.stderr
+
+
+def test_a_policy_without_nodes_is_a_mistake(site: Path) -> None:
+    outcome = run_pytest(site, ["--policy", "default"])
+    assert outcome.exit_code == 4
+    assert "--policy is for a run over nodes" in outcome.stderr
+
+
+def test_a_run_that_goes_on_is_asked_for_its_policy_again(site: Path) -> None:
+    part = ["--policy", "mild.yaml", "-k", "gpu and count"]
+    run_pytest(site, ["--inventory", "hosts.yaml", *part, "--run-dir", "other"])
+    outcome = run_pytest(site, ["--resume", "other"])
+    assert outcome.exit_code == 4
+    assert f"add --policy {site / 'mild.yaml'}" in outcome.stdout + outcome.stderr
+    assert run_pytest(site, ["--resume", "other", *part]).exit_code == 0
+
+
+def test_what_only_contracts_ask_for_is_claimed_where_a_policy_names_it(site: Path) -> None:
+    (site / "even.yaml").write_text(HEAD.format(name="even") + '  even_heat: {class: A, clause: "7"}\n')
+    found = {}
+    for options in ((), ("--policy", "even.yaml"), ("--policy", "even.yaml", "-k", "gpu and count")):
+        _, report = judged(site, "--nodes", "gpu0001", *options)
+        (node,) = report["nodes"]
+        found[options] = {each["claim"]: each["why"] for each in node["claims"] if each["claim"] == "even_heat"}
+    plain, named, part = found.values()
+    assert plain == {}
+    assert named == {"even_heat": "no limit contract.temperature_spread_c for platform hgx-h100-8"}
+    assert part == {"even_heat": "not asked for: this run was a part of its profile"}
