@@ -131,7 +131,7 @@ def test_what_an_older_driver_does_not_report_is_no_fault() -> None:
 
 @tried(
     "a counter, clock, limit or size is negative or has all bits set",
-    before="passes at most 0 or at least the limit",
+    before="a negative counter passes, and a clock or limit with all bits set; a counter with all bits set fails",
     now="an error: implausible",
 )
 @pytest.mark.parametrize(("reading", "value"), IMPOSSIBLE, ids=str)
