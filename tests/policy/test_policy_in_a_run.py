@@ -108,6 +108,7 @@ def test_the_reports_show_the_result_and_keep_it(site: Path) -> None:
     ):  # the first page, and the signed one
         assert "Result for the fleet: refused" in text
         assert "policy fast" in text
+    assert "Class, clause" in (outcome.folder / "report.html").read_text()
     assert load(outcome.folder / "report.json").policy == redact(load(outcome.folder / "report.json")).policy
     rerender(outcome.folder, to=site / "again")
     again = json.loads((site / "again" / "report.json").read_text())
