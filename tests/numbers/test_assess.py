@@ -310,6 +310,16 @@ class TestAttempts:
         assert sentence(found).endswith("); 10.2 % below the median 480 GB/s of 127 other nodes")
         assert found.code == "unsteady"
 
+    def test_an_unsteady_node_says_which_absolute_limit_it_keeps_all_the_same(self):
+        others = PeerGroup(nodes=127, count=127, median=520.0, mad=1.0)
+        found = told(495, 515, 494, entry=PLAIN, others=others)
+        assert (found.verdict, found.comparison) == (WARN, "unsteady")
+        assert found.kept is not None
+        assert found.kept.kind is LimitKind.BASELINE
+
+    def test_a_median_below_the_absolute_limit_keeps_it_not(self):
+        assert told(430, 481, 431, entry=PLAIN, others=LIKE_480).kept is None
+
     def test_a_slow_node_is_slow_every_time(self):
         assert told(430, 433, 431, entry=PLAIN).verdict is FAIL
 

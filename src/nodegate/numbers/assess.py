@@ -37,7 +37,8 @@ class Assessment:
     policy asks for. `limit` is what it was held to by the comparison that decided; None where there was none. `note`
     says what the limit does not: how far from the other nodes, why nothing judges it; of an `error` it is the reason.
     `text` is what was seen, where that is more than the value. `share` is the part that is left of what the other nodes
-    have, or else of what the limit asks for; None where nothing is missing.
+    have, or else of what the limit asks for; None where nothing is missing. `kept` is an absolute limit that is kept,
+    whatever else decided.
     """
 
     verdict: Verdict
@@ -47,6 +48,7 @@ class Assessment:
     limit: AnyLimit | None = None
     share: float | None = None
     text: str = ""
+    kept: AnyLimit | None = None
 
     @property
     def code(self) -> str:
@@ -102,7 +104,9 @@ def assess(
     if found.verdict is not Verdict.PASS or middle == best:
         return found
     usually = _concluded(metric, middle, compared.all_with(middle), group)
-    return found if usually.verdict is Verdict.PASS else _unsteady(metric, best, len(believed), usually)
+    if usually.verdict is Verdict.PASS:
+        return found
+    return _unsteady(metric, len(believed), found, usually)
 
 
 @dataclass(frozen=True)
@@ -141,7 +145,10 @@ def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: 
     if verdict is Verdict.SKIP:
         verdict, notes = Verdict.NOT_JUDGED, [", and ".join(notes)]
     share = None if verdict is Verdict.PASS else _share(metric, value, limit, group)
-    return Assessment(verdict, decisive[0].comparison, value, "; ".join(notes), limit, share)
+    kept = [each.limit for each in told if each.verdict is Verdict.PASS and each.limit and each.limit.kind.is_absolute]
+    return Assessment(
+        verdict, decisive[0].comparison, value, "; ".join(notes), limit, share, kept=kept[0] if kept else None
+    )
 
 
 def _as_asked(found: Assessment, statistic: Statistic, attempts: int) -> Assessment:
@@ -157,7 +164,9 @@ def _share(metric: Metric, value: float, limit: AnyLimit | None, group: PeerGrou
     return value / right if 0 <= value < right else None
 
 
-def _unsteady(metric: Metric, best: float, attempts: int, usually: Assessment) -> Assessment:
+def _unsteady(metric: Metric, attempts: int, found: Assessment, usually: Assessment) -> Assessment:
     middle = shown(usually.value, metric.unit)
-    text = f"unsteady: best of {attempts} attempts {shown(best, metric.unit)}, median {middle}"
-    return Assessment(Verdict.WARN, "unsteady", best, usually.note, usually.limit, usually.share, text)
+    text = f"unsteady: best of {attempts} attempts {shown(found.value, metric.unit)}, median {middle}"
+    return Assessment(
+        Verdict.WARN, "unsteady", found.value, usually.note, usually.limit, usually.share, text, usually.kept
+    )

@@ -49,6 +49,15 @@ def judge(
         verdicts.cannot(_NOTHING, next_step=_NOTHING_STEP)
     for metric, found in assessments(metrics, baseline=baseline, peers=peers, physics=physics):
         verdicts.add(finding_of(metric, found, remedy=remedy))
+        add_proof(verdicts, metric, found)
+
+
+def add_proof(verdicts: Verdicts, metric: Metric, found: Assessment) -> None:
+    """A device that only warns beside the others, and keeps its absolute limit, says so: a warning proves no claim."""
+    if found.verdict is Verdict.WARN and found.kept is not None:
+        whose, quantity, value = part_of(metric), quantity_of(metric), round(found.value, 6)
+        proof = Finding(whose, Verdict.PASS, quantity, observed=value, unit=metric.unit, limit=found.kept)
+        verdicts.add(proof)
 
 
 def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str = "", note: str = "") -> Finding:

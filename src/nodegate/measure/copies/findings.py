@@ -11,7 +11,7 @@ from nodegate.measure.copies.document import ALONE, INSIDE
 from nodegate.measure.copies.result import DEVICE, PEER
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
-from nodegate.numbers.metric_findings import finding_of
+from nodegate.numbers.metric_findings import add_proof, finding_of
 from nodegate.part import Kind, Part
 from nodegate.subjects.pcie import capacity, link_of
 from nodegate.unknown import Unknown, Why, value_or
@@ -112,6 +112,7 @@ def judge_host(
         remedy = BEHIND if index in known and _whole(gpu, known[index]) else RESEAT
         note = f"{gives}, while the link ran at {link}" if link else f"{gives} (NVML did not read the link)"
         verdicts.add(finding_of(metric, _held_to_link(found, link, carried), remedy=remedy, note=note))
+        add_proof(verdicts, metric, found)
 
 
 def _held_to_link(found: Assessment, link: str, carried: float | None) -> Assessment:
@@ -170,6 +171,7 @@ def judge_peers(copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: 
         pair, blame = lowest_pair(copies, index)
         named = f"GPU {pair[0]} to GPU {pair[1]}"
         verdicts.add(finding_of(metric, found, remedy=blame, quantity=named))
+        add_proof(verdicts, metric, found)
 
 
 def lowest_pair(copies: Copies, index: int) -> tuple[tuple[int, int], str]:

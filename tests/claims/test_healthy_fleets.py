@@ -1,0 +1,29 @@
+"""A healthy fleet of any shipped platform raises no alarm, and has every claim proven or told why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.healthy_fleets import GOOD, shown
+from support.healthy_platforms import PLATFORMS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "healthy-fleets.md"
+ENOUGH = 3  # nodes: of fewer the rack and the fleet cannot be measured
+OPEN = {"rtx-4090": {"rails_gpu_memory"}}  # GeForce boards have no GPUDirect
+
+
+@pytest.mark.parametrize("platform", sorted(GOOD))
+def test_three_nodes_have_every_claim_proven_and_no_alarm(platform: str) -> None:
+    found = shown(platform, ENOUGH)
+    assert found.alarms == []
+    assert found.unproven.keys() == OPEN.get(platform, set())
+    assert found.verdicts == ({"incomplete"} if platform in OPEN else {"accepted"})
+
+
+def test_every_platform_is_there_and_on_the_page_at_each_size() -> None:
+    assert GOOD.keys() == PLATFORMS.keys()
+    page = PAGE.read_text("utf-8")
+    assert [
+        f"{each} {count}" for each in GOOD for count in (1, 2, 4, 8, 64) if f"| {each} | {count} |" not in page
+    ] == []
