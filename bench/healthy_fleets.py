@@ -1,6 +1,6 @@
 """What is said of healthy fleets of every shipped platform: docs/healthy-fleets.md.
 
-Nineteen platforms, fleets of 1 to 64 nodes, judged by every check of profile delivery:
+Fleets of 1 to 64 nodes of each platform, judged by every check of profile delivery:
 
     PYTHONPATH=tests python bench/healthy_fleets.py docs/healthy-fleets.md
 """
