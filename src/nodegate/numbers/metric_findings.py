@@ -54,7 +54,8 @@ def judge(
 
 def add_proof(verdicts: Verdicts, metric: Metric, found: Assessment) -> None:
     """A device that only warns beside the others, and keeps its absolute limit, says so: a warning proves no claim."""
-    if found.verdict is Verdict.WARN and found.kept is not None:
+    by_others = found.limit is not None and not found.limit.kind.is_absolute
+    if found.verdict is Verdict.WARN and by_others and found.kept is not None:
         whose, quantity, value = part_of(metric), quantity_of(metric), round(found.value, 6)
         proof = Finding(whose, Verdict.PASS, quantity, observed=value, unit=metric.unit, limit=found.kept)
         verdicts.add(proof)
