@@ -21,6 +21,8 @@ MARGINS = {
     "peers_min": 8,
     "fleet_floor_percent": 2.5,
     "fleet_z": 3.5,
+    "fleet_wronged_percent": 8,
+    "fleet_doubted_percent": 0.5,
     "latency_floor_percent": 25,
     "temperature_floor_c": 8,
     "inside_floor_percent": 5,

@@ -52,6 +52,11 @@ class Metric:
     over_runs: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def first(self) -> float:
+        """The first attempt, which every node has: what others are compared with."""
+        return self.values[0]
+
+    @property
     def best(self) -> float:
         """The best of all attempts, which is judged. A slow device is slow every time, a disturbed run is not."""
         return max(self.values) if self.better == "higher" else min(self.values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nodegate.baseline.baseline import Baselines
+from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
 from nodegate.node import Node
 from nodegate.numbers.suspects import suspects
@@ -38,3 +38,12 @@ def test_a_fleet_that_is_slow_alike_has_no_suspects() -> None:
 
 def test_launches_over_many_nodes_are_not_pairs() -> None:
     assert measured("rack", a=380.0, b=190.0) == frozenset()
+
+
+def test_a_node_that_is_behind_its_own_past_is_measured_again() -> None:
+    slow = Metric("nccl.all_reduce_gb_per_s", (440.0,), "GB/s")
+    fleet = {"a": (PLATFORM, (slow,))}
+    past = {"a": lambda _metric: (480.0, 481.0, 482.0)}
+    bare = dict.fromkeys(fleet, Baseline(PLATFORM, "", "", "", "", Baselines.read().common))
+    assert not suspects(fleet, bare)
+    assert set(suspects(fleet, bare, earlier=past.get)) == {"a"}

@@ -24,6 +24,8 @@ limits:
   measured.peers_min: {value: 8, unit: nodes, source: test}
   measured.fleet_floor_percent: {value: 2.5, unit: "%", source: test}
   measured.fleet_z: {value: 3.5, unit: deviations, source: test}
+  measured.fleet_wronged_percent: {value: 8, unit: "%", source: test}
+  measured.fleet_doubted_percent: {value: 0.5, unit: "%", source: test}
   measured.latency_floor_percent: {value: 25, unit: "%", source: test}
   measured.temperature_floor_c: {value: 8, unit: °C, source: test}
   measured.inside_floor_percent: {value: 5, unit: "%", source: test}
@@ -76,3 +78,8 @@ def peers(*values: float, **changes: str) -> Peers:
 def group(found: PeerGroup | NoPeers) -> PeerGroup:
     assert isinstance(found, PeerGroup), found
     return found
+
+
+def others(middle: float, spread: float = 0.006, nodes: int = 127, **more: object) -> PeerGroup:
+    """So many other nodes, whose good values lie so far around the median, as a part of it."""
+    return PeerGroup(nodes, nodes, middle, spread, 0.75 * nodes, nodes, **more)  # type: ignore[arg-type]

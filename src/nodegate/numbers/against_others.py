@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nodegate.finding import AT_LEAST, AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.peers import NoPeers
-from nodegate.numbers.spread import robust
+from nodegate.numbers.spread import reach
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -27,37 +27,51 @@ _SOURCES = {
     "inside": ("the rest of this node", LimitKind.NODE),
     "history": ("its own past", LimitKind.PAST),
 }
+_KINDS = 20  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
+_EARLIER = 3  # earlier values of a device, from which on its past alone can reject it
+_NOTABLE = 0.5  # of the floor: less than that is not worth a word, however sure
 _HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no reason to reject a node
 
 
 @dataclass(frozen=True)
 class Reference:
-    """The median of `count` other values, in the metric's unit; `of` says whose: "other GPUs of this node"."""
+    """The median of `count` other values, in the metric's unit; `of` says whose: "other GPUs of this node".
+
+    `spread` is how far good ones lie from it, as a part of it, known with so many degrees of `freedom` from the
+    `judged` values of its kind; 0 where that is not known, and only the floor counts.
+    """
 
     median: float
     count: int
     of: str
+    spread: float = 0.0
+    freedom: float = 1.0
+    judged: int = 1
 
 
 def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Margins) -> Comparison:
-    """Against the other nodes: worse than their median by more than the floor, and by more than their spread.
+    """Against the other nodes: worse than their median by more than the floor, and by more than chance explains.
 
-    Eight values tell their spread badly, and a wide guess hides a slow node. So one that only the plain standard
-    deviation calls odd is warned of; to reject it would wrong too many where the fleet is wide in truth.
+    Beyond what one good value of a whole fleet reaches by chance it is a fail. Beyond what a good value reaches by
+    itself it is doubtful, and measured again; what stays there is warned of. So is what lies within the floor and is
+    nevertheless beyond chance: small but sure.
     """
     if isinstance(group, NoPeers):
         return _few_launches(metric, value, group, margins)
     floor = _floor(metric, margins.fleet_floor, margins)
-    limit = _fleet_limit(metric, group, floor, margins)
+    least = floor * _scale(metric, group.median)
+    sure, doubtful = _by_chance(group, margins)
     worse_by = _worse_by(metric, value, group.median)
-    least, sure = floor * _scale(metric, group.median), margins.fleet_z * robust(group.mad)
     behind = f"{_gap(metric, value, group.median)} the median {shown(group.median, metric.unit)} of {_whose(group)}"
+    limit = _limit(metric, round(_beyond(metric, group.median, max(least, sure)), 6), "fleet")
     if worse_by > max(least, sure):
         return Comparison(Verdict.WARN if metric.unit in _HINTS else Verdict.FAIL, "fleet", behind, limit)
     if group.split and _in_slow_part(metric, value, group.split, floor):
         return _in_two_parts(metric, group.split, limit)
-    if worse_by > max(least, min(sure, margins.fleet_z * group.deviation)):
+    if worse_by > max(least, doubtful):
         return Comparison(Verdict.WARN, "fleet", f"{behind}, which their spread may explain", limit)
+    if worse_by > sure > 0 and worse_by > least * _NOTABLE and not _is_rough(metric):
+        return Comparison(Verdict.WARN, "fleet", f"{behind}: little, but beyond chance", limit)
     return Comparison(Verdict.PASS, "fleet", f"median {shown(group.median, metric.unit)} of {_whose(group)}", limit)
 
 
@@ -76,8 +90,11 @@ def inside(metric: Metric, value: float, others: Reference | None, margins: Marg
 
 
 def history(metric: Metric, value: float, past: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
-    """Against the device's own earlier values. One that is still as good as it must be only gets a warning."""
-    return _against(metric, value, past, margins.history_floor, margins, "history", proven=proven)
+    """Against the device's own earlier values. One that is still as good as it must be only gets a warning.
+
+    So does one with few of them: one earlier run may have been the odd one.
+    """
+    return _against(metric, value, past, margins.history_floor, margins, "history", proven=proven, least_count=_EARLIER)
 
 
 def _against(  # noqa: PLR0917 - two callers, both above
@@ -89,23 +106,43 @@ def _against(  # noqa: PLR0917 - two callers, both above
     comparison: str,
     *,
     proven: bool,
+    least_count: int = 1,
 ) -> Comparison:
     if reference is None:
         return nothing(comparison)
-    floor = _floor(metric, relative, margins)
-    if _worse_by(metric, value, reference.median) <= floor * _scale(metric, reference.median):
+    floor = _floor(metric, relative, margins) * _scale(metric, reference.median)
+    worse_by = _worse_by(metric, value, reference.median)
+    sure, doubtful = _by_chance(reference, margins)
+    if worse_by <= max(floor, doubtful):
         return nothing(comparison)
     said = f"{_gap(metric, value, reference.median)} the median {shown(reference.median, metric.unit)} of "
     said += f"{reference.count} {reference.of}"
-    hint = proven or metric.unit in _HINTS
-    limit = _limit(metric, _bound(metric, reference.median, floor), comparison)
+    hint = proven or metric.unit in _HINTS or worse_by <= sure or reference.count < least_count
+    limit = _limit(
+        metric, round(_beyond(metric, reference.median, max(floor, doubtful if hint else sure)), 6), comparison
+    )
     return Comparison(Verdict.WARN if hint else Verdict.FAIL, comparison, said, limit)
 
 
-def _fleet_limit(metric: Metric, group: PeerGroup, floor: float, margins: Margins) -> NumberLimit:
-    reach = max(floor * _scale(metric, group.median), margins.fleet_z * robust(group.mad))
-    bound = group.median - reach if metric.better == "higher" else group.median + reach
-    return _limit(metric, round(bound, 6), "fleet")
+def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, float]:
+    """How far below the median no good value of a whole fleet lies, and how far hardly a single one does.
+
+    A doubt is cheap, it costs two more looks: it takes the spread as it was found, also where few values tell it.
+    """
+    spread = others.spread * abs(others.median)
+    if not spread:
+        return 0.0, 0.0
+    of_the_fleet = margins.wronged / (_KINDS * max(others.judged, 1))
+    return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.doubted)
+
+
+def _beyond(metric: Metric, median: float, distance: float) -> float:
+    return median - distance if metric.better == "higher" else median + distance
+
+
+def _is_rough(metric: Metric) -> bool:
+    """Whether small differences of such a number are of no interest: heat, power, times of a few µs."""
+    return metric.unit in _HINTS or metric.unit == "µs"
 
 
 def _limit(metric: Metric, bound: float, comparison: str) -> NumberLimit:

@@ -11,6 +11,9 @@ from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.margins import Margins
+from nodegate.numbers.node_figures import node_figures
+from nodegate.numbers.peers import PeerGroup
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +34,7 @@ _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one i
 def assessments(
     metrics: Sequence[Metric], *, baseline: Baseline, peers: NodePeers, physics: Bounds = of_platform
 ) -> Iterator[tuple[Metric, Assessment]]:
-    """Each metric of a node with what is said of it.
+    """Each metric of a node with what is said of it; then the node as a whole, where it is behind the others.
 
     Args:
         metrics: what was measured.
@@ -53,11 +56,17 @@ def assessments(
             peers.group(metric, margins),
             margins,
             physics=physics(metric, baseline),
-            inside=_inside(metric, alike[metric.key]),
+            inside=_inside(metric, alike[metric.key], peers),
             history=_past(metric, peers.earlier),
             statistic=baseline.statistic,
         )
         yield metric, found
+    for figure in node_figures(metrics):
+        group = peers.group(figure, margins)
+        if isinstance(group, PeerGroup):
+            found = assess(figure, None, group, margins)
+            if found.verdict in (Verdict.WARN, Verdict.FAIL):
+                yield figure, found
 
 
 def right(baseline: Baseline, name: str) -> Entry | AnyLimit | None:
@@ -65,11 +74,12 @@ def right(baseline: Baseline, name: str) -> Entry | AnyLimit | None:
     return baseline.overrides.get(name) or baseline.entry(name)
 
 
-def _inside(metric: Metric, alike: Sequence[Metric]) -> Reference | None:
-    others = [each.best for each in alike if each.device != metric.device]
+def _inside(metric: Metric, alike: Sequence[Metric], peers: NodePeers) -> Reference | None:
+    others = [each.first for each in alike if each.device != metric.device]
     if not metric.device or len(others) < _MIN_DEVICES:
         return None
-    return Reference(median(others), len(others), f"other {_kind(metric)} of this node")
+    spread, freedom, judged = peers.inside(metric)
+    return Reference(median(others), len(others), f"other {_kind(metric)} of this node", spread, freedom, judged)
 
 
 def _kind(metric: Metric) -> str:

@@ -15,6 +15,8 @@ _KEYS = {
     "peers_min": "measured.peers_min",
     "fleet_floor": "measured.fleet_floor_percent",
     "fleet_z": "measured.fleet_z",
+    "wronged": "measured.fleet_wronged_percent",
+    "doubted": "measured.fleet_doubted_percent",
     "latency_floor": "measured.latency_floor_percent",
     "temperature_floor_c": "measured.temperature_floor_c",
     "inside_floor": "measured.inside_floor_percent",
@@ -29,8 +31,10 @@ _KEYS = {
 class Margins:
     """The margins of one node. Parts of one unless the name says otherwise.
 
-    `peers_min`: nodes with this value, the judged one among them, from which on the fleet is a judge. `fleet_floor` and
-    `fleet_z`: how far below the median of the others, relative and in robust deviations, both at once.
+    `peers_min`: nodes with this value, the judged one among them, from which on the fleet is a judge. `fleet_floor`:
+    how far below the median of the others, at least. `wronged`: the chance that a fleet of good nodes has one that is
+    called bad. `doubted`: the chance that a good value is measured again. `fleet_z`: how many robust deviations of what
+    is learned from are left out, and allowed by what is learned.
     `latency_floor` stands in place of all floors for times (µs), `temperature_floor_c` for °C. `inside_floor`: below
     the other devices of the node. `history_floor`: below the node's own past. `slow_part_min` and `fast_part_min`: the
     parts of a fleet from which on it counts as split. `loose`: how far above a baseline's value that value proves
@@ -40,6 +44,8 @@ class Margins:
     peers_min: float
     fleet_floor: float
     fleet_z: float
+    wronged: float
+    doubted: float
     latency_floor: float
     temperature_floor_c: float
     inside_floor: float

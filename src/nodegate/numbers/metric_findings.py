@@ -9,6 +9,7 @@ from nodegate.finding import Finding
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import of_platform
+from nodegate.numbers.node_figures import OF
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -99,6 +100,8 @@ def part_of(metric: Metric) -> Part:
 
 def quantity_of(metric: Metric) -> str:
     """What was measured, in words that follow the part."""
+    if OF in metric.conditions:
+        return f"{words(metric.name)}, median of {metric.conditions[OF]}"
     if metric.device or not metric.name.startswith(_COLLECTIVE):
         return words(metric.name)
     return f"bus bandwidth {_GROUPS.get(metric.conditions.get('group', ''), '')}".rstrip()

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.numbers.comparison import believable
+from nodegate.numbers.node_figures import node_figures
 from nodegate.numbers.split import Split, find_split
+from nodegate.numbers.spread import around_median, degrees, scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,23 +24,26 @@ if TYPE_CHECKING:
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
-COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "best", "middle", "unit")
+COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "first", "best", "middle", "unit")
+_FEW = 512  # residuals up to which a node's own are left out of the spread: one node cannot hide itself
 
 
 @dataclass(frozen=True)
 class PeerGroup:
     """The values of the other nodes: `count` of them, from `nodes` nodes, in the metric's unit.
 
-    `deviation` is the plain standard deviation, which few values give better than the `mad`, unless one is broken.
-    `device` is the part that was compared, slot with slot; empty when all devices of a node are compared. `split` is
-    set when the fleet, this node included, falls into a slow and a fast part.
+    `spread` is how far a good value lies from the median of the others, as a part of it: from all slots together, each
+    around its own median. `freedom` is how well it is known, in degrees of freedom. `judged` is how many values there
+    are. `device` is the part that was compared, slot with slot; empty when all devices of a node are compared. `split`
+    is set when the fleet, this node included, falls into a slow and a fast part.
     """
 
     nodes: int
     count: int
     median: float
-    mad: float
-    deviation: float = math.inf
+    spread: float
+    freedom: float
+    judged: int
     device: str = ""
     split: Split | None = None
 
@@ -65,7 +69,9 @@ class Peers:
         self.frame, self._launches = frame, launches
         self._keys, self._platforms = keys, platforms
         self._pools: dict[tuple[int, str | None], _Pool] = {}
-        self._rows: dict[int, list[tuple[str, str, float]]] | None = None
+        self._spreads: dict[tuple[int, bool], _Spread] = {}
+        self._inside: dict[int, _Spread] = {}
+        self._rows: dict[int, list[tuple[str, str, float, float]]] | None = None
         self._members: dict[tuple[int, str], frozenset[str]] | None = None
 
     @staticmethod
@@ -77,13 +83,13 @@ class Peers:
         launches: dict[tuple[int, str], str] = {}
         rows = []
         for node, (platform, metrics) in measured.items():
-            for metric in metrics:
+            for metric in (*metrics, *node_figures(metrics)):
                 if not all(map(believable, metric.values)):
                     continue
                 number = keys.setdefault(_key(platform, metric), len(keys))
                 launches[number, node] = metric.launch
                 conditions = ", ".join(f"{name} {value}" for name, value in metric.key[1])
-                values = (metric.best, metric.middle, metric.unit)
+                values = (metric.first, metric.best, metric.middle, metric.unit)
                 rows.append((number, node, platform, metric.device, metric.name, conditions, *values))
         frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
         return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()}, launches)
@@ -93,7 +99,9 @@ class Peers:
         return NodePeers(self, node, earlier)
 
     def group(self, node: str, metric: Metric, margins: Margins) -> PeerGroup | NoPeers:
-        """The same quantity on the other nodes of this node's platform, by the best of their attempts.
+        """The same quantity on the other nodes of this node's platform, by the first look at each.
+
+        What is seen in a second look at some moves no limit: who passed by it before passes at the end too.
 
         Slot is compared with slot where enough nodes have this device, else all devices with all: a slot may be warmer
         or further from its NIC by design.
@@ -115,7 +123,24 @@ class Peers:
             nodes = f"only {others + 1} node{'s' if others else ''} of platform {platform}"
             measured = f"{nodes} measured it in the same way"
             return NoPeers(f"{measured} ({needed:g} are needed to compare)")
-        return pool.group(whose, margins, higher_is_better=metric.better == "higher")
+        spread = self._spread(number or 0, by_slot=bool(pool.device))
+        return pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
+
+    def inside(self, metric: Metric, node: str) -> tuple[float, float, int]:
+        """How far good devices lie from the others of their node: the spread, its degrees of freedom, of how many.
+
+        Of all nodes of the platform together, each around its own median; of few nodes without the judged device.
+        """
+        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
+        if number is None:
+            return 0.0, 1.0, 1
+        if number not in self._inside:
+            nodes: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+            for name, device, first, _ in self._of_key(number):
+                nodes[name].append((first, f"{name} {device}"))
+            self._inside[number] = _Spread([_Pool("", held) for held in nodes.values()])
+        spread = self._inside[number]
+        return *spread.without(f"{node} {metric.device}"), spread.count
 
     def together(self, metric: Metric, node: str) -> frozenset[str]:
         """The nodes of the launch that gave this node its number, itself among them."""
@@ -130,13 +155,13 @@ class Peers:
     def bests(self, metric: Metric, node: str) -> Mapping[str, float]:
         """The best value of each node that measured the same quantity in the same way."""
         number = self._keys.get(_key(self._platforms.get(node, ""), metric))
-        return {} if number is None else {name: best for name, _, best in self._of_key(number)}
+        return {} if number is None else {name: best for name, _, _, best in self._of_key(number)}
 
     def of_device(self, node: str, metric: Metric) -> Mapping[str, float]:
         """The best value of each node that measured the same quantity of its device of this name."""
         number = self._keys.get(_key(self._platforms.get(node, ""), metric))
         rows = () if number is None else self._of_key(number)
-        return {name: best for name, device, best in rows if device == metric.device}
+        return {name: best for name, device, _, best in rows if device == metric.device}
 
     def _pool(self, number: int | None, device: str | None) -> _Pool:
         if number is None:
@@ -146,7 +171,7 @@ class Peers:
             rows = self._of_key(number)
             held = {
                 (self._launches.get((number, node), "") or node, part): value
-                for node, part, value in rows
+                for node, part, value, _ in rows
                 if device is None or part == device
             }
             found = self._pools[number, device] = _Pool(
@@ -154,12 +179,21 @@ class Peers:
             )
         return found
 
-    def _of_key(self, number: int) -> list[tuple[str, str, float]]:
+    def _spread(self, number: int, *, by_slot: bool) -> _Spread:
+        found = self._spreads.get((number, by_slot))
+        if found is None:
+            devices: list[str | None] = [None]
+            if by_slot:
+                devices = list(dict.fromkeys(part for _, part, _, _ in self._of_key(number)))
+            found = self._spreads[number, by_slot] = _Spread([self._pool(number, each) for each in devices])
+        return found
+
+    def _of_key(self, number: int) -> list[tuple[str, str, float, float]]:
         if self._rows is None:
-            columns = (self.frame[name].tolist() for name in ("key", "node", "device", "best"))
-            rows: dict[int, list[tuple[str, str, float]]] = {}
-            for key, node, device, best in zip(*columns, strict=True):
-                rows.setdefault(key, []).append((node, device, best))
+            columns = (self.frame[name].tolist() for name in ("key", "node", "device", "first", "best"))
+            rows: dict[int, list[tuple[str, str, float, float]]] = {}
+            for key, node, device, first, best in zip(*columns, strict=True):
+                rows.setdefault(key, []).append((node, device, first, best))
             self._rows = rows
         return self._rows[number]
 
@@ -180,6 +214,10 @@ class NodePeers:
         """The best value of each node, this one too, that measured the same quantity of its device of this name."""
         return self.peers.of_device(self.node, metric)
 
+    def inside(self, metric: Metric) -> tuple[float, float, int]:
+        """How far good devices lie from the others of their node."""
+        return self.peers.inside(metric, self.node)
+
 
 def _key(platform: str, metric: Metric) -> Key:
     return (platform, metric.unit, metric.better, *metric.key)
@@ -192,14 +230,12 @@ class _Pool:
     """
 
     def __init__(self, device: str, held: Iterable[tuple[float, str]]) -> None:
-        self._device = device
+        self.device = device
         self._held = sorted(held)
         self._sorted = [value for value, _ in self._held]
         self._own: dict[str, list[float]] = {}
         for value, node in self._held:
             self._own.setdefault(node, []).append(value)
-        self._deviations: dict[float, list[float]] = {}
-        self._sums: tuple[float, float] | None = None
         self._splits: dict[tuple[float, ...], Split | None] = {}
 
     def others(self, node: str) -> int:
@@ -208,32 +244,28 @@ class _Pool:
     def values_of_others(self, node: str) -> tuple[float, ...]:
         return tuple(value for whose, values in self._own.items() if whose != node for value in values)
 
-    def group(self, node: str, margins: Margins, *, higher_is_better: bool) -> PeerGroup:
+    def residuals_without(self, node: str) -> list[float]:
+        """How far each value of the others lies from their median, as a part of it."""
         own = self._own.get(node, [])
-        middle = _median_without(self._sorted, own)
-        deviations = self._deviations.get(middle)
-        if deviations is None:  # leaving one node out gives few different medians
-            deviations = self._deviations[middle] = sorted(abs(value - middle) for value in self._sorted)
+        middle = _median_without(self._sorted, own) if len(own) < len(self._sorted) else 0.0
+        return [value / middle - 1.0 for value, whose in self._held if whose != node] if middle else []
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def group(self, node: str, margins: Margins, spread: _Spread, *, higher_is_better: bool) -> PeerGroup:
+        own = self._own.get(node, [])
+        relative, freedom = spread.without(node)
         return PeerGroup(
             nodes=self.others(node),
             count=len(self._sorted) - len(own),
-            median=middle,
-            mad=_median_without(deviations, [abs(value - middle) for value in own]),
-            deviation=self._deviation_without(own),
-            device=self._device,
+            median=_median_without(self._sorted, own),
+            spread=relative,
+            freedom=freedom,
+            judged=spread.count,
+            device=self.device,
             split=self._split(margins, higher_is_better=higher_is_better),
         )
-
-    def _deviation_without(self, own: Sequence[float]) -> float:
-        """The standard deviation without some values; the sums are taken around a value of the pool, for precision."""
-        around = self._sorted[len(self._sorted) // 2]
-        if self._sums is None:
-            apart = [value - around for value in self._sorted]
-            self._sums = (sum(apart), sum(each * each for each in apart))
-        count = len(self._sorted) - len(own)
-        total = self._sums[0] - sum(value - around for value in own)
-        squares = self._sums[1] - sum((value - around) ** 2 for value in own)
-        return math.sqrt(max(0.0, squares - total * total / count) / (count - 1)) if count > 1 else math.inf
 
     def _split(self, margins: Margins, *, higher_is_better: bool) -> Split | None:
         asked = (margins.slow_part_min, margins.fast_part_min)
@@ -245,6 +277,25 @@ class _Pool:
                 higher_is_better=higher_is_better,
             )
         return self._splits[asked]
+
+
+class _Spread:
+    """How far good values lie apart, from all slots together: seven values tell it badly, eight times seven well."""
+
+    def __init__(self, pools: Sequence[_Pool]) -> None:
+        self._pools = pools
+        self.count = sum(map(len, pools))
+        self._known: dict[str, tuple[float, float]] = {}
+
+    def without(self, node: str) -> tuple[float, float]:
+        """The spread as a part of the median, and its degrees of freedom; of few values without this node's own."""
+        left_out = node if self.count <= _FEW else ""
+        if left_out not in self._known:
+            others = [pool.residuals_without(left_out) for pool in self._pools]
+            residuals = [each for slot in others for each in slot]
+            few = len(residuals) / max(len(others), 1)
+            self._known[left_out] = around_median(few) * scale(residuals), degrees(len(residuals), len(others))
+        return self._known[left_out]
 
 
 def _median_without(ordered: Sequence[float], left_out: Sequence[float]) -> float:

@@ -13,13 +13,13 @@ from nodegate.numbers.peers import Peers
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.finding import AnyLimit
     from nodegate.metric import Metric
     from nodegate.numbers.assessments import Bounds
-    from nodegate.numbers.peers import Measured, NodePeers
+    from nodegate.numbers.peers import Earlier, Measured, NodePeers
 
     Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
 
@@ -38,7 +38,10 @@ class Doubt:
 
 
 def suspects(
-    measured: Measured, baselines: Mapping[str, Baseline], bounds: Mapping[str, Bounds] | None = None
+    measured: Measured,
+    baselines: Mapping[str, Baseline],
+    bounds: Mapping[str, Bounds] | None = None,
+    earlier: Callable[[str], Earlier | None] = lambda _node: None,
 ) -> dict[str, tuple[Doubt, ...]]:
     """The nodes with a number that would not pass, each to be measured twice more, and those numbers.
 
@@ -56,6 +59,7 @@ def suspects(
         measured: node -> its platform and the numbers of one measurement, from one attempt.
         baselines: the baseline of each node.
         bounds: what physics allows on each node, where that is not what its platform says.
+        earlier: what a node measured in earlier runs.
     """
     peers = Peers.of(measured)
     anyone = any(metrics for _, metrics in measured.values())
@@ -63,7 +67,7 @@ def suspects(
     found: dict[str, tuple[Doubt, ...]] = {}
     for node, (platform, metrics) in measured.items():
         physics = (bounds or {}).get(node, of_platform)
-        doubts = _doubts(metrics, baselines[node], peers.of_node(node), physics)
+        doubts = _doubts(metrics, baselines[node], peers.of_node(node, earlier(node)), physics)
         known = {id(doubt.metric) for doubt in doubts}
         behind = (
             each for each in metrics if id(each) not in known and _is_behind(each, best.get((platform, each.key)))

@@ -64,4 +64,5 @@ class Gate:
 
         platforms = {name: self._judging.platform(name) for name in measured}
         baselines = {name: self._judging.baseline(name) for name in measured}
-        return suspects({name: (platforms[name], metrics) for name, metrics in measured.items()}, baselines, bounds)
+        of_platforms = {name: (platforms[name], metrics) for name, metrics in measured.items()}
+        return suspects(of_platforms, baselines, bounds, self._judging.earlier)

@@ -219,7 +219,7 @@ class Judging:
                 baselines=self.baselines,
                 profile=self.profile,
                 fleet=self.fleet,
-                peers=lambda: self.peers().of_node(name, self._earlier(name)),
+                peers=lambda: self.peers().of_node(name, self.earlier(name)),
                 measured=lambda measurement: self._evidence(name, measurement),
             )
             if known.facts is not None and name not in self._summaries:
@@ -246,7 +246,8 @@ class Judging:
             self._peers = Peers.of({node: (self.platform(node), self.metrics(node)) for node in self.asked})
         return self._peers
 
-    def _earlier(self, name: str) -> Earlier | None:
+    def earlier(self, name: str) -> Earlier | None:
+        """What a node measured in earlier runs; None where no history is kept."""
         if self.history is None:
             return None
         known = self.history.earlier(name, self.before_epoch_s)

@@ -1,0 +1,56 @@
+"""The node as a whole: the median of its devices beside that of the other nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.measured import baseline, metric
+
+from nodegate.numbers.assessments import assessments
+from nodegate.numbers.metric_findings import quantity_of
+from nodegate.numbers.node_figures import node_figures
+from nodegate.numbers.peers import Peers
+from nodegate.verdict import Verdict
+
+RATE = "burn.bf16_tflops"
+BY = baseline()
+
+
+def gpus(speeds: object, *, unit: str = "TFLOPS") -> list:
+    return [metric(float(speed), name=RATE, unit=unit, device=f"GPU {at}") for at, speed in enumerate(speeds)]
+
+
+def told(own: object, *, chips: float = 0.015) -> list:
+    """What is said of the figures of a node with these speeds, among 15 whose GPUs are so far apart."""
+    rng = np.random.default_rng(11)
+    fleet = {f"gpu{at:02}": ("hgx-h100-8", gpus(rng.normal(700, 700 * chips, 8))) for at in range(15)}
+    fleet["own"] = ("hgx-h100-8", gpus(own))
+    found = assessments(fleet["own"][1], baseline=BY, peers=Peers.of(fleet).of_node("own"))
+    return [(quantity_of(each), said.verdict) for each, said in found if not each.device]
+
+
+def test_eight_gpus_that_are_4_percent_slow_together_are_the_nodes_fault():
+    assert told([672.0] * 8) == [("bf16 rate, median of 8", Verdict.FAIL)]
+
+
+def test_one_slow_gpu_does_not_make_its_node_slow():
+    assert told([700.0] * 7 + [600.0]) == []
+
+
+def test_a_node_like_the_others_is_not_mentioned():
+    assert told([700.0] * 8) == []
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [gpus([60.0] * 8, unit="°C"), gpus([700.0] * 3), [metric(480.0)]],
+    ids=["heat", "three devices", "a number of the node"],
+)
+def test_what_has_no_figure(metrics):
+    assert node_figures(metrics) == []
+
+
+def test_each_attempt_has_its_own_median():
+    devices = [metric(700.0 + at, 600.0 + at, name=RATE, unit="TFLOPS", device=f"GPU {at}") for at in range(8)]
+    (figure,) = node_figures(devices)
+    assert (figure.values, figure.device) == ((703.5, 603.5), "")
