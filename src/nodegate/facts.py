@@ -16,12 +16,12 @@ from nodegate.probe import (
     disks,
     driver,
     environment,
-    gpu,
     host,
     jobs,
     kernel_log,
     limits,
     mounts,
+    nvml,
     nvml_library,
     pci,
     rdma,
@@ -73,12 +73,12 @@ def _of(section: str, parse: Callable[[object], T]) -> Fact[T]:
 
 def _gpus(document: ProbeDocument) -> Gpus:
     try:
-        return gpu.parse(section_data(document.sections, "nvml"))
-    except CannotMeasure as nvml:
+        return nvml.parse(section_data(document.sections, "nvml"))
+    except CannotMeasure as by_nvml:
         try:
             return _gpus_of_nvidia_smi(document)
         except CannotMeasure as smi:
-            raise CannotMeasure(f"{nvml.reason}; {smi.reason}", next_step=nvml.next_step) from None
+            raise CannotMeasure(f"{by_nvml.reason}; {smi.reason}", next_step=by_nvml.next_step) from None
 
 
 def _gpus_of_nvidia_smi(document: ProbeDocument) -> Gpus:

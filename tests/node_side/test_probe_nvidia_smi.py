@@ -15,7 +15,7 @@ from support.payload import run_probe
 from lab.nvml import scenario as nvml
 from lab.nvml.nvidia_smi import RELEASES, NotToBeHad, binary
 from lab.nvml.scenario import Scenario, healthy_h100
-from nodegate.probe import gpu
+from nodegate.probe.nvml import parse
 from nodegate.tools.nvidia_smi import parse_xml
 from nodegate.unknown import Unknown
 
@@ -120,7 +120,7 @@ def test_its_xml_becomes_the_same_facts_as_nvml(nvidia_smi: Path, tmp_path: Path
     scenario = healthy_h100(2).set(1, "remap.failure", 1).set(1, "ecc.uncorrected.volatile", 3)
     written = run(nvidia_smi, scenario, tmp_path, "-q", "-x").stdout
     ran = run_probe(sections=["nvml"], environment=nvml.environment(tmp_path / "scenario.conf"))
-    by_nvml, by_text = gpu.parse(ran.data("nvml")), parse_xml(written)
+    by_nvml, by_text = parse(ran.data("nvml")), parse_xml(written)
     for name in ("name", "uuid", "serial", "vbios", "address", "link_width", "gsp_firmware", "remap", "power_w"):
         read = [getattr(device, name) for device in by_text.devices]
         assert read == [getattr(device, name) for device in by_nvml.devices], name

@@ -6,12 +6,12 @@ import pytest
 from fleet.machine import Machine, facts_of
 
 from nodegate.errors import CannotMeasure
-from nodegate.probe import gpu
-from nodegate.probe.gpu import GpuFabric, GpuProcess, NvLink, RemapBanks, RowRemap
+from nodegate.probe import nvml
+from nodegate.probe.gpu import Gpu, GpuFabric, GpuProcess, NvLink, RemapBanks, RowRemap
 from nodegate.unknown import Unknown, Why
 
 
-def parsed(machine: Machine, index: int = 3) -> gpu.Gpu:
+def parsed(machine: Machine, index: int = 3) -> Gpu:
     return facts_of(machine).gpus.devices[index]
 
 
@@ -46,7 +46,7 @@ def test_a_lost_gpu_is_listed_with_its_reason_and_nothing_else_is_known():
 
 
 def test_an_entry_that_is_no_object_is_a_gpu_that_is_not_known():
-    found = gpu.parse({"gpus": ["?", {"index": 1, "handle": "gone"}]})
+    found = nvml.parse({"gpus": ["?", {"index": 1, "handle": "gone"}]})
     assert [one.lost for one in found.devices] == [
         Unknown(Why.FAILED, "expected an object, the node sent ?"),
         Unknown(Why.FAILED, "no handle, and no reason given"),
@@ -79,4 +79,4 @@ def test_one_bad_link_or_process_makes_the_list_unknown_so_that_none_is_overlook
 
 def test_no_list_of_gpus_cannot_be_measured():
     with pytest.raises(CannotMeasure, match="NVML returned no list of GPUs"):
-        gpu.parse({"count": 8})
+        nvml.parse({"count": 8})

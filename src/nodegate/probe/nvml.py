@@ -1,0 +1,246 @@
+"""Section `nvml` of the probe document (docs/probe-document.md): what NVML says of the GPUs, parsed."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, TypeVar
+
+from nodegate.errors import CannotMeasure
+from nodegate.probe import plausible
+from nodegate.probe import readings as read
+from nodegate.probe.gpu import (
+    PEER_ACCESS,
+    EccCounters,
+    Gpu,
+    GpuFabric,
+    GpuProcess,
+    Gpus,
+    NvLink,
+    PeerAccess,
+    RemapBanks,
+    RowRemap,
+    event_reason_names,
+    lost_gpu,
+)
+from nodegate.unknown import Known, Unknown, Why, value_or
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+MOST_GPUS = 256  # of a node: more cannot be true, and each would have a line in every check
+
+
+def parse(data: object) -> Gpus:
+    """The data of section `nvml`.
+
+    Raises:
+        CannotMeasure: it has no list of GPUs.
+    """
+    section = read.record(data)
+    listed = section if isinstance(section, Unknown) else read.items(section, "gpus")
+    if isinstance(section, Unknown) or isinstance(listed, Unknown):
+        raise CannotMeasure(f"NVML returned no list of GPUs: {listed}", next_step="run nvidia-smi on the node by hand")
+    if len(listed) > MOST_GPUS:
+        reason = f"the node lists {len(listed)} GPUs, which no machine has"
+        raise CannotMeasure(reason, next_step="look which program answers at this address in place of the probe")
+    return Gpus(
+        driver_version=read.text(section, "driver_version"),
+        nvml_version=read.text(section, "nvml_version"),
+        cuda_driver_version=read.mapped(read.integer(section, "cuda_driver_version"), _cuda_version),
+        count=read.integer(section, "count"),
+        devices=tuple(plausible.gpu(_entry(position, entry)) for position, entry in enumerate(listed)),
+        peers=_peers(section),
+    )
+
+
+def _peers(section: Mapping[str, object]) -> Known[tuple[PeerAccess, ...]]:
+    rows = read.items(section, "peers")
+    if isinstance(rows, Unknown):
+        return rows
+    found = []
+    for row in rows:
+        numbers = read.integers({"row": row}, "row", 5)
+        if isinstance(numbers, Unknown):
+            return numbers
+        first, second, *said = numbers
+        found.append(PeerAccess(first, second, *(PEER_ACCESS.get(each, f"status {each}") for each in said)))
+    return tuple(found)
+
+
+def _entry(position: int, entry: object) -> Gpu:
+    data = read.record(entry)
+    if isinstance(data, Unknown):
+        return lost_gpu(position, data)
+    sent = read.integer(data, "index")
+    index = position if isinstance(sent, Unknown) or not 0 <= sent < read.MAX_ITEMS else sent
+    if "handle" in data:
+        reason = read.why_not(data["handle"])
+        return lost_gpu(index, Unknown(Why.FAILED, "no handle, and no reason given") if reason is None else reason)
+    return _gpu(index, data)
+
+
+def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
+    violations = read.mapping(data, "violation_ns")
+    power_min, power_max = _pair(data, "power_limit_range_mw")
+    ecc_now, ecc_next = _pair(data, "ecc_mode")
+    mig_now, mig_next = _pair(data, "mig_mode")
+    single_bit, double_bit = _pair(data, "retired_pages")
+    gsp_enabled, _ = _pair(data, "gsp_mode")
+    return Gpu(
+        index=index,
+        lost=None,
+        name=read.text(data, "name"),
+        uuid=read.text(data, "uuid"),
+        serial=read.text(data, "serial"),
+        part_number=read.text(data, "part_number"),
+        vbios=read.text(data, "vbios"),
+        inforom_image=read.text(data, "inforom_image"),
+        address=read.mapped(read.text(data, "bus_id"), read.address_in),
+        pci_id=read.mapped(read.integer(data, "pci_device_id"), _vendor_device),
+        subsystem_id=read.mapped(read.integer(data, "pci_subsystem_id"), _vendor_device),
+        minor=read.integer(data, "minor"),
+        module_id=read.integer(data, "module_id"),
+        numa_node=read.integer(data, "numa_node"),
+        link_width=read.integer(data, "link_width"),
+        link_width_max=read.integer(data, "link_width_max"),
+        link_gen=read.integer(data, "link_gen"),
+        link_gen_max=read.integer(data, "link_gen_max"),
+        link_gen_gpu_max=read.integer(data, "link_gen_gpu_max"),
+        pcie_replays=read.integer(data, "pcie_replays"),
+        sm_clock_mhz=read.integer(data, "sm_clock_mhz"),
+        memory_clock_mhz=read.integer(data, "memory_clock_mhz"),
+        sm_clock_max_mhz=read.integer(data, "sm_clock_max_mhz"),
+        memory_clock_max_mhz=read.integer(data, "memory_clock_max_mhz"),
+        sm_clock_app_mhz=read.integer(data, "sm_clock_app_mhz"),
+        memory_clock_app_mhz=read.integer(data, "memory_clock_app_mhz"),
+        sm_clock_app_default_mhz=read.integer(data, "sm_clock_app_default_mhz"),
+        memory_clock_app_default_mhz=read.integer(data, "memory_clock_app_default_mhz"),
+        event_reasons=read.mapped(read.integer(data, "event_reasons"), _event_reasons),
+        thermal_violation_s=_scaled_in(violations, "thermal", 1e-9),
+        power_violation_s=_scaled_in(violations, "power", 1e-9),
+        reliability_violation_s=_scaled_in(violations, "reliability", 1e-9),
+        board_limit_violation_s=_scaled_in(violations, "board_limit", 1e-9),
+        power_w=_scaled_in(data, "power_mw", 1e-3),
+        power_limit_w=_scaled_in(data, "power_limit_mw", 1e-3),
+        power_limit_default_w=_scaled_in(data, "power_limit_default_mw", 1e-3),
+        power_limit_enforced_w=_scaled_in(data, "power_limit_enforced_mw", 1e-3),
+        power_limit_min_w=read.scaled(power_min, 1e-3),
+        power_limit_max_w=read.scaled(power_max, 1e-3),
+        temperature_c=read.integer(data, "temperature_c"),
+        temperature_margin_c=read.integer(data, "temperature_margin_c"),
+        temperature_slowdown_c=read.integer(data, "temperature_slowdown_c"),
+        temperature_shutdown_c=read.integer(data, "temperature_shutdown_c"),
+        memory_temperature_c=read.integer(data, "memory_temperature_c"),
+        ecc_enabled=read.mapped(ecc_now, read.switch),
+        ecc_pending=read.mapped(ecc_next, read.switch),
+        ecc=_ecc(read.mapping(data, "ecc")),
+        sram_threshold_exceeded=read.flag(data, "sram_threshold_exceeded"),
+        remap=read.mapped(read.integers(data, "remapped_rows", 4), _remap),
+        remap_banks=read.mapped(read.integers(data, "remap_histogram", 5), lambda banks: RemapBanks(*banks)),
+        retired_single_bit=single_bit,
+        retired_double_bit=double_bit,
+        retired_pending=read.flag(data, "retired_pending"),
+        gsp_firmware=read.text(data, "gsp_firmware"),
+        gsp_enabled=read.mapped(gsp_enabled, read.switch),
+        fabric=read.mapped(read.mapping(data, "fabric"), _fabric),
+        nvlinks=_list_of(data, "nvlinks", _nvlink),
+        recovery_action=read.integer(data, "recovery_action"),
+        inforom_valid=read.flag(data, "inforom_valid"),
+        persistence=read.flag(data, "persistence_mode"),
+        compute_mode=read.integer(data, "compute_mode"),
+        mig_enabled=read.mapped(mig_now, read.switch),
+        mig_pending=read.mapped(mig_next, read.switch),
+        performance_state=read.integer(data, "performance_state"),
+        utilization_percent=read.integer(data, "utilization_percent"),
+        memory_total_bytes=read.integer(data, "memory_total_bytes"),
+        memory_used_bytes=read.integer(data, "memory_used_bytes"),
+        processes=_list_of(data, "processes", _process),
+    )
+
+
+def _pair(data: Mapping[str, object], key: str) -> tuple[Known[int], Known[int]]:
+    both = read.integers(data, key, 2)
+    return (both, both) if isinstance(both, Unknown) else (both[0], both[1])
+
+
+def _scaled_in(data: Known[Mapping[str, object]], key: str, factor: float) -> Known[float]:
+    return data if isinstance(data, Unknown) else read.scaled(read.number(data, key), factor)
+
+
+def _list_of(
+    data: Mapping[str, object], key: str, one: Callable[[Mapping[str, object]], Known[T]]
+) -> Known[tuple[T, ...]]:
+    """Every entry of a list; a single invalid one makes the whole list unknown, so that none is overlooked."""
+    listed = read.items(data, key)
+    if isinstance(listed, Unknown):
+        return listed
+    found: list[T] = []
+    for entry in listed:
+        made = read.mapped(read.record(entry), one)
+        if isinstance(made, Unknown):
+            return made
+        found.append(made)
+    return tuple(found)
+
+
+def _ecc(counters: Known[Mapping[str, object]]) -> EccCounters:
+    if isinstance(counters, Unknown):
+        return EccCounters(*[counters] * len(fields(EccCounters)))
+    return EccCounters(*[read.integer(counters, field.name) for field in fields(EccCounters)])
+
+
+def _remap(rows: tuple[int, ...]) -> Known[RowRemap]:
+    pending, failed = read.switch(rows[2]), read.switch(rows[3])
+    if isinstance(pending, Unknown):
+        return pending
+    return failed if isinstance(failed, Unknown) else RowRemap(rows[0], rows[1], pending=pending, failed=failed)
+
+
+def _fabric(data: Mapping[str, object]) -> GpuFabric:
+    return GpuFabric(
+        state=read.integer(data, "state"),
+        status=read.integer(data, "status"),
+        clique=read.integer(data, "clique"),
+        cluster_uuid=read.text(data, "cluster_uuid"),
+        health_mask=read.integer(data, "health_mask"),
+        health_summary=read.integer(data, "health_summary"),
+    )
+
+
+def _nvlink(data: Mapping[str, object]) -> Known[NvLink]:
+    link = read.integer(data, "link")
+    if isinstance(link, Unknown):
+        return link
+    return NvLink(
+        link=link,
+        up=read.flag(data, "state"),
+        version=read.integer(data, "version"),
+        speed_mbps=read.integer(data, "speed_mbps"),
+        remote_type=read.integer(data, "remote_type"),
+        replay_errors=read.integer(data, "replay"),
+        recovery_errors=read.integer(data, "recovery"),
+        crc_errors=read.integer(data, "crc"),
+    )
+
+
+def _process(data: Mapping[str, object]) -> Known[GpuProcess]:
+    pid = read.integer(data, "pid")
+    if isinstance(pid, Unknown):
+        return pid
+    kind, name = value_or(read.text(data, "kind"), "unknown"), value_or(read.text(data, "name"), "")
+    return GpuProcess(pid=pid, kind=kind, name=name, memory_bytes=read.integer(data, "memory_bytes"))
+
+
+def _event_reasons(mask: int) -> Known[frozenset[str]]:
+    possible = plausible.within(mask, plausible.MASK)
+    return possible if isinstance(possible, Unknown) else event_reason_names(mask)
+
+
+def _cuda_version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _vendor_device(number: int) -> str:
+    """NVML packs the device into the upper half and the vendor into the lower: 0x233010DE is 10de:2330."""
+    return f"{number & 0xFFFF:04x}:{number >> 16 & 0xFFFF:04x}"
