@@ -28,6 +28,14 @@ PROCESSES_UNDER_LOAD = 7  # logins, guards and the burn
 INTERRUPTED = 2
 
 
+@pytest.fixture(autouse=True)
+def _hangups_are_not_ignored() -> Iterator[None]:
+    """As in a terminal, also where these tests run under nohup: a child inherits what is ignored."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.fixture
 def fleet(tmp_path: Path) -> Iterator[LoadFleet]:
     with LoadFleet(tmp_path / "fleet", 1, with_rdma=0) as fleet:
