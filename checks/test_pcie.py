@@ -106,7 +106,7 @@ def test_link_speed(pci: Pci, gpus: Gpus, verdicts: Verdicts) -> None:
     for device in (each for each in pcie.judged(pci) if not pcie.has_no_link(each)):
         own, slot = device.speed_max_gts, pcie.slot_speed(pci, device)
         idle = device.is_gpu and device.address not in busy
-        slow = not isinstance(own, Unknown) and device.speed_gts != own
+        slow = device.speed_gts == pcie.IDLE_GTS if isinstance(own, Unknown) else device.speed_gts != own
         if idle and slow and not isinstance(device.speed_gts, Unknown):
             verdicts.found(
                 Verdict.SKIP,

@@ -27,6 +27,12 @@ L40S = Machine.pcie_l40s
 BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")
 # What made-up machines do not have: perftest with CUDA, times by process, NVLS and NVLinks of PCIe cards.
 NOT_ON_HGX = {"nccl_groups.apart"}
+CONTRACT = {  # what nothing asks for is not judged
+    "contract.event_reasons_percent": 100,
+    "contract.temperature_spread_c": 30,
+    "contract.temperature_c": 95,
+    "contract.burn_h": 0.1,
+}
 NOT_ON_L40S = NOT_ON_HGX | {"rdma_bandwidth.gpu_memory", "nccl.nvls", "counters.nvlink"}
 
 
@@ -241,5 +247,5 @@ def test_what_a_check_says_of_a_machine_under_load(case: Case) -> None:
 @pytest.mark.parametrize("check", [check.id for check in suite.checks() if is_active(check.asks_for)])
 def test_a_healthy_machine_passes_each_measured_check(check: str) -> None:
     for make, without in ((Machine.hgx_h100, NOT_ON_HGX), (L40S, NOT_ON_L40S)):
-        record = judge_one(check, make())
+        record = judge_one(check, make(), baseline=CONTRACT)
         assert record.verdict is (SKIP if check in without else PASS), record.message

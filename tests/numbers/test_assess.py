@@ -319,7 +319,7 @@ class TestAttempts:
         assert found.code == "unsteady"
 
     def test_an_unsteady_node_says_which_absolute_limit_it_keeps_all_the_same(self):
-        others = PeerGroup(nodes=127, count=127, median=520.0, mad=1.0)
+        others = like(520.0, 0.003)
         found = told(495, 515, 494, entry=PLAIN, others=others)
         assert (found.verdict, found.comparison) == (WARN, "unsteady")
         assert found.kept is not None

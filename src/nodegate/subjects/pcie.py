@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.probe.pci import Pci, PciDevice
     from nodegate.unknown import Known
 
+IDLE_GTS = 2.5  # to which the link of an idle GPU drops (PCI Express 1)
 _AER = ("correctable", "nonfatal", "fatal")
 _NVIDIA_NETWORKING = 0x15B3
 _RDMA_DRIVERS = frozenset({"efa", "ionic", "irdma"})
