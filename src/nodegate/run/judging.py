@@ -186,7 +186,7 @@ class Judging:
         name = context.node.name
         if reason:
             record = record_of(check, name, [refusal(NotDone(reason), node=name)])
-        elif not is_asked_for(check.id, self.policy, lambda: context.baseline):
+        elif context.missing is None and not is_asked_for(check.id, self.policy, lambda: context.baseline):
             record = record_of(check, name, [refusal(NotApplicable(NOT_ASKED), node=name)])
         else:
             record = judge(check, self._arguments(check, context), name, context.parts)
