@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import random
 import re
 import secrets
@@ -16,6 +17,7 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +41,8 @@ if TYPE_CHECKING:
 STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
 FIRST_PAUSE_S = 0.5
 AT_ONCE = 8  # of sshd's default MaxSessions of 10 the master and the lock take one each
-LONGEST_PLACE = 70
+LONGEST_PLACE = 66
+_PREFIX = "ng-"
 SSH_FAILED = 255  # ssh's own exit code; a guard never gives it
 LOG = logging.getLogger("nodegate.transport")
 LOGIN_S = 30.0  # in addition to the time for connecting: a smart card or a ticket server may be slow
@@ -102,6 +105,16 @@ def _words(node: Node, options: Options, program: str) -> list[str]:
     return [*words, *connection.ssh_args]
 
 
+@cache
+def _delete_left(place: Path) -> None:
+    """Delete the sockets' folders of runs that were killed: each has the number of its process in its name."""
+    for folder in place.glob(f"{_PREFIX}*-*"):
+        number = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if number.isdecimal() and folder.lstat().st_uid == os.getuid() and not Path("/proc", number).exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 @dataclass(frozen=True)
 class _Master:
     """The master connection: its process, the private folder of its socket."""
@@ -115,7 +128,8 @@ class _Master:
     def open(cls, node: Node, words: list[str]) -> _Master:
         # A socket's path has at most 107 bytes, of which ssh adds 17.
         place = tempfile.gettempdir() if len(tempfile.gettempdir()) <= LONGEST_PLACE else "/tmp"  # noqa: S108
-        folder = Path(tempfile.mkdtemp(prefix="ng-", dir=place))
+        _delete_left(Path(place))
+        folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
         marker = f"nodegate-{secrets.token_hex(8)}"
         master = ["-o", "ControlMaster=yes", "-o", f"ControlPath={folder}/s", "-o", "ControlPersist=no"]
         command = [words[0], *master, *words[1:], "--", node.address, f"echo {marker}; exec cat >/dev/null"]
