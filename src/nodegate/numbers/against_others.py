@@ -81,7 +81,8 @@ def _few_launches(metric: Metric, value: float, nobody: NoPeers, margins: Margin
     if top - value <= margins.inside_floor * top:
         return Comparison(Verdict.SKIP, "fleet", nobody.reason)
     said = f"{_gap(metric, value, top)} the {shown(top, metric.unit)} of another launch over as many nodes"
-    return Comparison(Verdict.WARN, "fleet", said, _limit(metric, _bound(metric, top, margins.inside_floor), "fleet"))
+    bound = round(_beyond(metric, top, margins.inside_floor * top), 6)
+    return Comparison(Verdict.WARN, "fleet", said, _limit(metric, bound, "fleet"))
 
 
 def inside(metric: Metric, value: float, others: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
@@ -159,11 +160,6 @@ def _floor(metric: Metric, relative: float, margins: Margins) -> float:
 
 def _scale(metric: Metric, reference: float) -> float:
     return 1.0 if metric.unit == "°C" else abs(reference)
-
-
-def _bound(metric: Metric, reference: float, floor: float) -> float:
-    reach = floor * _scale(metric, reference)
-    return round(reference - reach if metric.better == "higher" else reference + reach, 6)
 
 
 def _worse_by(metric: Metric, value: float, reference: float) -> float:
