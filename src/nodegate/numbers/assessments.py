@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     Bounds = Callable[[Metric, Baseline], Physics]
 
+_NEWEST = 8  # earlier runs that a value is compared with
 _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
 
 
@@ -87,5 +88,5 @@ def _kind(metric: Metric) -> str:
 
 
 def _past(metric: Metric, earlier: Earlier | None) -> Reference | None:
-    values = earlier(metric) if earlier else ()
+    values = earlier(metric)[-_NEWEST:] if earlier else ()
     return Reference(median(values), len(values), "earlier runs of this node") if values else None

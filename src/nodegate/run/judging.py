@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from nodegate import part
 from nodegate.claims.prove import claims_of_node
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
 from nodegate.evidence import FACTS, Evidence, RunFolder
@@ -95,6 +96,7 @@ class Judging:
     _judged: set[str] = field(default_factory=set)
     _fleet: Fleet | None = None
     _peers: Peers | None = None
+    _earlier: dict[str, Earlier] = field(default_factory=dict)
 
     def ask(self, check: Check, node: str) -> None:
         """The node must pass this check."""
@@ -247,11 +249,17 @@ class Judging:
         return self._peers
 
     def earlier(self, name: str) -> Earlier | None:
-        """What a node measured in earlier runs; None where no history is kept."""
+        """What a node measured in earlier runs; None where no history is kept. Read once, however many ask."""
         if self.history is None:
             return None
-        known = self.history.earlier(name, self.before_epoch_s)
-        return lambda metric: known.get(key_of(metric), ())
+        if name not in self._earlier:
+            known = self.history.earlier(name, self.before_epoch_s, lambda device: self.serial(name, device))
+            self._earlier[name] = lambda metric: known.get(key_of(metric), ())
+        return self._earlier[name]
+
+    def serial(self, name: str, device: str) -> str:
+        """The serial number of a node's device; empty where it has none of its own, or none is known."""
+        return self._context(name).parts.complete(part.named(device)).serial if device else ""
 
     def platform(self, name: str) -> str:
         """The platform of a node; empty if it is unknown."""

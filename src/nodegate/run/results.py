@@ -117,7 +117,7 @@ def _remember(report: Report, judging: Judging) -> None:
     good = [node.node for node in report.nodes if node.verdict in GOOD or node.is_sound]
     if judging.history and good:
         measured = {name: judging.metrics(name) for name in good}
-        judging.history.keep(report.run.id, report.run.started_epoch_s, measured)
+        judging.history.keep(report.run.id, report.run.started_epoch_s, measured, judging.serial)
 
 
 def build(run: Run, judging: Judging, records: Iterable[Record], checks: Mapping[str, CheckInfo]) -> Report:
