@@ -67,6 +67,45 @@ def deepspeed_pipeline(seconds: Sequence[float], first: int = 1) -> str:
     )
 
 
+def torchtitan(seconds: Sequence[float], first: int = 1) -> str:
+    """A line each step, in the colours of a terminal; 16,384 tokens for each GPU."""
+    now, text = START, ""
+    for number, value in enumerate(seconds, first):
+        now += timedelta(seconds=value)
+        tps = 16384 / value
+        text += (
+            f"[rank0]:[titan] {now:%Y-%m-%d %H:%M:%S},004 - root - INFO - \x1b[31mstep: {number:2}  \x1b[32mloss:  4.2"
+            f"  \x1b[33mmemory: 40.10GiB(50.65%)  \x1b[34mtps: {round(tps):,}  \x1b[36mtflops: {tps / 19:,.2f}"
+            f"  \x1b[35mmfu: {tps / 190:.2f}%\x1b[39m\n"
+        )
+    return text
+
+
+def slashed(seconds: Sequence[float], first: int = 1) -> str:
+    """Primus: each number as this interval's and the run's mean."""
+    return "".join(
+        f" iteration {number:8d}/  500000 | consumed samples: {number * 512:12d} | elapsed time per iteration (ms):"
+        f" {value * 1000:.1f}/{seconds[0] * 1000:.1f} | throughput per GPU (TFLOP/s/GPU): 512.3/511.9 |"
+        " global batch size:   512 | lm loss: 2.1E+00 |\n"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def nemo_bar(seconds: Sequence[float], first: int = 1) -> str:
+    """NeMo 1: Lightning's bar, the time of a step behind it."""
+    return "".join(
+        f"\rEpoch 0: :  10%|#         | {number}/5000 [12:01<99:12, v_num=x1, reduced_train_loss=6.130,"
+        f" global_step={number}.0, consumed_samples={number * 8}.0, train_step_timing in s={value:.3f}]"
+        for number, value in enumerate(seconds, first)
+    )
+
+
+def rates(seconds: Sequence[float], first: int = 1) -> str:
+    return "".join(
+        f"step {number}/5000 | loss 2.31 | {1 / value:.4f} it/s\n" for number, value in enumerate(seconds, first)
+    )
+
+
 def clock(seconds: float) -> str:
     return str(timedelta(seconds=int(seconds)))
 
@@ -123,6 +162,10 @@ class Format:
 FORMATS = [
     Format("megatron", megatron),
     Format("nemo", nemo),
+    Format("nemo-bar", nemo_bar),
+    Format("torchtitan", torchtitan, per=16384),
+    Format("megatron", slashed),
+    Format("steps", rates),
     Format("deepspeed", deepspeed_timer, per=64),
     Format("deepspeed-pipeline", deepspeed_pipeline),
     Format("llama-factory", llamafactory, usual_s=6.0),

@@ -216,3 +216,60 @@ def test_a_tail_without_its_end_counts_only_when_it_is_whole() -> None:
     assert list(splitter.end()) == ["a |"]
     assert list(splitter.feed(b"a 12")) == []
     assert list(splitter.end()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "iteration", "seconds"),
+    [
+        ("iter 120: loss 4.3214, time 245.10ms, mfu 23.10%", 120, 0.2451),
+        ("step 00100/05000 (2.00%) | loss: 4.5 | dt: 250.00ms | tok/sec: 1,000", 100, 0.25),
+        ("[2026-03-02 08:00:00] step 120/2000 loss 2.31 lr 1e-4 0.32 it/s", 120, 3.125),
+        ("Step: 7, loss: 2.3, 3.10 s/step", 7, 3.1),
+        ("train: global_step=9 loss=2.1 step_time=3.12s grad=1", 9, 3.12),
+    ],
+)
+def test_any_line_with_a_step_and_its_time_or_rate(line: str, iteration: int, seconds: float) -> None:
+    said = formats.steps(line)
+    assert said is not None
+    assert (said.iteration, said.seconds) == (iteration, pytest.approx(seconds))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "step: 10 saved checkpoint in time: 12.1s",
+        "step 100: eval loss 2.31, time 12.1s",
+        "Iteration 100 done",
+        "time: 3.1s",
+        "step 3.5 took 2 s",
+        " 10%|#   | step 3/30 [00:01<00:02,  2.1it/s]",
+    ],
+)
+def test_a_time_of_something_else_is_no_step(line: str) -> None:
+    assert formats.steps(line) is None
+
+
+@pytest.mark.parametrize("unit", ["s/it", "it/s", "s/step", "steps/s", "batch/s"])
+def test_the_units_of_bars(unit: str) -> None:
+    said = formats.tqdm(f" 12%|#2        | 120/1000 [02:10<16:13,  1.08{unit}, loss=2.1]")
+    assert said is not None
+    assert (said.iteration, said.elapsed_s) == (120, 130)
+
+
+def test_times_without_a_year_take_that_of_the_line_before() -> None:
+    before = stamp("[2026-12-31 23:59:30] iteration 1")
+    glog = stamp("[rank3]:[E0101 00:29:30.118204311 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog", before)
+    syslog = stamp("Dec 31 23:59:40 gpu07 kernel: NVRM: Xid", before)
+    assert before is not None
+    assert glog is not None
+    assert syslog is not None
+    assert (glog.text, glog.s - before.s) == ("2027-01-01 00:29:30", 1800)
+    assert syslog.s - before.s == 10
+    assert stamp("[E0101 00:29:30.118 x.cpp:1] y") is None
+
+
+@pytest.mark.parametrize("written", ["2026/03/02 08:00:00", "03/02/2026 08:00:00"])
+def test_other_ways_to_write_a_date(written: str) -> None:
+    said = stamp(f"{written} - INFO - step")
+    assert said is not None
+    assert said.text == "2026-03-02 08:00:00"

@@ -1,7 +1,7 @@
 """False alarms and delays of the rules, by seeded simulation: log-normal noise, 0.5 % of steps 1.5 to 6 times as long.
 
-The figures are those on which the default was chosen: the old rule (mean of 5 against the fastest) trips on spikes, the
-median of 15 does not up to 5 % noise, the median of 31 not at 10 % either.
+The mean of 5 against the fastest trips on spikes, the median of 15 does not up to 5 % noise, the median of 31 not at
+10 % either. The default goes by time: here an iteration counts as 2 s. bench/slow_jobs.py tries it with whole logs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statistics import median
 
 import pytest
 
-from nodegate.watch.rules import AutoRule, rule
+from nodegate.watch.rules import rule
 
 RUNS, ITERATIONS, SLOW_AT = 3, 10_000, 400
 
@@ -46,7 +46,7 @@ def delay(name: str, noise: float, slow_by: float) -> float:
         judge = rule(name)
         found = [
             number - SLOW_AT + 1
-            for number, value in enumerate(series(seed, SLOW_AT + 200, noise, True, slow_by))
+            for number, value in enumerate(series(seed, SLOW_AT + 600, noise, True, slow_by))
             if (seen := judge.add(value)) and seen.slow and number >= SLOW_AT
         ]
         delays.append(found[0] if found else 10_000)
@@ -66,8 +66,8 @@ def delay(name: str, noise: float, slow_by: float) -> float:
         ("median-31", 0.10, True, 0, 0.7),
         ("auto", 0.01, False, 0, 0),
         ("auto", 0.01, True, 0, 0),
-        ("auto", 0.04, True, 0, 0.4),
-        ("auto", 0.10, True, 0, 0.7),
+        ("auto", 0.04, True, 0, 0),
+        ("auto", 0.10, True, 0, 0),
     ],
 )
 def test_false_alarms_in_10_000_iterations(name: str, noise: float, spikes: bool, least: float, most: float) -> None:
@@ -77,25 +77,17 @@ def test_false_alarms_in_10_000_iterations(name: str, noise: float, spikes: bool
 @pytest.mark.parametrize(
     ("name", "noise", "slow_by", "most"),
     [
-        ("auto", 0.04, 1.1, 18),
-        ("auto", 0.04, 1.2, 13),
-        ("auto", 0.04, 1.5, 13),
-        ("auto", 0.10, 1.1, 45),
-        ("auto", 0.10, 1.5, 24),
+        ("auto", 0.04, 1.1, 400),
+        ("auto", 0.04, 1.3, 160),
+        ("auto", 0.04, 1.5, 110),
+        ("auto", 0.10, 1.5, 140),
+        ("auto", 0.10, 2.0, 40),
+        ("auto", 0.10, 3.0, 25),
         ("fastest-5", 0.04, 1.5, 3),
     ],
 )
 def test_delay_until_a_slowdown_is_found(name: str, noise: float, slow_by: float, most: float) -> None:
     assert delay(name, noise, slow_by) <= most
-
-
-@pytest.mark.parametrize(("noise", "window"), [(0.01, 15), (0.04, 15), (0.10, 31), (0.2, 31)])
-def test_the_window_follows_the_noise(noise: float, window: int) -> None:
-    judge = AutoRule()
-    for value in series(1, SLOW_AT, noise, spikes=True):
-        judge.add(value)
-    assert judge.noise() == pytest.approx(noise, rel=0.3)
-    assert judge.window() == window
 
 
 def test_a_slow_time_does_not_become_what_is_usual() -> None:

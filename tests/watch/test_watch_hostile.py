@@ -117,7 +117,7 @@ def test_a_long_job_keeps_a_bounded_memory_of_itself() -> None:
     assert watching.answer().state is State.HEALTHY
     assert len(watching.curve.buckets) <= 2000
     (kind,) = watching.pace._kinds.values()
-    assert len(kind.rule._steady._sorted) <= 10_000  # type: ignore[attr-defined]
+    assert len(kind.rule._usual._entries) <= 512  # type: ignore[attr-defined]
 
 
 def test_a_log_full_of_restarts_and_slow_times_stays_bounded() -> None:

@@ -11,7 +11,7 @@ from nodegate.watch.lines import LineSplitter
 from nodegate.watch.own_pattern import OwnPattern
 from nodegate.watch.watcher import Watcher
 
-EVERY = pytest.mark.parametrize("form", FORMATS, ids=[form.name for form in FORMATS])
+EVERY = pytest.mark.parametrize("form", FORMATS, ids=[form.write.__name__ for form in FORMATS])
 
 
 def watcher(form: Format) -> Watcher:

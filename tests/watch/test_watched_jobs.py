@@ -30,7 +30,7 @@ def test_the_line_has_the_form_that_users_know() -> None:
 def test_the_sentence_asks_the_nodes_and_condemns_none() -> None:
     (slow,) = answer(megatron(slowed([2.0] * 400, 200, 1.25))).slow
     assert slow.line == (
-        "Smoothed median (iters 198-212: 2500.00 ms, baseline: 2000.00 ms), threshold ratio:0.25"
+        "Smoothed mean (iters 201-288: 2500.00 ms, baseline: 2000.00 ms), threshold ratio:0.25"
         " - slow since iteration 201 (2026-03-02 08:06:42): 25 % over its own usual time;"
         " a log cannot identify the node; to find it run:"
         " pytest --inventory hosts.yaml --nodes NODES-OF-THE-JOB --profile troubleshoot"
@@ -271,3 +271,47 @@ def test_a_finished_job_may_be_silent() -> None:
         watching.line(line)
     assert watching.idle(10_000) == []
     assert watching.answer().finished
+
+
+def test_a_silence_that_only_the_watchdog_s_own_clock_shows() -> None:
+    text = megatron([2.0] * 60) + "[rank3]:[E0302 08:32:00.118204311 x.cpp:616] [Rank 3] Watchdog caught collective"
+    (silent,) = answer(f"{text} operation timeout: WorkNCCL(SeqNum=1)\n").silent
+    assert (silent.iteration, silent.died) == (60, True)
+
+
+def test_pauses_that_become_frequent_and_follow_no_period_are_named() -> None:
+    import random
+
+    rng = random.Random(3)  # noqa: S311
+    pace = times(900)
+    for number in range(900):
+        if rng.random() < 0.01 + 0.3 * (number / 900) ** 2:
+            pace[number] += 1.6
+    notes = answer(megatron(pace)).notes
+    (note,) = (each for each in notes if "single pauses of about 1.6 s at no period" in each)
+    assert "more and more often" in note
+    assert "check garbage collection first" in note
+
+
+def test_a_much_slower_time_inside_a_slow_one_is_told_again() -> None:
+    pace = slowed(slowed(times(1200), 400, 1.3), 800, 3.0)
+    first, second = answer(megatron(pace)).slow
+    assert (first.since, second.since) == (401, 801)
+    assert first.until == 801
+    assert second.excess == pytest.approx(2.9, abs=0.1)
+
+
+def test_two_pauses_in_neighbouring_lines_are_no_slow_time() -> None:
+    """A checkpoint and an evaluation, inside a clock that runs on, with no line that tells of them."""
+    pace = times(2000, usual_s=3.0)
+    for number in range(200, 2000, 200):
+        pace[number] += 75
+        pace[number + 10] += 130
+    assert answer(llamafactory(pace, 10)).state is State.HEALTHY
+
+
+@pytest.mark.parametrize(("factor", "steps"), [(1.05, 1200), (1.3, 230), (3.0, 20)])
+def test_the_larger_the_sooner(factor: float, steps: int) -> None:
+    text = megatron(slowed(times(2400, usual_s=3.0, noise=0.02), 1000, factor))
+    (slow,) = answer("\n".join(text.splitlines()[: 1000 + steps])).slow
+    assert slow.since == pytest.approx(1001, abs=60)

@@ -24,6 +24,11 @@ class State(str, Enum):
 EXIT = {State.HEALTHY: 0, State.SLOW: 1, State.SILENT: 1, State.NOT_JUDGED: 2}
 
 
+def _ms(value: float) -> str:
+    """Two decimals; four figures of what is smaller, such as the time of a token."""
+    return f"{value:.2f}" if value >= 1 else f"{value:.4g}"
+
+
 @dataclass(frozen=True)
 class Slow:
     """A time in which the job was slow compared with its own usual pace.
@@ -37,6 +42,7 @@ class Slow:
         per: an iteration, or a sample.
         until: the iteration at which the pace was normal again; None while it lasts.
         slowest_rank: the rank that Megatron's straggler detector named most often in this time.
+        against: where the usual time comes from, if it is not this log's own.
     """
 
     since: int
@@ -48,6 +54,7 @@ class Slow:
     per: str = "iteration"
     until: int | None = None
     slowest_rank: int | None = None
+    against: str = ""
 
     @property
     def excess(self) -> float:
@@ -59,20 +66,21 @@ class Slow:
         """The measurement in the form that users of such watchers know; `threshold ratio` is the excess."""
         smoothed, baseline = self.smoothed_s * 1000, self.baseline_s * 1000
         return (
-            f"Smoothed {self.by} (iters {self.window[0]}-{self.window[1]}: {smoothed:.2f} ms,"
-            f" baseline: {baseline:.2f} ms), threshold ratio:{self.excess:.2f}"
+            f"Smoothed {self.by} (iters {self.window[0]}-{self.window[1]}: {_ms(smoothed)} ms,"
+            f" baseline: {_ms(baseline)} ms), threshold ratio:{self.excess:.2f}"
         )
 
     @property
     def line(self) -> str:
         """One line for people."""
         when = f" ({self.time})" if self.time else ""
-        per = "" if self.per == "iteration" else " a sample"
+        per = "" if self.per == "iteration" else f" a {self.per}"
         until = "" if self.until is None else f" until iteration {self.until}"
         rank = "" if self.slowest_rank is None else f"; Megatron finds rank {self.slowest_rank} slowest"
+        usual = f"the usual time of {self.against}" if self.against else "its own usual time"
         return (
-            f"{self.measured} - slow since iteration {self.since}{when}{until}: {self.excess * 100:.0f} % over its own"
-            f" usual time{per}{rank}; a log cannot identify the node; to find it run: {EVIDENCE}"
+            f"{self.measured} - slow since iteration {self.since}{when}{until}: {self.excess * 100:.0f} % over"
+            f" {usual}{per}{rank}; a log cannot identify the node; to find it run: {EVIDENCE}"
         )
 
 
@@ -113,6 +121,7 @@ class Answer:
     usual_s: float | None
     slow: tuple[Slow, ...] = ()
     silent: tuple[Silent, ...] = ()
+    compared_with: str = "itself"
     period: Period | None = None
     restarts: tuple[tuple[int, int], ...] = ()
     finished: bool = False

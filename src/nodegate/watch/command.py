@@ -11,6 +11,7 @@ from nodegate.text import visible
 from nodegate.watch import notice, render
 from nodegate.watch.follow import CHUNK_BYTES, source
 from nodegate.watch.formats import FORMATS
+from nodegate.watch.given import Given
 from nodegate.watch.lines import LineSplitter
 from nodegate.watch.own_pattern import OwnPattern
 from nodegate.watch.watcher import Watcher
@@ -42,7 +43,11 @@ class _Watch:
         self.asked, self.out, self.clock = asked, out, clock
         self.hook = notice.arguments(asked.notice) if asked.notice else []
         self.watcher = Watcher(
-            formats=_formats(asked), rule_name=asked.rule, ratio=asked.ratio, silence_s=asked.silence_s
+            formats=_formats(asked),
+            rule_name=asked.rule,
+            ratio=asked.ratio,
+            silence_s=asked.silence_s,
+            given=_given(asked),
         )
         self.splitter = LineSplitter()
         self.caught_up = asked.once
@@ -123,6 +128,29 @@ def _formats(asked: Asked) -> Mapping[str, Callable[[str], Reading | None]]:
     if asked.pattern:
         return {"pattern": OwnPattern(asked.pattern)}
     return FORMATS if asked.format == "auto" else {asked.format: FORMATS[asked.format]}
+
+
+def _given(asked: Asked) -> Given | None:
+    """The usual time from elsewhere that was asked for."""
+    if asked.like is None and not asked.usual_s:
+        return None
+    if asked.rule != "auto":
+        raise UsageError(f"--rule {asked.rule} compares a job with itself only", hint="leave --rule out")
+    if asked.like is None:
+        return Given(f"--usual {asked.usual_s:g}s", asked.usual_s)
+    if asked.usual_s:
+        raise UsageError("--like and --usual give two usual times", hint="leave one of them out")
+    earlier, splitter = Watcher(formats=_formats(asked)), LineSplitter()
+    with source(asked.like, once=True) as read:
+        while (data := read.read(0)) is not None:
+            for line in splitter.feed(data):
+                earlier.line(line)
+    for line in splitter.end():
+        earlier.line(line)
+    given = earlier.pace.setting(visible(str(asked.like)))
+    if given is None:
+        raise UsageError("too few iterations to know what is usual", file=str(asked.like))
+    return given
 
 
 def _write(path: Path, watcher: Watcher, name: str) -> None:

@@ -22,10 +22,30 @@ _TIMER = re.compile(
 _STEPS = re.compile(
     r"steps: ([0-9]{1,13}) loss: [^:]{1,40}(?::[^:]{1,40}){0,8}iter time \(s\): ([0-9.]{1,20}) samples/sec: "
 )
+_TITAN = re.compile(r"step:\s{1,8}([0-9]{1,13})\s{1,4}.{1,200}?\btps:\s{1,4}([0-9,.]{1,20})")
+_MFU = re.compile(r"\bmfu: {1,4}([0-9.]{1,8})%")
+_NEMO_BAR = re.compile(r"\bglobal_step=([0-9]{1,13})(?:\.0)?,.{0,400}?\btrain_step_timing in s=([0-9.]{1,20})")
+_STEP = re.compile(
+    r"(?:^|[\s\[({|,])(?:global[ _])?(?:step|iter|iteration)s?[ :=#\[(]{1,4}"
+    r"([0-9]{1,13})(?:\s?/\s?([0-9]{1,13}))?(?![0-9.%])",
+    re.IGNORECASE,
+)
+_RATE = re.compile(
+    r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(?:(it|iter|step)s?(?:/s|/sec| per second)|(m?s)/(?:it|iter|step)s?)(?![a-z/])",
+    re.IGNORECASE,
+)
+_TOOK = re.compile(
+    r"\b(?:dt|(?:step|iter|iteration|batch)[_ ]?time|time(?:[_ /]per[_ ])?(?:step|iter)?|took)\s?[:=]?\s?"
+    r"([0-9]{1,9}(?:\.[0-9]{1,6})?) ?(ms|s|sec|secs|seconds|msec)\b",
+    re.IGNORECASE,
+)
+_TIMED = ("/s", "s/", "dt", "time", "took", "Time")
+_NO_STEP = re.compile(r"\b(?:sav(?:e|ed|ing)|checkpoint|eval|evaluat|validat|load(?:ed|ing))", re.IGNORECASE)
 _ELAPSED = re.compile(r"(?:([0-9]{1,5}) days?, )?([0-9]{1,6}):([0-9]{2})(?::([0-9]{2}))?")
 _BAR = re.compile(
     r"(?:^|[\s|])([0-9]{1,13})/([0-9]{1,13}) "
-    r"\[((?:[0-9]{1,5} days?, )?[0-9:]{4,12})<[0-9:?, days]{1,24}, {1,4}[0-9.?]{1,12} ?(?:s/it|it/s)[\],]"
+    r"\[((?:[0-9]{1,5} days?, )?[0-9:]{4,12})<[0-9:?, days]{1,24}, {1,4}"
+    r"[0-9.?]{1,12} ?(?:s/(?:it|iter|step|batch|ba)|(?:it|iter|step|batch|ba)s?/s)[\],]"
 )
 _LAP = re.compile(r"epoch ([0-9]{1,6})", re.IGNORECASE)
 _OTHER_BARS = re.compile(
@@ -42,9 +62,8 @@ def megatron(line: str) -> Reading | None:
     if found is None:
         return None
     fields = _fields(line[found.end() :], all_whole=False)
-    ms, s = (
-        positive(fields.get("elapsed time per iteration (ms)")),
-        positive(fields.get("elapsed time per iteration (s)")),
+    ms, s = (  # Primus writes two numbers, `6233.4/6240.1`: of this interval, and the mean of the run
+        positive(fields.get(f"elapsed time per iteration ({unit})", "").partition("/")[0]) for unit in ("ms", "s")
     )
     seconds = ms / 1000 if ms is not None else s
     if seconds is None:
@@ -57,6 +76,7 @@ def megatron(line: str) -> Reading | None:
         batch=whole(fields.get("global batch size")),
         sequence=whole(fields.get("actual seqlen")),
         tokens=whole(fields.get("consumed tokens")),
+        tflops=positive(fields.get("throughput per GPU (TFLOP/s/GPU)", "").partition("/")[0]),
     )
 
 
@@ -72,6 +92,27 @@ def nemo(line: str) -> Reading | None:
     if step is None or seconds is None:
         return None
     return Reading("nemo", step, seconds=seconds, batch=whole(fields.get("global_batch_size")))
+
+
+def nemo_bar(line: str) -> Reading | None:
+    """NeMo 1 and Lightning: the values behind the progress bar, where it says the time of a step."""
+    if "train_step_timing in s=" not in line:
+        return None
+    found = _NEMO_BAR.search(line[-1500:])
+    seconds = positive(found[2]) if found else None
+    return Reading("nemo-bar", int(found[1]), seconds=seconds) if found and seconds else None
+
+
+def torchtitan(line: str) -> Reading | None:
+    """torchtitan: tokens a second and GPU, mean over the log interval; it prints no time of a step."""
+    if "tps:" not in line:
+        return None
+    found = _TITAN.search(line)
+    rate = positive(found[2].replace(",", "")) if found else None
+    if found is None or rate is None:
+        return None
+    mfu = _MFU.search(line)
+    return Reading("torchtitan", int(found[1]), seconds=1 / rate, per="token", mfu=positive(mfu[1]) if mfu else None)
 
 
 def deepspeed_pipeline(line: str) -> Reading | None:
@@ -114,7 +155,7 @@ def tqdm(line: str) -> Reading | None:
 
     Bars whose name shows that they do something else (Map, Evaluating, Loading checkpoint shards) are left out.
     """
-    if "<" not in line or "it" not in line:
+    if "<" not in line or "/" not in line:
         return None
     line = line[-1000:]
     found = None
@@ -133,6 +174,26 @@ def tqdm(line: str) -> Reading | None:
     return Reading("tqdm", int(lap[1]) * total + step, elapsed_s=elapsed, bar=bar)  # a bar for each epoch
 
 
+def steps(line: str) -> Reading | None:
+    """Any line with the number of a step and `1.3 it/s`, `2.1 s/step`, `dt: 245.1ms` or `step_time=3.1s`."""
+    if "%|" in line or not any(word in line for word in _TIMED):
+        return None
+    found = _STEP.search(line, 0, 1000)
+    if found is None or _NO_STEP.search(line, 0, 1000):
+        return None
+    rate, took = _RATE.search(line, 0, 1000), _TOOK.search(line, 0, 1000)
+    if rate:
+        value = positive(rate[1])
+        seconds = None if value is None else 1 / value if rate[2] else value / (1000 if rate[3].lower() == "ms" else 1)
+    elif took:
+        value = positive(took[1])
+        seconds = None if value is None else value / (1000 if took[2].lower().startswith("m") else 1)
+    else:
+        return None
+    total = int(found[2] or 0)
+    return Reading("steps", int(found[1]), total=total, seconds=seconds) if seconds and int(found[1]) else None
+
+
 def _name_of_bar(before: str) -> str:
     """The text before ` 12%|####  |`: `Epoch 1`, `Map`, or nothing."""
     percent = before.rfind("%|")
@@ -144,10 +205,13 @@ def _name_of_bar(before: str) -> str:
 FORMATS: dict[str, Callable[[str], Reading | None]] = {
     "megatron": megatron,
     "nemo": nemo,
+    "nemo-bar": nemo_bar,
+    "torchtitan": torchtitan,
     "deepspeed-pipeline": deepspeed_pipeline,
     "llama-factory": llamafactory,
     "deepspeed": deepspeed_timer,
     "tqdm": tqdm,
+    "steps": steps,
 }
 
 

@@ -11,7 +11,20 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 16_384  # of one line; the rest of a longer one is dropped
 
-_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[ T]([0-9]{2}:[0-9]{2}:[0-9]{2})")
+_CLOCK = r"([0-9]{2}:[0-9]{2}:[0-9]{2})"
+_TIME = re.compile(rf"([0-9]{{4}})[-/]([0-9]{{2}})[-/]([0-9]{{2}})[ T]{_CLOCK}")
+_TIME_US = re.compile(rf"(?<![0-9])([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}})[ T]{_CLOCK}")  # HF examples, Megatron forks
+_TIME_GLOG = re.compile(rf"(?:^|[\s\]:\[])[IWEF]([0-9]{{1,2}})([0-9]{{2}}) {_CLOCK}\.[0-9]")  # PyTorch's C++: no year
+_TIME_SYSLOG = re.compile(
+    rf"(?:^|[\s\[])(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) {{1,2}}([0-9]{{1,2}}) {_CLOCK}"
+)
+_MONTHS = {
+    name: number
+    for number, name in enumerate(
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"], 1
+    )
+}
+_COLOUR = re.compile(r"\x1b\[[0-9;]{0,20}m")
 _SENDER = re.compile(r"\s{0,8}\[?([A-Za-z0-9][A-Za-z0-9_.-]{0,62})\]?:(?=[\s\[])")  # srun -l, pdsh, kubectl, torchrun
 _RECORD_ENDS = ("]", "}", "|")
 
@@ -50,17 +63,37 @@ class Stamp(NamedTuple):
     s: float
 
 
-def stamp(line: str) -> Stamp | None:
-    """The time in the first 120 characters of a line."""
-    found = _TIME.search(line, 0, 120)
-    if found is None:
+def stamp(line: str, before: Stamp | None = None) -> Stamp | None:
+    """The time in the first 120 characters of a line; one without a year gets the year of the time before it."""
+    if found := _TIME.search(line, 0, 120):
+        return _moment(found[1], found[2], found[3], found[4])
+    if found := _TIME_US.search(line, 0, 120):
+        return _moment(found[3], found[1], found[2], found[4])
+    if before is None:
         return None
-    text = f"{found[1]} {found[2]}"
+    if found := _TIME_GLOG.search(line, 0, 120):
+        month, day, clock = found[1], found[2], found[3]
+    elif found := _TIME_SYSLOG.search(line, 0, 120):
+        month, day, clock = str(_MONTHS[found[1]]), found[2], found[3]
+    else:
+        return None
+    year = int(before.text[:4])
+    near = (_moment(str(each), month, day, clock) for each in (year, year + 1, year - 1))
+    return min((each for each in near if each), key=lambda each: abs(each.s - before.s), default=None)
+
+
+def _moment(year: str, month: str, day: str, clock: str) -> Stamp | None:
+    text = f"{year}-{month:0>2}-{day:0>2} {clock}"
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
         return None
     return Stamp(text, (moment - datetime(1970, 1, 1)).total_seconds())  # noqa: DTZ001 - a log's own clock has no zone
+
+
+def plain(line: str) -> str:
+    """The line without the colours of a terminal."""
+    return _COLOUR.sub("", line) if "\x1b" in line else line
 
 
 def sender(line: str) -> str:

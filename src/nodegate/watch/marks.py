@@ -25,11 +25,14 @@ _MARKS = {
         "Async checkpoint save for step",
         "Saving model and optimizer",
         "is about to be saved!",
+        "Saving the checkpoint",
+        "Finished saving the checkpoint",
     ),
     "evaluation": (
         "validation loss at iteration",
         "***** Running Evaluation *****",
         "***** Running evaluation *****",
+        "Running validation at step",
         "Evaluating on ",
         "Evaluating iter ",
         "'eval_loss'",
@@ -38,11 +41,11 @@ _MARKS = {
     ),
     "finished": (
         "[after training is done]",
-        "Training completed. Do not forget to share",
         "'train_runtime'",
         '"train_runtime"',
         "exiting program at iteration",
         "`Trainer.fit` stopped:",
+        "Training completed",
     ),
     "died": (
         "Traceback (most recent call last)",

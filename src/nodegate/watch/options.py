@@ -27,6 +27,8 @@ class Asked:
     rule: str = "auto"
     ratio: float = 0.0
     silence_s: float = SILENCE_S
+    like: Path | None = None
+    usual_s: float = 0.0
     format: str = "auto"
     pattern: str = ""
     notice: str = ""
@@ -57,6 +59,21 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="silent for this long counts (default 5m)",
     )
+    add(
+        "--like",
+        type=Path,
+        default=None,
+        metavar="EARLIER.log",
+        help="log of an earlier run of the same job: its pace is usual",
+    )
+    add(
+        "--usual",
+        type=_iteration_s,
+        default=0.0,
+        dest="usual_s",
+        metavar="TIME",
+        help="usual time of an iteration, such as 3.1s or 850ms",
+    )
     add("--format", choices=["auto", *FORMATS], default="auto", help="read only lines of this format")
     add("--pattern", default="", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
     add(
@@ -79,6 +96,17 @@ def _ratio(text: str) -> float:
         value = math.nan
     if not 1 < value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a ratio above 1, such as 1.2")
+    return value
+
+
+def _iteration_s(text: str) -> float:
+    number, unit = (text[:-2], 1000) if text.endswith("ms") else (text.removesuffix("s"), 1)
+    try:
+        value = float(number) / unit
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the time of an iteration, such as 3.1s or 850ms")
     return value
 
 

@@ -9,15 +9,18 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.watch.answer import Slow
+from nodegate.watch.given import Given
 from nodegate.watch.rules import rule
+from nodegate.watch.scales import pace
 
 if TYPE_CHECKING:
     from nodegate.watch.reading import Point
-    from nodegate.watch.rules import Rule, Seen
+    from nodegate.watch.seen import Rule, Seen
 
 MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual time is kept
 MOST_FOUND = 1000
-MOST_BACK = 400  # how many points back the beginning of a slow time is searched
+MOST_BACK = 3000  # how many points back the beginning of a slow time is searched
+MORE = 1.05  # times the excess that was told: then the numbers of the slow time are replaced
 PAUSES_AT_MOST = 0.5  # share of the last points after a pause: above it, pauses are normal for this job
 
 
@@ -27,6 +30,7 @@ class _Kind:
 
     rule: Rule
     tokens: float
+    given_s: float = 0.0
     recent: deque[tuple[Point, float]] = field(default_factory=lambda: deque(maxlen=MOST_BACK))
     pauses: deque[bool] = field(default_factory=lambda: deque(maxlen=16))
     seen: Seen | None = None
@@ -35,13 +39,16 @@ class _Kind:
 class Pace:
     """The slow times of a job; the last one may still continue."""
 
-    def __init__(self, rule_name: str = "auto", ratio: float = 0) -> None:
+    def __init__(self, rule_name: str = "auto", ratio: float = 0, given: Given | None = None) -> None:
         self.slow: list[Slow] = []
         self.judged = 0
         self.kinds_seen = 0
+        self.given = given
+        self.incomparable = ""  # why the given time could not be compared with
         self._how = (rule_name, ratio)
         self._kinds: dict[tuple[object, ...], _Kind] = {}
         self._now: _Kind | None = None
+        self._per = "iteration"
         self._ranks: Counter[int] = Counter()
         self._cold: deque[float] = deque(maxlen=MOST_BACK)  # times of warming points, and of the others
         self._warm: deque[float] = deque(maxlen=MOST_BACK)
@@ -78,13 +85,14 @@ class Pace:
         (self._cold if point.warming else self._warm).append(point.seconds)
         if point.warming:
             return None
-        kind = self._now = self._kind(point)
+        self._per = per
+        kind = self._now = self._kind(point, per)
         kind.pauses.append(bool(point.pause))
         if point.pause and sum(kind.pauses) <= PAUSES_AT_MOST * len(kind.pauses) + 1:
             return None
         value = point.seconds * kind.tokens / point.tokens if point.tokens else point.seconds
         kind.recent.append((point, value))
-        seen = kind.rule.add(value)
+        seen = kind.rule.add(value, point.span)
         if seen is None:
             return None
         kind.seen = seen
@@ -92,14 +100,16 @@ class Pace:
         if seen.slow and not self.lasts and len(self.slow) < MOST_FOUND:
             return self._begins(kind, seen, per)
         if self.lasts:
-            return self._goes_on(kind, seen, point)
+            return self._goes_on(kind, seen, point, per)
         return None
 
-    def _kind(self, point: Point) -> _Kind:
+    def _kind(self, point: Point, per: str) -> _Kind:
         kind = self._kinds.pop(point.key, None)
         if kind is None:
             self.kinds_seen += 1
-            kind = _Kind(rule(*self._how), point.tokens or 1.0)
+            tokens = point.tokens or 1.0
+            given_s = self._given_s(point, per)
+            kind = _Kind(rule(*self._how, given_s), tokens, given_s)
             if len(self._kinds) >= MOST_KINDS:
                 del self._kinds[next(iter(self._kinds))]
         if self._now is not None and self._now is not kind and self.lasts:
@@ -107,29 +117,59 @@ class Pace:
         self._kinds[point.key] = kind
         return kind
 
+    def _given_s(self, point: Point, per: str) -> float:
+        """The given usual time for points of this setting; 0 if there is none that can be compared."""
+        if self.given is None:
+            return 0.0
+        self.incomparable = self.given.differs(point, per)
+        return 0.0 if self.incomparable else self.given.seconds_for(point)
+
+    def setting(self, name: str) -> Given | None:
+        """What is usual in this log, for a later one to be compared with; None if it could not be judged."""
+        point = self._now.recent[-1][0] if self._now and self._now.recent else None
+        if self._now is None or self._now.seen is None or point is None:
+            return None
+        tokens = self._now.tokens if point.tokens else None
+        return Given(name, self._now.seen.baseline, self._per, setting=point.key, tokens=tokens)
+
     def _begins(self, kind: _Kind, seen: Seen, per: str) -> Slow:
+        """A slow time begins, or a much slower one inside it."""
         self._ranks.clear()
-        since = _beginning(kind, seen)
+        told = self.slow[-1] if self.lasts else None
+        before = told.smoothed_s if told else seen.baseline
+        back = _beginning(kind, before, seen.smoothed)
+        points = list(islice(kind.recent, len(kind.recent) - back, None))
+        since = points[0][0]
+        if told:
+            self.slow[-1] = replace(told, until=since.first)
+        window, smoothed = _window(kind), seen.smoothed
+        if kind.rule.name == "auto":
+            window = (since.first, points[-1][0].last)
+            smoothed = pace([(value, point.span) for point, value in points])
         self.slow.append(
             Slow(
                 since=since.first,
                 time=since.time,
-                window=_window(kind),
-                smoothed_s=seen.smoothed,
+                window=window,
+                smoothed_s=smoothed,
                 baseline_s=seen.baseline,
                 by=kind.rule.smoothed_by,
                 per=per,
+                against=self.given.name if self.given and kind.given_s == seen.baseline else "",
             )
         )
         return self.slow[-1]
 
-    def _goes_on(self, kind: _Kind, seen: Seen, point: Point) -> Slow | None:
+    def _goes_on(self, kind: _Kind, seen: Seen, point: Point, per: str) -> Slow | None:
         """While it lasts, the worst value is kept; when it ends, the slow time is returned again, with its end."""
         now = self.slow[-1]
         if not seen.slow:
             self.slow[-1] = replace(now, until=point.last)
+            kind.recent.clear()
             return self.slow[-1]
-        if seen.smoothed / seen.baseline - 1 > now.excess:
+        if seen.worse and len(self.slow) < MOST_FOUND:
+            return self._begins(kind, seen, per)
+        if seen.smoothed / seen.baseline - 1 > MORE * now.excess:
             self.slow[-1] = replace(now, window=_window(kind), smoothed_s=seen.smoothed, baseline_s=seen.baseline)
         return None
 
@@ -139,12 +179,16 @@ def _window(kind: _Kind) -> tuple[int, int]:
     return last[-1][0].first, last[0][0].last
 
 
-def _beginning(kind: _Kind, seen: Seen) -> Point:
-    """The first of the last points that are nearer to slow than to usual; single quick ones are skipped."""
-    middle, since, missed = (seen.smoothed + seen.baseline) / 2, kind.recent[-1][0], 0
-    for point, value in reversed(kind.recent):
-        if value > middle:
-            since, missed = point, 0
-        elif (missed := missed + 1) > 2:
-            break
-    return since
+def _beginning(kind: _Kind, usual: float, slow: float) -> int:
+    """How many points ago it most probably became slow: where the points from there on are the most above the middle.
+
+    One spike counts no more than a slow point.
+    """
+    middle, most = (usual + slow) / 2, (slow - usual) / 2
+    sum_so_far = best = 0.0
+    back = 1
+    for count, (_, value) in enumerate(reversed(kind.recent), 1):
+        sum_so_far += max(-most, min(most, value - middle))
+        if sum_so_far > best:
+            best, back = sum_so_far, count
+    return back

@@ -18,6 +18,9 @@ SPIKE = 1.4  # times the usual value around it
 AROUND = 15  # points that define the usual value
 MOST_SPIKES = 400
 FEWEST_IN_STEP = 4  # pairs of spikes at the same distance, before a period is named
+FEWEST_PAUSES = 8  # of equal length, before they are named although they have no period
+ALIKE = 0.6  # the middle half of their lengths over the middle one
+LEAST_PART = 0.005  # of the time
 PART_IN_STEP = 0.6  # share of the spikes that have another one a period later
 
 
@@ -46,6 +49,22 @@ class Period:
     pauses: int
 
 
+@dataclass(frozen=True)
+class Pauses:
+    """`count` single pauses of about `seconds` in the iterations `first` to `last`, at no period.
+
+    They cost `part` of the time, and came every `at_first` iterations at first, every `at_last` at last.
+    """
+
+    first: int
+    last: int
+    count: int
+    seconds: float
+    part: float
+    at_first: float
+    at_last: float
+
+
 class Spikes:
     """Finds the spikes of a series point by point, and their period on request."""
 
@@ -64,11 +83,28 @@ class Spikes:
         middle = self._around[AROUND // 2]
         steps = self._steps = middle.last - middle.first + 1
         self._spent_s += middle.seconds * steps
-        usual = median(each.seconds for each in self._around)
+        usual = sorted(each.seconds for each in self._around)[AROUND // 3]  # also where each second step is slow
         if middle.seconds > SPIKE * usual:
             cost_s = (middle.seconds - usual) * steps
             self._cost_s += cost_s
             self.found.append(Spike(middle.last, middle.seconds / usual, cost_s, middle.pause))
+
+    def irregular(self) -> Pauses | None:
+        """Pauses of equal length that follow no period: each rank collects garbage when it likes."""
+        own = [spike for spike in self.found if not spike.pause]
+        if len(own) < FEWEST_PAUSES or self.period():
+            return None
+        costs = sorted(spike.cost_s for spike in own)
+        usual = costs[len(costs) // 2]
+        alike = (costs[-1 - len(costs) // 4] - costs[len(costs) // 4]) / usual
+        part = self._cost_s / self._spent_s
+        if alike > ALIKE or part < LEAST_PART:
+            return None
+        gaps = [later.iteration - earlier.iteration for earlier, later in pairwise(own)]
+        third = len(gaps) // 3
+        return Pauses(
+            own[0].iteration, own[-1].iteration, len(own), usual, part, median(gaps[:third]), median(gaps[-third:])
+        )
 
     def forget(self) -> None:
         """Forget what was usual: a restart, another batch size."""

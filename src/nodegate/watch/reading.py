@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from nodegate.watch.seen import ONE, Span
+
 MOST_ITERATION = 10**12
 MOST_S = 1e8
 
@@ -19,13 +21,15 @@ class Reading:
         total: how many the run will have; 0 if unknown.
         seconds: mean time of the iterations since the line before; None if only `elapsed_s` is known.
         elapsed_s: time since the start of this run, in whole seconds.
-        per: what `seconds` is the time of: an iteration, or a sample if the batch is not known.
+        per: what `seconds` is the time of: an iteration, or a sample or token if the batch is not known.
         alone: the line measures its own iteration only, not the mean since the line before.
         batch: global batch size, in samples.
         sequence: sequence length, in tokens.
         world: how many ranks.
         tokens: tokens consumed since the start.
         bar: which progress bar it is.
+        tflops: what the program says each GPU does, in TFLOP/s.
+        mfu: what it says of the GPUs' peak it uses, in percent.
     """
 
     source: str
@@ -40,6 +44,8 @@ class Reading:
     world: int | None = None
     tokens: int | None = None
     bar: str = ""
+    tflops: float | None = None
+    mfu: float | None = None
 
 
 @dataclass(frozen=True)
@@ -48,7 +54,7 @@ class Point:
 
     `key` is what must be equal for two points to be compared: format, batch, sequence length, world size, tokens known.
     `tokens` are those of an iteration. `pause` says what was in between (a checkpoint, an evaluation). `warming`
-    marks the first iterations after a start, `restarted` the first point of a run.
+    marks the first iterations after a start, `restarted` the first point of a run. `span` is what the point stands for.
     """
 
     first: int
@@ -60,6 +66,7 @@ class Point:
     pause: str = ""
     warming: bool = False
     restarted: bool = False
+    span: Span = ONE
 
 
 def whole(text: object) -> int | None:

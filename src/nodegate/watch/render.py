@@ -45,7 +45,8 @@ def headline(answer: Answer) -> str:
 
 def milliseconds(seconds: float) -> str:
     """Seconds as milliseconds with their unit."""
-    return f"{seconds * 1000:.1f} ms"
+    ms = seconds * 1000
+    return f"{ms:.1f} ms" if ms >= 1 else f"{ms:.4g} ms"
 
 
 def event(found: Slow | Silent) -> str:
@@ -65,11 +66,12 @@ def answer_json(answer: Answer, log: str) -> str:
             "measurements": answer.points,
             "first_iteration": answer.first,
             "last_iteration": answer.last,
-            "usual_ms": None if answer.usual_s is None else round(answer.usual_s * 1000, 3),
+            "usual_ms": None if answer.usual_s is None else _ms(answer.usual_s),
             "finished": answer.finished,
             "ended_with_error": answer.died,
             "slow": [_fields(each) for each in answer.slow],
             "silent": [_fields(each) for each in answer.silent],
+            "compared_with": answer.compared_with,
             "period": None if answer.period is None else asdict(answer.period),
             "restarts": [list(each) for each in answer.restarts],
             "notes": list(answer.notes),
@@ -89,14 +91,21 @@ def _fields(found: Slow | Silent) -> dict[str, object]:
         "until": found.until,
         "time": found.time,
         "window": list(found.window),
-        "smoothed_ms": round(found.smoothed_s * 1000, 3),
-        "baseline_ms": round(found.baseline_s * 1000, 3),
+        "smoothed_ms": _ms(found.smoothed_s),
+        "baseline_ms": _ms(found.baseline_s),
         "by": found.by,
         "per": found.per,
         "excess": round(found.excess, 4),
         "slowest_rank": found.slowest_rank,
+        "against": found.against,
         "line": found.line,
     }
+
+
+def _ms(seconds: float) -> float:
+    """Milliseconds; of a token's time enough figures."""
+    ms = seconds * 1000
+    return round(ms, 3) if ms >= 1 else float(f"{ms:.4g}")
 
 
 def _json(value: object) -> str:

@@ -1,8 +1,7 @@
-"""The rules by which a series of iteration times is called slow. None needs to know in advance what is normal.
+"""The rules by which a series of iteration times is called slow, by name; the default is in scales.py.
 
-The default compares a running median with the running 10th percentile: spikes (checkpoints, evaluations, garbage
-collection) do not lift a median, and a percentile does not drift down forever as a minimum does. The simulation in
-tests/watch/test_rules_simulated.py measures the rates of false alarms and the delays.
+The medians compare a running median with the running 10th percentile of such medians: spikes do not lift a median, and
+a percentile does not sink for ever as a minimum does. They count lines of the log, not time.
 """
 
 from __future__ import annotations
@@ -10,38 +9,16 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import deque
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import Protocol
+from typing import TYPE_CHECKING
+
+from nodegate.watch.scales import ScalesRule
+from nodegate.watch.seen import ONE, Seen, Span
+
+if TYPE_CHECKING:
+    from nodegate.watch.seen import Rule
 
 MOST_HISTORY = 10_000  # points for the 10th percentile
-MOST_NOISE = 500  # differences for the noise
 FEWEST = 10  # medians before anything is judged
-
-
-@dataclass(frozen=True)
-class Seen:
-    """The state of a rule after one more value: smoothed and baseline in the values' unit; slow or not."""
-
-    smoothed: float
-    baseline: float
-    slow: bool
-
-
-class Rule(Protocol):
-    """Takes the values of comparable points, one by one."""
-
-    name: str
-    smoothed_by: str
-    needs: int
-
-    def add(self, value: float) -> Seen | None:
-        """The next value; None while there are too few to judge."""
-
-    def restart(self) -> None:
-        """The process was started again: what is normal is remembered, the last values no longer count."""
-
-    def window(self) -> int:
-        """The number of values in the smoothed one."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +32,6 @@ class Shape:
 
 STEADY = Shape(15, 1.1, 5)
 NOISY = Shape(31, 1.1, 10)
-NOISE_LIMIT = 0.05  # standard deviation over mean, above which the longer median is needed
 
 
 class MedianRule:
@@ -73,7 +49,7 @@ class MedianRule:
         self._in_a_row = 0
         self._slow = False
 
-    def add(self, value: float) -> Seen | None:
+    def add(self, value: float, span: Span = ONE) -> Seen | None:  # noqa: ARG002 - it counts lines
         """See `Rule`."""
         self._last.append(value)
         if len(self._last) < self._shape.window:
@@ -111,47 +87,6 @@ class MedianRule:
         insort(self._sorted, smoothed)
 
 
-class AutoRule:
-    """The short median if the times are steady, the long one if they are noisy."""
-
-    name, smoothed_by = "auto", "median"
-
-    def __init__(self, ratio: float = 0) -> None:
-        self._steady, self._noisy = (MedianRule(_with(shape, ratio)) for shape in (STEADY, NOISY))
-        self._before = 0.0
-        self._differences: deque[float] = deque(maxlen=MOST_NOISE)
-        self._noise, self._noise_age = 0.0, 0
-        self.needs = self._steady.needs
-
-    def add(self, value: float) -> Seen | None:
-        """See `Rule`."""
-        if self._before:
-            self._differences.append(abs(value - self._before) / (value + self._before) * 2)
-            self._noise_age += 1
-        self._before = value
-        seen = {self._steady: self._steady.add(value), self._noisy: self._noisy.add(value)}
-        return seen[self._chosen()]
-
-    def restart(self) -> None:
-        """See `Rule`."""
-        self._before = 0.0
-        self._steady.restart()
-        self._noisy.restart()
-
-    def window(self) -> int:
-        """See `Rule`."""
-        return self._chosen().window()
-
-    def noise(self) -> float:
-        """Standard deviation over mean, from the differences of neighbours: spikes and steps do not lift it."""
-        if self._differences and (self._noise_age >= 20 or not self._noise):
-            self._noise, self._noise_age = median(self._differences) / 0.954, 0  # 0.6745 * sqrt(2)
-        return self._noise
-
-    def _chosen(self) -> MedianRule:
-        return self._noisy if self.noise() > NOISE_LIMIT else self._steady
-
-
 def _with(shape: Shape, ratio: float) -> Shape:
     return replace(shape, ratio=ratio) if ratio else shape
 
@@ -166,7 +101,7 @@ class FastestRule:
         self._last: deque[float] = deque(maxlen=5)
         self._fastest = float("inf")
 
-    def add(self, value: float) -> Seen | None:
+    def add(self, value: float, span: Span = ONE) -> Seen | None:  # noqa: ARG002 - it counts lines
         """See `Rule`."""
         self._last.append(value)
         if len(self._last) < 5:
@@ -187,10 +122,16 @@ class FastestRule:
 RULES = ("auto", "median-15", "median-31", "fastest-5")
 
 
-def rule(name: str, ratio: float = 0) -> Rule:
-    """A new rule by its name in RULES; `ratio` (0: the rule's own) is what smoothed over baseline must exceed."""
+def rule(name: str, ratio: float = 0, given: float = 0) -> Rule:
+    """A new rule by its name in RULES.
+
+    Args:
+        name: one of RULES.
+        ratio: what smoothed over baseline must exceed; 0 for the rule's own.
+        given: a usual time from elsewhere, for `auto` only; 0 if there is none.
+    """
     if name == "fastest-5":
         return FastestRule(ratio)
     if name == "auto":
-        return AutoRule(ratio)
+        return ScalesRule(ratio, given)
     return MedianRule(_with({"median-15": STEADY, "median-31": NOISY}[name], ratio))

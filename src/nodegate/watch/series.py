@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 from nodegate.watch.formats import FORMATS
 from nodegate.watch.reading import Point
+from nodegate.watch.seen import Span
 
 if TYPE_CHECKING:
     from nodegate.watch.marks import Setting
     from nodegate.watch.reading import Reading
 
 WARM_UP_ITERATIONS = 20  # after each start: compilation, caches, allocator, first data
-ENOUGH_ELAPSED_S = 50  # of a clock in whole seconds: then a point is accurate to 2 %
+ENOUGH_ELAPSED_S = 10  # of a clock in whole seconds; errors of neighbouring points cancel out
+MOST_BETWEEN_S = 3600  # between two lines: more is a pause
 LOST_AFTER = 20  # readings of another source without one of the present source: the present one has ended
 LOST_AFTER_S = 1800  # readings of another progress bar: more than any evaluation has, so a new run
 
@@ -39,6 +41,7 @@ class Series:
         self._anchor: Reading | None = None
         self._pause = ""
         self._settings: dict[str, int] = {}
+        self._last_at_s: float | None = None
 
     def start(self) -> None:
         """A line said that training (re)starts."""
@@ -52,14 +55,16 @@ class Series:
         """A line of the start-up text."""
         self._settings[said.name] = said.value
 
-    def add(self, reading: Reading, sender: str, time: str) -> Point | None:
-        """The point that ends with this reading; None if it makes none (yet)."""
+    def add(self, reading: Reading, sender: str, time: str, at_s: float | None = None) -> Point | None:
+        """The point that ends with this reading, whose line was written at `time`; None if it makes none (yet)."""
         if not self._ours(reading, sender):
             return None
         before, restarted = self.last, self._restarts(reading)
         if restarted or before is None:
             self._begin(reading, before)
         self.last = reading
+        between_s = at_s - self._last_at_s if at_s is not None and self._last_at_s is not None else 0.0
+        self._last_at_s = at_s
         if reading.total and reading.iteration >= reading.total:
             self.finished_at = reading.iteration
         measured = self._by_clock(reading) if reading.seconds is None else self._by_itself(reading, before, restarted)
@@ -77,6 +82,7 @@ class Series:
             pause=self._pause,
             warming=since - self._started_at < WARM_UP_ITERATIONS,
             restarted=self._started,
+            span=_span(reading, None if restarted else before, since, seconds, between_s),
         )
         self._anchor, self._pause, self._started = reading, "", False
         return point
@@ -173,3 +179,11 @@ class Series:
             said.get("world") if world is None else world,
             tokens is not None,
         )
+
+
+def _span(reading: Reading, before: Reading | None, since: int, seconds: float, between_s: float) -> Span:
+    """What a point stands for; the time of samples and tokens is the one between the lines."""
+    steps = reading.iteration - since
+    covered = reading.iteration - before.iteration if reading.alone and before else steps
+    spent_s = seconds * covered if reading.per == "iteration" else between_s
+    return Span(max(1, covered), spent_s if 0 < spent_s < MOST_BETWEEN_S else 0.0, reading.alone)

@@ -10,7 +10,7 @@ from nodegate.watch import marks
 from nodegate.watch.answer import Answer, Silent, Slow, State
 from nodegate.watch.curve import Curve
 from nodegate.watch.formats import FORMATS
-from nodegate.watch.lines import sender, stamp
+from nodegate.watch.lines import plain, sender, stamp
 from nodegate.watch.pace import Pace
 from nodegate.watch.pattern import Spikes
 from nodegate.watch.series import Series
@@ -19,10 +19,15 @@ from nodegate.watch.silence import SILENCE_S, Silence
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from nodegate.watch.given import Given
     from nodegate.watch.lines import Stamp
-    from nodegate.watch.pattern import Period
+    from nodegate.watch.pattern import Pauses, Period
     from nodegate.watch.reading import Point, Reading
 
+ITSELF = (
+    "compared with its own pace only: a job that is slow from its first iteration looks like this too;"
+    " to compare with an earlier run: --like EARLIER.log or --usual TIME"
+)
 _PAUSES = {"checkpoint": "a checkpoint", "evaluation": "an evaluation"}
 
 
@@ -36,14 +41,16 @@ class Watcher:
         rule_name: str = "auto",
         ratio: float = 0,
         silence_s: float = SILENCE_S,
+        given: Given | None = None,
     ) -> None:
         self.curve = Curve()
-        self.pace = Pace(rule_name, ratio)
+        self.pace = Pace(rule_name, ratio, given)
         self._formats = tuple(formats.values())
         self._series = Series()
         self._spikes = Spikes()
         self._between: deque[float] = deque(maxlen=50)
         self._silence = Silence(silence_s, self._between)
+        self._at: Stamp | None = None
         self._read_at: Stamp | None = None
         self._explained = "the start of training"
         self._finished = self._died = False
@@ -62,8 +69,10 @@ class Watcher:
     def line(self, text: str) -> list[Slow | Silent]:
         """One line; returns what begins or ends with it."""
         events: list[Slow | Silent | None] = [self._silence.ends()]
-        at = stamp(text)
+        text = plain(text)
+        at = stamp(text, self._at)
         if at:
+            self._at = at
             self._silence.line(at, self.iteration)
         reading = self._read(text)
         if not at:
@@ -99,6 +108,7 @@ class Watcher:
             usual_s=self.pace.usual_s,
             slow=tuple(self.pace.slow),
             silent=tuple(self._silence.found),
+            compared_with=self._compared_with(),
             period=self._spikes.period(),
             restarts=tuple(self._series.restarts),
             finished=self.finished,
@@ -114,7 +124,7 @@ class Watcher:
 
     def _reading(self, reading: Reading, from_whom: str, at: Stamp | None) -> list[Slow | Silent | None]:
         before, runs = self._series.last, len(self._series.restarts)
-        point = self._series.add(reading, from_whom, at.text if at else "")
+        point = self._series.add(reading, from_whom, at.text if at else "", at.s if at else None)
         if self._series.last is not reading:
             return []
         self._readings += 1
@@ -170,13 +180,23 @@ class Watcher:
             return State.SLOW, self.pace.slow[-1].line
         if silent:
             return State.SILENT, silent[-1].line
+        if reason := self._unjudged():
+            return State.NOT_JUDGED, reason
+        against = f" and with the usual time of {self.pace.given.name}" if self.pace.given else ""
+        return State.HEALTHY, f"no slow time and no silence, compared with its own pace{against}"
+
+    def _unjudged(self) -> str:
+        """Why nothing can be said; empty if the pace was judged."""
         if not self._readings:
-            return State.NOT_JUDGED, "no iteration in a known form: name the parts of a line with --pattern"
+            return "no iteration in a known form: name the parts of a line with --pattern"
         if not self.pace.judged:
             few = counted(self._points, "measurement")
-            usual = f"too few to know what is usual ({self.pace.needs} are needed)"
-            return State.NOT_JUDGED, f"{few} of iteration times: {usual}"
-        return State.HEALTHY, "no slow time and no silence"
+            return f"{few} of iteration times: too few to know what is usual ({self.pace.needs} are needed)"
+        return self.pace.incomparable and f"it cannot be compared as asked: {self.pace.incomparable}"
+
+    def _compared_with(self) -> str:
+        given = self.pace.given
+        return given.name if given and not self.pace.incomparable else "itself"
 
     def _notes(self) -> list[str]:
         notes = [
@@ -192,8 +212,27 @@ class Watcher:
             notes.append("the lines have no time: silences between them cannot be detected")
         if self._died and not self._finished:
             notes.append("the log ends with an error; run nodegate triage LOG")
-        found = self._spikes.period()
-        return [*notes, _sentence(found)] if found else notes
+        if period := self._spikes.period():
+            notes.append(_sentence(period))
+        elif pauses := self._spikes.irregular():
+            notes.append(_irregular(pauses))
+        if self.pace.judged and not self.pace.given:
+            notes.append(ITSELF)
+        return notes
+
+
+def _irregular(pauses: Pauses) -> str:
+    """What pauses of equal length at no period mean."""
+    grew = ""
+    if pauses.at_last < 0.7 * pauses.at_first:
+        grew = (
+            f"; more and more often: each {pauses.at_first:.0f} iterations at first, each {pauses.at_last:.0f} at last"
+        )
+    return (
+        f"{pauses.count} single pauses of about {pauses.seconds:.1f} s at no period (iterations"
+        f" {pauses.first}-{pauses.last}), {pauses.part * 100:.1f} % of the time{grew}: check garbage collection first:"
+        " each rank collects when it likes and all wait (gc.collect at one step on all ranks), then data loading"
+    )
 
 
 def _sentence(period: Period) -> str:

@@ -1,0 +1,96 @@
+"""A job that is slow from its first iteration: found against an earlier run, or against a time that was given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.training_logs import lines, megatron, times, tqdm
+
+from nodegate.errors import UsageError
+from nodegate.watch.answer import Answer, State
+from nodegate.watch.command import watch
+from nodegate.watch.given import Given
+from nodegate.watch.options import Asked
+from nodegate.watch.watcher import Watcher
+
+
+def answer(text: str, given: Given | None = None) -> Answer:
+    watching = Watcher(given=given)
+    for line in lines(text):
+        watching.line(line)
+    watching.end()
+    return watching.answer()
+
+
+def earlier(text: str) -> Given | None:
+    watching = Watcher()
+    for line in lines(text):
+        watching.line(line)
+    return watching.pace.setting("earlier.log")
+
+
+def test_twice_the_time_of_the_earlier_run_is_slow_from_the_first_line() -> None:
+    said = answer(megatron(times(200, 6.2)), earlier(megatron(times(200, 3.1))))
+    assert said.state is State.SLOW
+    (slow,) = said.slow
+    assert (slow.since, slow.against, said.compared_with) == (21, "earlier.log", "earlier.log")
+    assert "100 % over the usual time of earlier.log" in slow.line
+
+
+def test_without_it_the_same_log_is_healthy_and_says_what_it_was_compared_with() -> None:
+    said = answer(megatron(times(200, 6.2)))
+    assert (said.state, said.compared_with) == (State.HEALTHY, "itself")
+    assert said.reason == "no slow time and no silence, compared with its own pace"
+    assert any("slow from its first iteration looks like this too" in note for note in said.notes)
+
+
+def test_a_run_like_the_earlier_one_is_healthy() -> None:
+    said = answer(megatron(times(1500, 3.15, seed=2)), earlier(megatron(times(400, 3.1))))
+    assert (said.state, said.slow) == (State.HEALTHY, ())
+    assert "with the usual time of earlier.log" in said.reason
+
+
+def test_eight_percent_over_a_given_time_is_slow() -> None:
+    said = answer(megatron(times(1500, 3.35)), Given("--usual 3.1s", 3.1))
+    assert said.state is State.SLOW
+
+
+def test_a_job_that_is_faster_than_given_is_judged_by_its_own_pace() -> None:
+    pace = times(600, 3.0)
+    said = answer(megatron([*pace[:300], *(2 * value for value in pace[300:])]), Given("--usual 9s", 9.0))
+    (slow,) = said.slow
+    assert (slow.since, slow.against) == (301, "")
+
+
+def test_another_batch_size_cannot_be_compared_and_is_not_called_healthy() -> None:
+    said = answer(megatron(times(200, 6.2), batch=512), earlier(megatron(times(200, 3.1))))
+    assert (said.state, said.exit) == (State.NOT_JUDGED, 2)
+    assert "another global batch size: 1024 in earlier.log, 512 here" in said.reason
+
+
+def test_an_iteration_is_not_compared_with_a_sample() -> None:
+    from support.training_logs import deepspeed_timer
+
+    said = answer(deepspeed_timer(times(200)), Given("--usual 2s", 2.0))
+    assert said.state is State.NOT_JUDGED
+    assert "the time of one iteration, this log has that of one sample" in said.reason
+
+
+def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    slow, usual, short = (tmp_path / name for name in ("slow.log", "usual.log", "short.log"))
+    slow.write_text(tqdm(times(200, 6.2), total=500))
+    usual.write_text(tqdm(times(200, 3.1), total=500))
+    short.write_text(tqdm(times(12, 3.1), total=500))
+    assert watch(Asked(slow, once=True, like=usual, json=True)) == 1
+    assert json.loads(capsys.readouterr().out)["compared_with"] == str(usual)
+    assert watch(Asked(slow, once=True, usual_s=3.1)) == 1
+    assert watch(Asked(slow, once=True)) == 0
+    for asked in (
+        Asked(slow, once=True, like=short),
+        Asked(slow, once=True, like=usual, usual_s=3.1),
+        Asked(slow, once=True, like=usual, rule="fastest-5"),
+    ):
+        with pytest.raises(UsageError):
+            watch(asked)
