@@ -151,7 +151,7 @@ def deepspeed(steps: Iterator[Step], interval: int) -> Iterator[tuple[float, str
             spent,
             (
                 f"[{at:%Y-%m-%d %H:%M:%S},123] [INFO] [timer.py:264:stop] micro_step={last.number}/global_step="
-                f"{last.number}, RunningAvgSamplesPerSec=31.9, CurrSamplesPerSec={256 / last.own_s}, MemAllocated=18.2GB"
+                f"{last.number}, RunningAvgSamplesPerSec=31.9, CurrSamplesPerSec={256 / last.own_s}, MemAllocated=18GB"
             ),
         )
 
