@@ -205,6 +205,7 @@ def test_a_growing_file(log: Path, tmp_path: Path, started: list[Following]) -> 
     with log.open("a") as file:
         file.write(megatron([2.0] * 80, first=201))
     watch.wait_for("until iteration")
+    watch.read_all_of(log)
     assert watch.stop() == 1
     assert watch.out.read_text().splitlines()[-1].startswith(f"{log}: slow: 1 slow time; iterations 1-280")
 
