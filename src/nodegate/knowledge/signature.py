@@ -13,7 +13,7 @@ from nodegate.knowledge.xid_lines import address_of
 class Signature:
     """One kind of line. `example` is a line for which this signature is the first match.
 
-    `holds`: every line that the pattern matches contains one of these strings.
+    `holds`: every line that the pattern matches contains one of these strings, which are found in the pattern.
     """
 
     id: str

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
 from nodegate.knowledge import kernel_signatures
+from nodegate.knowledge.required import required, shortest
 from nodegate.knowledge.signature import Hit, Signature
-from nodegate.knowledge.tables import rows, text
+from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Cause, Role, Side, Text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["LINE_LIMIT", "Cause", "Hit", "Role", "Side", "Signature", "Text", "find", "literals", "signatures"]
+__all__ = ["LINE_LIMIT", "Cause", "Hit", "Role", "Side", "Signature", "Text", "find", "literals", "signature", "signatures"]
 
 LINE_LIMIT = 16_384  # characters of a line that are searched: an error is at the start of its line
 
@@ -51,13 +48,16 @@ def find(line: str, side: Side) -> Hit | None:
 
 
 @cache
+def signature(id_: str) -> Signature:
+    """The signature of a job's lines with this id."""
+    return next(each for each in _user() if each.id == id_)
+
+
+@cache
 def literals(side: Side) -> tuple[str, ...]:
     """Strings of which every line with a signature contains one: for a search over whole blocks of a log."""
-    if side is Side.USER:
-        # Each string of `holds` in signatures.csv contains one of these, and few healthy lines do. Searching for 60
-        # strings one after the other is six times as fast as one regular expression of them all.
-        return tuple(text("quick_strings.txt").splitlines())
-    return _shortest(literal for rule in _rows_of(side) for literal in (*rule.holds, *kernel_signatures.LITERALS))
+    codes = kernel_signatures.LITERALS if side is Side.KERNEL else ()
+    return shortest([*codes, *(literal for rule in _rows_of(side) for literal in rule.holds)])
 
 
 @cache
@@ -78,16 +78,7 @@ def _user() -> tuple[Signature, ...]:
             action=Text(row["action"], row["action_zh"]),
             failure_modes=tuple(row["failure_modes"].split()),
             example=row["example"],
-            holds=tuple(row["holds"].split("|")),
+            holds=tuple(sorted(required(row["pattern"]))),
         )
         for row in rows("signatures.csv")
     )
-
-
-def _shortest(found: Iterable[str]) -> tuple[str, ...]:
-    """Without those that contain another one: the other one finds them too."""
-    kept: list[str] = []
-    for literal in sorted(found, key=lambda each: (len(each), each)):
-        if not any(shorter in literal for shorter in kept):
-            kept.append(literal)
-    return tuple(sorted(kept))

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from nodegate.knowledge.required import required
 from nodegate.knowledge.words import Cause, Role, Text
 from nodegate.verdict import Verdict
 
@@ -84,7 +85,7 @@ class LineRule(Rule):
     """One kind of line that is not an Xid, of the kernel or the fabric manager.
 
     The pattern's group `device` (or `netdev`) names the device. A line that the pattern matches contains one of the
-    literal strings `holds`: searching for them is cheap.
+    strings `holds`, which are found in the pattern: searching for them is cheap.
     """
 
     subject: str  # which check judges it, such as "nic" or "lockup"; "context": none, only triage
@@ -147,7 +148,7 @@ def _line_rules(file: str) -> tuple[LineRule, ...]:
             part=row["part"],
             role=Role(row["role"]),
             failure_modes=tuple(row["failure_modes"].split()),
-            holds=tuple(row["holds"].split("|")),
+            holds=tuple(sorted(required(row["pattern"]))),
             pattern=re.compile(row["pattern"]),
             example=row["example"],
             **_rule({**row, "name": row["id"]}),  # type: ignore[arg-type]

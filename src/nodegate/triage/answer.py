@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import reasons
+from nodegate.triage.clock import zone_name
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.place import Place
-from nodegate.triage.root import Root, find_root, soft
+from nodegate.triage.root import ERROR_LINE, Root, find_root, soft
 
 if TYPE_CHECKING:
     from nodegate.triage.episodes import Ending
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.triage.reading import Case
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
+_WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
 _SUSPECTED = {"cuda_unknown": Cause.HARDWARE}
 
 
@@ -57,26 +59,30 @@ def answer(case: Case) -> Answer:
     last = ending(case)
     root = find_root(case, last)
     event = root.event or root.hang
-    cause, sure = _cause(root)
+    cause, sure = _cause(root, case)
     where, device = _where(root, case)
     read = _read(case)
-    meaning, action = reasons.meaning(root, where), reasons.action(root)
+    meaning, action = reasons.meaning(root, where, case), reasons.action(root)
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last)
+    failed = event is not None or root.follows or root.hangs
+    said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
+    if not failed and case.unread:
+        said = reasons.unread(case.unread)
     return Answer(
-        failed=event is not None or root.follows,
+        failed=failed,
         cause=cause,
         sure=sure,
         nodes_fine=nodes_fine,
-        sentence=reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read),
+        sentence=said,
         where=where,
         device=device,
-        began_s=event.began_s if event else None,
+        began_s=event.began_s if event else root.silent.last_s if root.silent else None,
         root=event,
         meaning=meaning,
         action=action,
         failure_modes=event.kind.failure_modes if event else (),
-        why=tuple(reasons.why(root, last, read)),
-        followed=tuple(fold_events(each for each in last.events if each != event)),
+        why=tuple(reasons.why(root, last, read, case)),
+        followed=tuple(fold_events(each for each in last.events if each != event and each.kind.id != ERROR_LINE)),
         overcome=tuple(fold_events(each for each in last.overcome if each.kind.role is not Role.CONSEQUENCE)),
         iteration=last.iteration,
         progress_s=last.progress_s,
@@ -86,19 +92,22 @@ def answer(case: Case) -> Answer:
     )
 
 
-def _cause(root: Root) -> tuple[Cause, bool]:
+def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
     """The class, and whether it is more than a suspicion."""
     if root.mismatch:
         return Cause.PROGRAM, True
+    if root.programs:
+        return Cause.HARDWARE, False
     event = root.event
     if event is None:
-        whole = root.hang is not None and root.laggards is None
-        return (Cause.FABRIC, False) if whole else (Cause.UNKNOWN, False)
+        return (Cause.FABRIC, False) if root.came and root.laggards is None else (Cause.UNKNOWN, False)
     if root.beside and (event.kind.cause is Cause.UNKNOWN or not soft(root.beside)):
-        return root.beside.kind.cause, True
+        sure = not soft(root.beside) and root.beside.log not in case.clocks.guessed
+        return root.beside.kind.cause, sure and root.beside.kind.role is Role.PRIMARY
     if event.kind.id in _SUSPECTED:
         return _SUSPECTED[event.kind.id], False
-    return event.kind.cause, event.kind.role is Role.PRIMARY and event.kind.cause is not Cause.UNKNOWN
+    sure = event.kind.role is Role.PRIMARY and event.kind.cause is not Cause.UNKNOWN
+    return event.kind.cause, sure and event.log not in case.clocks.guessed
 
 
 def _where(root: Root, case: Case) -> tuple[Place, str]:
@@ -106,16 +115,24 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
     names = case.found.names
     if root.named:
         node = names.node_of_address.get(root.named, root.named)
-        return Place(node=node), root.event.device if root.event else ""
+        return names.at_home(Place(node=node)), root.event.device if root.event else ""
     ranks = root.laggards.ranks if root.laggards else root.mismatch.called[0][1] if root.mismatch else ()
+    ranks = root.unstarted.ranks if root.unstarted else ranks
     if ranks:
         return names.resolve(Place(rank=ranks[0])), ""
+    if root.silent:
+        rank = root.silent.ranks[0] if len(root.silent.ranks) == 1 else None
+        return replace(names.resolve(replace(root.silent.place, rank=rank)), text=""), ""
     if root.event is None:
         return Place(), ""
     place, beside = root.event.place, root.beside
+    if root.event.kind.id in _WAITS_FOR_ANOTHER and root.event.peer:
+        peer = names.node_of_address.get(root.event.peer, root.event.peer)
+        return names.at_home(Place(node=peer)), ""
     if beside is not None:
         gpu = beside.place.gpu if beside.place.gpu is not None else place.gpu
-        return replace(place, gpu=gpu, text=""), beside.device
+        rank = beside.place.rank if beside.place.rank is not None else place.rank
+        return replace(place, node=beside.place.node, gpu=gpu, rank=rank, text=""), beside.device
     return replace(_rank_of_gpu(place, case), text=""), root.event.device
 
 
@@ -166,6 +183,10 @@ def _notes(case: Case) -> list[str]:
         f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {note}" for note, names in said.items()
     ]
     notes += [f"not read: {why}" for why in case.unread[:20]]
+    notes += [
+        f"{log}: its clock names no zone and was read as {zone_name(zone_s)}: so its errors are beside the job's"
+        for log, zone_s in case.clocks.guessed.items()
+    ]
     if case.passed_over:
         notes.append(f"{len(case.passed_over)} files skipped, the first: {case.passed_over[0]}")
     if case.found.left_out:

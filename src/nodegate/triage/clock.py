@@ -11,15 +11,19 @@ if TYPE_CHECKING:
     from re import Match
 
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_CLOCK = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,9}))?"
+_CLOCK = r"([0-9]{2})[:：]([0-9]{2})[:：]([0-9]{2})(?:[.,]([0-9]{1,9}))?"
 _STAMP = re.compile(
-    rf"(?P<iso>([0-9]{{4}})[-/]([0-9]{{2}})[-/]([0-9]{{2}})[T _]{_CLOCK} ?(Z\b|[+-][0-9]{{2}}:?[0-9]{{2}}\b)?)"
+    rf"(?P<iso>([0-9]{{4}})[-/]([0-9]{{2}})[-/]([0-9]{{2}})[T _]{_CLOCK} ?(Z\b|UTC\b|[+-][0-9]{{2}}:?[0-9]{{2}}\b)?)"
     rf"|(?P<glog>(?<![A-Za-z0-9])[IWEF]([0-9]{{1,2}})([0-9]{{2}}) {_CLOCK})"
     rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
-    rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK})"
+    rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK}(?: (?:([A-Z]{{3,5}}|[+-][0-9]{{2,4}}) )?([0-9]{{4}})\b)?)"
+    rf"|(?P<day>\b([0-9]{{1,2}}) ({_MONTHS}) ([0-9]{{4}}) {_CLOCK}(?: ([AP]M))?(?: (UTC|GMT)\b)?)"
+    rf"|(?P<chinese>([0-9]{{4}})年([0-9]{{1,2}})月([0-9]{{1,2}})日 {{0,2}}{_CLOCK})"
 )
-_CLOCK_IN = re.compile(":[0-9]{2}:[0-9]{2}")  # in each of these forms; much faster if there is none
-_OFFSETS = {"iso": 2, "glog": 11, "us": 18, "syslog": 26}  # the first group inside each form
+_CLOCK_IN = re.compile("[:：][0-9]{2}[:：][0-9]{2}")  # in each of these forms; much faster if there is none
+# The first group inside each form.
+_OFFSETS = {name: number + 1 for name, number in _STAMP.groupindex.items()}
+_UTC = ("Z", "UTC", "GMT")
 _DAY_S = 86_400.0
 
 
@@ -31,38 +35,68 @@ class Stamp:
     zoned: bool
 
 
-def find_stamp(text: str, *, now_s: float) -> Stamp | None:
+def find_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp | None:
     """The first time in the text; None if it has no valid one.
 
-    If there is no year, it is the newest one with which the time is at most a day after `now_s`.
+    If there is no year, it is the one with which the time is nearest to `near_s`; where that is not known the newest
+    one with which it is at most a day after `now_s`.
     """
     match = _STAMP.search(text) if _CLOCK_IN.search(text) else None
-    return read_stamp(match, now_s=now_s) if match else None
+    return read_stamp(match, now_s=now_s, near_s=near_s) if match else None
 
 
-def last_stamp(text: str, *, now_s: float) -> Stamp | None:
+def dated(text: str) -> float | None:
+    """The first time in the text whose form has a year, in seconds since 1970; None if there is none."""
+    for match in _STAMP.finditer(text) if _CLOCK_IN.search(text) else ():
+        if match.lastgroup == "glog" or (match.lastgroup == "syslog" and not match.groups()[_OFFSETS["syslog"] + 6]):
+            continue
+        if stamp := read_stamp(match, now_s=0.0):
+            return stamp.epoch_s
+    return None
+
+
+def last_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp | None:
     """The last time in the text."""
     found = None
     for match in _STAMP.finditer(text) if _CLOCK_IN.search(text) else ():
         found = match
-    return read_stamp(found, now_s=now_s) if found else None
+    return read_stamp(found, now_s=now_s, near_s=near_s) if found else None
 
 
-def read_stamp(match: Match[str], *, now_s: float) -> Stamp | None:
+def read_stamp(match: Match[str], *, now_s: float, near_s: float | None = None) -> Stamp | None:
     """The time of a match; None if the date does not exist."""
     form = str(match.lastgroup)
-    first = _OFFSETS[form]
-    parts = match.groups()[first - 1 :]
+    parts = match.groups()[_OFFSETS[form] - 1 :]
     try:
-        if form == "iso":
+        if form in ("iso", "chinese"):
             year, month, day = (int(part) for part in parts[:3])
-            return _stamp(year, month, day, parts[3:7], parts[7])
+            return _stamp(year, month, day, parts[3:7], parts[7] if form == "iso" else None)
         if form == "us":
             return _stamp(int(parts[2]), int(parts[0]), int(parts[1]), parts[3:7])
-        month = int(parts[0]) if form == "glog" else _MONTHS.split("|").index(parts[0]) + 1
-        return _without_year(month, int(parts[1]), parts[2:6], now_s)
+        if form == "day":
+            clock = (_hour_of_day(parts[3], parts[7]), *parts[4:7])
+            return _stamp(int(parts[2]), _month(parts[1]), int(parts[0]), clock, parts[8])
+        if form == "syslog" and parts[7]:
+            return _stamp(int(parts[7]), _month(parts[0]), int(parts[1]), parts[2:6], _known_zone(parts[6]))
+        month = int(parts[0]) if form == "glog" else _month(parts[0])
+        return _without_year(month, int(parts[1]), parts[2:6], now_s, near_s)
     except (ValueError, OverflowError):
         return None
+
+
+def _month(name: str) -> int:
+    return _MONTHS.split("|").index(name) + 1
+
+
+def _hour_of_day(hour: str, half: str | None) -> str:
+    return str(int(hour) % 12 + (12 if half == "PM" else 0)) if half else hour
+
+
+def _known_zone(name: str | None) -> str | None:
+    """The zone as an offset or UTC; None for a name that means several (CST is China and Chicago)."""
+    if not name or name in _UTC:
+        return name
+    return f"{name}00" if len(name) == len("+08") and name[1:].isdigit() else name if name[0] in "+-" else None
 
 
 def _stamp(year: int, month: int, day: int, clock: tuple[str, ...], zone: str | None = None) -> Stamp:
@@ -73,7 +107,7 @@ def _stamp(year: int, month: int, day: int, clock: tuple[str, ...], zone: str | 
 
 
 def _zone_s(zone: str | None) -> float:
-    if not zone or zone == "Z":
+    if not zone or zone in _UTC:
         return 0.0
     seconds = int(zone[1:3]) * 3600.0 + int(zone[-2:]) * 60.0
     return -seconds if zone[0] == "-" else seconds
@@ -82,20 +116,31 @@ def _zone_s(zone: str | None) -> float:
 def zone_in(text: str) -> float | None:
     """Seconds east of UTC that the first time in the text names; None if it names none."""
     match = _STAMP.search(text)
-    zone = match[9] if match and match.lastgroup == "iso" else None
+    if match is None:
+        return None
+    form = str(match.lastgroup)
+    parts = match.groups()[_OFFSETS[form] - 1 :]
+    zone = {"iso": parts[7:8], "day": parts[8:9], "syslog": parts[6:7]}.get(form, (None,))[0]
+    zone = _known_zone(zone) if form == "syslog" else zone
     return None if zone is None else _zone_s(zone)
 
 
-def _without_year(month: int, day: int, clock: tuple[str, ...], now_s: float) -> Stamp | None:
-    year = datetime.fromtimestamp(now_s, timezone.utc).year
+def _without_year(
+    month: int, day: int, clock: tuple[str, ...], now_s: float, near_s: float | None = None
+) -> Stamp | None:
+    year = datetime.fromtimestamp(now_s if near_s is None else near_s, timezone.utc).year
+    found: list[Stamp] = []
     for back in range(-1, 9):  # 29 February may be up to eight years ago
         try:
             stamp = _stamp(year - back, month, day, clock)
         except ValueError:
             continue
-        if stamp.epoch_s <= now_s + _DAY_S:
+        if near_s is None and stamp.epoch_s <= now_s + _DAY_S:
             return stamp
-    return None
+        found.append(stamp)
+    if near_s is None:
+        return None
+    return min(found, key=lambda stamp: abs(stamp.epoch_s - near_s), default=None)
 
 
 def shown(epoch_s: float | None, *, zone_s: float = 0.0) -> str:

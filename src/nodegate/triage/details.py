@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING
 from nodegate.triage.events import Collective, Reached
 
 if TYPE_CHECKING:
+    from nodegate.knowledge.signature import Hit
     from nodegate.triage.events import Events
     from nodegate.triage.place import Place
 
 _RAN = re.compile(r"\) ran for ([0-9]{1,12}) milliseconds")
+_LIMIT = re.compile(r"collective operation timeout[^\n]{0,200}?Timeout\(ms\)=([0-9]{1,12})\)")
 _WORK = re.compile(
-    r"WorkNCCL\(SeqNum=([0-9]{1,12}), OpType=(\w{1,40})((?:, \w{1,20}=[0-9\[\] ,]{1,200}?)*?)(?:, Timeout|\))"
+    r"WorkNCCL\(SeqNum=([0-9]{1,12}), OpType(?:=|::)(\w{1,40})((?:, \w{1,20}=[0-9\[\] ,]{1,200}?)*?)(?:, Timeout|\))"
 )
-_NUMEL = re.compile(r"Numel(In|Out)=([0-9]{1,20})")
+_NUMEL = re.compile(r"Numel(In|ln|Out)=([0-9]{1,20})")
 _GROUP = re.compile(
     r"\[PG (?:ID ([0-9]{1,6}) PG GUID ([0-9]{1,6}(?:\([^)\]\n]{0,60}\))?)|([^\]\n]{1,60}?)) ?Rank ([0-9]{1,7})\]"
 )
@@ -24,24 +26,29 @@ _REACHED = re.compile(
 )
 _PEER = re.compile(
     r"(?:from|remote|by remote) peer ([^\s<,]{1,100})|[Cc]onnect(?:ion)? to ([^\s<,]{1,100})<[0-9]{1,6}>"
+    r"|client socket has [^\n]{1,100}?\(\[?([\w.:-]{1,120}?)\]?, ?[0-9]{1,6}\)"
 )
 _COMM = re.compile(
     r" rank ([0-9]{1,7}) n[Rr]anks ([0-9]{1,7}) cudaDev ([0-9]{1,3})(?: nvmlDev ([0-9]{1,3}))?"
     r" busId ([0-9a-fA-F]{1,16})\b"
 )
+_START = re.compile(r" comm (0x[0-9a-fA-F]{1,16}) rank ([0-9]{1,7}) n[Rr]anks [^\n]{1,200}? - Init (START|COMPLETE)")
+_OF_OTHERS = re.compile(r"Process (?P<pid>[0-9]{1,10}) has (?P<gib>[0-9.]{1,10}) (?P<unit>[KMG]iB) memory in use")
+_OWN_MEMORY = re.compile(r"this process has (?P<gib>[0-9.]{1,10}) (?P<unit>[KMG]iB) memory in use")
+_UNITS = {"KiB": 1 / 1024 / 1024, "MiB": 1 / 1024, "GiB": 1.0}
 _OWN_ADDRESS = re.compile(r"Bootstrap ?: Using (?:\[[0-9]{1,3}\])?[\w.-]{1,32}:([0-9a-fA-F.:]{3,45})<[0-9]{1,6}>")
 
 
 def ran_s(text: str) -> float:
-    """How long the collective of a time-out had run, in seconds; 0 if the line does not say."""
-    match = _RAN.search(text)
+    """How long the collective of a time-out had run, in seconds: at least its limit; 0 if the line does not say."""
+    match = _RAN.search(text) or _LIMIT.search(text)
     return int(match[1]) / 1000 if match else 0.0
 
 
 def peer(text: str) -> str:
     """Whom the line blames: a host name or address; "" if it names no one."""
     match = _PEER.search(text)
-    return (match[1] or match[2] or "").removeprefix("::ffff:") if match else ""
+    return (match[1] or match[2] or match[3] or "").removeprefix("::ffff:") if match else ""
 
 
 def read_collective(text: str, place: Place, events: Events) -> None:
@@ -51,7 +58,7 @@ def read_collective(text: str, place: Place, events: Events) -> None:
     if match := _WORK.search(text):
         sizes = dict(_NUMEL.findall(match[3]))
         events.add_collective(
-            Collective(place.rank, group, int(match[1]), match[2], sizes.get("In", ""), sizes.get("Out", ""))
+            Collective(place.rank, group, int(match[1]), match[2], sizes.get("In", sizes.get("ln", "")), sizes.get("Out", ""))
         )
     if match := _REACHED.search(text):
         events.add_reached(Reached(place.rank, group, int(match[1]), int(match[2])))
@@ -66,10 +73,36 @@ def read_identity(text: str, place: Place, events: Events) -> None:
         world = int(match[2])
         if place.rank is None and world >= names.world:  # the largest communicator has the ranks of the job
             place = place.or_else(type(place)(rank=int(match[1])))
+        if world > names.world:  # ranks of smaller ones are numbered within their group
+            names.rank_at.clear()
         names.world = max(names.world, world)
+        if place.node and place.rank is not None:
+            names.rank_at.setdefault((place.node, pci_address(match[5])), place.rank)
+        if started := _START.search(text):
+            key = (started[1], int(started[2]), world)
+            names.starts[key] = names.starts.get(key, False) or started[3] == "COMPLETE"
         if place.node:
             names.gpu_at.setdefault((place.node, pci_address(match[5])), int(match[4] or match[3]))
     names.learn(place)
+
+
+def read_cluster(hit: Hit, events: Events) -> None:
+    """Keep on which node a pod ran, as an event of Kubernetes says."""
+    pod, node = hit.group("podname"), hit.group("node")
+    if pod:
+        events.names.pods.add(pod)
+        if node:
+            events.names.home.setdefault(pod, node)
+
+
+def foreign_memory(text: str) -> tuple[int, float] | None:
+    """The process that holds most of a GPU's memory, with its GiB, if it is not the one that ran out of it."""
+    own = _OWN_MEMORY.search(text)
+    others = [(float(match["gib"]) * _UNITS[match["unit"]], int(match["pid"])) for match in _OF_OTHERS.finditer(text)]
+    if own is None or not others:
+        return None
+    most, pid = max(others)
+    return (pid, most) if most >= float(own["gib"]) * _UNITS[own["unit"]] else None
 
 
 def pci_address(bus_id: str) -> str:

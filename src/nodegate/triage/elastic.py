@@ -42,8 +42,8 @@ def ends_workers(text: str) -> bool:
     return bool(_ENDS_WORKERS.match(text[:200]))
 
 
-def exits(block: str, *, now_s: float) -> Iterator[Exit]:
+def exits(block: str, *, now_s: float, near_s: float | None = None) -> Iterator[Exit]:
     """The workers that the report names."""
     for match in _WORKER.finditer(block):
         place = Place(rank=int(match["rank"]), local_rank=int(match["local"]), node=match["host"])
-        yield Exit(place, find_stamp(match["time"], now_s=now_s), match["exit"])
+        yield Exit(place, find_stamp(match["time"], now_s=now_s, near_s=near_s), match["exit"])

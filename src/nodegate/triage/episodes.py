@@ -37,12 +37,13 @@ def ending(case: Case) -> Ending:
     """Cut the logs at the last progress and at the ends of the job."""
     iteration, progress_s = _last_progress(case)
     final = {log.name: log.episode for log in case.logs}
+    of_hosts = {log.name for log in case.logs if log.kernel}
     window = _window(case)
     kept: list[Event] = []
     overcome: list[Event] = []
     outside: list[Event] = []
     for event in case.events:
-        if event.kind.side is Side.KERNEL and not _inside(event, window):
+        if event.log in of_hosts and not _inside(event, window):
             outside.append(event)
         elif event.episode < final[event.log] or _before(event, progress_s):
             overcome.append(event)
@@ -56,14 +57,14 @@ def _when(event: Event) -> tuple[float, int]:
 
 
 def _before(event: Event, progress_s: float | None) -> bool:
-    if progress_s is None or event.printed_s is None or event.about:
+    if progress_s is None or event.printed_s is None or (event.about and event.until is None):
         return False
-    return event.printed_s < progress_s - _UNDER_WAY_S
+    return (event.late_s or event.printed_s) < progress_s - _UNDER_WAY_S
 
 
 def _last_progress(case: Case) -> tuple[int | None, float | None]:
     """The last completed iteration of any log, and its time."""
-    found = [(case.seconds(log.iteration.stamp), log.iteration.number) for log in case.logs if log.iteration]
+    found = [(case.seconds(log.iteration.stamp, log=log.name), log.iteration.number) for log in case.logs if log.iteration]
     timed = [(when, number) for when, number in found if when is not None]
     if timed:
         when, number = max(timed)
@@ -72,17 +73,20 @@ def _last_progress(case: Case) -> tuple[int | None, float | None]:
 
 
 def _window(case: Case) -> tuple[float, float] | None:
-    """From when to when a kernel message can belong to the job; None if the time of the job is unknown."""
+    """From when to when a kernel message can belong to the job; the last incident if the job tells no times."""
     jobs = [log for log in case.logs if not log.kernel]
-    times = [when for log in jobs for when in (case.seconds(log.first), case.seconds(log.last)) if when is not None]
+    ends = [case.seconds(stamp, log=log.name) for log in jobs for stamp in (log.first, log.last)]
+    ends += [event.printed_s for event in case.events if event.kind.side is Side.USER]
+    times = [when for when in ends if when is not None]
     if times:
         return min(times) - _BEFORE_START_S, max(times) + _AFTER_END_S
-    return None if jobs else _last_incident(case)
+    return _last_incident(case)
 
 
 def _last_incident(case: Case) -> tuple[float, float] | None:
-    """Kernel logs alone: the last run of messages without a pause of ten minutes."""
-    times = sorted(event.printed_s for event in case.events if event.printed_s is not None)
+    """Nothing but kernel logs has times: the last run of messages without a pause of ten minutes."""
+    of_hosts = {log.name for log in case.logs if log.kernel}
+    times = sorted(event.printed_s for event in case.events if event.printed_s is not None and event.log in of_hosts)
     if not times:
         return None
     start = times[-1]
@@ -95,7 +99,7 @@ def _last_incident(case: Case) -> tuple[float, float] | None:
 
 def _inside(event: Event, window: tuple[float, float] | None) -> bool:
     if window is None or event.printed_s is None:
-        return event.printed_s is None
+        return True
     return window[0] <= event.printed_s <= window[1]
 
 

@@ -53,9 +53,10 @@ class Kind:
 class Event:
     """One thing that a log says, `count` times.
 
-    `printed_s` is when (None: unknown), `about` is set if the time is that of a line nearby. `ran_s` is how long a
-    collective had run when its watchdog spoke. `device` is a PCI address, a NIC or a disk; `peer` whom an RDMA error
-    names. `episode` counts how often the training had continued in this log after earlier errors.
+    `stamp` is its own time; a line without one was printed `after` a time and `until` another one, as its neighbours
+    say. `printed_s` is when (None: unknown), `early_s` and `late_s` when at the earliest and at the latest. `ran_s` is
+    how long a collective had run when its watchdog spoke. `device` is a PCI address, a NIC or a disk; `peer` whom the
+    error names. `episode` counts how often the training had continued in this log after earlier errors.
     """
 
     kind: Kind
@@ -64,13 +65,21 @@ class Event:
     line: int
     place: Place
     stamp: Stamp | None = None
-    about: bool = False
+    after: Stamp | None = None
+    until: Stamp | None = None
     ran_s: float = 0.0
     device: str = ""
     peer: str = ""
     episode: int = 0
     count: int = 1
     printed_s: float | None = None
+    early_s: float | None = None
+    late_s: float | None = None
+
+    @property
+    def about(self) -> bool:
+        """Whether its time is not its own, but that of lines nearby."""
+        return self.stamp is None
 
     @property
     def began_s(self) -> float | None:
@@ -102,31 +111,58 @@ class Reached:
 
 @dataclass
 class Names:
-    """Who is where, according to the logs: the rank's node and GPU, the address's node. The first entry counts."""
+    """Who is where, according to the logs: the rank's node and GPU, the address's node. The first entry counts.
+
+    A node may be named by its pod, until `home` says on which node a pod ran.
+    """
 
     node_of_rank: dict[int, str] = field(default_factory=dict)
     gpu_of_rank: dict[int, int] = field(default_factory=dict)
     node_of_address: dict[str, str] = field(default_factory=dict)
     gpu_at: dict[tuple[str, str], int] = field(default_factory=dict)  # (node, PCI address) -> CUDA index
+    rank_at: dict[tuple[str, str], int] = field(default_factory=dict)  # (node, PCI address) -> rank
+    starts: dict[tuple[str, int, int], bool] = field(default_factory=dict)  # (communicator, rank, size) -> completed
+    home: dict[str, str] = field(default_factory=dict)  # pod -> node
+    pods: set[str] = field(default_factory=set)
     world: int = 0  # the largest communicator that was seen
 
     def learn(self, place: Place) -> None:
         """Add what a line with rank and node says."""
+        if place.pod and len(self.pods) < MOST_NAMES:
+            self.pods.add(place.pod)
+            if place.node and place.node != place.pod:
+                self.home.setdefault(place.pod, place.node)
         if place.rank is not None and len(self.node_of_rank) < MOST_NAMES:
-            if place.node:
-                self.node_of_rank.setdefault(place.rank, place.node)
+            if place.node or place.pod:
+                self.node_of_rank.setdefault(place.rank, place.node or place.pod)
             if place.gpu is not None:
                 self.gpu_of_rank.setdefault(place.rank, place.gpu)
 
+    def settle(self) -> None:
+        """Put the nodes in the place of the pods, now that all is read."""
+        self.node_of_rank = {rank: self._node(name) for rank, name in self.node_of_rank.items()}
+        self.node_of_address = {address: self._node(name) for address, name in self.node_of_address.items()}
+        self.gpu_at = {(self._node(name), bus): gpu for (name, bus), gpu in self.gpu_at.items()}
+        self.rank_at = {(self._node(name), bus): rank for (name, bus), rank in self.rank_at.items()}
+
+    def _node(self, name: str) -> str:
+        return self.home.get(name, name)
+
+    def at_home(self, place: Place) -> Place:
+        """The place with the node of its pod; a pod is never left where a node is meant."""
+        pod = place.pod or (place.node if place.node in self.pods or place.node in self.home else "")
+        node = "" if place.node in self.pods else place.node
+        return replace(place, pod=pod, node=self.home.get(pod, node) if pod else node)
+
     def resolve(self, place: Place) -> Place:
         """The place, with the node and GPU of its rank if the line did not name them."""
-        if place.rank is None:
-            return place
-        return replace(
-            place,
-            node=place.node or self.node_of_rank.get(place.rank, ""),
-            gpu=self.gpu_of_rank.get(place.rank) if place.gpu is None else place.gpu,
-        )
+        if place.rank is not None:
+            place = replace(
+                place,
+                node=place.node or self.node_of_rank.get(place.rank, ""),
+                gpu=self.gpu_of_rank.get(place.rank) if place.gpu is None else place.gpu,
+            )
+        return self.at_home(place)
 
 
 @dataclass
@@ -156,6 +192,11 @@ class Events:
             return
         self._roots += can_be_root
         self._events[key] = (event, [1])
+
+    def goes_on(self, key: tuple[object, ...], until: Stamp) -> None:
+        """A later line has a time: the event was printed until then."""
+        if held := self._events.get(key):
+            self._events[key] = (replace(held[0], until=until), held[1])
 
     def add_collective(self, collective: Collective) -> None:
         """Keep a collective that timed out."""

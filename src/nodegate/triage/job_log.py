@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.signatures import find
+from nodegate.knowledge.signatures import find, signature
 from nodegate.knowledge.words import Role, Side
 from nodegate.triage import details, elastic, place, progress, scan
-from nodegate.triage.clock import find_stamp, last_stamp, zone_in
+from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
 from nodegate.triage.read import Notes
 from nodegate.triage.secrets import without_secrets
+from nodegate.triage.writers import Writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
     from nodegate.triage.grep import Positions
     from nodegate.triage.progress import Iteration
 
-_NEARBY_BYTES = 4096
+_NEARBY_BYTES = 1 << 16
 _HEAD_BYTES = 1 << 16
+_TAIL_BYTES = 1 << 18
+_STAMP_CHARACTERS = 150  # of a line in which its own time is
+_BLOCK_BYTES = 4096  # of torchrun's report
+_FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
 _SHORT_NUMBERS = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]{4,}|[0-9]+\.[0-9]+")
@@ -52,8 +57,10 @@ class Log:
     zone_s: float | None = None
     ranks: set[int] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)
-
+    writers: Writers = field(default_factory=Writers)
+    near_s: float | None = None  # about when it was written, for times without a year
     torn_down: bool = False  # a launcher ended the workers after a failure
+    finished: bool = False  # the training came to its end, and nothing failed after that
 
     def all_ranks(self) -> set[int]:
         """The ranks that its lines name, else the one in its file name."""
@@ -83,6 +90,9 @@ class JobLogReader:
         self.log, self.events, self.hits, self.now_s, self.positions = log, events, hits, now_s, positions
         self.before = b""  # the chunk before this one
         self.open = False  # an error was seen, and no progress after it
+        self.failed_at: Stamp | None = None  # the newest time of the errors since then
+        self.failed_sources: set[str] = set()
+        self.waiting: dict[tuple[object, ...], str] = {}  # events without a time, and who wrote them
 
     def read(self, chunks: Iterable[bytes]) -> None:
         """Read the whole log."""
@@ -93,15 +103,17 @@ class JobLogReader:
             self.before = chunk
         if not self.open:
             self._progress(self.before, 0, len(self.before))
-        tail = self.before[-_HEAD_BYTES:].decode("utf-8", "replace")
-        self.log.last = last_stamp(tail, now_s=self.now_s)
+        tail = self.before[-_TAIL_BYTES:].decode("utf-8", "replace")
+        self.log.last = self._last(tail[-_HEAD_BYTES:])
+        self.log.writers.end(tail, now_s=self.now_s, near_s=self.log.near_s)
 
     def _chunk(self, chunk: bytes) -> None:
         if not self.log.lines:
             self._head(chunk[:_HEAD_BYTES].decode("utf-8", "replace"))
         for line in scan.identities(chunk) if self.log.size_bytes < _IDENTITY_BYTES else ():
-            found = place.of_line(line.text)
+            found = self._place(line.text)
             details.read_identity(found.text, found.or_else(self.log.place), self.events)
+        self._goes_on(chunk)
         mark, counted, number = 0, 0, self.log.lines + 1
         for line in scan.lines_at(chunk, self._triggers(chunk)):
             number += chunk.count(b"\n", counted, line.start)
@@ -116,6 +128,8 @@ class JobLogReader:
             if hit.signature.role is not Role.CONTEXT:
                 self._progress(chunk, mark, line.start)
                 mark = line.end
+            if hit.signature.id == _FINISHED:
+                self._finishes(line)
             self._event(chunk, line, number, hit, text)
         if self.open:
             self._progress(chunk, mark, len(chunk))
@@ -127,8 +141,11 @@ class JobLogReader:
         return [position - start for position in self.positions.until(start + len(chunk))]
 
     def _head(self, text: str) -> None:
-        self.log.first = find_stamp(text, now_s=self.now_s)
+        year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()))
+        self.log.near_s = self.log.near_s if year is None else year
+        self.log.first = self._first(text)
         self.log.zone_s = zone_in(text)
+        self.log.writers.begin(text, now_s=self.now_s, near_s=self.log.near_s)
         if "\0" in text:
             self.log.notes.say("contains NUL bytes")
 
@@ -141,7 +158,7 @@ class JobLogReader:
         key = _SHORT_NUMBERS.sub("#", text[:1000])
         if key in self.hits:
             return self.hits[key], text
-        stripped = place.of_line(text).text if side is Side.USER else text
+        stripped = self._place(text).text if side is Side.USER else text
         hit = find(stripped, side)
         quoted = stripped.partition(_EXCEPTION)[2]
         if quoted and (inner := find(quoted, side)) is not None:
@@ -152,18 +169,26 @@ class JobLogReader:
 
     def _event(self, chunk: bytes, line: scan.Line, number: int, hit: Hit, text: str) -> None:
         kind = Kind.of(hit.signature)
-        found = place.of_line(line.text)
+        found = self._place(line.text)
+        if kind.id == "cuda_oom" and details.foreign_memory(found.text):
+            kind = Kind.of(signature("cuda_oom_foreign"))
         self.events.names.learn(found)
         self._meet(found)
-        where = Place(found.rank, found.local_rank, found.node, found.gpu).or_else(self.log.place)
+        where = replace(found, text="", source="").or_else(self.log.place).named(hit)
         details.read_collective(found.text, where, self.events)
-        if kind.role is not Role.CONTEXT:
-            self.open = True
+        details.read_cluster(hit, self.events)
         peer = details.peer(found.text)
         key = (self.log.name, self.log.episode, kind.id, where, peer, template(found.text))
+        own = find_stamp(line.text[:300], now_s=self.now_s, near_s=self.log.near_s)
+        if kind.role is not Role.CONTEXT:
+            self._opens(own, found.source)
         if self.events.known(key):
             return
-        stamp, about = self._stamp(chunk, line)
+        after, until = (None, None) if own else self._between(chunk, line, found.source)
+        if own is None and kind.role is not Role.CONTEXT:
+            self._opens(after, found.source)
+        if own is None and until is None:
+            self.waiting[key] = found.source
         self.events.add(
             key,
             Event(
@@ -172,20 +197,30 @@ class JobLogReader:
                 self.log.name,
                 number,
                 where,
-                stamp=stamp,
-                about=about,
+                stamp=own,
+                after=after,
+                until=until,
                 ran_s=details.ran_s(text),
-                device=hit.device,
+                device=hit.device.lower() if "." in hit.device or ":" in hit.device else hit.device,
                 peer=peer,
                 episode=self.log.episode,
             ),
         )
 
+    def _opens(self, when: Stamp | None, source: str) -> None:
+        """An error: the training has not continued until an iteration is later than this."""
+        if not self.open:
+            self.failed_at, self.failed_sources = None, set()
+        self.open, self.log.finished = True, False
+        self.failed_sources.add(source)
+        if when and (self.failed_at is None or when.epoch_s > self.failed_at.epoch_s):
+            self.failed_at = when
+
     def _elastic(self, chunk: bytes, start: int, number: int) -> None:
         """The block in which torchrun says which worker failed first on its node."""
-        block = chunk[start : start + _NEARBY_BYTES].decode("utf-8", "replace")
+        block = chunk[start : start + _BLOCK_BYTES].decode("utf-8", "replace")
         self._progress(chunk, 0, start)
-        for exit_ in elastic.exits(block, now_s=self.now_s):
+        for exit_ in elastic.exits(block, now_s=self.now_s, near_s=self.log.near_s):
             where = exit_.place.or_else(Place(node=self.log.place.node))
             self.events.names.learn(where)
             hit = find(exit_.text, Side.USER)
@@ -211,29 +246,72 @@ class JobLogReader:
         if found.node and len(self.log.nodes) < 10_000:
             self.log.nodes.add(found.node)
 
-    def _stamp(self, chunk: bytes, line: scan.Line) -> tuple[Stamp | None, bool]:
-        """The time of a line: its own, else that of the nearest line that has one."""
-        own = find_stamp(line.text[:300], now_s=self.now_s)
-        if own:
-            return own, False
-        ahead = chunk[line.end : line.end + _NEARBY_BYTES].decode("utf-8", "replace")
-        behind = chunk[max(0, line.start - _NEARBY_BYTES) : line.start].decode("utf-8", "replace")
-        after, before = find_stamp(ahead, now_s=self.now_s), last_stamp(behind, now_s=self.now_s)
-        if before is None and after is None:
-            return self.log.iteration.stamp if self.log.iteration else self.log.first, True
-        return before if after is None else after if before is None else before, True
+    def _place(self, line: str) -> Place:
+        return place.of_line(line, stern=self.log.writers.stern)
+
+    def _first(self, text: str) -> Stamp | None:
+        return find_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
+
+    def _last(self, text: str) -> Stamp | None:
+        return last_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
+
+    def _between(self, chunk: bytes, line: scan.Line, source: str) -> tuple[Stamp | None, Stamp | None]:
+        """The times before and after a line without one, of lines of the same writer; None where there is none."""
+        mark = source.encode()
+        behind = chunk[max(0, line.start - _NEARBY_BYTES) : line.start]
+        before = self._nearest(reversed(behind.splitlines()), mark)
+        if before is None and line.start < _NEARBY_BYTES:
+            before = self._nearest(reversed(self.before[-_NEARBY_BYTES:].splitlines()), mark)
+        if before is None:
+            writer = self.log.writers.by_name.get(source)
+            before = writer.first if writer and line.start > _NEARBY_BYTES else None
+        return before, self._nearest(chunk[line.end : line.end + _NEARBY_BYTES].splitlines(), mark)
+
+    def _nearest(self, lines: Iterable[bytes], mark: bytes) -> Stamp | None:
+        for line in lines:
+            if mark in line and (stamp := self._first(line[:300].decode("utf-8", "replace"))):
+                return stamp
+        return None
+
+    def _goes_on(self, chunk: bytes) -> None:
+        """The first times of a new chunk are the latest for what the chunk before left open."""
+        for key, source in list(self.waiting.items()):
+            if stamp := self._nearest(chunk[:_NEARBY_BYTES].splitlines(), source.encode()):
+                self.events.goes_on(key, stamp)
+                del self.waiting[key]
+
+    def _finishes(self, line: scan.Line) -> None:
+        if self._later(self._first(line.text[:300]), self._place(line.text).source):
+            self.log.episode += self.open
+            self.open, self.log.finished = False, True
+
+    def _later(self, when: Stamp | None, source: str) -> bool:
+        """Whether this was printed after the errors that are open: by the clock, else by its place in the log."""
+        if not self.open:
+            return True
+        if when and self.failed_at and when.zoned == self.failed_at.zoned:
+            return when.epoch_s >= self.failed_at.epoch_s
+        return self.log.writers.mixed or not source or self.failed_sources <= {source, ""}
 
     def _progress(self, chunk: bytes, start: int, end: int) -> None:
-        found = progress.last_iteration(chunk, start, end, now_s=self.now_s)
+        found = self._iteration(chunk, start, end)
         if found is None and start == 0 and not self.open:
-            found = progress.last_iteration(self.before, 0, len(self.before), now_s=self.now_s)
+            found = self._iteration(self.before, 0, len(self.before))
         known = self.log.iteration
         if found is None or (known is not None and found.number == known.number):
             return
+        if self.open and not self._later(found.stamp, found.source):
+            return
+        if known is not None and known.stamp and found.stamp and found.stamp.epoch_s < known.stamp.epoch_s:
+            return  # of another log in this one
         if self.open:
             self.log.episode += 1
             self.open = False
         self.log.iteration = found
+
+    def _iteration(self, chunk: bytes, start: int, end: int) -> Iteration | None:
+        stern = self.log.writers.stern
+        return progress.last_iteration(chunk, start, end, now_s=self.now_s, near_s=self.log.near_s, stern=stern)
 
 
 def _shown(text: str) -> str:

@@ -7,12 +7,14 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from nodegate.knowledge import kernel_signatures
+from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signatures import find, literals
 from nodegate.knowledge.words import Role, Side
 from nodegate.knowledge.xid_lines import address_of
 from nodegate.probe.kernel_line import parse_line
-from nodegate.triage import scan
-from nodegate.triage.clock import Stamp, find_stamp, zone_in
+from nodegate.triage import place, scan
+from nodegate.triage.clock import Stamp, dated, find_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
 from nodegate.unknown import Unknown, Why
@@ -30,15 +32,24 @@ _KERNEL_LINE = re.compile(
     r"|(?:\S{1,40} ){1,4}kernel(?:\[[0-9]+\])?: |[0-9T:,.+-]{19,40} (?:\S{1,64} )?(?:NVRM|nvidia|mlx5_core|pcieport)"
     r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{6}[+-][0-9]{2}:[0-9]{2} "  # dmesg --time-format iso
     r"|kern {0,4}:\w{1,8} {0,4}:"
+    r"|[A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [\w.-]{1,100} [\w./()@-]{1,60}(?:\[[0-9]{1,9}\])?: "  # a host's syslog
+    r"|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{8,18}(?:Z|[+-][0-9:]{4,5}) [\w.-]{1,100} [\w./()@-]{1,60}\[[0-9]{1,9}\]: "
+    r"|\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ 0-9][0-9] [0-9:]{8} [0-9]{4}\] "  # dmesg -T
 )
 _KERNEL_NAME = re.compile(r"dmesg|(?:^|[^a-z])kern(?:el)?[._-]|vmcore")
 _HOST = re.compile(r"(?:[0-9]{2}:[0-9]{2}:[0-9]{2}\S{0,20}) ([A-Za-z0-9][\w.-]{0,100}) kernel(?:\[[0-9]{1,10}\])?: ")
 _HOST_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,252}", re.ASCII)
 _LATEST_US = 1 << 56  # the year 4253
 _SECONDS = re.compile(r"\[ *([0-9]{1,12})\.")
+_STAMP_CHARACTERS = 60  # of a line in which its own time is
+_TOLD_BY_SERVICES = ("k8s_", "slurm_")
 _PREFIX_CHARACTERS = 16  # a line with a date: its time to the minute
 _BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
-_ANY = scan.together(literals(Side.KERNEL))
+_OF_SERVICES = ("kubelet[", "containerd[", "k3s[", "slurmd[", "crio[")
+_ANY = scan.together(shortest([*literals(Side.KERNEL), *_OF_SERVICES]))
+# The device and code of a line: what is folded into one event differs in neither.
+_WHICH = re.compile(r"[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?:\.[0-7])?\)?(?:: [0-9]{1,6},)?")
+_BLAMED = re.compile(r"caused by previous Xid (\d{1,5})")
 _NOT_FATAL = ("Nonfatal", "Non-fatal")
 
 
@@ -70,18 +81,27 @@ class KernelLogReader:
             self.log.size_bytes += len(chunk)
 
     def _head(self, text: str) -> None:
-        self.log.first, self.log.zone_s = find_stamp(text, now_s=self.now_s), zone_in(text)
+        year = dated("\n".join(line[:_STAMP_CHARACTERS] for line in text.splitlines()[:200]))
+        self.log.near_s = self.log.near_s if year is None else year
+        self.log.first, self.log.zone_s = self._time(text), zone_in(text)
         if "\0" in text:
             self.log.notes.say("contains NUL bytes")
 
     def _line(self, text: str, number: int) -> None:
         minute = _SECONDS.match(text)
-        burst = (self.log.name, int(minute[1]) // 60 if minute else text[:_PREFIX_CHARACTERS], template(text))
+        which = _WHICH.search(text)
+        when = int(minute[1]) // 60 if minute else text[:_PREFIX_CHARACTERS]
+        burst = (self.log.name, when, which[0] if which else "", template(text))
         if self.events.known(burst):
+            return
+        if any(service in text for service in _OF_SERVICES):
+            self._service(text, number, burst)
             return
         text, stamp, node = _journal(text) if text.startswith("{") else (text, None, "")
         host = _HOST.search(text[:200])
         said = parse_line(text, now_epoch_s=self.now_s, boot_epoch_s=_BOOT)
+        if stamp is None:
+            stamp = self._time(text[:_STAMP_CHARACTERS])
         if stamp is None and not isinstance(said.epoch_s, Unknown):
             stamp = Stamp(said.epoch_s, zoned=zone_in(text[:100]) is not None)
         where = Place(node=(host[1] if host else "") or node or self.log.place.node)
@@ -91,13 +111,40 @@ class KernelLogReader:
             self.events.add(burst, replace(event, stamp=stamp))
 
 
+    def _time(self, text: str) -> Stamp | None:
+        return find_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
+
+    def _service(self, line: str, number: int, burst: tuple[object, ...]) -> None:
+        """A line of a service that starts and ends the parts of a job on this node."""
+        found = place.of_line(line)
+        hit = find(found.text, Side.USER)
+        if hit is None or not hit.signature.id.startswith(_TOLD_BY_SERVICES):
+            return
+        where = replace(found, text="", source="").named(hit).or_else(self.log.place)
+        self.log.nodes.add(where.node)
+        self.events.add(
+            burst,
+            Event(
+                Kind.of(hit.signature),
+                found.text[:TEXT_SHOWN],
+                self.log.name,
+                number,
+                where,
+                stamp=self._time(line[:_STAMP_CHARACTERS]),
+            ),
+        )
+
+
 def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event | None:
     """The event that a kernel message reports; None if it reports none."""
     hit = find(said.text, Side.KERNEL)
     if hit is None:
         return None
+    kind = Kind.of(hit.signature, role=_role(hit, said.text))
+    if hit.signature.id.startswith("xid_") and (blamed := _BLAMED.search(said.text)):
+        kind = Kind.of(kernel_signatures.xid_signature(int(blamed[1])))
     return Event(
-        Kind.of(hit.signature, role=_role(hit, said.text)),
+        kind,
         said.text[:TEXT_SHOWN],
         log,
         number,
@@ -107,10 +154,8 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
 
 
 def _role(hit: Hit, text: str) -> Role:
-    """The role of this line: an Xid that says Nonfatal, or names the Xid that it follows, is not a first error."""
+    """The role of this line: an Xid that says Nonfatal, is not a first error."""
     if hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY:
-        if "caused by previous Xid" in text:
-            return Role.CONSEQUENCE
         if any(word in text for word in _NOT_FATAL):
             return Role.CONTEXT
     return hit.signature.role

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -9,12 +10,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from re import Match
 
+    from nodegate.knowledge.signature import Hit
+
 _MOST_PREFIXES = 8
 _COLOUR = r"(?:\x1b\[[0-9;]{0,8}m)?"
 _HOST = r"[A-Za-z0-9](?:[\w-]{0,62})(?:\.[A-Za-z0-9-]{1,63}){0,6}"
 _TIME = (
-    r"[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?: ?Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?: ?Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"|[0-9]{4}年[0-9]{1,2}月[0-9]{1,2}日 {0,2}[0-9]{2}[:：][0-9]{2}[:：][0-9]{2}(?:[.,][0-9]{1,9})?)"
 )
+_STERN = re.compile(r"(?P<pod>[a-z0-9](?:[a-z0-9.-]{0,100}-)[a-z0-9]{1,20}) [a-z][a-z0-9-]{0,60} (?=\S)")
+_WORKER = r"[a-z][a-z0-9_.-]{0,80}?[-_]?[0-9]{1,6}(?:-[a-z0-9]{5})?"
 # What can be before the text, one after the other, in any order and number.
 _PREFIX = re.compile(
     r"(?P<mpi>\[[0-9]{1,6},(?P<mpi_rank>[0-9]{1,7})\]<std(?:out|err|diag)>: ?)"
@@ -25,6 +31,10 @@ _PREFIX = re.compile(
     r"|(?P<cri>std(?:out|err) [FP] )"
     rf"|(?P<pod>\[pod/(?P<pod_name>{_HOST})(?:/[\w.-]{{1,100}})?\] )"
     rf"|(?P<ray>{_COLOUR}\([\w.]{{0,60}} ?pid=[0-9]{{1,10}}(?:, ip=(?P<ray_ip>[0-9a-f.:]{{3,45}}))?\){_COLOUR} )"
+    rf"|(?P<compose>(?P<compose_name>{_WORKER}) {{1,30}}\| )"
+    rf"|(?P<tag>\[(?P<tag_name>(?:worker|pod|node|host|master|launcher|task|trainer|actor)[-_ ]?[0-9]{{1,6}})\]:? )"
+    rf"|(?P<syslog>[A-Z][a-z]{{2}} [ 0-9][0-9] [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}} (?P<syslog_host>{_HOST})"
+    r" (?=[\w./()-]{1,60}(?:\[[0-9]{1,9}\])?: ))"
     r"|(?P<pdsh>(?P<pdsh_node>[a-z][a-z0-9]{0,30}(?:-[a-zA-Z0-9]{1,30}){0,6}(?:\.[a-z0-9-]{1,63}){0,6}): (?=\S))"
 )
 _NCCL = re.compile(rf"(?P<host>{_HOST}):(?P<pid>[0-9]{{1,10}}):(?P<tid>[0-9]{{1,10}}) \[(?P<gpu>[0-9]{{1,3}})\] ")
@@ -32,6 +42,12 @@ _NODE_FAILURE = re.compile(rf"error: Node failure on (?P<node>{_HOST})")
 _MEGATRON = re.compile(rf"\bRank (?P<rank>[0-9]{{1,7}}),(?: node (?P<node>{_HOST}),)? device (?P<gpu>[0-9]{{1,3}})\b")
 _IN_BRACKETS = re.compile(r"\[(?:PG[^\]\n]{0,120} )?[Rr]ank (?P<rank>[0-9]{1,7})\]")
 _CAPACITY = re.compile(r"\bGPU (?P<gpu>[0-9]{1,3}) has a total capacity")
+_UNLIKE_POD = re.compile(r"^[\d.-]+$|^(?:epoch|step|iter|iteration)\b")
+_POD_WORDS = re.compile(r"-(?:worker|master|launcher|head|ps|trainer|actor|node-pool)-[0-9]{1,6}(?:-[a-z0-9]{5})?$")
+# The names under which collectors of logs export these, the best first.
+_POD_KEYS = ("pod_name", "kubernetes.pod_name", "k8s.pod.name", "pod", "kubernetes_pod_name")
+_NODE_KEYS = ("node_name", "nodename", "kubernetes.host", "k8s.node.name", "hostname", "_HOSTNAME", "host", "node")
+_TEXT_KEYS = ("message", "log", "msg", "MESSAGE", "text", "line", "body")
 _SRUN = re.compile(rf"srun: error: (?P<node>{_HOST}): tasks? (?P<rank>[0-9]{{1,7}})")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])rank[-_.=]?([0-9]{1,7})(?![0-9])", re.IGNORECASE)
 _TORCHRUN = re.compile(r"attempt_[0-9]{1,4}/(?P<local>[0-9]{1,4})/std(?:out|err)")
@@ -53,13 +69,18 @@ _NO_HOST = re.compile(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a line comes from; unknown values are None or "". `text` is the line without its prefixes."""
+    """Where a line comes from; unknown values are None or "". `text` is the line without its prefixes.
+
+    `source` is who wrote the line as its prefix says it (a pod, a container, a node), "" for a line without one.
+    """
 
     rank: int | None = None
     local_rank: int | None = None
     node: str = ""
     gpu: int | None = None
     text: str = ""
+    pod: str = ""
+    source: str = ""
 
     def or_else(self, other: Place) -> Place:
         """This place, with missing values taken from the other."""
@@ -69,12 +90,27 @@ class Place:
             node=self.node or other.node,
             gpu=other.gpu if self.gpu is None else self.gpu,
             text=self.text or other.text,
+            pod=self.pod or other.pod,
+            source=self.source or other.source,
+        )
+
+    def named(self, hit: Hit) -> Place:
+        """This place, with the node, pod and GPU that a known line names in its text."""
+        node, gpu = hit.group("lost") or hit.group("lost_too"), hit.group("index")
+        if not node and not gpu and not hit.group("podname"):
+            return self
+        return replace(
+            self, node=node or self.node, pod=hit.group("podname") or self.pod, gpu=int(gpu) if gpu else self.gpu
         )
 
 
-def of_line(line: str) -> Place:
-    """The place that the line itself names."""
+def of_line(line: str, *, stern: bool = False) -> Place:
+    """The place that the line itself names. `stern`: its log begins each line with pod and container."""
+    if line.startswith("{") and (read := _of_json(line)) is not None:
+        return read
     place, at = Place(), 0
+    if stern and (match := _STERN.match(line)):
+        place, at = Place(pod=match["pod"], source=match["pod"]), match.end()
     for _ in range(_MOST_PREFIXES):
         match = _PREFIX.match(line, at)
         if match is None or (match["pdsh"] and not _is_host(match["pdsh_node"])):
@@ -84,13 +120,58 @@ def of_line(line: str) -> Place:
     return replace(place.or_else(_of_text(text[:1000])), text=text)
 
 
+def is_stern(lines: list[str]) -> bool:
+    """Whether most of these lines begin with the name of a pod and of a container, as stern prints them."""
+    pods = [match["pod"] for line in lines if (match := _STERN.match(line)) and not _UNLIKE_POD.match(match["pod"])]
+    return len(pods) * 2 > len(lines) and any(letter in "0123456789" for name in pods for letter in name)
+
+
+def looks_like_a_pod(name: str) -> bool:
+    """Whether this is a name that operators of training jobs give to pods, and nobody to a node."""
+    return bool(_POD_WORDS.search(name))
+
+
+def _of_json(line: str) -> Place | None:
+    """The place and text of a line that a collector of logs exported as JSON; None for any other JSON."""
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(entry, dict):
+        return None
+    flat = {**entry}
+    for key, value in entry.items():
+        if isinstance(value, dict):
+            flat.update({f"{key}.{inner}": each for inner, each in value.items()})
+    said = next((str(flat[key]) for key in _TEXT_KEYS if isinstance(flat.get(key), str)), None)
+    if said is None:
+        return None
+    pod = _name_at(flat, _POD_KEYS)
+    node = _name_at(flat, _NODE_KEYS)
+    node = "" if node == pod else node
+    inner = of_line(said.rstrip("\n")) if not said.startswith("{") else Place(text=said)
+    return replace(Place(pod=pod, node=node, source=pod or node).or_else(inner), text=inner.text)
+
+
+def _name_at(entry: dict[str, object], keys: tuple[str, ...]) -> str:
+    found = next((str(entry[key]) for key in keys if isinstance(entry.get(key), str)), "")
+    return found if re.fullmatch(_HOST, found) else ""
+
+
 def _of_prefix(match: Match[str]) -> Place:
     rank = match["mpi_rank"] or match["rank"] or match["task"]
     local = match["local"]
+    pod = match["pod_name"] or match["compose_name"] or match["tag_name"] or ""
+    pod = "" if match["compose"] and not _is_host(pod.replace("worker", "w")) else pod
+    node = match["ray_ip"] or match["pdsh_node"] or match["syslog_host"] or ""
+    if match["tag"] and pod.startswith(("node", "host")):
+        pod, node = "", pod
     return Place(
         rank=int(rank) if rank else None,
         local_rank=int(local) if local else None,
-        node=match["pod_name"] or match["ray_ip"] or match["pdsh_node"] or "",
+        node=node,
+        pod=pod.replace(" ", "-"),
+        source=pod or node,
     )
 
 
@@ -129,7 +210,9 @@ def _node_of_path(path: str) -> str:
     """The part of the path that looks like a host name; the last one of several."""
     found = ""
     for token in re.split(r"[/_.=+@,:\s]+", path):
-        name = re.sub(r"^(?:dmesg|kern|kernel|journal|syslog|messages)-", "", token)
+        name, of_host = re.subn(r"^(?:dmesg|kern|kernel|kmsg|journal|journalctl|syslog|messages)-", "", token)
+        if of_host and re.search("[a-zA-Z]", name) and _NODE_TOKEN.fullmatch(name) and not _NO_NODE.match(name):
+            return name
         if _NODE_TOKEN.fullmatch(name) and _NODE_NAME.fullmatch(name) and not _NO_NODE.match(name):
             found = name
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from nodegate.triage import place
 from nodegate.triage.clock import Stamp, last_stamp
 
 # (a string that the line contains, the iteration in it)
@@ -26,13 +27,16 @@ _LINE_BYTES = 1000
 
 @dataclass(frozen=True)
 class Iteration:
-    """A completed iteration. `stamp` is what its line prints, None without a time."""
+    """A completed iteration. `stamp` is what its line prints, None without a time; `source` who printed it, if known."""
 
     number: int
     stamp: Stamp | None
+    source: str = ""
 
 
-def last_iteration(chunk: bytes, start: int, end: int, *, now_s: float) -> Iteration | None:
+def last_iteration(
+    chunk: bytes, start: int, end: int, *, now_s: float, near_s: float | None = None, stern: bool = False
+) -> Iteration | None:
     """The last iteration that was completed between two places of a chunk."""
     best, best_at = None, -1
     for literal, form in _FORMS:
@@ -48,7 +52,9 @@ def last_iteration(chunk: bytes, start: int, end: int, *, now_s: float) -> Itera
     if best is None:
         return None
     match, line = best
-    return Iteration(int(match[1]), last_stamp(line[: match.start()].decode("utf-8", "replace"), now_s=now_s))
+    before = line[: match.start()].decode("utf-8", "replace")
+    stamp = last_stamp(before, now_s=now_s, near_s=near_s)
+    return Iteration(int(match[1]), stamp, place.of_line(before, stern=stern).source)
 
 
 def _line_around(chunk: bytes, at: int, start: int, end: int) -> bytes:

@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import grep, kernel_log, place, run_logs
+from nodegate.triage import grep, homes_of_pods, kernel_log, place, run_logs, zones
+from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.job_log import JobLogReader, Log
 from nodegate.triage.place import Place
 from nodegate.triage.read import chunks
+from nodegate.triage.sources import STDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from nodegate.knowledge.signature import Hit
     from nodegate.triage.clock import Stamp
     from nodegate.triage.events import Event
     from nodegate.triage.sources import Source, Sources
+    from nodegate.triage.zones import Clocks
+
+_HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Case:
-    """What the logs of one failure say. Times are seconds since 1970 in UTC; `zone_s` is the zone of the logs' clocks.
+    """What the logs of one failure say. Times are seconds since 1970 in UTC; `clocks` says how they were read.
 
     `unread` are the logs that could not be read, with the reason. `passed_over` are files that are not logs.
     """
@@ -32,56 +40,95 @@ class Case:
     logs: tuple[Log, ...]
     events: tuple[Event, ...]
     found: Events
-    zone_s: float
+    clocks: Clocks
     unread: tuple[str, ...]
     passed_over: tuple[str, ...]
 
-    def seconds(self, stamp: Stamp | None) -> float | None:
+    @property
+    def zone_s(self) -> float:
+        """The zone in which the answer gives its times."""
+        return self.clocks.shown_s
+
+    def seconds(self, stamp: Stamp | None, *, log: str) -> float | None:
         """A time of a log in seconds since 1970."""
-        return None if stamp is None else stamp.epoch_s if stamp.zoned else stamp.epoch_s - self.zone_s
+        if stamp is None:
+            return None
+        return stamp.epoch_s if stamp.zoned else stamp.epoch_s - self.clocks.of_log.get(log, 0.0)
 
 
-def read(sources: Sources, *, now_s: float, zone_s: float | None = None) -> Case:
-    """Read everything. `zone_s` is the zone of times that name none; by default the one that other lines name.
+def read(
+    sources: Sources, *, now_s: float, zone_s: float | None = None, homes: Mapping[str, str] | None = None
+) -> Case:
+    """Read everything. `zone_s` is the zone of times that name none; by default it is found in the logs.
+
+    `homes` says on which node a pod ran.
 
     Raises:
         UsageError: nothing could be read.
     """
     events, hits = Events(), dict[str, "Hit | None"]()
+    events.names.home.update(homes or {})
     logs: list[Log] = []
     unread: list[str] = []
-    for source in sources.logs:
+    near = _about(sources.logs)
+    for source in sorted(sources.logs, key=lambda source: source.kernel):
         try:
-            logs.append(_read_log(source, events, hits, now_s))
+            logs.append(_read_log(source, events, hits, now_s, near))
         except OSError as broken:  # noqa: PERF203 - one a log
             unread.append(f"{source.name}: {broken.strerror or broken}")
     for run in sources.runs:
         logs += run_logs.read_run(run, events)
     if not any(log.lines or log.size_bytes for log in logs):
         raise UsageError("; ".join(unread[:3]) or "the logs are empty", hint="give logs with content")
-    zone = _zone(logs) if zone_s is None else zone_s
-    case = Case(tuple(logs), (), events, zone, tuple(unread), sources.passed_over)
-    return replace(case, events=tuple(_resolved(case)))
+    homes_of_pods.learn(logs, events.names)
+    clocks = zones.find(logs, list(events.all()), zone_s)
+    case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
+    return replace(case, events=tuple(_placed(list(_resolved(case)))))
 
 
-def _read_log(source: Source, events: Events, hits: dict[str, Hit | None], now_s: float) -> Log:
+def _about(found: tuple[Source, ...]) -> float | None:
+    """About when the job ran: the first time with a year in the heads of its logs; None if there is none."""
+    times = []
+    for source in found:
+        if source.kernel or source.name == STDIN or not Path(source.name).is_file():
+            continue
+        with suppress(OSError), source.open() as stream:
+            head = stream.read(_HEAD_BYTES)
+            when = None if kernel_log.looks_like(_text(head[:16_384]), source.name) else dated(_text(head))
+            times += [] if when is None else [when]
+    return median_low(times) if times else None
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def _read_log(
+    source: Source, events: Events, hits: dict[str, Hit | None], now_s: float, near_s: float | None
+) -> Log:
     if not source.kernel and grep.fits(source.name):
         try:
             with grep.Positions(source.name) as positions:
-                return _read_by(source, events, hits, now_s, positions)
+                return _read_by(source, events, hits, (now_s, near_s), positions)
         except grep.GrepGaveUp:
             pass  # read it again with the search in Python: equal events are folded
-    return _read_by(source, events, hits, now_s, None)
+    return _read_by(source, events, hits, (now_s, near_s), None)
 
 
 def _read_by(
-    source: Source, events: Events, hits: dict[str, Hit | None], now_s: float, positions: grep.Positions | None
+    source: Source,
+    events: Events,
+    hits: dict[str, Hit | None],
+    when: tuple[float, float | None],
+    positions: grep.Positions | None,
 ) -> Log:
-    log = Log(source.name, source.kernel, Place(node=source.node) if source.node else place.of_path(source.name))
+    now_s, near_s = when
+    where = Place(node=source.node) if source.node else place.of_path(source.name)
+    log = Log(source.name, source.kernel, where, near_s=near_s)
     with source.open() as stream:
         parts = chunks(stream, source.name, log.notes)
         first = next(parts, b"")
-        log.kernel = log.kernel or kernel_log.looks_like(first[:16_384].decode("utf-8", "replace"), source.name)
+        log.kernel = log.kernel or kernel_log.looks_like(_text(first[:16_384]), source.name)
         reader = (
             kernel_log.KernelLogReader(log, events, now_s=now_s)
             if log.kernel
@@ -97,21 +144,46 @@ def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield from rest
 
 
-def _zone(logs: list[Log]) -> float:
-    """The zone that most logs name; UTC if none does."""
-    named = Counter(log.zone_s for log in logs if log.zone_s is not None)
-    return named.most_common(1)[0][0] if named else 0.0
-
-
 def _resolved(case: Case) -> Iterator[Event]:
     """The events with their time in UTC, and with node and GPU of their rank."""
     names = case.found.names
     node_of_log = {log.name: next(iter(log.nodes)) for log in case.logs if len(log.nodes) == 1}
     for event in case.found.all():
         where = names.resolve(event.place)
-        if not where.node:
-            where = replace(where, node=node_of_log.get(event.log, ""))
+        if not where.node and not where.pod:
+            where = names.at_home(replace(where, node=node_of_log.get(event.log, "")))
         if where.gpu is None:
             at_bus = names.gpu_at.get((where.node, event.device))
             where = replace(where, gpu=where.local_rank if at_bus is None else at_bus)
-        yield replace(event, place=where, printed_s=case.seconds(event.stamp))
+        if where.rank is None and event.device:
+            where = replace(where, rank=names.rank_at.get((where.node, event.device)))
+        seconds = partial(case.seconds, log=event.log)
+        printed = seconds(event.stamp)
+        yield replace(
+            event,
+            place=where,
+            printed_s=printed,
+            early_s=seconds(event.after) if printed is None else printed,
+            late_s=seconds(event.until) if printed is None else printed,
+        )
+
+
+def _placed(events: list[Event]) -> Iterator[Event]:
+    """The events, those without a time put where they probably belong: between the times of their neighbours.
+
+    What stands before the time-outs of a hang was printed when it began, or before.
+    """
+    hangs = [event.began_s for event in events if event.ran_s and event.printed_s is not None]
+    hang = min((began for began in hangs if began is not None), default=None)
+    last = max((event.printed_s for event in events if event.printed_s is not None), default=None)
+    for event in events:
+        early, late = event.early_s, event.late_s
+        if event.printed_s is not None or (early is None and late is None):
+            yield event
+            continue
+        if hang is not None and (early is None or early <= hang) and (late is None or hang <= late):
+            about = hang + event.ran_s
+        else:
+            about = late if late is not None else early
+        bound = late if late is not None else last
+        yield replace(event, printed_s=about, early_s=early, late_s=about if bound is None or about is None else max(bound, about))

@@ -23,8 +23,8 @@ _MOST_WHY = 4
 _MOST_FOLLOWED = 4
 _MOST_NOTES = 3
 _WIDTH = 160
-_ENGLISH = ("when", "where", "first", "why", "do", "then", "last", "read", "note")
-_CHINESE = ("时间", "位置", "首错", "依据", "处理", "随后", "进度", "已读", "注意")
+_ENGLISH = ("when", "where", "first", "why", "do", "then", "last", "read", "note", "past")
+_CHINESE = ("时间", "位置", "首错", "依据", "处理", "随后", "进度", "已读", "注意", "曾有")
 _LABELS = {"en": dict(zip(_ENGLISH, _ENGLISH, strict=True)), "zh": dict(zip(_ENGLISH, _CHINESE, strict=True))}
 
 
@@ -48,6 +48,8 @@ def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
     if len(answer.followed) > _MOST_FOLLOWED:
         more = len(answer.followed) - _MOST_FOLLOWED
         yield labels["then"], f"... {more} more kinds (--json)" if language == "en" else f"…… 另有 {more} 类（--json）"
+    for group in answer.overcome[:_MOST_FOLLOWED] if not answer.failed else ():
+        yield labels["past"], followed(group, answer, language)
     for note in answer.notes[:_MOST_NOTES]:
         yield labels["note"], note
     if len(answer.notes) > _MOST_NOTES:
@@ -58,8 +60,10 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
     """The rows under the sentence: where, when, the first line, why, what to do, how far the job got, what was read."""
     labels, root = _LABELS[language], answer.root
     rows = []
+    if root is not None or answer.where.node or answer.where.pod or answer.where.rank is not None:
+        rows += [(labels["where"], place_of(answer))]
     if root is not None:
-        rows += [(labels["where"], place_of(answer)), (labels["when"], when(answer, language))]
+        rows += [(labels["when"], when(answer, language))]
         rows += [(labels["first"], f"{root.log}:{root.line}: {root.text[:_WIDTH]}")]
     rows += [(labels["why"], pick(reason, language)) for reason in answer.why[:most_why]]
     if answer.failed:
@@ -72,7 +76,7 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
 
 def when(answer: Answer, language: str) -> str:
     """When it began."""
-    if answer.began_s is None or answer.root is None:
+    if answer.root is None or answer.root.printed_s is None or answer.began_s is None:
         return "unknown: the log has no times" if language == "en" else "未知：日志没有时间"
     about = (" (about)" if language == "en" else "（约）") if answer.root.about else ""
     return f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}{about}"
@@ -82,6 +86,7 @@ def place_of(answer: Answer) -> str:
     """Node, rank, GPU and device, as far as they are known."""
     where = answer.where
     parts = [where.node or "node ?"]
+    parts += [f"pod {where.pod}"] if where.pod else []
     parts += [f"rank {where.rank}"] if where.rank is not None else []
     parts += [f"local rank {where.local_rank}"] if where.local_rank is not None else []
     parts += [f"GPU {where.gpu}"] if where.gpu is not None else []
@@ -120,6 +125,7 @@ def as_json(answer: Answer) -> str:
         "nodes_fine": answer.nodes_fine,
         "sentence": _both(answer.sentence),
         "node": answer.where.node or None,
+        "pod": answer.where.pod or None,
         "rank": answer.where.rank,
         "local_rank": answer.where.local_rank,
         "gpu": answer.where.gpu,

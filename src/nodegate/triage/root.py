@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge import tables
+from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
-from nodegate.triage import collectives
+from nodegate.triage import collectives, silence
 from nodegate.triage.episodes import SKEW_S, job_logs
 from nodegate.verdict import Verdict
 
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
     from nodegate.triage.reading import Case
+    from nodegate.triage.silence import Silent, Unstarted
 
 TIME_OUT = "watchdog_timeout"
-_NODE_FAILED = "slurm_node_failed"
+_NODE_FAILED = frozenset(("slurm_node_failed", "k8s_node_not_ready"))
+ERROR_LINE = "error_line"  # looks like an error, and nothing more is known of it
 _NEAR_S = 60.0  # within which a kernel message on the same node explains an error of a rank
 _BEFORE_HANG_S = 600.0  # how long before the first symptom a kernel message can be its cause
 # Printed at start-up or later by jobs that continue: a first error only if there is no other.
@@ -29,11 +33,17 @@ _SOFT = frozenset(
     (
         *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
-        "disk_buffer_error",
+        *("disk_buffer_error", "pcie_fewer_lanes"),
     )
 )
 _CONTAINED = 94
-_GENERAL = frozenset(("python_error", "nccl_warning"))
+_GENERAL = frozenset(("python_error", "nccl_warning", "unknown_error", ERROR_LINE))
+_LOST_GPU = "xid_79"
+_OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
+_PROGRAMS = re.compile(r"pid=(?P<pid>[0-9]{1,10}), name=(?P<name>[^,]{1,60})")
+_XID = re.compile(r"xid_[0-9]{1,5}")
+_ADDRESS_ERRORS = frozenset(("cuda_illegal_address", "cuda_launch_failure"))
+_MANY_PROGRAMS, _MANY_PROCESSES = 3, 4  # of different names, of different numbers
 
 
 @dataclass(frozen=True)
@@ -41,7 +51,8 @@ class Root:
     """The first error. `event` is None if only a hang or nothing was found.
 
     `hang` is the first time-out of a hang without an error before it. `named` is the peer whom `named_by` of
-    `complaining` ranks blame. `beside` is the kernel message that names the device of a rank's error.
+    `complaining` ranks blame. `beside` is the kernel message that names the device of a rank's error. `silent` and
+    `unstarted` are hangs that no time-out told of.
     """
 
     event: Event | None = None
@@ -53,53 +64,86 @@ class Root:
     complaining: int = 0
     beside: Event | None = None
     follows: bool = False  # only consequences were found
+    timed_out: tuple[int, ...] = ()  # the ranks that reported the hang
+    came: bool = False  # they are all ranks of the job
+    silent: Silent | None = None
+    unstarted: Unstarted | None = None
+    programs: tuple[str, ...] = ()  # different programs that met one Xid of applications on one GPU
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the job hangs and no error says why."""
+        return bool(self.hang or self.silent or self.unstarted)
 
 
 def find_root(case: Case, ending: Ending) -> Root:
     """Apply the rules to the last episode."""
     time_outs = [event for event in ending.events if event.kind.id == TIME_OUT]
-    candidates = _candidates(ending, time_outs)
-    if failed := [event for event in candidates if event.kind.id == _NODE_FAILED]:
-        return _beside(Root(event=_of_failed_node(failed[0], candidates)), ending)
+    candidates = _in_order_of_causes(_candidates(ending, time_outs))
+    if failed := [event for event in candidates if event.kind.id in _NODE_FAILED]:
+        return _beside(Root(event=_of_failed_node(failed[0], candidates)), case, ending)
     event = _earliest(candidates)
     if event is not None and event.kind.role is Role.PRIMARY and event.kind.id not in _SOFT:
-        return _blame(_beside(Root(event=event), ending), ending)
+        return _worn(_blame(_beside(Root(event=event), case, ending), ending), case)
     if time_outs:
-        hang = Root(hang=min(time_outs, key=_began), mismatch=collectives.mismatch(case.found.collectives))
-        if hang.mismatch:
+        hang = _hang(case, time_outs)
+        if hang.mismatch or event is None or event.kind.id in _SOFT:
             return hang
-        if event is None or event.kind.id in _SOFT:
-            return replace(hang, laggards=_laggards(case, time_outs))
     if event is None:
         follows = any(each.kind.role is Role.CONSEQUENCE for each in ending.events)
-        return Root(follows=follows or any(log.torn_down for log in case.logs))
-    return _blame(_beside(Root(event=event), ending), ending)
+        if follows or any(log.torn_down for log in case.logs):
+            return Root(follows=True)
+        unstarted = silence.unstarted(case) if ending.iteration is None else None
+        return Root(unstarted=unstarted, silent=None if unstarted else silence.silent(case, ending.progress_s))
+    return _worn(_blame(_beside(Root(event=event), case, ending), ending), case)
+
+
+def _hang(case: Case, time_outs: Sequence[Event]) -> Root:
+    """A hang that no error explains: who timed out, who did not, and whether that is everybody."""
+    ranks = {event.place.rank for event in time_outs if event.place.rank is not None}
+    world = case.found.names.world
+    root = Root(
+        hang=min(time_outs, key=_began),
+        mismatch=collectives.mismatch(case.found.collectives),
+        timed_out=tuple(sorted(ranks)),
+        came=world > 0 and ranks >= set(range(world)),
+    )
+    return root if root.mismatch else replace(root, laggards=_laggards(case, ranks))
 
 
 def _candidates(ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
     """What can be the first error: printed before the first time-out was, and not long before the first symptom."""
     spoke = min((event.printed_s for event in time_outs if event.printed_s is not None), default=None)
-    first_line: dict[str, int] = {}
+    first_line: dict[tuple[str, str], int] = {}
     for event in time_outs:
-        first_line[event.log] = min(event.line, first_line.get(event.log, event.line))
+        key = (event.log, event.place.source)
+        first_line[key] = min(event.line, first_line.get(key, event.line))
     found = []
     for event in ending.events:
         if event.kind.role not in (Role.PRIMARY, Role.EITHER):
             continue
-        if event.printed_s is None or event.about:
-            late = event.line > first_line.get(event.log, event.line) or (
-                event.printed_s is not None and spoke is not None and event.printed_s > spoke + SKEW_S
+        if event.about:
+            late = event.line > first_line.get((event.log, event.place.source), event.line) or (
+                event.early_s is not None and spoke is not None and event.early_s > spoke + SKEW_S
             )
         else:
-            late = spoke is not None and event.printed_s > spoke - (SKEW_S if event.kind.role is Role.EITHER else 0)
-        if not late or event.kind.id == _NODE_FAILED:
+            printed = event.printed_s or 0.0
+            late = spoke is not None and printed > spoke - (SKEW_S if event.kind.role is Role.EITHER else 0)
+        if not late or event.kind.id in _NODE_FAILED:
             found.append(event)
+    known = [event for event in found if event.kind.id != ERROR_LINE]
+    others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
+    found = known if known or others else found
     return _near_the_end(found, ending)
 
 
 def _near_the_end(candidates: list[Event], ending: Ending) -> list[Event]:
     """Without kernel messages from long before the first symptom, if there are others."""
-    symptoms = [event.began_s for event in ending.events if event.kind.side is Side.USER and event.began_s is not None]
+    symptoms = [
+        event.began_s
+        for event in ending.events
+        if event.kind.side is Side.USER and event.kind.role is not Role.CONTEXT and event.began_s is not None
+    ]
     if not symptoms:
         return candidates
     earliest = min(symptoms) - _BEFORE_HANG_S
@@ -119,13 +163,41 @@ def _earliest(candidates: Sequence[Event]) -> Event | None:
     first = min(hard, key=_began)
     if first.began_s is None:
         return min(hard, key=lambda event: (_weight(event), event.line))
-    near = [event for event in candidates if event.began_s is not None and event.began_s <= first.began_s + SKEW_S]
-    near = [event for event in near if event.began_s is not None and event.began_s >= first.began_s - SKEW_S]
+    near = [event for event in hard if _may_have_begun(event, first.began_s)]
     best = min(near, key=lambda event: (_weight(event), _began(event)))
     if best.kind.role is Role.EITHER and best.kind.cause is Cause.UNKNOWN:
         timeless = [event for event in hard if event.began_s is None and event.kind.role is Role.PRIMARY]
         return min(timeless, key=lambda event: (_weight(event), event.line)) if timeless else best
     return best
+
+
+def _may_have_begun(event: Event, when_s: float) -> bool:
+    """Whether an event can be of this moment: within the skew of clocks, or between the times around its line."""
+    if event.began_s is None:
+        return False
+    if event.about and event.early_s is not None:
+        return event.early_s - SKEW_S <= when_s <= max(event.late_s or 0.0, event.began_s) + SKEW_S
+    return abs(event.began_s - when_s) <= SKEW_S
+
+
+def _in_order_of_causes(candidates: list[Event]) -> list[Event]:
+    """Without the Xids that follow from another one of the same GPU, and the switch errors of a GPU that was lost."""
+    codes = [(event, int(event.kind.id[4:])) for event in candidates if _XID.fullmatch(event.kind.id)]
+    return [event for event in candidates if not any(_is_after(event, other, code) for other, code in codes)]
+
+
+def _is_after(event: Event, cause: Event, code: int) -> bool:
+    if event is cause or event.began_s is None or cause.began_s is None:
+        return False
+    if not same_node(event.place.node, cause.place.node):
+        return False
+    late_s = event.began_s - cause.began_s
+    if event.kind.id.startswith("sxid_"):
+        return cause.kind.id == _LOST_GPU and abs(late_s) <= _OF_ONE_FAULT_S
+    if not _XID.fullmatch(event.kind.id) or event.device != cause.device or not -SLACK_S <= late_s <= INCIDENT_S:
+        return False
+    rule, other = (tables.xids().get(each) or tables.unknown_xid(each) for each in (int(event.kind.id[4:]), code))
+    return rule.code != other.code and follows(rule, other, None)
 
 
 def _weight(event: Event) -> int:
@@ -155,24 +227,71 @@ def _soft_xids() -> frozenset[str]:
     )
 
 
-def _beside(root: Root, ending: Ending) -> Root:
+def _beside(root: Root, case: Case, ending: Ending) -> Root:
     """With the kernel message that names the GPU of a rank's error."""
     event = root.event
-    if event is None or event.kind.side is Side.KERNEL or not event.place.node or event.kind.cause is Cause.PROGRAM:
+    if event is None or event.kind.side is Side.KERNEL or event.kind.cause is Cause.PROGRAM:
         return root
     near = [
         other
         for other in ending.events
-        if other.kind.side is Side.KERNEL and other.device and same_node(other.place.node, event.place.node)
-        and _apart(other, event) <= _NEAR_S
-    ]  # fmt: skip
-    return replace(root, beside=min(near, key=lambda other: (_weight(other), _apart(other, event)))) if near else root
+        if other.kind.side is Side.KERNEL and other.device and _same_place(other, event) and _apart(other, event) <= _NEAR_S
+    ]
+    if not near:
+        return root
+    ranks = case.found.names.rank_at
+
+    def order(other: Event) -> tuple[int, bool, float]:
+        of_other_rank = ranks.get((other.place.node, other.device), event.place.rank) != event.place.rank
+        return _weight(other), of_other_rank, abs((other.began_s or 0.0) - (event.began_s or 0.0))
+
+    return replace(root, beside=min(near, key=order))
+
+
+def _same_place(other: Event, event: Event) -> bool:
+    """Whether a kernel message can be of the node of a rank's error; of a rank on an unknown node only by its own time."""
+    if event.place.node:
+        return same_node(other.place.node, event.place.node)
+    return not event.about
 
 
 def _apart(one: Event, other: Event) -> float:
+    """Seconds between two events; none if one can have been at the time of the other."""
     if one.began_s is None or other.began_s is None:
         return float("inf")
+    if other.about and other.early_s is not None and other.early_s <= one.began_s <= max(other.late_s or 0.0, other.began_s):
+        return 0.0
     return abs(one.began_s - other.began_s)
+
+
+def _worn(root: Root, case: Case) -> Root:
+    """With the programs that all met an application's Xid on one GPU: then the GPU is to be suspected, not they."""
+    event = root.event
+    if event is None or event.kind.cause is not Cause.PROGRAM:
+        return root
+    of_programs = [each for each in case.events if _is_of_a_program(each)]
+    here = event if _is_of_a_program(event) else None
+    if here is None and event.kind.id in _ADDRESS_ERRORS:
+        near = [each for each in of_programs if _apart(each, event) <= _NEAR_S and _may_be_there(each, event)]
+        here = near[0] if near else None
+    if here is None:
+        return root
+    processes: dict[str, str] = {}
+    for each in of_programs:
+        if (each.place.node, each.device) == (here.place.node, here.device) and (said := _PROGRAMS.search(each.text)):
+            processes[said["pid"]] = said["name"]
+    names = sorted(set(processes.values()))
+    if len(names) < _MANY_PROGRAMS or len(processes) < _MANY_PROCESSES:
+        return root
+    return replace(root, programs=tuple(names), beside=here)
+
+
+def _is_of_a_program(event: Event) -> bool:
+    return bool(_XID.fullmatch(event.kind.id)) and event.kind.cause is Cause.PROGRAM and bool(event.device)
+
+
+def _may_be_there(kernel: Event, event: Event) -> bool:
+    return not event.place.node or same_node(kernel.place.node, event.place.node)
 
 
 def same_node(one: str, other: str) -> bool:
@@ -208,8 +327,7 @@ def _of_failed_node(failed: Event, candidates: Sequence[Event]) -> Event:
     return min(reasons, key=_began) if reasons else failed
 
 
-def _laggards(case: Case, time_outs: Sequence[Event]) -> Laggards | None:
-    timed_out = {event.place.rank for event in time_outs if event.place.rank is not None}
+def _laggards(case: Case, timed_out: set[int]) -> Laggards | None:
     known = set[int]().union(*(log.all_ranks() for log in job_logs(case)))
-    known |= set(case.found.names.node_of_rank)
+    known |= set(case.found.names.node_of_rank) | set(range(case.found.names.world))
     return collectives.laggards(case.found.reached, timed_out, known)

@@ -1,0 +1,88 @@
+"""On which node each pod ran, as far as the logs say: a word in a pod's first lines, a table of kubectl, its events."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from nodegate.triage import place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from nodegate.triage.events import Names
+    from nodegate.triage.job_log import Log
+    from nodegate.triage.writers import Writer
+
+_NAME = r"[A-Za-z](?:[\w-]{0,80}[0-9][\w-]{0,20})(?:\.[\w.-]{1,80})?"
+_SAYS = re.compile(
+    rf"\b(?:NODE_?NAME|node[_ ]?name|MY_NODE_NAME|K8S_NODE|node|host|on)\b[ \t]{{0,3}}[:=]?[ \t]{{0,3}}[\"']?(?P<node>{_NAME})"
+)
+_WORD = re.compile(r"[\w.-]{2,120}")
+_TABLE = re.compile(r"^(?:NAMESPACE +)?NAME +READY +STATUS\b.*\bNODE\b")
+
+
+def learn(logs: Iterable[Log], names: Names) -> None:
+    """Fill `names.home` and `names.pods`, then put the nodes in the place of the pods."""
+    logs = list(logs)
+    nodes = {node for log in logs if log.kernel for node in ({*log.nodes, log.place.node}) if node}
+    for log in logs:
+        if not log.kernel:
+            for pod, node in _table(log):
+                names.pods.add(pod)
+                names.home.setdefault(pod, node)
+    for log in logs:
+        if log.kernel:
+            continue
+        for writer in log.writers.by_name.values():
+            pod = _pod(writer, log, nodes)
+            if pod:
+                names.pods.add(pod)
+                node = _said(writer, nodes, pod)
+                if node:
+                    names.home.setdefault(pod, node)
+    names.settle()
+
+
+def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:
+    """The pod that this writer is; "" for a node, or for a writer of whom nobody knows."""
+    if writer.place.pod:
+        return writer.place.pod
+    name = writer.name or writer.place.node or log.place.node
+    return name if name and name not in nodes and (place.looks_like_a_pod(name) or _is_named_a_pod(name, writer)) else ""
+
+
+def _is_named_a_pod(name: str, writer: Writer) -> bool:
+    return any(re.search(rf"\bpod[=:/ ] ?{re.escape(name)}\b", text) for text in writer.hello)
+
+
+def _said(writer: Writer, nodes: set[str], pod: str) -> str:
+    """The node that the pod's first lines name: one whose kernel log was given, or what follows a word like node."""
+    for text in writer.hello:
+        for word in _WORD.findall(text):
+            if (found := word.strip(".-")) in nodes and found != pod:
+                return found
+    for text in writer.hello:
+        for match in _SAYS.finditer(text):
+            found = match["node"].rstrip(".-,")
+            if found != pod and not place.looks_like_a_pod(found):
+                return found
+    return ""
+
+
+def _table(log: Log) -> Iterator[tuple[str, str]]:
+    """Pod and node of each row of `kubectl get pods -o wide`."""
+    for writer in log.writers.by_name.values():
+        header = ""
+        for line in writer.hello:
+            if _TABLE.match(line):
+                header = line
+            elif header:
+                name, node = (_cell(header, line, column) for column in ("NAME", "NODE"))
+                if name and node and node != "<none>":
+                    yield name, node
+
+
+def _cell(header: str, line: str, column: str) -> str:
+    match = re.search(rf"(?:^| ){column} *", header)
+    return line[match.start() :].split()[0] if match and line[match.start() :].split() else ""

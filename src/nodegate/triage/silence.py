@@ -1,0 +1,111 @@
+"""Hangs that no time-out told of: a writer that fell silent before the others, and ranks that did not finish NCCL's start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from nodegate.triage.episodes import job_logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from nodegate.triage.place import Place
+    from nodegate.triage.reading import Case
+    from nodegate.triage.writers import Writer
+
+_SILENT_S = 120.0  # a writer that was silent for less may only be between two lines
+_HABITS = 5  # times the usual pause between two lines of this writer
+_LATE_START_S = 60.0
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A writer whose lines end before those of the others. Times are seconds since 1970."""
+
+    who: str
+    place: Place
+    ranks: tuple[int, ...]
+    last_s: float
+    others_s: float
+
+
+@dataclass(frozen=True)
+class Unstarted:
+    """Ranks that began NCCL's start and did not complete it, beside the number of those that did."""
+
+    ranks: tuple[int, ...]
+    completed: int
+    world: int
+
+
+@dataclass(frozen=True)
+class LateStart:
+    """The worker that said last which rank it is, and how long after the first one."""
+
+    who: str
+    rank: int
+    late_s: float
+
+
+def silent(case: Case, progress_s: float | None) -> Silent | None:
+    """The writer that fell silent first, if the training stood still from then on."""
+    ends = sorted(_ends(case), key=lambda end: end.last_s)
+    if len(ends) < 2:  # noqa: PLR2004 - someone else has to go on
+        return None
+    first, newest = ends[0], ends[-1].last_s
+    habit = max((each.habit_s for each in ends if each.who == first.who), default=0.0)
+    patience = max(_SILENT_S, _HABITS * habit)
+    if newest - first.last_s <= patience or (progress_s is not None and progress_s > first.last_s + patience):
+        return None
+    return Silent(first.who, first.place, first.ranks, first.last_s, newest)
+
+
+@dataclass(frozen=True)
+class _End:
+    who: str
+    place: Place
+    ranks: tuple[int, ...]
+    last_s: float
+    habit_s: float
+
+
+def _ends(case: Case) -> Iterator[_End]:
+    for log in job_logs(case):
+        if log.finished:
+            continue
+        for writer in log.writers.by_name.values():
+            habit, last = writer.habit_s(), case.seconds(writer.last, log=log.name)
+            if habit is None or last is None:
+                continue
+            where = writer.place.or_else(log.place)
+            who = writer.name or log.place.node or log.name.rsplit("/", 1)[-1]
+            yield _End(who, where, tuple(sorted(writer.ranks or log.all_ranks())), last, habit)
+
+
+def unstarted(case: Case) -> Unstarted | None:
+    """The ranks of the largest communicator that began and did not complete its start."""
+    names = case.found.names
+    starts = {key: done for key, done in names.starts.items() if key[2] == names.world}
+    late = sorted({rank for (_, rank, _), done in starts.items() if not done})
+    done = {rank for (_, rank, _), ended in starts.items() if ended}
+    late = [rank for rank in late if rank not in done]
+    return Unstarted(tuple(late), len(done), names.world) if late else None
+
+
+def late_start(case: Case) -> LateStart | None:
+    """The worker that began much later than the others, by the lines in which each says its rank."""
+    anchors: list[tuple[float, int, str]] = []
+    for log in job_logs(case):
+        for writer in log.writers.by_name.values():
+            when = case.seconds(writer.anchor, log=log.name)
+            if when is not None and writer.anchor_rank is not None:
+                anchors.append((when, writer.anchor_rank, _name(writer, log.name)))
+    if len(anchors) < 2:  # noqa: PLR2004 - late against another one
+        return None
+    first, last = min(anchors), max(anchors)
+    return LateStart(last[2], last[1], last[0] - first[0]) if last[0] - first[0] > _LATE_START_S else None
+
+
+def _name(writer: Writer, log: str) -> str:
+    return writer.name or writer.place.pod or writer.place.node or log.rsplit("/", 1)[-1]

@@ -1,0 +1,107 @@
+"""Who wrote into a log: the pods, containers or nodes that its lines' prefixes name, and from when to when each wrote."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.triage import place
+from nodegate.triage.clock import find_stamp
+
+if TYPE_CHECKING:
+    from nodegate.triage.clock import Stamp
+    from nodegate.triage.place import Place
+
+_MOST_WRITERS = 10_000
+_MOST_LINES = 400  # of the head and of the tail of a log
+_MOST_LINES_OF_MANY = 3000  # of the tail, where several write
+_MOST_HELLO = 8  # first lines of a writer, in which it may say where it runs
+_ANCHOR = re.compile(r"\bRANK[:=] ?(?P<rank>[0-9]{1,6})\b|\bnode[_ ]rank[:= ] ?(?P<node_rank>[0-9]{1,6})\b")
+_REGULAR = 5  # lines with a time from which a writer has a habit
+
+
+@dataclass
+class Writer:
+    """One writer of a log: when its first and last line with a time are of, and what it said first."""
+
+    name: str
+    place: Place
+    first: Stamp | None = None
+    last: Stamp | None = None
+    hello: list[str] = field(default_factory=list)
+    anchor: Stamp | None = None  # when it said which rank it is and called the launcher
+    anchor_rank: int | None = None
+    ranks: set[int] = field(default_factory=set)
+    times: list[float] = field(default_factory=list)  # of its lines at the end of the log
+
+    def habit_s(self) -> float | None:
+        """How long it is silent between two lines, mostly; None if it wrote too few with a time."""
+        if len(self.times) < _REGULAR:
+            return None
+        return median(later - earlier for earlier, later in zip(self.times, self.times[1:], strict=False))
+
+
+@dataclass
+class Writers:
+    """The writers of one log by name; a log without prefixes has one, whose name is empty.
+
+    `mixed`: their lines stand in the order of time. Otherwise the log is several logs, one after the other.
+    """
+
+    by_name: dict[str, Writer] = field(default_factory=dict)
+    stern: bool = False
+    mixed: bool = False
+
+    def begin(self, text: str, *, now_s: float, near_s: float | None) -> None:
+        """Read the head of the log."""
+        lines = text.splitlines()[:_MOST_LINES]
+        self.stern = place.is_stern([line for line in lines[:40] if line.strip()])
+        changes, before = 0, None
+        for line in lines:
+            found = place.of_line(line[:2000], stern=self.stern)
+            changes += found.source != before
+            before = found.source
+            self._greets(found, line, find_stamp(line[:300], now_s=now_s, near_s=near_s))
+        self.mixed = changes > len(self.by_name)
+
+    def end(self, text: str, *, now_s: float, near_s: float | None) -> None:
+        """Read the tail of the log."""
+        most = _MOST_LINES if len(self.by_name) < 2 else _MOST_LINES_OF_MANY  # noqa: PLR2004 - several
+        for line in text.splitlines()[-most:]:
+            stamp = find_stamp(line[:300], now_s=now_s, near_s=near_s)
+            found = place.of_line(line[:2000], stern=self.stern) if stamp or len(self.by_name) > 1 else None
+            writer = self._writer(found.source if found else "", found)
+            if found is not None and found.rank is not None:
+                writer.ranks.add(found.rank)
+            if stamp:
+                writer.times.append(stamp.epoch_s)
+                writer.last = stamp
+                writer.first = writer.first or stamp
+
+    def meets(self, found: Place) -> None:
+        """Note the rank of a line that was read for another reason."""
+        writer = self._writer(found.source, found)
+        if found.rank is not None:
+            writer.ranks.add(found.rank)
+
+    def _greets(self, found: Place, line: str, stamp: Stamp | None) -> None:
+        writer = self._writer(found.source, found)
+        if found.rank is not None:
+            writer.ranks.add(found.rank)
+        if len(writer.hello) < _MOST_HELLO or "NODE_NAME" in line:
+            writer.hello.append(found.text[:400])
+        if stamp is None:
+            return
+        writer.first, writer.last = writer.first or stamp, stamp
+        if writer.anchor is None and (match := _ANCHOR.search(line)):
+            writer.anchor, writer.anchor_rank = stamp, int(match["rank"] or match["node_rank"])
+
+    def _writer(self, name: str, found: Place | None) -> Writer:
+        known = self.by_name.get(name)
+        if known is None:
+            known = Writer(name, found or place.Place())
+            if len(self.by_name) < _MOST_WRITERS:
+                self.by_name[name] = known
+        return known

@@ -1,0 +1,116 @@
+"""The zones of clocks that name none: by what other lines name, else by the half hours at which two sides agree.
+
+A job's containers mostly keep UTC, their hosts mostly the zone of their place, and `dmesg -T` and syslog do not name
+it. A fault of hardware and the error of the job that it caused were within seconds of each other, whatever was printed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.words import Cause, Role, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.triage.events import Event
+    from nodegate.triage.job_log import Log
+
+_HALF_HOUR_S = 1800.0
+_EARLIEST, _LATEST = -24, 28  # half hours: UTC-12 to UTC+14
+_BESIDE_S = 60.0  # how far a fault and its first symptom are apart where the zone is known or named
+_TIGHT_S = 12.0  # the same where the zone is only guessed: one half hour in 75 is as near by chance
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Seconds east of UTC of the times without a zone, by log; `shown_s` is the zone in which the answer tells times.
+
+    `guessed` are the zones that nothing names: they were found by the half hour that brings both sides together.
+    """
+
+    shown_s: float
+    of_log: dict[str, float] = field(default_factory=dict)
+    guessed: dict[str, float] = field(default_factory=dict)
+
+
+def find(logs: Sequence[Log], events: Sequence[Event], given_s: float | None) -> Clocks:
+    """The zones of all logs. `given_s` is what the user says of times that name none."""
+    jobs, kernels = _named(logs, kernel=False), _named(logs, kernel=True)
+    if given_s is not None:
+        return Clocks(given_s, {log.name: given_s if log.zone_s is None else log.zone_s for log in logs})
+    if not jobs and kernels:
+        job_s = _of_job(events, [kernels[0], 0.0], kernels[0])
+    else:
+        job_s = jobs[0] if jobs else 0.0
+    of_log = {log.name: job_s if log.zone_s is None else log.zone_s for log in logs}
+    guessed = {}
+    for log in logs:
+        if log.kernel and log.zone_s is None:
+            zone_s = _of_kernel(log, events, of_log, [*jobs, *kernels, job_s])
+            if zone_s is not None and zone_s != job_s:
+                of_log[log.name] = guessed[log.name] = zone_s
+    if len(set(guessed.values())) == 1:  # the hosts of one job keep one zone
+        zone_s = next(iter(guessed.values()))
+        of_log.update({log.name: zone_s for log in logs if log.kernel and log.zone_s is None})
+    return Clocks(job_s, of_log, guessed)
+
+
+def _named(logs: Sequence[Log], *, kernel: bool) -> list[float]:
+    """The zones that logs of one kind name, the most frequent first."""
+    named = Counter(log.zone_s for log in logs if log.kernel is kernel and log.zone_s is not None)
+    return [zone_s for zone_s, _ in named.most_common()]
+
+
+def _of_job(events: Sequence[Event], named: list[float], usual: float) -> float:
+    """The zone of a job that names none beside kernel logs that do: the one in which both tell of one moment."""
+    faults = [event.stamp.epoch_s for event in events if event.stamp and event.stamp.zoned and _is_fault(event)]
+    symptoms = [event.stamp.epoch_s - event.ran_s for event in events if _is_symptom(event) and not _zoned(event)]
+    for zone_s in named:
+        if _together(faults, [when - zone_s for when in symptoms], _BESIDE_S):
+            return zone_s
+    return usual
+
+
+def _of_kernel(log: Log, events: Sequence[Event], of_log: dict[str, float], named: list[float]) -> float | None:
+    """The zone of one kernel log without one; None if nothing speaks for another than the job's."""
+    faults = [event.stamp.epoch_s for event in events if event.log == log.name and event.stamp and _is_fault(event)]
+    symptoms = [
+        event.stamp.epoch_s - event.ran_s - (0.0 if event.stamp.zoned else of_log[event.log])
+        for event in events
+        if _is_symptom(event) and event.stamp
+    ]
+    for zone_s in dict.fromkeys([named[-1], *named]):
+        if _together([when - zone_s for when in faults], symptoms, _BESIDE_S):
+            return zone_s
+    for half_hours in sorted(range(_EARLIEST, _LATEST + 1), key=lambda each: (each != 16, each % 2, abs(each))):  # noqa: PLR2004 - China first
+        zone_s = half_hours * _HALF_HOUR_S
+        if _together([when - zone_s for when in faults], symptoms, _TIGHT_S):
+            return zone_s
+    return None
+
+
+def _is_fault(event: Event) -> bool:
+    kind = event.kind
+    return kind.side is Side.KERNEL and kind.role is Role.PRIMARY and kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.HOST)
+
+
+def _is_symptom(event: Event) -> bool:
+    return event.kind.side is Side.USER and event.kind.role is not Role.CONTEXT and event.stamp is not None
+
+
+def _zoned(event: Event) -> bool:
+    return event.stamp is not None and event.stamp.zoned
+
+
+def _together(faults: Sequence[float], symptoms: Sequence[float], within_s: float) -> bool:
+    """Whether some fault was within this time of a symptom."""
+    ordered = sorted(symptoms)
+    for fault in faults:
+        at = bisect_left(ordered, fault - within_s)
+        if at < len(ordered) and ordered[at] <= fault + within_s:
+            return True
+    return False
