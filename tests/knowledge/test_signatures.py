@@ -8,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.corpus import corpus_folder
+from support.patterns import alternatives
 
 from nodegate.knowledge.signatures import LINE_LIMIT, Cause, Role, Side, Signature, find, literals, signatures
-from nodegate.knowledge.tables import rows
+from nodegate.triage.scan import interesting
 
 OF_JOBS = [each for each in signatures() if each.side is Side.USER]
 OF_KERNELS = [each for each in signatures() if each.side is Side.KERNEL and not each.id.startswith(("xid_", "sxid_"))]
@@ -42,11 +43,19 @@ def test_no_line_that_a_pattern_fits_is_put_aside_unread(signature: Signature, d
     assert find(line, signature.side) is not None or len(line) > LINE_LIMIT
 
 
-def test_every_string_that_a_row_asks_for_has_one_of_the_quick_strings_in_it() -> None:
-    quick = literals(Side.USER)
-    held = {string for row in rows("signatures.csv") for string in row["holds"].split("|")}
-    assert [string for string in held if not any(each in string for each in quick)] == []
-    assert [each for each in quick if not any(each in string for string in held)] == []
+@pytest.mark.parametrize("signature", WITH_A_PATTERN)
+def test_each_alternative_of_a_pattern_is_let_through(signature: Signature) -> None:
+    """Of each alternative that the pattern has, at any depth, a text is made: the quick look must not put it aside."""
+    quick = literals(signature.side)
+    for text in alternatives(signature.pattern):
+        assert any(held in text for held in signature.holds), text
+        assert any(string in text for string in quick), text
+
+
+def test_a_line_of_a_kernel_is_seen_in_the_log_of_a_job_too() -> None:
+    for signature in OF_KERNELS:
+        if signature.role is not Role.CONTEXT:
+            assert interesting(f"x\n{signature.example}\nx\n".encode()), signature.id
 
 
 def test_ids_are_names_and_each_stands_once() -> None:

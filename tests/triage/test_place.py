@@ -1,5 +1,6 @@
 """Rank, node and GPU by prefix, text and file name."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
 import pytest
@@ -18,7 +19,6 @@ from nodegate.triage import place
         ("gpu07.cluster.local: boom", None, "gpu07.cluster.local", None, "boom"),
         ("RuntimeError: boom", None, "", None, "RuntimeError: boom"),
         ("epoch3: boom", None, "", None, "epoch3: boom"),
-        ("[pod/job-worker-3/main] boom", None, "job-worker-3", None, "boom"),
         ("2026-05-27T07:58:10.261551Z stderr F [rank4]: boom", 4, "", None, "boom"),
         ("(Worker pid=4242, ip=10.0.0.7) boom", None, "10.0.0.7", None, "boom"),
         (
@@ -34,6 +34,42 @@ def test_a_line_tells_its_place(line, rank, node, gpu, text):
     found = place.of_line(line)
     assert (found.rank, found.node, found.gpu) == (rank, node, gpu)
     assert found.text == (line if text is None else text)
+
+
+@pytest.mark.parametrize(
+    ("line", "pod", "node", "rank", "text"),
+    [
+        ("[pod/job-worker-3/main] boom", "job-worker-3", "", None, "boom"),
+        ("[pod/job-worker-3/main] [rank9]: boom", "job-worker-3", "", 9, "boom"),
+        ("job-worker-3   | [rank9]: boom", "job-worker-3", "", 9, "boom"),
+        ("[worker-11] boom", "worker-11", "", None, "boom"),
+        ("[node-11] boom", "", "node-11", None, "boom"),
+        ("Nov 21 08:15:44 gpu07 kubelet[2211]: boom", "", "gpu07", None, "kubelet[2211]: boom"),
+        ("2026年11月20日 08：15：44 [rank2]: boom", "", "", 2, "boom"),
+        (
+            '{"@timestamp": "2026-11-21T08:15:44Z", "pod": "job-worker-1", "host": "gpu07", "message": "[rank3]: x"}',
+            *("job-worker-1", "gpu07", 3, "x"),
+        ),
+        (
+            '{"log": "boom\\n", "kubernetes": {"pod_name": "job-worker-1", "host": "gpu07"}}',
+            *("job-worker-1", "gpu07", None, "boom"),
+        ),
+        ('{"loss": 1.2, "step": 7}', "", "", None, '{"loss": 1.2, "step": 7}'),
+        ("INFO   | 2026-11-21 08:15:44 | creating trainer", "", "", None, None),
+    ],
+)
+def test_a_pod_is_no_node(line, pod, node, rank, text):
+    found = place.of_line(line)
+    assert (found.pod, found.node, found.rank, found.text) == (pod, node, rank, line if text is None else text)
+    assert found.source == (pod or node)
+
+
+def test_stern_begins_every_line_with_pod_and_container():
+    lines = [f"job-a-worker-{pod} pytorch [rank{pod}]: step {step}" for step in range(9) for pod in range(2)]
+    assert place.is_stern(lines)
+    assert place.of_line(lines[1], stern=True).pod == "job-a-worker-1"
+    assert not place.is_stern(["epoch-1 done in 3 s", "epoch-2 done in 3 s"])
+    assert not place.is_stern(["Rank 1 received tensor: 42"] * 5)
 
 
 def test_the_local_rank_of_torchrun():

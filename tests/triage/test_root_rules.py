@@ -101,10 +101,24 @@ def test_the_rank_that_reports_no_time_out_is_the_laggard(tmp_path):
 
 def test_a_hang_to_which_every_rank_came_is_suspected_to_be_the_fabric(tmp_path):
     for rank in range(4):
-        write(tmp_path, f"rank{rank}.log", stands_at(rank, "15:46:05.7", 979, 976), times_out(rank, "15:46:05.7"))
+        write(
+            tmp_path,
+            f"rank{rank}.log",
+            *joins(f"gpu{rank:02}", 0, rank, 4, bus="19000", address=f"10.9.0.{rank}"),
+            stands_at(rank, "15:46:05.7", 979, 976),
+            times_out(rank, "15:46:05.7"),
+        )
     found = judged(tmp_path)
     assert (found.cause, found.sure) == (Cause.FABRIC, False)
     assert found.sentence.en.startswith("perhaps fabric")
+
+
+def test_that_every_rank_came_is_not_said_where_the_number_of_ranks_is_unknown(tmp_path):
+    for rank in range(4):
+        write(tmp_path, f"rank{rank}.log", times_out(rank, "15:46:05.7"))
+    found = judged(tmp_path)
+    assert (found.failed, found.cause, found.sure) == (True, Cause.UNKNOWN, False)
+    assert "rank 0-3 timed out, and whether the other ranks came to it is not known" in found.sentence.en
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nodegate.triage import render
+from nodegate.triage.homes_of_pods import read_map
 from nodegate.triage.triage import triage
 
 if TYPE_CHECKING:
@@ -32,16 +33,25 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--html", type=Path, default=None, metavar="FILE", help="write the answer as one HTML page")
     command.add_argument("--lang", default="en", choices=["en", "zh"], help="language of the answer (default en)")
     command.add_argument(
+        "--map",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="on which node each pod ran: POD,NODE a line, or what kubectl get pods -o wide printed",
+    )
+    command.add_argument(
         "--utc-offset",
+        "--tz",
         default="",
         metavar="+HH:MM",
-        help="the time zone of times that name none; default: the zone that other lines name, else UTC",
+        help="the time zone of the job's times that name none; default: found in the logs, else UTC",
     )
 
 
 def run(asked: argparse.Namespace) -> int:
     """Run the command; returns 0 if an answer was given."""
-    given = triage(asked.logs, kernel=asked.kernel, utc_offset=asked.utc_offset)
+    homes = None if asked.map is None else read_map(asked.map)
+    given = triage(asked.logs, kernel=asked.kernel, utc_offset=asked.utc_offset, homes=homes)
     if asked.html is not None:
         from nodegate.triage.page import write_page  # noqa: PLC0415 - jinja2 only for a page
 

@@ -32,6 +32,7 @@ _HEALTHY = """
  NET/Socket : Using [0]eth0 ncclCommInitRank comm 0x5 rank 1 nranks 8 cudaDev 0 nvmlDev 0 busId 19000 Init COMPLETE
  - dataset - WARNING - shard 12 has 3 short documents, packed; NVRM: loading NVIDIA UNIX x86_64 Kernel Module RANK: 0
  [pod/job-worker-0/pytorch] [rank0]: 10%| 100/1000 [05:10<46:30, 3.10s/it] mlx5_core 0000:4b:00.0 eth5: Link up error:
+ operation Operation received Received Connection to ceph: temperature Corruption I/O EDAC [INFO] DEBUG Exit exit file
  systemd[1]: Started Session 3 of User root. NVIDIA nvidia CUDA cuda device Device Python python memory [Rank 0] Rank
 """
 
@@ -43,7 +44,7 @@ def required(pattern: str | re.Pattern[str]) -> frozenset[str]:
         ValueError: the pattern can match a text without any string that is worth a search.
     """
     parsed = parser.parse(pattern if isinstance(pattern, str) else pattern.pattern)
-    found = None if parsed.state.flags & IGNORES_CASE else _of_sequence(parsed)
+    found = None if parsed.state.flags & IGNORES_CASE else _of_sequence(parsed.data)
     if not found:
         raise ValueError(f"no string has to be in a match of {pattern!r}")
     return frozenset(found)
@@ -98,7 +99,7 @@ def _start_of(parts: Iterable[tuple[Any, Any]]) -> str:
     return run
 
 
-def _of_part(kind: Any, value: Any) -> set[str] | None:  # noqa: ANN401 - the parser's own types are not public
+def _of_part(kind: Any, value: Any) -> set[str] | None:
     if kind is op.BRANCH:
         found: set[str] = set()
         for branch in value[1]:

@@ -16,7 +16,19 @@ from nodegate.knowledge.signature import Hit, Signature
 from nodegate.knowledge.tables import rows
 from nodegate.knowledge.words import Cause, Role, Side, Text
 
-__all__ = ["LINE_LIMIT", "Cause", "Hit", "Role", "Side", "Signature", "Text", "find", "literals", "signature", "signatures"]
+__all__ = [
+    "LINE_LIMIT",
+    "Cause",
+    "Hit",
+    "Role",
+    "Side",
+    "Signature",
+    "Text",
+    "find",
+    "literals",
+    "signature",
+    "signatures",
+]
 
 LINE_LIMIT = 16_384  # characters of a line that are searched: an error is at the start of its line
 
@@ -54,10 +66,14 @@ def signature(id_: str) -> Signature:
 
 
 @cache
-def literals(side: Side) -> tuple[str, ...]:
-    """Strings of which every line with a signature contains one: for a search over whole blocks of a log."""
+def literals(side: Side, *, roots_only: bool = False) -> tuple[str, ...]:
+    """Strings of which every line with a signature contains one: for a search over whole blocks of a log.
+
+    `roots_only`: with a signature that does not only add detail to another line.
+    """
     codes = kernel_signatures.LITERALS if side is Side.KERNEL else ()
-    return shortest([*codes, *(literal for rule in _rows_of(side) for literal in rule.holds)])
+    wanted = [rule for rule in _rows_of(side) if not roots_only or rule.role is not Role.CONTEXT]
+    return shortest([*codes, *(literal for rule in wanted for literal in rule.holds)])
 
 
 @cache

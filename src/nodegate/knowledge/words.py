@@ -39,3 +39,6 @@ class Cause(str, Enum):
     HOST = "host"  # the node's system: memory, limits, driver versions, image
     PROGRAM = "program"
     UNKNOWN = "unknown"
+
+
+UNKNOWN_LINES = frozenset(("unknown_error", "error_line"))  # signatures that know a line by its looks alone

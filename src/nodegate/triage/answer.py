@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
-from nodegate.triage import reasons
+from nodegate.triage import meanings, reasons
 from nodegate.triage.clock import zone_name
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
@@ -62,7 +62,7 @@ def answer(case: Case) -> Answer:
     cause, sure = _cause(root, case)
     where, device = _where(root, case)
     read = _read(case)
-    meaning, action = reasons.meaning(root, where, case), reasons.action(root)
+    meaning, action = meanings.meaning(root, where, case), meanings.action(root)
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last)
     failed = event is not None or root.follows or root.hangs
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
@@ -123,17 +123,20 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
     if root.silent:
         rank = root.silent.ranks[0] if len(root.silent.ranks) == 1 else None
         return replace(names.resolve(replace(root.silent.place, rank=rank)), text=""), ""
-    if root.event is None:
-        return Place(), ""
-    place, beside = root.event.place, root.beside
-    if root.event.kind.id in _WAITS_FOR_ANOTHER and root.event.peer:
-        peer = names.node_of_address.get(root.event.peer, root.event.peer)
+    return (Place(), "") if root.event is None else _of_event(root, root.event, case)
+
+
+def _of_event(root: Root, event: Event, case: Case) -> tuple[Place, str]:
+    names = case.found.names
+    place, beside = event.place, root.beside
+    if event.kind.id in _WAITS_FOR_ANOTHER and event.peer:
+        peer = names.node_of_address.get(event.peer, event.peer)
         return names.at_home(Place(node=peer)), ""
     if beside is not None:
         gpu = beside.place.gpu if beside.place.gpu is not None else place.gpu
         rank = beside.place.rank if beside.place.rank is not None else place.rank
         return replace(place, node=beside.place.node, gpu=gpu, rank=rank, text=""), beside.device
-    return replace(_rank_of_gpu(place, case), text=""), root.event.device
+    return replace(_rank_of_gpu(place, case), text=""), event.device
 
 
 def _rank_of_gpu(place: Place, case: Case) -> Place:

@@ -1,5 +1,6 @@
 """The time that a log line prints, in every form that launchers, frameworks and NCCL use."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
 import re
@@ -16,7 +17,8 @@ _STAMP = re.compile(
     rf"(?P<iso>([0-9]{{4}})[-/]([0-9]{{2}})[-/]([0-9]{{2}})[T _]{_CLOCK} ?(Z\b|UTC\b|[+-][0-9]{{2}}:?[0-9]{{2}}\b)?)"
     rf"|(?P<glog>(?<![A-Za-z0-9])[IWEF]([0-9]{{1,2}})([0-9]{{2}}) {_CLOCK})"
     rf"|(?P<us>\b([0-9]{{2}})/([0-9]{{2}})/([0-9]{{4}}) {_CLOCK})"
-    rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK}(?: (?:([A-Z]{{3,5}}|[+-][0-9]{{2,4}}) )?([0-9]{{4}})\b)?)"
+    rf"|(?P<syslog>\b({_MONTHS}) {{1,2}}([0-9]{{1,2}}) {_CLOCK}"
+    r"(?: (?:([A-Z]{3,5}|[+-][0-9]{2,4}) )?([0-9]{4})\b)?)"
     rf"|(?P<day>\b([0-9]{{1,2}}) ({_MONTHS}) ([0-9]{{4}}) {_CLOCK}(?: ([AP]M))?(?: (UTC|GMT)\b)?)"
     rf"|(?P<chinese>([0-9]{{4}})年([0-9]{{1,2}})月([0-9]{{1,2}})日 {{0,2}}{_CLOCK})"
 )

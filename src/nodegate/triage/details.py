@@ -58,7 +58,9 @@ def read_collective(text: str, place: Place, events: Events) -> None:
     if match := _WORK.search(text):
         sizes = dict(_NUMEL.findall(match[3]))
         events.add_collective(
-            Collective(place.rank, group, int(match[1]), match[2], sizes.get("In", sizes.get("ln", "")), sizes.get("Out", ""))
+            Collective(
+                place.rank, group, int(match[1]), match[2], sizes.get("In") or sizes.get("ln", ""), sizes.get("Out", "")
+            )
         )
     if match := _REACHED.search(text):
         events.add_reached(Reached(place.rank, group, int(match[1]), int(match[2])))

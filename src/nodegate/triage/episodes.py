@@ -64,7 +64,9 @@ def _before(event: Event, progress_s: float | None) -> bool:
 
 def _last_progress(case: Case) -> tuple[int | None, float | None]:
     """The last completed iteration of any log, and its time."""
-    found = [(case.seconds(log.iteration.stamp, log=log.name), log.iteration.number) for log in case.logs if log.iteration]
+    found = [
+        (case.seconds(log.iteration.stamp, log=log.name), log.iteration.number) for log in case.logs if log.iteration
+    ]
     timed = [(when, number) for when, number in found if when is not None]
     if timed:
         when, number = max(timed)

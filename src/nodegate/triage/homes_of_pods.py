@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.errors import UsageError
 from nodegate.triage import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from nodegate.triage.events import Names
     from nodegate.triage.job_log import Log
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 _NAME = r"[A-Za-z](?:[\w-]{0,80}[0-9][\w-]{0,20})(?:\.[\w.-]{1,80})?"
 _SAYS = re.compile(
-    rf"\b(?:NODE_?NAME|node[_ ]?name|MY_NODE_NAME|K8S_NODE|node|host|on)\b[ \t]{{0,3}}[:=]?[ \t]{{0,3}}[\"']?(?P<node>{_NAME})"
+    r"\b(?:NODE_?NAME|node[_ ]?name|MY_NODE_NAME|K8S_NODE|node|host|on)\b"
+    rf"[ \t]{{0,3}}[:=]?[ \t]{{0,3}}[\"']?(?P<node>{_NAME})"
 )
 _WORD = re.compile(r"[\w.-]{2,120}")
 _TABLE = re.compile(r"^(?:NAMESPACE +)?NAME +READY +STATUS\b.*\bNODE\b")
@@ -41,15 +44,44 @@ def learn(logs: Iterable[Log], names: Names) -> None:
                 node = _said(writer, nodes, pod)
                 if node:
                     names.home.setdefault(pod, node)
+            elif not writer.name and not log.nodes and not log.place.node and (node := _said(writer, nodes, "")):
+                log.nodes.add(node)
     names.settle()
+
+
+def read_map(path: Path) -> dict[str, str]:
+    """Pod and node of each row of a file: `POD,NODE`, or the output of `kubectl get pods -o wide`.
+
+    Raises:
+        UsageError: it cannot be read, or holds no such row.
+    """
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, ValueError) as broken:
+        raise UsageError(f"cannot be read: {broken}", file=str(path)) from None
+    header = next((line for line in lines if _TABLE.match(line)), "")
+    found: dict[str, str] = {}
+    for line in lines:
+        pod, node = (
+            (_cell(header, line, "NAME"), _cell(header, line, "NODE"))
+            if header
+            else (*(cell.strip() for cell in line.split(",")), "", "")[:2]
+        )
+        if pod and node and line != header and node != "<none>":
+            found[pod] = node
+    if not found:
+        raise UsageError("names no pod and node", file=str(path), hint="write POD,NODE a line")
+    return found
 
 
 def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:
     """The pod that this writer is; "" for a node, or for a writer of whom nobody knows."""
     if writer.place.pod:
-        return writer.place.pod
+        return str(writer.place.pod)
     name = writer.name or writer.place.node or log.place.node
-    return name if name and name not in nodes and (place.looks_like_a_pod(name) or _is_named_a_pod(name, writer)) else ""
+    return (
+        name if name and name not in nodes and (place.looks_like_a_pod(name) or _is_named_a_pod(name, writer)) else ""
+    )
 
 
 def _is_named_a_pod(name: str, writer: Writer) -> bool:
@@ -60,7 +92,8 @@ def _said(writer: Writer, nodes: set[str], pod: str) -> str:
     """The node that the pod's first lines name: one whose kernel log was given, or what follows a word like node."""
     for text in writer.hello:
         for word in _WORD.findall(text):
-            if (found := word.strip(".-")) in nodes and found != pod:
+            found = str(word).strip(".-")
+            if found in nodes and found != pod:
                 return found
     for text in writer.hello:
         for match in _SAYS.finditer(text):
@@ -85,4 +118,4 @@ def _table(log: Log) -> Iterator[tuple[str, str]]:
 
 def _cell(header: str, line: str, column: str) -> str:
     match = re.search(rf"(?:^| ){column} *", header)
-    return line[match.start() :].split()[0] if match and line[match.start() :].split() else ""
+    return line[match.start() :].split(maxsplit=1)[0] if match and line[match.start() :].split() else ""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.signatures import find, signature
-from nodegate.knowledge.words import Role, Side
+from nodegate.knowledge.words import UNKNOWN_LINES, Role, Side
+from nodegate.probe.kernel_line import parse_line
 from nodegate.triage import details, elastic, place, progress, scan
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
@@ -15,6 +16,7 @@ from nodegate.triage.place import Place
 from nodegate.triage.read import Notes
 from nodegate.triage.secrets import without_secrets
 from nodegate.triage.writers import Writers
+from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,6 +32,7 @@ _HEAD_BYTES = 1 << 16
 _TAIL_BYTES = 1 << 18
 _STAMP_CHARACTERS = 150  # of a line in which its own time is
 _BLOCK_BYTES = 4096  # of torchrun's report
+_BOOT = Unknown(Why.MISSING, "the log does not say when the machine booted")
 _FINISHED = "job_finished"
 _IDENTITY_BYTES = 64 << 20  # ranks say who they are when they start
 _EXCEPTION = "terminated with exception: "
@@ -160,6 +163,8 @@ class JobLogReader:
             return self.hits[key], text
         stripped = self._place(text).text if side is Side.USER else text
         hit = find(stripped, side)
+        if side is Side.USER and (hit is None or hit.signature.id in UNKNOWN_LINES):
+            hit = _of_kernel(text) or hit
         quoted = stripped.partition(_EXCEPTION)[2]
         if quoted and (inner := find(quoted, side)) is not None:
             hit = inner  # the watchdog only quotes it
@@ -312,6 +317,12 @@ class JobLogReader:
     def _iteration(self, chunk: bytes, start: int, end: int) -> Iteration | None:
         stern = self.log.writers.stern
         return progress.last_iteration(chunk, start, end, now_s=self.now_s, near_s=self.log.near_s, stern=stern)
+
+
+def _of_kernel(line: str) -> Hit | None:
+    """What a line is that a kernel wrote and that stands in a job's log."""
+    hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=_BOOT).text, Side.KERNEL)
+    return None if hit is None or hit.signature.role is Role.CONTEXT else hit
 
 
 def _shown(text: str) -> str:

@@ -110,7 +110,6 @@ class KernelLogReader:
             self.log.nodes.add(where.node)
             self.events.add(burst, replace(event, stamp=stamp))
 
-
     def _time(self, text: str) -> Stamp | None:
         return find_stamp(text, now_s=self.now_s, near_s=self.log.near_s)
 
@@ -154,11 +153,9 @@ def kernel_event(said: KernelLine, where: Place, log: str, number: int) -> Event
 
 
 def _role(hit: Hit, text: str) -> Role:
-    """The role of this line: an Xid that says Nonfatal, is not a first error."""
-    if hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY:
-        if any(word in text for word in _NOT_FATAL):
-            return Role.CONTEXT
-    return hit.signature.role
+    """The role of this line: an Xid that says Nonfatal is not a first error."""
+    an_xid = hit.signature.id.startswith("xid_") and hit.signature.role is Role.PRIMARY
+    return Role.CONTEXT if an_xid and any(word in text for word in _NOT_FATAL) else hit.signature.role
 
 
 def _device(hit: Hit) -> str:

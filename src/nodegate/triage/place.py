@@ -1,5 +1,6 @@
 """Where a log line comes from: rank, node and GPU, by its prefix, its text, or the name of its file."""
 
+# ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
 import json
@@ -16,7 +17,8 @@ _MOST_PREFIXES = 8
 _COLOUR = r"(?:\x1b\[[0-9;]{0,8}m)?"
 _HOST = r"[A-Za-z0-9](?:[\w-]{0,62})(?:\.[A-Za-z0-9-]{1,63}){0,6}"
 _TIME = (
-    r"(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?(?: ?Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"(?:[0-9]{4}[-/][0-9]{2}[-/][0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?"
+    r"(?: ?Z|[+-][0-9]{2}:?[0-9]{2})?"
     r"|[0-9]{4}年[0-9]{1,2}月[0-9]{1,2}日 {0,2}[0-9]{2}[:：][0-9]{2}[:：][0-9]{2}(?:[.,][0-9]{1,9})?)"
 )
 _STERN = re.compile(r"(?P<pod>[a-z0-9](?:[a-z0-9.-]{0,100}-)[a-z0-9]{1,20}) [a-z][a-z0-9-]{0,60} (?=\S)")
@@ -58,7 +60,7 @@ _NODE_NAME = re.compile(
     r"(?:.*-)?(?:gpu|node|host|compute|dgx|hgx|worker)-?[0-9]{1,6}|.*[a-z-][0-9]{2,6}", re.IGNORECASE
 )
 _NO_NODE = re.compile(
-    r"(?:global|local)?-?(?:rank|task|job|slurm|attempt|run|logs?|part|iter|epoch|step|proc|std|out|err|tmp|test|exp)"
+    r"(?:global|local)?-?(?:rank|task|job|slurm|attempt|run|s?xid|error|case|logs?|part|iter|epoch|step|proc|std|out|err|tmp|test|exp)"
     r"-?[0-9-]*$|[a-z]-?[0-9-]*$|.*(?:[avbh][0-9]{2,3}|gb[0-9]{3}|bf16|fp[0-9]+|llama-?[0-9]*|gpt-?[0-9]*)$",
     re.IGNORECASE,
 )

@@ -27,7 +27,7 @@ _LINE_BYTES = 1000
 
 @dataclass(frozen=True)
 class Iteration:
-    """A completed iteration. `stamp` is what its line prints, None without a time; `source` who printed it, if known."""
+    """A completed iteration. `stamp` is what its line prints, None without a time; `source` who printed it."""
 
     number: int
     stamp: Stamp | None

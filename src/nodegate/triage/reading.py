@@ -103,9 +103,7 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _read_log(
-    source: Source, events: Events, hits: dict[str, Hit | None], now_s: float, near_s: float | None
-) -> Log:
+def _read_log(source: Source, events: Events, hits: dict[str, Hit | None], now_s: float, near_s: float | None) -> Log:
     if not source.kernel and grep.fits(source.name):
         try:
             with grep.Positions(source.name) as positions:
@@ -181,9 +179,10 @@ def _placed(events: list[Event]) -> Iterator[Event]:
         if event.printed_s is not None or (early is None and late is None):
             yield event
             continue
+        about = late if late is not None else early
         if hang is not None and (early is None or early <= hang) and (late is None or hang <= late):
             about = hang + event.ran_s
-        else:
-            about = late if late is not None else early
         bound = late if late is not None else last
-        yield replace(event, printed_s=about, early_s=early, late_s=about if bound is None or about is None else max(bound, about))
+        yield replace(
+            event, printed_s=about, early_s=early, late_s=about if bound is None or about is None else max(bound, about)
+        )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge import tables
 from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
-from nodegate.triage import collectives, silence
+from nodegate.triage import collectives, silence, suspect_gpu
 from nodegate.triage.episodes import SKEW_S, job_logs
 from nodegate.verdict import Verdict
 
@@ -33,17 +33,14 @@ _SOFT = frozenset(
     (
         *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
-        *("disk_buffer_error", "pcie_fewer_lanes"),
+        *("disk_buffer_error", "pcie_slow_link"),
     )
 )
 _CONTAINED = 94
 _GENERAL = frozenset(("python_error", "nccl_warning", "unknown_error", ERROR_LINE))
 _LOST_GPU = "xid_79"
 _OF_ONE_FAULT_S = 60.0  # within which the errors of switches belong to a GPU that was lost
-_PROGRAMS = re.compile(r"pid=(?P<pid>[0-9]{1,10}), name=(?P<name>[^,]{1,60})")
 _XID = re.compile(r"xid_[0-9]{1,5}")
-_ADDRESS_ERRORS = frozenset(("cuda_illegal_address", "cuda_launch_failure"))
-_MANY_PROGRAMS, _MANY_PROCESSES = 3, 4  # of different names, of different numbers
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ def find_root(case: Case, ending: Ending) -> Root:
         return _beside(Root(event=_of_failed_node(failed[0], candidates)), case, ending)
     event = _earliest(candidates)
     if event is not None and event.kind.role is Role.PRIMARY and event.kind.id not in _SOFT:
-        return _worn(_blame(_beside(Root(event=event), case, ending), ending), case)
+        return _suspected(_blame(_beside(Root(event=event), case, ending), ending), case)
     if time_outs:
         hang = _hang(case, time_outs)
         if hang.mismatch or event is None or event.kind.id in _SOFT:
@@ -95,7 +92,7 @@ def find_root(case: Case, ending: Ending) -> Root:
             return Root(follows=True)
         unstarted = silence.unstarted(case) if ending.iteration is None else None
         return Root(unstarted=unstarted, silent=None if unstarted else silence.silent(case, ending.progress_s))
-    return _worn(_blame(_beside(Root(event=event), case, ending), ending), case)
+    return _suspected(_blame(_beside(Root(event=event), case, ending), ending), case)
 
 
 def _hang(case: Case, time_outs: Sequence[Event]) -> Root:
@@ -123,7 +120,8 @@ def _candidates(ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
         if event.kind.role not in (Role.PRIMARY, Role.EITHER):
             continue
         if event.about:
-            late = event.line > first_line.get((event.log, event.place.source), event.line) or (
+            below = event.line > first_line.get((event.log, event.place.source), event.line)
+            late = (below and not _never_follows(event)) or (
                 event.early_s is not None and spoke is not None and event.early_s > spoke + SKEW_S
             )
         else:
@@ -135,6 +133,11 @@ def _candidates(ending: Ending, time_outs: Sequence[Event]) -> list[Event]:
     others = any(event.kind.role is Role.CONSEQUENCE for event in ending.events)
     found = known if known or others else found
     return _near_the_end(found, ending)
+
+
+def _never_follows(event: Event) -> bool:
+    """Whether this is never what comes of a time-out: a fault of a machine that a rank reports, in whatever order."""
+    return event.kind.role is Role.PRIMARY and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.STORAGE)
 
 
 def _near_the_end(candidates: list[Event], ending: Ending) -> list[Event]:
@@ -235,7 +238,10 @@ def _beside(root: Root, case: Case, ending: Ending) -> Root:
     near = [
         other
         for other in ending.events
-        if other.kind.side is Side.KERNEL and other.device and _same_place(other, event) and _apart(other, event) <= _NEAR_S
+        if other.kind.side is Side.KERNEL
+        and other.device
+        and _same_place(other, event)
+        and _apart(other, event) <= _NEAR_S
     ]
     if not near:
         return root
@@ -249,49 +255,37 @@ def _beside(root: Root, case: Case, ending: Ending) -> Root:
 
 
 def _same_place(other: Event, event: Event) -> bool:
-    """Whether a kernel message can be of the node of a rank's error; of a rank on an unknown node only by its own time."""
+    """Whether a kernel message can be of the node of a rank's error; where that is unknown only by its own time."""
     if event.place.node:
         return same_node(other.place.node, event.place.node)
-    return not event.about
+    return (event.late_s or 0.0) - (event.early_s or 0.0) <= _NEAR_S
 
 
 def _apart(one: Event, other: Event) -> float:
     """Seconds between two events; none if one can have been at the time of the other."""
     if one.began_s is None or other.began_s is None:
         return float("inf")
-    if other.about and other.early_s is not None and other.early_s <= one.began_s <= max(other.late_s or 0.0, other.began_s):
+    if (
+        other.about
+        and other.early_s is not None
+        and other.early_s <= one.began_s <= max(other.late_s or 0.0, other.began_s)
+    ):
         return 0.0
     return abs(one.began_s - other.began_s)
 
 
-def _worn(root: Root, case: Case) -> Root:
-    """With the programs that all met an application's Xid on one GPU: then the GPU is to be suspected, not they."""
+def _suspected(root: Root, case: Case) -> Root:
+    """With the GPU that different programs met an Xid of their own kind on."""
     event = root.event
-    if event is None or event.kind.cause is not Cause.PROGRAM:
+    blamed = (root.beside or event) if event is not None else None
+    if event is None or blamed is None or blamed.kind.cause not in (Cause.PROGRAM, Cause.UNKNOWN):
         return root
-    of_programs = [each for each in case.events if _is_of_a_program(each)]
-    here = event if _is_of_a_program(event) else None
-    if here is None and event.kind.id in _ADDRESS_ERRORS:
-        near = [each for each in of_programs if _apart(each, event) <= _NEAR_S and _may_be_there(each, event)]
-        here = near[0] if near else None
-    if here is None:
-        return root
-    processes: dict[str, str] = {}
-    for each in of_programs:
-        if (each.place.node, each.device) == (here.place.node, here.device) and (said := _PROGRAMS.search(each.text)):
-            processes[said["pid"]] = said["name"]
-    names = sorted(set(processes.values()))
-    if len(names) < _MANY_PROGRAMS or len(processes) < _MANY_PROCESSES:
-        return root
-    return replace(root, programs=tuple(names), beside=here)
-
-
-def _is_of_a_program(event: Event) -> bool:
-    return bool(_XID.fullmatch(event.kind.id)) and event.kind.cause is Cause.PROGRAM and bool(event.device)
-
-
-def _may_be_there(kernel: Event, event: Event) -> bool:
-    return not event.place.node or same_node(kernel.place.node, event.place.node)
+    said = [blamed] if blamed.kind.side is Side.KERNEL else []
+    if not said and event.kind.id.startswith("cuda_"):
+        of_programs = suspect_gpu.of_programs(case.events)
+        said = [each for each in of_programs if _same_place(each, event) and _apart(each, event) <= _NEAR_S]
+    found = suspect_gpu.suspect(case.events, said[0]) if said and said[0].device else None
+    return root if found is None else replace(root, programs=found.programs, beside=found.said)
 
 
 def same_node(one: str, other: str) -> bool:

@@ -9,7 +9,6 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.knowledge.kernel_signatures import LITERALS
 from nodegate.knowledge.required import shortest
 from nodegate.knowledge.signatures import Side, literals
 
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Every line of a job log that a signature fits contains one of these: they are found in the signatures' own patterns.
-TRIGGERS = shortest([*literals(Side.USER), *LITERALS])
+# Lines of a kernel can stand there too.
+TRIGGERS = shortest([*literals(Side.USER), *(string for string in literals(Side.KERNEL, roots_only=True))])
 # Lines in which a rank identifies itself: NCCL when a communicator starts, and the address that it uses.
 _IDENTITY = (b" nranks ", b"NCCL INFO Bootstrap")
 _LONGEST_SHOWN = 4000  # bytes of a line that are kept

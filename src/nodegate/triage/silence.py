@@ -1,4 +1,4 @@
-"""Hangs that no time-out told of: a writer that fell silent before the others, and ranks that did not finish NCCL's start."""
+"""Hangs that no time-out told of: a writer that fell silent first, ranks that did not finish NCCL's start."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LateStart:
 def silent(case: Case, progress_s: float | None) -> Silent | None:
     """The writer that fell silent first, if the training stood still from then on."""
     ends = sorted(_ends(case), key=lambda end: end.last_s)
-    if len(ends) < 2:  # noqa: PLR2004 - someone else has to go on
+    if len(ends) < 2:
         return None
     first, newest = ends[0], ends[-1].last_s
     habit = max((each.habit_s for each in ends if each.who == first.who), default=0.0)
@@ -101,7 +101,7 @@ def late_start(case: Case) -> LateStart | None:
             when = case.seconds(writer.anchor, log=log.name)
             if when is not None and writer.anchor_rank is not None:
                 anchors.append((when, writer.anchor_rank, _name(writer, log.name)))
-    if len(anchors) < 2:  # noqa: PLR2004 - late against another one
+    if len(anchors) < 2:
         return None
     first, last = min(anchors), max(anchors)
     return LateStart(last[2], last[1], last[0] - first[0]) if last[0] - first[0] > _LATE_START_S else None

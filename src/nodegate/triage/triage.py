@@ -12,7 +12,7 @@ from nodegate.triage.answer import answer
 from nodegate.triage.reading import read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nodegate.triage.answer import Answer
 
@@ -20,9 +20,14 @@ _OFFSET = re.compile(r"([+-])([0-9]{2}):?([0-9]{2})")
 
 
 def triage(
-    logs: Sequence[str], *, kernel: Sequence[str] = (), utc_offset: str = "", now_s: float | None = None
+    logs: Sequence[str],
+    *,
+    kernel: Sequence[str] = (),
+    utc_offset: str = "",
+    homes: Mapping[str, str] | None = None,
+    now_s: float | None = None,
 ) -> Answer:
-    """The answer for these logs.
+    """The answer for these logs. `homes` says on which node a pod ran.
 
     Raises:
         UsageError: nothing to read, or an option that cannot be understood.
@@ -31,7 +36,7 @@ def triage(
         raise UsageError("no log was given", hint="nodegate triage LOG... (- reads standard input)")
     found = sources.find(logs, kernel)
     now = time.time() if now_s is None else now_s
-    return answer(read(found, now_s=now, zone_s=_zone_s(utc_offset)))
+    return answer(read(found, now_s=now, zone_s=_zone_s(utc_offset), homes=homes))
 
 
 def _zone_s(offset: str) -> float | None:

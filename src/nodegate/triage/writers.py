@@ -1,4 +1,4 @@
-"""Who wrote into a log: the pods, containers or nodes that its lines' prefixes name, and from when to when each wrote."""
+"""Who wrote into a log: the pods, containers or nodes that its lines' prefixes name, and when each wrote."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Writers:
 
     def end(self, text: str, *, now_s: float, near_s: float | None) -> None:
         """Read the tail of the log."""
-        most = _MOST_LINES if len(self.by_name) < 2 else _MOST_LINES_OF_MANY  # noqa: PLR2004 - several
+        most = _MOST_LINES if len(self.by_name) < 2 else _MOST_LINES_OF_MANY
         for line in text.splitlines()[-most:]:
             stamp = find_stamp(line[:300], now_s=now_s, near_s=near_s)
             found = place.of_line(line[:2000], stern=self.stern) if stamp or len(self.by_name) > 1 else None

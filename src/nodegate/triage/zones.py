@@ -40,12 +40,9 @@ class Clocks:
 def find(logs: Sequence[Log], events: Sequence[Event], given_s: float | None) -> Clocks:
     """The zones of all logs. `given_s` is what the user says of times that name none."""
     jobs, kernels = _named(logs, kernel=False), _named(logs, kernel=True)
-    if given_s is not None:
-        return Clocks(given_s, {log.name: given_s if log.zone_s is None else log.zone_s for log in logs})
-    if not jobs and kernels:
-        job_s = _of_job(events, [kernels[0], 0.0], kernels[0])
-    else:
-        job_s = jobs[0] if jobs else 0.0
+    jobs = jobs if given_s is None else [given_s]
+    named = jobs[0] if jobs else 0.0
+    job_s = _of_job(events, [kernels[0], 0.0], kernels[0]) if kernels and not jobs else named
     of_log = {log.name: job_s if log.zone_s is None else log.zone_s for log in logs}
     guessed = {}
     for log in logs:
@@ -68,7 +65,11 @@ def _named(logs: Sequence[Log], *, kernel: bool) -> list[float]:
 def _of_job(events: Sequence[Event], named: list[float], usual: float) -> float:
     """The zone of a job that names none beside kernel logs that do: the one in which both tell of one moment."""
     faults = [event.stamp.epoch_s for event in events if event.stamp and event.stamp.zoned and _is_fault(event)]
-    symptoms = [event.stamp.epoch_s - event.ran_s for event in events if _is_symptom(event) and not _zoned(event)]
+    symptoms = [
+        event.stamp.epoch_s - event.ran_s
+        for event in events
+        if event.stamp and not event.stamp.zoned and _is_symptom(event)
+    ]
     for zone_s in named:
         if _together(faults, [when - zone_s for when in symptoms], _BESIDE_S):
             return zone_s
@@ -86,7 +87,7 @@ def _of_kernel(log: Log, events: Sequence[Event], of_log: dict[str, float], name
     for zone_s in dict.fromkeys([named[-1], *named]):
         if _together([when - zone_s for when in faults], symptoms, _BESIDE_S):
             return zone_s
-    for half_hours in sorted(range(_EARLIEST, _LATEST + 1), key=lambda each: (each != 16, each % 2, abs(each))):  # noqa: PLR2004 - China first
+    for half_hours in sorted(range(_EARLIEST, _LATEST + 1), key=lambda each: (each != 16, each % 2, abs(each))):
         zone_s = half_hours * _HALF_HOUR_S
         if _together([when - zone_s for when in faults], symptoms, _TIGHT_S):
             return zone_s
@@ -95,15 +96,15 @@ def _of_kernel(log: Log, events: Sequence[Event], of_log: dict[str, float], name
 
 def _is_fault(event: Event) -> bool:
     kind = event.kind
-    return kind.side is Side.KERNEL and kind.role is Role.PRIMARY and kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.HOST)
+    return (
+        kind.side is Side.KERNEL
+        and kind.role is Role.PRIMARY
+        and kind.cause in (Cause.HARDWARE, Cause.FABRIC, Cause.HOST)
+    )
 
 
 def _is_symptom(event: Event) -> bool:
     return event.kind.side is Side.USER and event.kind.role is not Role.CONTEXT and event.stamp is not None
-
-
-def _zoned(event: Event) -> bool:
-    return event.stamp is not None and event.stamp.zoned
 
 
 def _together(faults: Sequence[float], symptoms: Sequence[float], within_s: float) -> bool:
