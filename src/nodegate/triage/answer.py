@@ -106,7 +106,7 @@ def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
         return root.beside.kind.cause, sure and root.beside.kind.role is Role.PRIMARY
     if event.kind.id in _SUSPECTED:
         return _SUSPECTED[event.kind.id], False
-    sure = event.kind.role is Role.PRIMARY and event.kind.cause is not Cause.UNKNOWN
+    sure = event.kind.role is Role.PRIMARY and event.kind.cause is not Cause.UNKNOWN and not soft(event)
     return event.kind.cause, sure and event.log not in case.clocks.guessed
 
 

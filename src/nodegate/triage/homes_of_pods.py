@@ -21,6 +21,10 @@ _SAYS = re.compile(
     r"\b(?:NODE_?NAME|node[_ ]?name|MY_NODE_NAME|K8S_NODE|node|host|on)\b"
     rf"[ \t]{{0,3}}[:=]?[ \t]{{0,3}}[\"']?(?P<node>{_NAME})"
 )
+_POD_ON = re.compile(
+    r"\bpod[=: ]{1,3}(?P<pod>[a-z0-9][\w.-]{0,120})[ ,;]{1,3}"
+    rf"(?:on node|on|(?:NODE_NAME|node)[=: ]?)[=: ]{{0,2}}(?P<node>{_NAME})"
+)
 _WORD = re.compile(r"[\w.-]{2,120}")
 _TABLE = re.compile(r"^(?:NAMESPACE +)?NAME +READY +STATUS\b.*\bNODE\b")
 
@@ -38,6 +42,9 @@ def learn(logs: Iterable[Log], names: Names) -> None:
         if log.kernel:
             continue
         for writer in log.writers.by_name.values():
+            for match in (match for text in writer.hello if (match := _POD_ON.search(text))):
+                names.pods.add(match["pod"])
+                names.home.setdefault(match["pod"], match["node"].rstrip(".-,"))
             pod = _pod(writer, log, nodes)
             if pod:
                 names.pods.add(pod)

@@ -176,6 +176,8 @@ def _placed(events: list[Event]) -> Iterator[Event]:
     last = max((event.printed_s for event in events if event.printed_s is not None), default=None)
     for event in events:
         early, late = event.early_s, event.late_s
+        if early is not None and late is not None and late < early:
+            late = None  # the clock jumps back: another log begins below
         if event.printed_s is not None or (early is None and late is None):
             yield event
             continue

@@ -110,6 +110,8 @@ def why(root: Root, last: Ending, read: Read, case: Case) -> Iterator[Text]:
         yield from _why_first(root.event, last)
     if root.beside is not None:
         yield _beside(root.beside)
+    elif root.event is not None and root.event.kind.side is Side.KERNEL:
+        yield Text(f"the kernel says: {root.event.text[:120]}", f"内核报告：{root.event.text[:120]}")
     if last.progress_s is not None and last.overcome:
         yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
     if not read.kernel_logs:

@@ -74,12 +74,13 @@ def _ends(case: Case) -> Iterator[_End]:
     for log in job_logs(case):
         if log.finished:
             continue
-        for writer in log.writers.by_name.values():
+        for writer in log.writers.regular():
             habit, last = writer.habit_s(), case.seconds(writer.last, log=log.name)
             if habit is None or last is None:
                 continue
             where = writer.place.or_else(log.place)
-            who = writer.name or log.place.node or log.name.rsplit("/", 1)[-1]
+            named = "" if writer.name.startswith("rank ") else writer.name
+            who = named or log.place.node or writer.name or log.name.rsplit("/", 1)[-1]
             yield _End(who, where, tuple(sorted(writer.ranks or log.all_ranks())), last, habit)
 
 

@@ -19,6 +19,7 @@ _MOST_LINES = 400  # of the head and of the tail of a log
 _MOST_LINES_OF_MANY = 3000  # of the tail, where several write
 _MOST_HELLO = 8  # first lines of a writer, in which it may say where it runs
 _ANCHOR = re.compile(r"\bRANK[:=] ?(?P<rank>[0-9]{1,6})\b|\bnode[_ ]rank[:= ] ?(?P<node_rank>[0-9]{1,6})\b")
+_TELLS_NODE = re.compile(r"NODE_?NAME|\bpod[=: ]{1,3}[\w.-]{1,120}[ ,;]{1,3}(?:on|node|NODE)")
 _REGULAR = 5  # lines with a time from which a writer has a habit
 
 
@@ -68,11 +69,12 @@ class Writers:
 
     def end(self, text: str, *, now_s: float, near_s: float | None) -> None:
         """Read the tail of the log."""
-        most = _MOST_LINES if len(self.by_name) < 2 else _MOST_LINES_OF_MANY
+        many = len(self.by_name) > 1 or any(len(writer.ranks) > 1 for writer in self.by_name.values())
+        most = _MOST_LINES_OF_MANY if many else _MOST_LINES
         for line in text.splitlines()[-most:]:
             stamp = find_stamp(line[:300], now_s=now_s, near_s=near_s)
-            found = place.of_line(line[:2000], stern=self.stern) if stamp or len(self.by_name) > 1 else None
-            writer = self._writer(found.source if found else "", found)
+            found = place.of_line(line[:2000], stern=self.stern) if stamp or many else None
+            writer = self._writer(_name_of(found) if found else "", found)
             if found is not None and found.rank is not None:
                 writer.ranks.add(found.rank)
             if stamp:
@@ -90,13 +92,18 @@ class Writers:
         writer = self._writer(found.source, found)
         if found.rank is not None:
             writer.ranks.add(found.rank)
-        if len(writer.hello) < _MOST_HELLO or "NODE_NAME" in line:
+        if len(writer.hello) < _MOST_HELLO or _TELLS_NODE.search(line):
             writer.hello.append(found.text[:400])
         if stamp is None:
             return
         writer.first, writer.last = writer.first or stamp, stamp
         if writer.anchor is None and (match := _ANCHOR.search(line)):
             writer.anchor, writer.anchor_rank = stamp, int(match["rank"] or match["node_rank"])
+
+    def regular(self) -> list[Writer]:
+        """The writers of whom each should go on as long as the others: ranks and pods, not what launched them."""
+        named = [writer for name, writer in self.by_name.items() if name]
+        return named or list(self.by_name.values())
 
     def _writer(self, name: str, found: Place | None) -> Writer:
         known = self.by_name.get(name)
@@ -105,3 +112,8 @@ class Writers:
             if len(self.by_name) < _MOST_WRITERS:
                 self.by_name[name] = known
         return known
+
+
+def _name_of(found: Place) -> str:
+    """The writer of a line; its rank where its prefix names no one else."""
+    return found.source or ("" if found.rank is None else f"rank {found.rank}")
