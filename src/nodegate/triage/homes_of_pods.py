@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -33,27 +34,27 @@ def learn(logs: Iterable[Log], names: Names) -> None:
     """Fill `names.home` and `names.pods`, then put the nodes in the place of the pods."""
     logs = list(logs)
     nodes = {node for log in logs if log.kernel for node in ({*log.nodes, log.place.node}) if node}
-    for log in logs:
-        if not log.kernel:
-            for pod, node in _table(log):
-                names.pods.add(pod)
-                names.home.setdefault(pod, node)
-    for log in logs:
-        if log.kernel:
-            continue
+    jobs = [log for log in logs if not log.kernel]
+    for pod, node in chain.from_iterable(_told(log) for log in jobs):
+        names.pods.add(pod)
+        names.home.setdefault(pod, node)
+    for log in jobs:
         for writer in log.writers.by_name.values():
-            for match in (match for text in writer.hello if (match := _POD_ON.search(text))):
-                names.pods.add(match["pod"])
-                names.home.setdefault(match["pod"], match["node"].rstrip(".-,"))
-            pod = _pod(writer, log, nodes)
-            if pod:
+            if pod := _pod(writer, log, nodes):
                 names.pods.add(pod)
-                node = _said(writer, nodes, pod)
-                if node:
+                if node := _said(writer, nodes, pod):
                     names.home.setdefault(pod, node)
             elif not writer.name and not log.nodes and not log.place.node and (node := _said(writer, nodes, "")):
                 log.nodes.add(node)
     names.settle()
+
+
+def _told(log: Log) -> Iterator[tuple[str, str]]:
+    """Pods and nodes that the log names together, whoever wrote the line."""
+    yield from _table(log)
+    for writer in log.writers.by_name.values():
+        for match in (match for text in writer.hello if (match := _POD_ON.search(text))):
+            yield match["pod"], match["node"].rstrip(".-,")
 
 
 def read_map(path: Path) -> dict[str, str]:

@@ -108,10 +108,7 @@ def why(root: Root, last: Ending, read: Read, case: Case) -> Iterator[Text]:
     yield from _may_matter(root, last, case)
     if root.event is not None:
         yield from _why_first(root.event, last)
-    if root.beside is not None:
-        yield _beside(root.beside)
-    elif root.event is not None and root.event.kind.side is Side.KERNEL:
-        yield Text(f"the kernel says: {root.event.text[:120]}", f"内核报告：{root.event.text[:120]}")
+    yield from _kernel_says(root)
     if last.progress_s is not None and last.overcome:
         yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
     if not read.kernel_logs:
@@ -167,8 +164,13 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
         )
 
 
-def _beside(said: Event) -> Text:
-    return Text(
+def _kernel_says(root: Root) -> Iterator[Text]:
+    if root.event is not None and root.beside is None and root.event.kind.side is Side.KERNEL:
+        yield Text(f"the kernel says: {root.event.text[:120]}", f"内核报告：{root.event.text[:120]}")
+    if root.beside is None:
+        return
+    said = root.beside
+    yield Text(
         f"the kernel of the same node says at that time: {said.text[:120]}",
         f"同一节点的内核同时报告：{said.text[:120]}",
     )
