@@ -1,0 +1,153 @@
+"""Whole jobs of our own writing, handed in as users have them."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+from support.job_logs import write, xid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+START = datetime(2026, 8, 10, 7, 0, tzinfo=timezone.utc)
+FAULT = START + timedelta(minutes=20)
+LIMIT = timedelta(minutes=10)
+NODES = ("gpu-a100-17", "gpu-a100-18")
+BUSES = ("19000", "3b000", "9b000", "c3000")
+BUSES_OF_KERNEL = ("0000:19:00", "0000:3b:00", "0000:9b:00", "0000:c3:00")
+RANKS = 8
+
+Line = tuple[datetime, str]
+
+
+def glog(when: datetime) -> str:
+    """A time as the watchdog prints it, without a year."""
+    return f"{when.month}{when.day:02} {when:%H:%M:%S}.118204311"
+
+
+def job(*, broken: int = 6, last_words: tuple[str, ...] = (), pods: bool = True) -> dict[str, list[Line]]:
+    """Two workers of four ranks: one rank stops with its last words, which have no time; the others time out."""
+    names = ("moe-worker-0", "moe-worker-1") if pods else NODES
+    return {name: list(_worker(name, number, broken, last_words)) for number, name in enumerate(names)}
+
+
+def _worker(name: str, number: int, broken: int, last_words: tuple[str, ...]) -> Iterator[Line]:
+    yield START, f"{START:%Y-%m-%d %H:%M:%S} pod {name} on node {NODES[number]}"
+    yield START, f"{START:%Y-%m-%d %H:%M:%S} RANK: {number} calls torchrun"
+    for local in range(4):
+        rank = number * 4 + local
+        for word in ("START", "COMPLETE"):
+            yield (
+                START,
+                (
+                    f"{name}:30{local}:80{local} [{local}] NCCL INFO comm 0x5{rank} rank {rank} nranks {RANKS} cudaDev"
+                    f" {local} nvmlDev {local} busId {BUSES[local]} commId 0x7 - Init {word}"
+                ),
+            )
+    for step in range(20):
+        when = START + timedelta(minutes=step, seconds=30)
+        if number == 1:  # Megatron: only the last rank prints its progress
+            yield (
+                when,
+                f"[{when:%Y-%m-%d %H:%M:%S}] iteration {step + 1:8}/    5000 | elapsed time per iteration (ms): 9",
+            )
+    if broken // 4 == number:
+        for text in last_words:
+            yield FAULT, f"[rank{broken}]: {text}"
+    ended = FAULT + LIMIT
+    for local in range(4):
+        rank = number * 4 + local
+        if rank != broken:
+            yield (
+                ended,
+                (
+                    f"[rank{rank}]:[E{glog(ended)} ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective"
+                    " operation timeout: WorkNCCL(SeqNum=977, OpType=ALLREDUCE, NumelIn=64, NumelOut=64,"
+                    " Timeout(ms)=600000) ran for 600072 milliseconds before timing out."
+                ),
+            )
+    for local in range(4):
+        yield ended, f"{name}:30{local}:90{local} [{local}] NCCL INFO [Service thread] Connection closed by localRank 0"
+
+
+def by_time(workers: dict[str, list[Line]]) -> list[tuple[str, Line]]:
+    """The lines of all workers in the order of time."""
+    lines = [(name, line) for name, own in workers.items() for line in own]
+    return sorted(lines, key=lambda each: each[1][0])
+
+
+def _files(folder: Path, workers: dict[str, list[Line]]) -> None:
+    for name, lines in workers.items():
+        write(folder, f"{name}.log", *(text for _, text in lines))
+
+
+def _kubectl(folder: Path, workers: dict[str, list[Line]]) -> None:
+    write(folder, "job.log", *(f"[pod/{name}/main] {text}" for name, own in workers.items() for _, text in own))
+
+
+def _kubectl_by_time(folder: Path, workers: dict[str, list[Line]]) -> None:
+    write(folder, "job.log", *(f"[pod/{name}/main] {text}" for name, (_, text) in by_time(workers)))
+
+
+def _stern(folder: Path, workers: dict[str, list[Line]]) -> None:
+    write(folder, "job.log", *(f"{name} main {text}" for name, (_, text) in by_time(workers)))
+
+
+def _compose(folder: Path, workers: dict[str, list[Line]]) -> None:
+    write(folder, "job.log", *(f"{name:<14} | {text}" for name, (_, text) in by_time(workers)))
+
+
+def _collected(folder: Path, workers: dict[str, list[Line]]) -> None:
+    entries = (
+        {"@timestamp": f"{when:%Y-%m-%dT%H:%M:%SZ}", "kubernetes": {"pod_name": name}, "log": text}
+        for name, (when, text) in by_time(workers)
+    )
+    write(folder, "job.jsonl", *(json.dumps(entry) for entry in entries))
+
+
+def _cat(folder: Path, workers: dict[str, list[Line]]) -> None:
+    write(folder, "job.log", *(text for own in workers.values() for _, text in own))
+
+
+def _runtime(folder: Path, workers: dict[str, list[Line]]) -> None:
+    for name, lines in workers.items():
+        write(folder, f"{name}.log", *(f"{when:%Y-%m-%dT%H:%M:%S}.120034511Z stderr F {text}" for when, text in lines))
+
+
+LAYOUTS: dict[str, Callable[[Path, dict[str, list[Line]]], None]] = {
+    "a file a worker": _files,
+    "kubectl logs -l --prefix": _kubectl,
+    "by time": _kubectl_by_time,
+    "stern": _stern,
+    "compose": _compose,
+    "JSON lines": _collected,
+    "cat *.log": _cat,
+    "container runtime": _runtime,
+}
+
+
+def kernel_log(folder: Path, *, code: int, text: str, gpu: int = 2, form: str = "dmesg -T", zone_h: float = 0) -> None:
+    """The kernel logs of both nodes; the second one has this Xid two seconds before the hang."""
+    for node in NODES:
+        lines = [(START - timedelta(days=3), "Linux version 6.8.0-40-generic")]
+        if node == NODES[1]:
+            lines.append((FAULT - timedelta(seconds=2), xid(BUSES_OF_KERNEL[gpu], code, text)))
+        write(
+            folder,
+            f"{'syslog' if form == 'syslog' else 'dmesg'}-{node}.txt",
+            *(_as(form, node, zone_h, *line) for line in lines),
+        )
+
+
+def _as(form: str, node: str, zone_h: float, when: datetime, text: str) -> str:
+    local = when + timedelta(hours=zone_h)
+    day = f"{local.day:2}"
+    if form == "syslog":
+        return f"{local:%b} {day} {local:%H:%M:%S} {node} kernel: [ 1234.500000] {text}"
+    if form == "journal":
+        minutes = round(zone_h * 60)
+        return f"{local:%Y-%m-%dT%H:%M:%S}{minutes // 60:+03}{minutes % 60:02} {node} kernel: {text}"
+    return f"[{local:%a %b} {day} {local:%H:%M:%S %Y}] {text}"

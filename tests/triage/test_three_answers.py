@@ -1,0 +1,266 @@
+"""A cause, what only follows, and "cannot tell": which of the three, and that no more is claimed than was read."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+
+import pytest
+from support.job_logs import iteration, joins, kernel, times_out, write, xid
+
+from nodegate.knowledge.words import Cause
+from nodegate.triage import render
+from nodegate.triage.sources import Source
+from nodegate.triage.triage import triage
+
+NOW_S = datetime(2026, 8, 11, tzinfo=timezone.utc).timestamp()
+
+
+def judged(folder, **options):
+    return triage([str(folder)], now_s=NOW_S, **options)
+
+
+def of_lines(folder, *lines, name="rank3.log"):
+    write(folder, name, *lines)
+    return judged(folder)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[rank3]: acme.pipeline.ShardError: shard 3 has no manifest",
+        "RuntimeError: the frobnicator is not ready",
+        "2026-08-10 15:30:00 OSError: [Errno 5] something of its own",
+    ],
+)
+def test_an_error_that_nobody_knows_says_nothing_of_the_nodes(tmp_path, line):
+    found = of_lines(tmp_path, line)
+    assert (found.failed, found.cause, found.sure, found.nodes_fine) == (True, Cause.UNKNOWN, False, False)
+    assert found.sentence.en.startswith("cannot tell (rank 3): ")
+    assert found.sentence.zh.startswith("无法判断")
+    assert line.rpartition(": ")[2] in found.sentence.en
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[E810 15:36:05.945860779 Trainer.cpp:12] stage 2 stopped",
+        "2026-08-10 15:30:00 | ERROR | stage 2 stopped",
+        "FATAL: cannot open the world",
+        "worker 7: failed to open the door",
+        "Traceback (most recent call last):",
+        "free(): invalid pointer; Aborted (core dumped)",
+    ],
+)
+def test_a_line_that_looks_like_an_error_forbids_the_word_that_there_is_none(tmp_path, line):
+    found = of_lines(tmp_path, iteration("15:30:00.0", 10), line)
+    assert (found.failed, found.cause) == (True, Cause.UNKNOWN)
+    assert found.sentence.en.startswith("cannot tell")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-08-10 15:30:00 INFO - 0 errors, 0 failed",
+        "2026-08-10 15:30:00 WARNING - retry of shard 7 failed, trying again",
+        "UserWarning: the download failed once",
+        "number of errors: 0",
+        "NCCL_ASYNC_ERROR_HANDLING=1",
+    ],
+)
+def test_words_of_errors_in_healthy_lines_are_none(tmp_path, line):
+    assert of_lines(tmp_path, iteration("15:30:00.0", 10), line).sentence.en == "no error in these logs"
+
+
+def test_an_unknown_line_before_the_last_progress_is_none(tmp_path):
+    found = of_lines(tmp_path, "something failed", iteration("15:30:00.0", 10), iteration("15:31:00.0", 11))
+    assert not found.failed
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "[after training is done] datetime: 2026-08-10 15:36:06",
+        "Training completed. Do not forget to share your model on huggingface.co/models =)",
+        "{'train_runtime': 812.1, 'train_samples_per_second': 9.8, 'epoch': 3.0}",
+        "`Trainer.fit` stopped: `max_steps=200` reached.",
+    ],
+)
+def test_a_training_that_came_to_its_end_is_healthy(tmp_path, end):
+    found = of_lines(
+        tmp_path,
+        *joins("gpu01", 0, 0, 1, address="10.9.0.1"),
+        iteration("15:36:00.0", 200),
+        "a shard failed to be written and was written again",
+        end,
+        "gpu01:1:2 [0] NCCL INFO [Service thread] Connection closed by localRank 0",
+        "gpu01:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 1 cudaDev 0 busId 19000 - Destroy COMPLETE",
+        name="gpu01.log",
+    )
+    assert not found.failed
+    assert "the training came to its end" in [reason.en for reason in found.why]
+
+
+def test_the_end_of_a_p2p_test_is_no_failure(tmp_path):
+    found = of_lines(
+        tmp_path,
+        "Rank 1 received tensor: 7",
+        "gpu01:1:2 [0] NCCL INFO [Service thread] Connection closed by localRank 0",
+        "gpu01:1:2 [0] NCCL INFO comm 0x5 rank 0 nranks 2 cudaDev 0 busId 19000 - Abort COMPLETE",
+        name="gpu01.log",
+    )
+    assert found.sentence.en == "no error in these logs"
+
+
+def test_what_a_job_got_over_is_still_told(tmp_path):
+    found = of_lines(
+        tmp_path,
+        iteration("15:30:00.0", 10),
+        "gpu01:1:2 [0] NCCL WARN NET/IB : mlx5_3:1 Got async event : port error",
+        iteration("15:31:00.0", 11),
+        iteration("15:32:00.0", 12),
+        name="gpu01.log",
+    )
+    assert not found.failed
+    text = render.text(found)
+    assert "  past   " in text
+    assert "the port of a NIC went down or came back" in text
+    assert "曾有" in render.text(found, "zh")
+
+
+def test_a_log_that_could_not_be_read_forbids_the_word_that_there_is_no_error(tmp_path, monkeypatch):
+    write(tmp_path, "rank0.log", iteration("15:30:00.0", 10))
+    write(tmp_path, "rank1.log", iteration("15:30:00.0", 10))
+    opened = Source.open
+
+    def broken(source):
+        if source.name.endswith("rank1.log"):
+            raise OSError(5, "Input/output error")
+        return opened(source)
+
+    monkeypatch.setattr(Source, "open", broken)
+    found = judged(tmp_path)
+    assert not found.failed
+    assert found.sentence.en.startswith("cannot tell: no error in what could be read, but 1 logs could not be: ")
+
+
+def test_ranks_that_did_not_finish_ncclls_start_are_named(tmp_path):
+    for rank in range(4):
+        who = f"gpu{rank // 2:02}:43{rank}:43{rank} [{rank % 2}] NCCL INFO ncclCommInitRank comm 0x5{rank} rank {rank}"
+        words = ("START", "COMPLETE") if rank < 2 else ("START",)
+        write(
+            tmp_path,
+            f"rank{rank}.log",
+            *(f"{who} nranks 4 cudaDev {rank % 2} busId 19000 commId 0x7 - Init {word}" for word in words),
+        )
+    found = judged(tmp_path)
+    assert (found.failed, found.cause, found.where.node) == (True, Cause.UNKNOWN, "gpu01")
+    assert "rank 2-3 began NCCL's start and did not complete it" in found.sentence.en
+    assert "2 of 4 ranks did" in found.sentence.en
+
+
+def heartbeats(rank, minutes):
+    return [f"[rank{rank}]: 2026-08-10 15:{minute:02}:00 waiting for the others" for minute in range(minutes)]
+
+
+def test_the_node_that_fell_silent_first_is_named(tmp_path):
+    for rank in range(3):
+        write(tmp_path, f"gpu0{rank}.log", *heartbeats(rank, 20 if rank == 1 else 40))
+    found = judged(tmp_path)
+    assert (found.failed, found.cause, found.where.node, found.where.rank) == (True, Cause.UNKNOWN, "gpu01", 1)
+    assert "gpu01 (rank 1) stopped first: it wrote nothing after 2026-08-10 15:19:00.0" in found.sentence.en
+
+
+def test_a_quiet_worker_beside_progress_is_no_hang(tmp_path):
+    write(tmp_path, "gpu00.log", *heartbeats(0, 20))
+    write(tmp_path, "gpu01.log", *(iteration(f"15:{minute:02}:30.0", minute + 1) for minute in range(40)))
+    assert not judged(tmp_path).failed
+
+
+def test_a_watchdog_line_of_another_shape_is_a_time_out_all_the_same(tmp_path):
+    lines = [
+        f"[Rank {rank}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=9, OpType::{operation},"
+        " Timeout(ms)=60000)"
+        for rank, operation in ((0, "ALLREDUCE"), (1, "ALLGATHER"), (2, "ALLGATHER"))
+    ]
+    found = of_lines(tmp_path, *lines, name="job.log")
+    assert (found.cause, found.where.rank) == (Cause.PROGRAM, 0)
+    assert of_lines(tmp_path / "b", "Watchdog caught collective operation timeout", name="job.log").failed
+
+
+def test_an_old_kernel_is_told_beside_a_hang(tmp_path):
+    found = of_lines(
+        tmp_path,
+        "Detected kernel version 4.18.0, which is below the recommended minimum of 5.5.0; this can cause a hang.",
+        times_out(0, "15:46:05.7"),
+    )
+    assert any("4.18.0, below 5.5" in reason.en for reason in found.why)
+
+
+def test_the_worker_that_started_late_is_told_and_the_master_is_where_to_look(tmp_path):
+    write(tmp_path, "w-0.log", "2026-08-10 15:08:30 RANK: 0 MASTER_ADDR=w-0 calls torchrun")
+    for worker in (1, 2):
+        write(
+            tmp_path,
+            f"w-{worker}.log",
+            f"2026-08-10 15:00:0{worker} RANK: {worker} MASTER_ADDR=w-0 calls torchrun",
+            "2026-08-10 15:05:02 torch.distributed.DistNetworkError: The client socket has timed out after 300s while"
+            " trying to connect to (w-0, 23456).",
+        )
+    found = judged(tmp_path)
+    assert (found.cause, found.sure, found.where.node) == (Cause.HOST, False, "w-0")
+    assert not found.nodes_fine
+    assert any("worker 0) came to its launcher 8 min 29 s after the first worker" in reason.en for reason in found.why)
+
+
+def test_a_gpu_on_which_every_program_fails_is_suspected(tmp_path):
+    def fault(clock, address, pid, name):
+        return kernel(clock, xid(address, 31, f"pid={pid}, name={name}, Ch 00000008, MMU Fault: ENGINE GRAPHICS"))
+
+    write(
+        tmp_path,
+        "gpu09.log",
+        "[2026-08-10 15:36:05.0] RuntimeError: CUDA error: an illegal memory access was encountered",
+    )
+    names = enumerate(("python3", "nbody", "bert", "python3"), 9)
+    several = [fault(f"{hour:02}:10:00.0", "0000:3e:00", hour, name) for hour, name in names]
+    write(tmp_path, "dmesg-gpu09.txt", *several, fault("15:36:04.0", "0000:3e:00", 77, "python3"))
+    found = judged(tmp_path)
+    assert (found.cause, found.sure, found.nodes_fine, found.device) == (Cause.HARDWARE, False, False, "0000:3e:00.0")
+    write(tmp_path, "dmesg-gpu09.txt", fault("15:36:04.0", "0000:3e:00", 77, "python3"))
+    assert judged(tmp_path).cause is Cause.PROGRAM
+
+
+@pytest.mark.parametrize("order", [(63, 94, 48), (48, 63, 94), (94, 48, 63)])
+def test_the_memory_error_stands_above_what_it_brings_in_whatever_order(tmp_path, order):
+    write(
+        tmp_path,
+        "dmesg-gpu09.txt",
+        *(kernel("15:36:05.000000", xid("0000:3e:00", code, f"text {code}")) for code in order),
+    )
+    assert judged(tmp_path).root.kind.id == "xid_48"
+
+
+@pytest.mark.parametrize("first", ["sxid", "xid"])
+def test_a_lost_gpu_stands_above_the_switch_errors_beside_it(tmp_path, first):
+    lines = [
+        kernel("15:36:05.000000", "nvidia-nvswitch3: SXid (PCI:0000:c7:00.0): 24007, Fatal, Link 44 sourcetrack"),
+        kernel("15:36:05.004000", xid("0000:3e:00", 79, "GPU has fallen off the bus.")),
+    ]
+    write(tmp_path, "dmesg-gpu09.txt", *(lines if first == "sxid" else reversed(lines)))
+    assert judged(tmp_path).root.kind.id == "xid_79"
+
+
+def test_the_xid_that_a_line_blames_is_the_cause_though_its_own_line_is_gone(tmp_path):
+    write(
+        tmp_path,
+        "dmesg-gpu09.txt",
+        kernel("15:36:05.0", xid("0000:3e:00", 45, "pid=7, name=x, caused by previous Xid 145")),
+    )
+    assert judged(tmp_path).root.kind.id == "xid_145"
+
+
+def test_two_gpus_lost_in_one_minute_are_two(tmp_path):
+    lost = [kernel("15:36:05.0", xid(f"0000:{bus}:00", 79, "GPU has fallen off the bus.")) for bus in ("48", "52")]
+    write(tmp_path, "dmesg-gpu09.txt", *lost)
+    found = judged(tmp_path)
+    assert sum(group.count for group in found.followed if group.kind.id == "xid_79") == 1
