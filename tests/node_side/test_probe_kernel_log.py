@@ -37,6 +37,14 @@ INTERESTING = (
     "VFS: file-max limit 2466177 reached",
     "DMAR: [DMA Write] Request device [9b:00.0] fault addr 0",
     "CPU12: Package temperature above threshold, cpu clock throttled",
+    "megaraid_sas 0000:18:00.0: 4711 (s/0x0020/FATAL) - Controller encountered an error and was reset",
+    "mpt3sas_cm0: fault_state(0x5854)!",
+    "ice 0000:b1:00.0: Failed to set up the link, error -5",
+    "NVRM: nvAssertOkFailedNoLog: Assertion failed: Reset required [NV_ERR_RESET_REQUIRED] (0x00000062)",
+    "NVRM: nvCheckOkFailedNoLog: Check failed: GPU lost from the bus [NV_ERR_GPU_IS_LOST] (0x0000000F)",
+    "mlx5_core 0000:5c:00.0: mlx5_load_one:1404:(pid 902): handle_hca_cap failed",
+    "acme_driver: probe of 0000:5c:00.0 failed with error -22",
+    "acme 0000:5c:00.0: the mailbox timed out",
 )
 DULL = (
     "Command line: BOOT_IMAGE=/vmlinuz root=UUID=1 ro quiet panic=1",

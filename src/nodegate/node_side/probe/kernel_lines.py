@@ -62,10 +62,12 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
             "nfs: server",
             "lustre",
             "ceph",
+            *("megaraid", "mpt2sas", "mpt3sas", "smartpqi", "hpsa", "aacraid"),
         ),
         (
             r"i/o error|critical medium error|\bnvme|\bmd/raid|\bmd[0-9]+:|remounting filesystem read-only"
             r"|(?:ext4|xfs|btrfs)[- ].*(?:error|corrupt|shut)|nfs: server|lustre|\bceph|libceph"
+            r"|megaraid|mpt[23]sas|smartpqi|\bhpsa\b|aacraid"
         ),
     ),
     # programs of jobs that crashed
@@ -74,10 +76,24 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "nvidia": (("nvrm", "nvidia", "nvswitch", "nvlink", "gdrdrv"), r"nvrm|nvidia|nvswitch|nvlink|gdrdrv"),
     # RDMA adapters, links that come and go
     "network": (
-        ("mlx5", "infiniband", "rdma", "efa", "ib", "netdev watchdog", "port module event", "link"),
+        ("mlx", "infiniband", "rdma", "efa", "ib", "netdev watchdog", "port module event", "link"),
         (
-            r"mlx5|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
+            r"mlx[45]|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
             r"|link (?:is )?(?:not ready|down|up|becomes ready)"
+        ),
+    ),
+    # whatever else sounds like an error: of a driver that nobody thought of (kernel_log/unknown_errors.py judges these)
+    "other": (
+        (
+            *("error", "fail", "fault", "fatal", "time", "corrupt", "panic", "bug", "oops", "abort", "invalid"),
+            *("cannot", "can't", "unable", "respond", "critical", "alert", "lost", "uncorrect", "unexpected"),
+            *("broken", "dead", "degraded"),
+        ),
+        (
+            r"^(?!.*(?:command line:|\baudit[:( ]|\bacpi(?: bios)?(?: error| warning| exception)|\[firmware bug\]))"
+            r".*\b(?:errors?|fail(?:ed|s|ure|ing)?|fault|fatal|tim(?:ed |e)-?out|corrupt(?:ed|ion)?|panic|bug|oops"
+            r"|abort(?:ed|ing)?|invalid|cannot|can't|unable|not responding|critical|alert|lost|uncorrect\w{0,8}"
+            r"|unexpected|broken|dead|degraded)\b"
         ),
     ),
 }
