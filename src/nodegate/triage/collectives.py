@@ -55,7 +55,7 @@ class Laggards:
 
 
 def laggards(reached: Sequence[Reached], timed_out: set[int], known: set[int]) -> Laggards | None:
-    """The ranks that the others waited for; None if all of them reached it, or if nobody can know.
+    """The ranks that the others waited for; None if all of them reached it, or if the logs do not show it.
 
     Args:
         reached: how far each rank got, as its watchdog said.

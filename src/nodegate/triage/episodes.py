@@ -75,7 +75,7 @@ def _last_progress(case: Case) -> tuple[int | None, float | None]:
 
 
 def _window(case: Case) -> tuple[float, float] | None:
-    """From when to when a kernel message can belong to the job; the last incident if the job tells no times."""
+    """From when to when a kernel message can belong to the job; the last incident if the job's logs have no times."""
     jobs = [log for log in case.logs if not log.kernel]
     ends = [case.seconds(stamp, log=log.name) for log in jobs for stamp in (log.first, log.last)]
     ends += [event.printed_s for event in case.events if event.kind.side is Side.USER]

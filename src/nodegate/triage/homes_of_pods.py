@@ -83,7 +83,7 @@ def read_map(path: Path) -> dict[str, str]:
 
 
 def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:
-    """The pod that this writer is; "" for a node, or for a writer of whom nobody knows."""
+    """The pod that this writer is; "" for a node, or for an unknown writer."""
     if writer.place.pod:
         return str(writer.place.pod)
     name = writer.name or writer.place.node or log.place.node

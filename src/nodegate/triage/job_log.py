@@ -320,7 +320,7 @@ class JobLogReader:
 
 
 def _of_kernel(line: str) -> Hit | None:
-    """What a line is that a kernel wrote and that stands in a job's log."""
+    """What a line of a kernel is, in the log of a job."""
     hit = find(parse_line(line, now_epoch_s=0.0, boot_epoch_s=_BOOT).text, Side.KERNEL)
     return None if hit is None or hit.signature.role is Role.CONTEXT else hit
 

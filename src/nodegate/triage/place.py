@@ -129,7 +129,7 @@ def is_stern(lines: list[str]) -> bool:
 
 
 def looks_like_a_pod(name: str) -> bool:
-    """Whether this is a name that operators of training jobs give to pods, and nobody to a node."""
+    """Whether this is a name that operators of training jobs give to pods, and administrators not to nodes."""
     return bool(_POD_WORDS.search(name))
 
 

@@ -169,7 +169,7 @@ def _resolved(case: Case) -> Iterator[Event]:
 def _placed(events: list[Event]) -> Iterator[Event]:
     """The events, those without a time put where they probably belong: between the times of their neighbours.
 
-    What stands before the time-outs of a hang was printed when it began, or before.
+    A line before the time-outs of a hang was printed when it began, or before.
     """
     hangs = [event.began_s for event in events if event.ran_s and event.printed_s is not None]
     hang = min((began for began in hangs if began is not None), default=None)

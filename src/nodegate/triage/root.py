@@ -49,7 +49,7 @@ class Root:
 
     `hang` is the first time-out of a hang without an error before it. `named` is the peer whom `named_by` of
     `complaining` ranks blame. `beside` is the kernel message that names the device of a rank's error. `silent` and
-    `unstarted` are hangs that no time-out told of.
+    `unstarted` are hangs without a time-out.
     """
 
     event: Event | None = None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Every line of a job log that a signature fits contains one of these: they are found in the signatures' own patterns.
-# Lines of a kernel can stand there too.
+# Such a log can have lines of a kernel too.
 TRIGGERS = shortest([*literals(Side.USER), *(string for string in literals(Side.KERNEL, roots_only=True))])
 # Lines in which a rank identifies itself: NCCL when a communicator starts, and the address that it uses.
 _IDENTITY = (b" nranks ", b"NCCL INFO Bootstrap")

@@ -1,4 +1,4 @@
-"""Hangs that no time-out told of: a writer that fell silent first, ranks that did not finish NCCL's start."""
+"""Hangs without a time-out: a writer that fell silent first, ranks that did not finish NCCL's start."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LateStart:
 
 
 def silent(case: Case, progress_s: float | None) -> Silent | None:
-    """The writer that fell silent first, if the training stood still from then on."""
+    """The writer that fell silent first, if the training made no progress after that."""
     ends = sorted(_ends(case), key=lambda end: end.last_s)
     if len(ends) < 2:
         return None

@@ -48,7 +48,7 @@ class Writer:
 class Writers:
     """The writers of one log by name; a log without prefixes has one, whose name is empty.
 
-    `mixed`: their lines stand in the order of time. Otherwise the log is several logs, one after the other.
+    `mixed`: their lines are in the order of time. Otherwise the log is several logs, one after the other.
     """
 
     by_name: dict[str, Writer] = field(default_factory=dict)

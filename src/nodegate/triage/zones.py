@@ -27,7 +27,7 @@ _TIGHT_S = 12.0  # the same where the zone is only guessed: one half hour in 75 
 
 @dataclass(frozen=True)
 class Clocks:
-    """Seconds east of UTC of the times without a zone, by log; `shown_s` is the zone in which the answer tells times.
+    """Seconds east of UTC of the times without a zone, by log; `shown_s` is the zone of the times in the answer.
 
     `guessed` are the zones that nothing names: they were found by the half hour that brings both sides together.
     """

@@ -82,7 +82,7 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
             r"|link (?:is )?(?:not ready|down|up|becomes ready)"
         ),
     ),
-    # whatever else sounds like an error: of a driver that nobody thought of (kernel_log/unknown_errors.py judges these)
+    # whatever else sounds like an error: of any driver (judged by kernel_log/unknown_errors.py)
     "other": (
         (
             *("error", "fail", "fault", "fatal", "time", "corrupt", "panic", "bug", "oops", "abort", "invalid"),
