@@ -75,7 +75,8 @@ class Measurement:
     the other targets as partners if needed. `parse` reads the attempts of one node, in their order.
     `takes_s` is about how many seconds it takes, for the progress line. `doubtful`: whether a node has no number for a
     reason that a second attempt may clear (a link that hung once): it is measured again, as with a bad number.
-    `bounds` says what a node's own parts allow, where that is more than its platform says.
+    `bounds` says what a node's own parts allow, where that is more than its platform says. `settled`: whether a node's
+    fault is known, or must be feared: it takes no part in second looks, as a suspect or as another one's partner.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Measurement:
     takes_s: Callable[[Durations], float] | None = None
     doubtful: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
     bounds: Callable[[NodeFacts], Bounds] | None = None
+    settled: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
         """The result in a node's evidence.

@@ -72,11 +72,17 @@ class Load:
         bounds = _bounds(measurement, going)
         for _ in range(MEASURED_AGAIN):
             doubted = {**dict.fromkeys(_doubtful(measurement, attempts), ()), **self._gate.suspects(metrics, bounds)}
-            suspects = {name: doubts for name, doubts in doubted.items() if _something_ran(attempts[name])}
+            settled = _settled(measurement, attempts)
+            suspects = {
+                name: doubts
+                for name, doubts in doubted.items()
+                if _something_ran(attempts[name]) and name not in settled
+            }
             if not suspects or self._pool.cancelled:
                 return
             self._say(measurement, shorter, f", {len(suspects)} suspects once more")
-            runs = measurement.again(shorter, self._pool, suspects)
+            ready = [target for target in shorter if target.node.name not in settled]
+            runs = measurement.again(ready, self._pool, suspects)
             again = {name: runs[name] for name in suspects if name in runs}
             metrics |= self._keep(measurement, attempts, again, started)
 
@@ -150,6 +156,13 @@ def _doubtful(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence
     if measurement.doubtful is None:
         return frozenset()
     return frozenset(name for name, each in attempts.items() if measurement.doubtful(each))
+
+
+def _settled(measurement: Measurement, attempts: Mapping[str, Sequence[Sequence[ProgramRun]]]) -> frozenset[str]:
+    """The nodes of which another look would say the same."""
+    if measurement.settled is None:
+        return frozenset()
+    return frozenset(name for name, each in attempts.items() if measurement.settled(each))
 
 
 def _something_ran(attempts: Sequence[Sequence[ProgramRun]]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from nodegate.measure.groups.plan import part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from nodegate.measure.groups.plan import Group
 
@@ -21,6 +21,37 @@ if TYPE_CHECKING:
 
 Nodes = tuple[str, ...]
 SPARE_ROUNDS = 4  # for partners that are missing in the first rounds
+
+
+@dataclass(frozen=True)
+class Ties:
+    """What else is known of nodes: their racks, and with whom each of them has failed already.
+
+    A node is blamed that fails with another partner too; one of its own rack shows no uplink.
+    """
+
+    rack_of: Mapping[str, str] = field(default_factory=dict)
+    failed_with: Mapping[str, Collection[str]] = field(default_factory=dict)
+
+    def halves(self, whole: Nodes) -> tuple[Nodes, ...]:
+        """Two parts, between racks if there are several; one if it is one node."""
+        borders = [at for at in range(1, len(whole)) if self.rack(whole[at]) != self.rack(whole[at - 1])]
+        middle = min(borders, key=lambda at: abs(2 * at - len(whole)), default=len(whole) // 2)
+        return (whole[:middle], whole[middle:]) if middle else (whole,)
+
+    def rack(self, name: str) -> str:
+        """The rack of a node; empty where the inventory names none."""
+        return self.rack_of.get(name, "")
+
+    def after(self, failed: Mapping[str, str]) -> Ties:
+        """The same, with one more partner for some nodes with whom they failed."""
+        more = {name: {partner, *self.failed_with.get(name, ())} for name, partner in failed.items()}
+        return Ties(self.rack_of, {**self.failed_with, **more})
+
+    def partner(self, name: str, free: Sequence[str]) -> str | None:
+        """A partner with which it did not fail yet, of its own rack if there is one."""
+        others = [each for each in free if each not in self.failed_with.get(name, ())]
+        return next((each for each in others if self.rack(each) == self.rack(name)), others[0] if others else None)
 
 
 @dataclass
@@ -40,10 +71,17 @@ class Found:
 
 def rounds_for(count: int) -> int:
     """How many rounds a bisection of this many nodes may take."""
-    return math.ceil(math.log2(max(count, 2))) + SPARE_ROUNDS
+    return 2 * math.ceil(math.log2(max(count, 2))) + SPARE_ROUNDS
 
 
-def bisect(bad: Sequence[Nodes], good: Sequence[str], run: Run, *, may_go_on: Callable[[], bool]) -> Found:
+def bisect(
+    bad: Sequence[Nodes],
+    good: Sequence[str],
+    run: Run,
+    *,
+    may_go_on: Callable[[], bool],
+    ties: Ties = Ties(),
+) -> Found:
     """Halve the bad sets until each bad node is alone with a good one.
 
     Args:
@@ -51,13 +89,15 @@ def bisect(bad: Sequence[Nodes], good: Sequence[str], run: Run, *, may_go_on: Ca
         good: nodes outside of them that are known to be good.
         run: runs groups that share no node at the same time.
         may_go_on: whether there is time for another round.
+        ties: the racks, and who failed with whom before.
     """
     found, partners = Found(), list(good)
     todo = [tuple(each) for each in bad]
+    doubted: dict[str, str] = {}
     left = rounds_for(max(map(len, todo), default=0))
     while todo and left > 0 and may_go_on():
         left -= 1
-        plan, waiting = _plan(todo, partners)
+        plan, waiting = _plan(todo, partners, ties)
         if not plan:
             break
         groups = [group for _, parts in plan for group in parts]
@@ -65,6 +105,9 @@ def bisect(bad: Sequence[Nodes], good: Sequence[str], run: Run, *, may_go_on: Ca
         todo = waiting
         for whole, parts in plan:
             todo += _learn(whole, parts, well, found)
+        again = _once_more([group for group in groups if group.good], well, found, doubted)
+        todo += again
+        ties = ties.after({name: doubted[name] for (name,) in again})
         partners += [name for name in sorted(found.cleared) if name not in partners]
     known = found.cleared.union(found.blamed)
     sets = dict.fromkeys(tuple(sorted(each)) for each in [*found.undecided, *todo])
@@ -75,32 +118,56 @@ def bisect(bad: Sequence[Nodes], good: Sequence[str], run: Run, *, may_go_on: Ca
 Plan = list[tuple[Nodes, list["Group"]]]
 
 
-def _plan(todo: Sequence[Nodes], partners: Sequence[str]) -> tuple[Plan, list[Nodes]]:
+def _plan(todo: Sequence[Nodes], partners: Sequence[str], ties: Ties) -> tuple[Plan, list[Nodes]]:
     """The parts of each set, and the sets that must wait for partners: no node may be in two parts."""
     suspects = {name for each in todo for name in each}
     free = [name for name in partners if name not in suspects]
     plan: Plan = []
     waiting: list[Nodes] = []
     for whole in todo:
-        halves = _halves(whole)
-        needed = sum(len(half) == 1 for half in halves)
-        if needed <= len(free):
-            parts = [part(half, [free.pop(0)] if len(half) == 1 else ()) for half in halves]
-        elif len(whole) == 3:
+        parts = _with_partners(ties.halves(whole), free, ties)
+        if parts is None and len(whole) == 3:
             parts = [part(whole[:2])]  # no node is known to be good: one pair after the other
-        else:
+        if parts is None:
             waiting.append(whole)
             continue
+        gone = {name for group in parts for name in group.good}
+        free = [name for name in free if name not in gone]
         plan.append((whole, parts))
     return plan, waiting
 
 
-def _halves(whole: Nodes) -> tuple[Nodes, ...]:
-    middle = len(whole) // 2
-    return (whole[:middle], whole[middle:]) if middle else (whole,)
+def _with_partners(halves: Sequence[Nodes], free: Sequence[str], ties: Ties) -> list[Group] | None:
+    """The parts, a single node with a partner; None if one is missing."""
+    left, parts = list(free), []
+    for half in halves:
+        partner = ties.partner(half[0], left) if len(half) == 1 else None
+        if len(half) == 1 and partner is None:
+            return None
+        parts.append(part(half, [partner] if partner else ()))
+        left = [name for name in left if name != partner]
+    return parts
 
 
-def _learn(whole: Nodes, parts: Sequence[Group], well: dict[Group, bool], found: Found) -> list[Nodes]:
+def _once_more(alone: Sequence[Group], well: Mapping[Group, bool], found: Found, doubted: dict[str, str]) -> list[Nodes]:
+    """Single nodes that failed with one that was cleared in the search: it may be the path between the two.
+
+    Who fails with a second one is to blame. Who does not is bad only together with the first one. `doubted` are those
+    who wait for their second partner, with the first one.
+    """
+    again: list[Nodes] = []
+    for group in alone:
+        name, partner = group.nodes
+        if well[group] and name in doubted:
+            found.together.append((name, doubted[name]))
+        elif not well[group] and partner in found.cleared and name not in doubted:
+            found.blamed.remove(name)
+            doubted[name] = partner
+            again.append((name,))
+    return again
+
+
+def _learn(whole: Nodes, parts: Sequence[Group], well: Mapping[Group, bool], found: Found) -> list[Nodes]:
     """The result of a round for a set; the sets that are left of it."""
     sets = {group: tuple(name for name in group.nodes if name not in group.good) for group in parts}
     bad = [sets[group] for group in parts if not well[group]]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.result import APART_NAME, NAMES
+from nodegate.measure.groups.standing import lost, whose
 from nodegate.metric import Metric
 from nodegate.numbers import metric_findings
 from nodegate.numbers.derived import Physics, of_platform, share_of
@@ -22,39 +23,35 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.groups.result import GroupRun, NcclGroups
+    from nodegate.measure.groups.standing import Whose
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
     from nodegate.part import Part
     from nodegate.probe.rdma import Rdma, RdmaPort
     from nodegate.verdicts import Verdicts
 
-Whose = Literal["here", "either", "other", "open"]
 SHARE = "nccl.group_share_of_rate_percent"
 ALL_REDUCE = "nccl.all_reduce_gb_per_s"
 _EXCHANGE = "derived.group_exchange_percent"
 _MOST_NAMED = 4
 _MOST_OF_RAILS = 4  # two nodes of 8 GPUs show 15/8 of what a rail carries, and switches that sum twice that
 _NAMED = "keep the node out of jobs; measure it alone (nccl, rdma_bandwidth), look at its kernel log and at its NICs"
+_PATH = "look at the cables, optics and switch ports between them, and at the switches' own counters"
 _SEARCH = "see what the other nodes of the group say; run the command of the evidence file with fewer nodes"
 
 
 def skip_alone(verdicts: Verdicts, groups: NcclGroups) -> None:
-    """A node without another one has nothing to be judged.
+    """A node without another one has nothing to be judged; one that was lost keeps nothing that it gave before.
 
     Raises:
-        NotDone: it is so.
+        NotDone: there is no other node.
+        CannotMeasure: the node was lost.
     """
     if groups.alone:
         verdicts.not_done(groups.alone)
-
-
-def whose(groups: NcclGroups, run: GroupRun) -> Whose:
-    """Whose fault a bad launch is: this node's, one of two, another one's that is named, or not known."""
-    if run.partners_well or groups.node in run.blamed:
-        return "here"
-    if groups.excuses(run):
-        return "other"
-    return "either" if run.count == 2 and not run.searched and not run.blamed else "open"
+    last = lost(groups)
+    if last is not None:
+        verdicts.cannot(f"it was lost: {last.group}: {last.why}", next_step=last.next_step)
 
 
 def judge_endings(
@@ -67,7 +64,7 @@ def judge_endings(
     """A finding for each collective: what is bad, in any attempt, and whose fault it is; else that it was well."""
     for what in COLLECTIVES:
         mine = [run for run in groups.runs if run.what == what and (run.kind != "part" or run.partners_well)]
-        bad = [run for run in mine if is_bad(run)]
+        bad = [run for run in mine if is_bad(run) and (run.kind != "part" or groups.is_blamed)]
         whole = [run for run in mine if run.ending == "whole" and not is_bad(run)]
         if bad:
             _judge_bad(verdicts, groups, what, bad, say)
@@ -81,7 +78,7 @@ def judge_endings(
 def _judge_bad(
     verdicts: Verdicts, groups: NcclGroups, what: str, bad: list[GroupRun], say: Callable[[GroupRun], str]
 ) -> None:
-    order: tuple[Whose, ...] = ("here", "either", "open", "other")
+    order: tuple[Whose, ...] = ("here", "either", "path", "open", "other")
     run = min(bad, key=lambda each: (order.index(whose(groups, each)), each.kind == "part"))
     fault, said = whose(groups, run), f"{run.group}: {say(run)}"
     stuck = f"; it cannot be killed: {run.stuck[0]}" if run.stuck else ""
@@ -98,8 +95,10 @@ def _judge_bad(
             code=run.ending if run.ending in ("hung", "faulty") else "",
         )
     elif fault == "other":
-        named = ", ".join(groups.excuses(run))
+        named = some(groups.excuses(run), _MOST_NAMED)
         verdicts.passed(part=part_of(what), text=f"{said}; caused by {named}, this node works without", observed=0)
+    elif fault == "path":
+        verdicts.found(Verdict.ERROR, part=part_of(what), text=f"{said}; {run.searched}{stuck}", action=_PATH)
     else:
         found = f"; {run.searched}" if run.searched else ""
         named = f"; {', '.join(run.blamed)} fails, and this node was not seen to work without" if run.blamed else ""
@@ -164,10 +163,12 @@ def _disturbed(  # noqa: PLR0917 - one caller, above
 ) -> bool:
     """Whether a launch over many nodes is slow, and nobody can say that this node makes it so: then told."""
     least = physics(metric, baseline).least
-    named = any(groups.node in run.blamed for run in groups.runs if run.group == metric.launch)
+    runs = [run for run in groups.runs if run.group == metric.launch]
+    named = any(groups.node in run.blamed for run in runs)
     if least is None or not metric.launch or metric.best >= least.value or named:
         return False
-    why, action = _says_nothing(groups, metric, peers, least.value)
+    path = next((run.searched for run in runs if run.concerned), "")
+    why, action = (path, _PATH) if path else _says_nothing(groups, metric, peers, least.value)
     if why:
         value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
         text = f"{value} says nothing of this node: {why}"

@@ -69,7 +69,8 @@ class GroupRun:
     """One launch in which this node took part. `nodes` may be shortened if they are many; `count` is how many.
 
     `partners_well` is set if all the other nodes are known to be good: then this node is at fault. `blamed`
-    are the nodes that bisection names for this launch, `searched` its result if it names none. `left_out` are the
+    are the nodes that the search names for this launch, `paths` those on the sides of a bad path or behind bad uplinks,
+    which is no fault of a node; `concerned`, that this node is one of these. `searched` says it. `left_out` are the
     nodes without which a rack or a fleet was launched again and was good.
     """
 
@@ -89,6 +90,8 @@ class GroupRun:
     partners_well: bool = False
     blamed: tuple[str, ...] = ()
     searched: str = ""
+    paths: tuple[str, ...] = ()
+    concerned: bool = False
     left_out: tuple[str, ...] = ()
     builds: int = 1
     test: NcclTest | None = None
@@ -167,17 +170,25 @@ class NcclGroups:
     def excuses(self, run: GroupRun) -> tuple[str, ...]:
         """The other nodes for which a launch was bad, if this one is not among them and was good itself.
 
-        Bisection names them; or this node was good in a rack or a fleet that was launched again without them.
+        The search names them; or this node was good in a rack or a fleet that was launched again without them.
         """
         alike = [each for each in self.runs if each.what == run.what]
-        named = {name for each in alike if each.group == run.group for name in each.blamed}
-        named |= {
-            name
-            for each in alike
-            for name in each.left_out
-            if name in run.nodes or run.group == whole_of(each.group)  # of many nodes not all are listed
-        }
-        return tuple(sorted(named)) if named and self.node not in named and self.is_cleared else ()
+        same = [each for each in alike if each.group == run.group]
+        named = {name for each in same for name in (*each.blamed, *each.paths)}
+        if run.kind in _TOGETHER:
+            named |= {
+                name
+                for each in alike
+                for name in each.left_out
+                if name in run.nodes or (whole_of(run.group) == whole_of(each.group) and run.count > each.count)
+            }
+        mine = self.node in named or any(each.concerned for each in same)
+        return tuple(sorted(named)) if named and not mine and self.is_cleared else ()
+
+    @property
+    def is_blamed(self) -> bool:
+        """Whether a search names the node."""
+        return any(self.node in run.blamed for run in self.runs)
 
     @property
     def is_cleared(self) -> bool:
@@ -222,7 +233,7 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> NcclGroups:
 def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
     """One launch, whatever its result."""
     label = ran.labels.get
-    good, nodes = label("good", "").split(), tuple(label("nodes", "").split(" and ")[0].split())
+    good, nodes = label("good", "").split(), _names(label("nodes", ""))
     node = label("node", "")
     base = GroupRun(
         what=ran.what,
@@ -237,9 +248,11 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         ending="incomplete",
         duration_s=ran.duration_s,
         partners_well=len(nodes) > 1 and all(each in good for each in nodes if each != node),
-        blamed=tuple(label("blamed", "").split()),
+        blamed=_names(label("blamed", "")),
+        paths=_names(label("paths", "")),
         searched=label("searched", ""),
-        left_out=tuple(label("left_out", "").split()),
+        concerned=label("concerned", "") == "yes",
+        left_out=_names(label("left_out", "")),
         builds=_number(label("builds")),
         stuck=ran.stuck,
     )
@@ -328,6 +341,11 @@ def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:
 
 def _why(ran: ProgramRun) -> CannotMeasure:
     return CannotMeasure(ran.cannot, next_step=ran.next_step or "measure this node again")
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The nodes of a label; of many only the first ones are there."""
+    return tuple(text.split(" and ", maxsplit=1)[0].split())
 
 
 def _number(text: str | None) -> int:

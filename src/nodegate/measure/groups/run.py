@@ -17,6 +17,7 @@ from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.result import ALONE, parse
 from nodegate.measure.groups.slow import SlowLaunches, is_slow_together, slow_in_pairs, slow_launches
+from nodegate.measure.groups.standing import is_settled
 from nodegate.measure.groups.tour import Tour
 from nodegate.measure.measurement import Measurement
 from nodegate.measure.nccl.launches import RESTS_ON
@@ -95,4 +96,5 @@ NCCL_GROUPS = Measurement(
     parse=parse,
     takes_s=takes_s,
     bounds=lambda facts: bounds_of(facts.rdma),
+    settled=is_settled,
 )

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Literal
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.plan import PAIR, Group, without
 from nodegate.measure.groups.result import NAMES
+from nodegate.measure.groups.search import Result
+from nodegate.measure.groups.tour import SEARCHES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -63,20 +65,37 @@ class SlowLaunches:
                 self._of_one_kind(chosen)
 
     def _of_one_kind(self, slow: Mapping[Group, Enough]) -> None:
-        """Once more, without the slow nodes that are known by now; what is slow then is searched."""
+        """Once more, without the slow nodes that are known by now; what is slow then is searched, and so on.
+
+        Who is found is named only where the rest is fast without: one slow launch proves little.
+        """
+        found = {group: Result() for group in slow}
         still = self._still_slow(slow)
-        if not still:
-            return
+        for _ in range(SEARCHES):
+            if not still:
+                break
+            more = self._searched(still, slow)
+            for group in still:
+                found[group].add(more)
+            if not more.named:
+                break
+            self._known.update(more.named)
+            still = self._still_slow({group: slow[group] for group in still})
+        for group in slow:
+            if group in still:
+                found[group].blamed = []
+            self._tour.note(group, found[group], "are slow")
+
+    def _searched(self, still: Sequence[Group], slow: Mapping[Group, Enough]) -> Result:
         what = next(each for each in COLLECTIVES if any(each in slow[group] for group in still))
-        sought = [smaller for group in still for smaller in self._less(group)]
-        inside = {name for group in sought for name in group.nodes}
-        outside = [name for name in self._tour.names if name not in inside and name not in self._known]
-        found = self._tour.search_slow(sought, outside, what)
-        for group in sought:
-            self._tour.note(group, found)
-        if found.blamed:
-            self._known.update(found.blamed)
-            self._still_slow({group: slow[group] for group in still if not self._known.isdisjoint(group.nodes)})
+        sets = {smaller: slow[group].get(what, 0.0) for group in still for smaller in self._less(group)}
+        needed = {name: enough for smaller, enough in sets.items() for name in smaller.nodes}
+        outside = [name for name in self._tour.names if name not in needed and name not in self._known]
+
+        def enough(group: Group) -> float:
+            return max((needed.get(name, 0.0) for name in group.nodes), default=0.0)
+
+        return self._tour.search_slow([smaller.nodes for smaller in sets], outside, what, enough)
 
     def _still_slow(self, slow: Mapping[Group, Enough]) -> list[Group]:
         """Launch them without the nodes that are known to be slow; those that are slow even so."""

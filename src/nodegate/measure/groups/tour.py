@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from nodegate.measure.groups.bisect import bisect
+from nodegate.measure.groups.bisect import Ties
+from nodegate.measure.groups.boundary import Boundary
 from nodegate.measure.groups.group_node import COLLECTIVES
-from nodegate.measure.groups.launch import Launch, sweep
-from nodegate.measure.groups.plan import PAIR, fleet, pair, pairs, racks, without
+from nodegate.measure.groups.launch import Launch, listed, sweep
+from nodegate.measure.groups.plan import PAIR, fleet, pair, pairs, racks, whole_of, without
+from nodegate.measure.groups.search import Result, failed_with, search
 from nodegate.measure.groups.split_run import measure_split
 from nodegate.measure.rdma.pairing import with_good_ones
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from nodegate.measure.groups.bisect import Found
+    from nodegate.measure.groups.bisect import Nodes
     from nodegate.measure.groups.group_node import GroupNode
     from nodegate.measure.groups.launch_session import LaunchSession
     from nodegate.measure.groups.plan import Group
@@ -23,9 +27,9 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Pool
 
 PARTNERS_AGAIN = 2
+SEARCHES = 3  # in one launch: what is bad besides shows when it is launched without what is named
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
 PART_S, PART_SHARE = 60.0, 0.4  # time limit of a part of a group, or this share of a launch's limit if longer
-SLOW_SHARE = 0.9  # not a limit: a part this much slower than the best one is searched next
 
 
 class Tour:
@@ -34,10 +38,12 @@ class Tour:
     def __init__(self, launch_session: LaunchSession, ready: Sequence[GroupNode], pool: Pool) -> None:
         self._launch_session, self._pool = launch_session, pool
         self._names = [member.name for member in sorted(ready, key=lambda each: each.target.node.rack)]
-        self._rack_of = {member.name: member.target.node.rack for member in ready}
+        self._ties = Ties({member.name: member.target.node.rack for member in ready})
         self._durations = ready[0].target.durations
         self._rdma = any(device.address for device in ready[0].target.facts.rdma.devices)
         self._speeds: dict[tuple[Group, str], float] = {}  # GB/s of what was launched over a group
+        self._variants: defaultdict[str, list[Group]] = defaultdict(list)  # a launch, and itself without some nodes
+        self._behind_paths: set[str] = set()  # nodes that are bad with each other, and well with all others
 
     @property
     def names(self) -> Sequence[str]:
@@ -60,11 +66,15 @@ class Tour:
         well = {name for group, run in runs.items() if run.is_well for name in group.nodes}
         bad = {group: run for group, run in runs.items() if not run.is_well}
         if bad:
-            sets = [tuple(name for name in group.nodes if name not in well) for group in bad]
-            found = self.search(bad, disjoint(sets), sorted(well, key=self._names.index))
-            left_out = [name for name in self._names if name in found.cleared]
+            found = self.search(bad, well, self._in_order(well))
+            for group in bad:
+                if found.cleared.union(well).issuperset(group.nodes) and not found.concerned(group):
+                    found.together.append((group.nodes, Boundary("path", group.nodes[:1], group.nodes[1:])))
+                self.note(group, found)
+            self._behind_paths.update(*(found.concerned(group) for group in bad))
+            left_out = self._in_order(found.cleared)
             if well:  # their own pair said nothing about them
-                for place in with_good_ones(left_out, sorted(well, key=self._names.index), 1):
+                for place in with_good_ones(left_out, self._in_order(well - self._behind_paths or well), 1):
                     self.all([pair(name, partner, [partner]) for name, partner in place])
             well |= found.cleared
         return frozenset(well)
@@ -93,25 +103,46 @@ class Tour:
 
     def big(self, well: frozenset[str]) -> None:
         """Racks at the same time, then the fleet; nodes that are bad in a pair would break it for all and stay out."""
-        names = [name for name in self._names if name in well]
-        bad = self._together(racks(names, self._rack_of), names)
+        names = [name for name in self._names if name in well and name not in self._behind_paths]
+        bad = self._together(racks(names, self._ties.rack_of), names)
         names = [name for name in names if name not in bad]
         self._together(fleet(names), names)
 
     def _together(self, groups: Sequence[Group], names: Sequence[str]) -> list[str]:
-        """These groups at the same time, the search in the bad ones, and each again without the nodes that it names."""
+        """These groups at the same time. What is bad is searched, and launched again without what is named.
+
+        So the rest is judged, and what else is bad is found there. Returns the nodes that were named.
+        """
+        left_out: list[str] = []
+        found = {group: Result() for group in groups}
         bad = {group: run for group, run in self.all(groups).items() if not run.is_well}
-        if not bad:
-            return []
-        outside = [name for name in names if not any(name in group.nodes for group in bad)]
-        found = self.search(bad, [group.nodes for group in bad], outside)
-        self.all([less for group in bad for less in without(group, found.blamed)])
-        return found.blamed
+        for _ in range(SEARCHES):
+            if not bad:
+                break
+            outside = [name for name in names if not any(name in group.nodes for group in bad)]
+            more = self.search(bad, left_out, [name for name in outside if name not in left_out])
+            left_out += [name for name in more.named if name not in left_out]
+            for group in bad:
+                found[group].add(more)
+                self.note(group, found[group])
+            bad = self._without(bad, left_out) if more.named else {}
+        return left_out
+
+    def _without(self, groups: Iterable[Group], left_out: Sequence[str]) -> dict[Group, GroupRun]:
+        """Launch them without these nodes; those that are bad even so."""
+        smaller = {less: group for group in groups for less in without(group, left_out)}
+        runs = self.all(list(smaller))
+        for less, run in runs.items():
+            if run.is_well:
+                self.note_left_out(less, [name for name in left_out if name in smaller[less].nodes])
+        return {smaller[less]: run for less, run in runs.items() if not run.is_well}
 
     def all(self, groups: Sequence[Group]) -> dict[Group, GroupRun]:
         """Every collective over these groups, the last one of each; a group that failed runs no more."""
         chosen = sweep(self._durations, rdma=self._rdma)
         last: dict[Group, GroupRun] = {}
+        for group in groups:
+            self._variants[whole_of(group.name)].append(group)
         for collective in COLLECTIVES:
             going = [group for group in groups if group not in last or last[group].is_well]
             if not going or self._pool.cancelled:
@@ -121,68 +152,69 @@ class Tour:
             last |= runs
         return last
 
-    def search(
+    def search(self, bad: Mapping[Group, GroupRun], left_out: Collection[str], good: Sequence[str]) -> Result:
+        """What is bad in these groups without some of their nodes, each with the collective that failed."""
+        result = Result()
+        for what in dict.fromkeys(run.what for run in bad.values()):
+            groups = [group for group, run in bad.items() if run.what == what]
+            sets = [tuple(name for name in group.nodes if name not in left_out) for group in groups]
+            ties = replace(self._ties, failed_with=failed_with(groups) if groups[0].kind == PAIR else {})
+            result.add(self._searched(disjoint(sets), good, what, lambda _group, run: run.is_well, ties))
+        return result
+
+    def search_slow(
+        self, sets: Sequence[Nodes], good: Sequence[str], what: str, enough: Callable[[Group], float]
+    ) -> Result:
+        """What makes these sets slow: a part is good that reaches what its launch has to reach."""
+
+        def is_fast(group: Group, run: GroupRun) -> bool:
+            return run.is_well and (run.busbw_gb_per_s or 0.0) >= enough(group)
+
+        return self._searched(sets, good, what, is_fast, self._ties)
+
+    def _searched(
         self,
-        bad: Mapping[Group, GroupRun],
-        sets: Sequence[tuple[str, ...]],
+        sets: Sequence[Nodes],
         good: Sequence[str],
-    ) -> Found:
-        """Halve what is bad, and note the result on each node."""
-        found = self._bisected(sets, good, next(iter(bad.values())).what, None)
-        for group in bad:
-            self.note(group, found)
-        return found
-
-    def search_slow(self, groups: Sequence[Group], good: Sequence[str], what: str) -> Found:
-        """Halve what is slow: a part that is clearly slower than the best one has the slow node in it."""
-        slowest = max((self.speed(group, what) for group in groups), default=0.0)
-        return self._bisected([group.nodes for group in groups], good, what, [slowest])
-
-    def _bisected(
-        self, sets: Sequence[tuple[str, ...]], good: Sequence[str], what: str, best: list[float] | None
-    ) -> Found:
+        what: str,
+        is_well: Callable[[Group, GroupRun], bool],
+        ties: Ties,
+    ) -> Result:
         end = time.monotonic() + SEARCH_TIMES * self._durations.group_s
+        limit_s = min(self._durations.group_s, max(PART_S, PART_SHARE * self._durations.group_s))
+        launch = Launch(what, sweep(self._durations, rdma=self._rdma, short=True), limit_s)
 
         def parts(groups: Sequence[Group]) -> list[bool]:
-            return self._parts(groups, what, best)
+            runs = self._launch_session.launch(groups, launch)
+            return [is_well(group, runs[group]) for group in groups]
 
-        return bisect(sets, good, parts, may_go_on=lambda: time.monotonic() < end and not self._pool.cancelled)
+        def may_go_on() -> bool:
+            return time.monotonic() < end and not self._pool.cancelled
 
-    def _parts(self, groups: Sequence[Group], what: str, best: list[float] | None) -> list[bool]:
-        """Whether these parts succeed; if a slow node is searched, also as fast as the best part so far.
+        return search(sets, good, parts, ties=ties, everybody=self._names, may_go_on=may_go_on)
 
-        Parts become smaller, and smaller groups are no slower by themselves.
-        """
-        limit_s = min(self._durations.group_s, max(PART_S, PART_SHARE * self._durations.group_s))
-        chosen = sweep(self._durations, rdma=self._rdma, short=True)
-        runs = self._launch_session.launch(groups, Launch(what, chosen, limit_s))
-        if best is None:
-            return [runs[group].is_well for group in groups]
-        speeds = [runs[group].busbw_gb_per_s or 0.0 for group in groups]
-        best[0] = max(best[0], *speeds)
-        return [
-            runs[group].is_well and speed >= SLOW_SHARE * best[0] for group, speed in zip(groups, speeds, strict=True)
-        ]
-
-    def note(self, group: Group, found: Found) -> None:
-        """Note the result of the search on each node of the group."""
-        blamed = [name for name in found.blamed if name in group.nodes]
-        together = [each for each in found.together if set(each) <= set(group.nodes)]
-        open_ones = [each for each in found.undecided if set(each) <= set(group.nodes)]
-        said = ""
-        if together:
-            said = f"{_shown(together[0])} fail only together, and succeed in halves"
-        elif open_ones:
-            said = f"it is among {_shown(open_ones[0])}: no time was left, or no good node, to distinguish them"
-        elif not blamed:
-            said = "each of its nodes succeeds with others: the path between them is bad"
-        for collective in COLLECTIVES:
-            self._launch_session.add_labels(group, collective, blamed=" ".join(blamed), searched=said)
+    def note(self, group: Group, found: Result, word: str = "fail") -> None:
+        """Note the result of the search on each node of the group, for the launches without some nodes too."""
+        for variant in self._variants[group.name]:
+            blamed = [name for name in found.blamed if name in variant.nodes]
+            concerned = found.concerned(variant).difference(blamed)
+            labels = {
+                "blamed": listed(blamed),
+                "paths": listed([name for name in variant.nodes if name in concerned]),
+                "searched": found.said(variant, self._ties, word),
+            }
+            for collective in COLLECTIVES:
+                self._launch_session.add_labels(variant, collective, **labels)
+                for name in concerned:
+                    self._launch_session.label_node(name, variant, collective, concerned="yes")
 
     def note_left_out(self, group: Group, names: Sequence[str]) -> None:
         """Note on each node of a launch that it is good because these others take no part."""
         for collective in COLLECTIVES:
-            self._launch_session.add_labels(group, collective, left_out=" ".join(names))
+            self._launch_session.add_labels(group, collective, left_out=listed(names))
+
+    def _in_order(self, names: Collection[str]) -> list[str]:
+        return [name for name in self._names if name in names]
 
 
 def disjoint(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -193,7 +225,3 @@ def disjoint(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
         joined = tuple(dict.fromkeys(name for one in (*shared, each) for name in one))
         found = [other for other in found if other not in shared] + [joined]
     return found
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:8])} and {len(names) - 8} more"

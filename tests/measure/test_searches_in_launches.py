@@ -1,0 +1,118 @@
+"""Launches over several nodes, drawn with noise: who is named, who is judged without, and what it costs.
+
+The whole way of a run: first and second looks, the search, and what the checks say of every node.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.launched_fleet import Fabric, Path, Sick, measured, racks_of
+
+RACKS = racks_of(4, 4)
+R1, R2, R3, R4 = (frozenset(names) for names in RACKS.values())
+ALL = R1 | R2 | R3 | R4
+
+
+def run(*faults, racks=RACKS, **fabric):
+    return measured(Fabric(racks, faults, **fabric))
+
+
+def lines(judged, name):
+    return [record.message for record in judged.records[name] if str(record.verdict.value) not in {"pass", "skip"}]
+
+
+@pytest.mark.parametrize("fabric", [{"noise": 0.01}, {"noise": 0.02}, {"across": 0.88}, {"disturbed": 0.01}], ids=str)
+def test_a_healthy_fleet_is_accepted_also_where_racks_are_a_switch_further_apart(fabric):
+    for seed in range(5):
+        assert run(seed=seed, **fabric).accepted == ALL
+
+
+@pytest.mark.parametrize("left", [0.97, 0.95, 0.92, 0.7])
+def test_rack_mates_of_a_slow_node_are_not_rejected(left):
+    for seed in range(5):
+        assert run(Sick("gpu006", left), seed=seed).accepted >= ALL - {"gpu006"}
+
+
+def test_a_node_that_is_clearly_slow_is_the_only_one_that_is_rejected():
+    assert run(Sick("gpu006", 0.9)).are("fail") == {"gpu006"}
+
+
+@pytest.mark.parametrize("fault", [Sick("gpu001", "hang", "alltoall"), Sick("gpu001", "wrong", "sendrecv")], ids=str)
+def test_who_is_sick_in_one_collective_is_no_partner_by_which_others_are_judged(fault):
+    assert run(fault, Sick("gpu006", 0.7)).are("fail") == {"gpu001", "gpu006"}
+
+
+def test_two_nodes_that_hang_only_together_are_named_and_the_others_are_judged():
+    judged = run(Path(frozenset({"gpu002"}), frozenset({"gpu015"}), "hang"))
+    assert judged.accepted == ALL - {"gpu002", "gpu015"}
+    assert judged.are("fail") == set()
+    assert lines(judged, "gpu002")[0] == (
+        "all_reduce over nodes: fleet: did not end within 300 s, and finished no size; gpu002 and gpu015 fail "
+        "together, and each is well with others: the path between them is bad - look at the cables, optics and switch "
+        "ports between them, and at the switches' own counters"
+    )
+
+
+@pytest.mark.parametrize("least", [3, 5, 6, 9])
+def test_a_node_that_hangs_only_in_larger_launches_is_named_and_the_others_are_judged(least):
+    judged = run(Sick("gpu006", "hang", least=least))
+    assert judged.are("fail") == {"gpu006"}
+    assert judged.accepted == ALL - {"gpu006"}
+
+
+def test_a_node_that_is_slow_only_in_larger_launches_is_named_and_the_others_are_judged():
+    judged = run(Sick("gpu006", 0.7, least=3))
+    assert judged.are("fail") == {"gpu006"}
+    assert judged.accepted == ALL - {"gpu006"}
+
+
+def test_of_three_nodes_and_one_bad_path_nobody_is_blamed():
+    racks = {"": ["gpu001", "gpu002", "gpu003"]}
+    for pair in ({"gpu001", "gpu002"}, {"gpu002", "gpu003"}, {"gpu001", "gpu003"}):
+        one, other = sorted(pair)
+        judged = run(Path(frozenset({one}), frozenset({other}), "hang"), racks=racks)
+        assert judged.are("fail") == set()
+        assert judged.are("error") == pair
+        assert "the path between them is bad" in judged.said(one)
+
+
+def test_a_path_between_two_racks_is_told_from_one_between_two_nodes():
+    judged = run(Path(R1, R3, "hang"))
+    assert judged.accepted == R2 | R4
+    assert "rack r01 and rack r03 fail together" in judged.said("gpu001")
+
+
+@pytest.mark.parametrize(("how", "verb"), [("hang", "fail"), (0.7, "are slow")])
+def test_the_uplinks_of_a_rack_are_named_and_its_nodes_are_not_rejected(how, verb):
+    judged = run(Path(R2, ALL - R2, how))
+    assert judged.are("fail") == set()
+    assert judged.accepted == ALL - R2
+    assert f"rack r02: well by itself, and with others they {verb}: its uplinks, or its switch, must be bad" in (
+        judged.said("gpu006")
+    )
+
+
+@pytest.mark.parametrize(("how", "verb"), [("hang", "fail"), (0.7, "are slow")])
+def test_the_trunk_between_two_halves_of_the_fabric_is_named(how, verb):
+    judged = run(Path(R1 | R2, R3 | R4, how))
+    assert judged.are("fail") == set()
+    assert f"rack r01, rack r02 and rack r03, rack r04 {verb} together" in judged.said("gpu016")
+
+
+def test_two_faults_in_one_fleet_are_both_named():
+    judged = run(Path(frozenset({"gpu002"}), frozenset({"gpu015"}), "hang"), Sick("gpu006", "hang", least=5))
+    assert judged.accepted == ALL - {"gpu002", "gpu006", "gpu015"}
+    assert judged.are("fail") == {"gpu006"}
+
+
+def test_a_node_that_is_named_is_not_launched_again():
+    fabric = Fabric(RACKS, [Sick("gpu006", "hang")])
+    measured(fabric)
+    assert sum("hang" in line for line in fabric.log) == 2, "once in its pair, once with a good node"
+
+
+def test_a_node_that_is_lost_keeps_no_pass_of_what_it_gave_before():
+    judged = measured(Fabric(RACKS, lost=("gpu006", 26)))
+    assert judged.verdicts("gpu006") == {"error"}
+    assert "it was lost: " in judged.said("gpu006")
+    assert judged.accepted == ALL - {"gpu006"}

@@ -1,0 +1,263 @@
+"""A fleet whose launches over several nodes are drawn, not made: what breaks which launch, noise, and a clock.
+
+It shares nothing with the judging. Real code of the suite decides what is launched, who is measured again and what is
+said; only what a launch gives is drawn here.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+from unittest import mock
+
+from fleet.machine import Machine, facts_of
+from support.judging import baseline_of
+
+from nodegate import suite
+from nodegate.errors import CannotMeasure, Unreachable
+from nodegate.judge.judge import judge
+from nodegate.judge.node_parts import node_parts
+from nodegate.measure.durations import OF_PROFILE, Durations
+from nodegate.measure.groups import launch_session, tour
+from nodegate.measure.groups.launch import labels_of
+from nodegate.measure.groups.run import NCCL_GROUPS
+from nodegate.measure.measurement import Target
+from nodegate.measure.program_run import ProgramRun
+from nodegate.node import Node
+from nodegate.numbers.peers import Peers
+from nodegate.numbers.suspects import suspects
+from nodegate.profile import Profile
+from nodegate.run.load import Load
+from nodegate.toolbox.toolbox import Tool
+
+if TYPE_CHECKING:
+    from nodegate.finding import Record
+    from nodegate.measure.groups.result import NcclGroups
+
+CHECKS = tuple(f"nccl_groups.{name}" for name in ("data", "hang", "all_reduce", "collectives", "wide", "share_of_rate"))
+GOOD_GB_PER_S = {"all_reduce": 385.0, "alltoall": 60.0, "sendrecv": 47.0}
+GOOD_S = 20.0  # a launch that succeeds, start and end included
+FACTS = facts_of(Machine.hgx_h100())
+
+
+@dataclass(frozen=True)
+class Sick:
+    """A node that spoils launches over `least` nodes and more: "hang", "wrong" (data), or the share that is left."""
+
+    node: str
+    how: str | float
+    only: str = ""  # one collective
+    least: int = 2
+
+    def spoils(self, nodes: frozenset[str]) -> bool:
+        return self.node in nodes and len(nodes) >= self.least
+
+
+@dataclass(frozen=True)
+class Path:
+    """What lies between two sets of nodes: a path, a rack's uplink (all others on the other side), a trunk."""
+
+    one: frozenset[str]
+    other: frozenset[str]
+    how: str | float
+    only: str = ""
+
+    def spoils(self, nodes: frozenset[str]) -> bool:
+        return not (nodes.isdisjoint(self.one) or nodes.isdisjoint(self.other))
+
+
+@dataclass
+class Fabric:
+    """What launches over the nodes give. `across`: the share that is left between racks, where all is well.
+
+    `lost`: after so many launches a node is not reached any more.
+    """
+
+    racks: Mapping[str, Sequence[str]]
+    faults: Sequence[Sick | Path] = ()
+    noise: float = 0.01
+    disturbed: float = 0.0
+    across: float = 1.0
+    seed: int = 0
+    lost: tuple[str, int] | None = None
+    launches: int = 0
+    rounds: int = 0  # launches at the same time are one
+    clock_s: float = 0.0
+    log: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.draw = random.Random(f"fabric {self.seed}")  # noqa: S311 - noise
+        self.names = [name for names in self.racks.values() for name in names]
+        self._rack_of = {name: rack for rack, names in self.racks.items() for name in names}
+        self._took: list[float] = []
+
+    def at_once(self, jobs: Mapping[str, object]) -> dict[str, object]:
+        """As a run's pool; the clock goes on by the longest launch."""
+        self._took = [0.0]
+        done: dict[str, object] = {}
+        for name, job in jobs.items():
+            try:
+                done[name] = job()  # type: ignore[operator]
+            except CannotMeasure as why:  # noqa: PERF203 - as a pool
+                done[name] = why
+        self.clock_s += max(self._took)
+        self.rounds += len(self._took) > 1
+        return done
+
+    cancelled = False
+
+    def begin(self, *_: object) -> None:
+        """What a progress line would say."""
+
+    def run_group(self, launch: object, group: object, members: Sequence[object], mark: str) -> ProgramRun:
+        """In place of a launch: what nccl-tests would print."""
+        what, limit_s = launch.collective, launch.limit_s  # type: ignore[attr-defined]
+        nodes = frozenset(member.name for member in members)  # type: ignore[attr-defined]
+        self.launches += 1
+        size = launch.sweep.judged_bytes  # type: ignore[attr-defined]
+        labels = labels_of(launch, group, members)  # type: ignore[arg-type]
+        gone = self.lost is not None and self.launches > self.lost[1] and self.lost[0] in nodes
+        if gone:
+            self._took.append(limit_s)
+            raise Unreachable("lost", f"{self.lost[0]}: the connection broke", next_step="see its sshd")  # type: ignore[index]
+        spoilt = [each.how for each in self.faults if each.only in ("", what) and each.spoils(nodes)]
+        hangs, wrong = "hang" in spoilt, "wrong" in spoilt
+        took_s = limit_s if hangs else GOOD_S
+        self._took.append(took_s)
+        self.log.append(f"{self.clock_s / 60:5.1f} {what} {group.name} {spoilt or ''}")  # type: ignore[attr-defined]
+        ranks = sum(member.gpus for member in members)  # type: ignore[attr-defined]
+        text = _printed(what, ranks, size, self._speed(what, nodes, spoilt), 3 if wrong else 0)
+        if hangs:
+            text = text[: text.index("NCCL version")]
+        code = None if hangs else int(wrong)
+        return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, labels=labels)
+
+    def _speed(self, what: str, nodes: frozenset[str], spoilt: Iterable[str | float]) -> float:
+        good = GOOD_GB_PER_S[what] * min([1.0, *(each for each in spoilt if isinstance(each, float))])
+        if len({self._rack_of[name] for name in nodes}) > 1:
+            good *= self.across
+        if self.draw.random() < self.disturbed:
+            good *= 1.0 - self.draw.uniform(0.05, 0.30)
+        return max(good * self.draw.gauss(1.0, self.noise), 0.01)
+
+
+def _printed(what: str, ranks: int, size: int, busbw: float, wrong: int) -> str:
+    """One size of nccl-tests 2.17.5, which has no times by process."""
+    factor = {"all_reduce": 2.0 * (ranks - 1) / ranks, "alltoall": (ranks - 1) / ranks}.get(what, 1.0)
+    time_us = size / 1e3 / (busbw / factor)
+    half = f" {time_us:.2f} {size / 1e3 / time_us:.2f} {size / 1e3 / time_us * factor:.2f} {wrong}"
+    lines = [
+        "# nccl-tests version 2.17.5 nccl-headers=22703 nccl-library=22703",
+        f"# Collective test starting: {what}_perf_mpi",
+        f"# nThread 1 nGpus 1 minBytes {size} maxBytes {size} step: 2(factor) warmup iters: 3 iters: 10",
+        "#\n# Using devices",
+        *_devices(ranks),
+        "NCCL version 2.27.3+cuda12.8",
+        f"{size} {size // 4} float sum -1{half}{half}",
+        f"# Out of bounds values : {2 * wrong} {'FAILED' if wrong else 'OK'}",
+        "# Avg bus bandwidth    : 300 \n#",
+    ]
+    return "\n".join(lines)
+
+
+@cache
+def _devices(ranks: int) -> list[str]:
+    end = "Pid 4000 on gpu1 device 7 [0000:1b:00] NVIDIA H100 80GB HBM3"
+    return [f"#  Rank {rank:2} Group  0 {end}" for rank in range(ranks)]
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the checks say of each node, what the measurement found, and what it cost."""
+
+    records: Mapping[str, Sequence[Record]]
+    found: Mapping[str, NcclGroups]
+    launches: int
+    minutes: float
+
+    def verdicts(self, name: str) -> set[str]:
+        return {str(record.verdict.value) for record in self.records[name]}
+
+    def are(self, verdict: str) -> set[str]:
+        """The nodes of which a check says this."""
+        return {name for name in self.records if verdict in self.verdicts(name)}
+
+    @property
+    def accepted(self) -> set[str]:
+        """The nodes of which every check says pass, warn or skip."""
+        return {name for name in self.records if self.verdicts(name) <= {"pass", "warn", "skip"}}
+
+    def said(self, name: str) -> str:
+        """All that is said of a node."""
+        return " | ".join(record.message for record in self.records[name])
+
+
+class _Node:
+    """A session and a toolbox of a node on which nothing runs."""
+
+    def find(self, *names: str) -> Tool:
+        return Tool(names[0], (f"/opt/{names[0]}",), "the test's")
+
+    def run(self, *_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(stdout=b"launcher mpirun (Open MPI) 4.1.6\nprogram abc\nnccl def\n")
+
+    def start(self, *_: object, **__: object) -> SimpleNamespace:
+        return SimpleNamespace(line=lambda: "/tmp/x\n", stop=lambda: None)
+
+
+class _Folder:
+    """Keeps the documents in place of evidence files."""
+
+    def __init__(self) -> None:
+        self.documents: dict[str, Mapping[str, object]] = {}
+
+    def write_evidence(self, evidence: object) -> None:
+        if evidence.document is not None:  # type: ignore[attr-defined]
+            self.documents[evidence.node] = evidence.document  # type: ignore[attr-defined]
+
+
+def measured(
+    fabric: Fabric, limits: Mapping[str, object] | None = None, durations: Durations = OF_PROFILE[Profile.DELIVERY]
+) -> Judged:
+    """A whole run: first and second looks, then all checks on all nodes."""
+    racks = {name: rack for rack, names in fabric.racks.items() for name in names}
+    nodes = {name: Node(name, expected={"rack": racks[name]} if racks[name] else {}) for name in fabric.names}
+    targets = [Target(node, _Node(), FACTS, _Node(), durations) for node in nodes.values()]  # type: ignore[arg-type]
+    baseline = baseline_of(FACTS, nodes[fabric.names[0]], limits)
+    baselines = dict.fromkeys(nodes, baseline)
+    gate = SimpleNamespace(
+        refusal=lambda *_: None,
+        suspects=lambda metrics, bounds: suspects(
+            {name: (baseline.platform, each) for name, each in metrics.items()}, baselines, bounds
+        ),
+    )
+    folder = _Folder()
+    with _drawn(fabric):
+        Load(folder, targets, fabric, gate).run([NCCL_GROUPS], keep=False)  # type: ignore[arg-type]
+    found = {name: NCCL_GROUPS.of_document(folder.documents[name]) for name in nodes}
+    peers = Peers.of({name: (baseline.platform, each.metrics) for name, each in found.items()})
+    parts = node_parts(FACTS)
+
+    def judged_by(check: str, name: str) -> Record:
+        known = {"nccl_groups": found[name], "baseline": baseline, "rdma": FACTS.rdma, "peers": peers.of_node(name)}
+        return judge(suite.check(check), known.__getitem__, name, parts)
+
+    records = {name: [judged_by(check, name) for check in CHECKS] for name in nodes}
+    return Judged(records, found, fabric.launches, fabric.clock_s / 60.0)  # type: ignore[arg-type]
+
+
+@contextmanager
+def _drawn(fabric: Fabric) -> Iterator[None]:
+    clock = SimpleNamespace(monotonic=lambda: fabric.clock_s)
+    with mock.patch.object(launch_session, "run_group", fabric.run_group), mock.patch.object(tour, "time", clock):
+        yield
+
+
+def racks_of(count: int, size: int) -> dict[str, list[str]]:
+    """So many racks of so many nodes."""
+    return {f"r{rack + 1:02}": [f"gpu{rack * size + at + 1:03}" for at in range(size)] for rack in range(count)}
