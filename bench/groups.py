@@ -63,7 +63,9 @@ def told(racks: Racks, faults: Faults, **fabric: object) -> Told:
     sides: set[str] = set()
     for each in faults:
         if isinstance(each, Path):
-            sides |= each.one if each.one | each.other == everybody and each.one != half(racks) else each.one | each.other
+            sides |= (
+                each.one if each.one | each.other == everybody and each.one != half(racks) else each.one | each.other
+            )
     good = everybody - sick - sides
     fails, warns = judged.are("fail"), judged.are("warn")
     stopped = fails | ({made.lost[0]} & judged.are("error") if made.lost else set())
@@ -110,14 +112,18 @@ def several(draw: random.Random, racks: Racks, count: int, how: str | float) -> 
     return [Sick(name, how) for name in nodes(draw, racks, count)]
 
 
+def wrong_and_slow(one: str, other: str) -> Faults:
+    return [Sick(one, "wrong", "alltoall"), Sick(other, 0.7)]
+
+
 Made = Callable[[random.Random, Racks], Faults]
 FAULTS: Mapping[str, Made] = {
     "a node hangs": lambda draw, racks: several(draw, racks, 1, "hang"),
     "a node hangs in alltoall only": lambda draw, racks: [Sick(nodes(draw, racks, 1)[0], "hang", "alltoall")],
-    "a node brings wrong data in sendrecv only": lambda draw, racks: [Sick(nodes(draw, racks, 1)[0], "wrong", "sendrecv")],
-    "one wrong in alltoall, one 30 % slow": lambda draw, racks: [
-        Sick(name, how, only) for name, (how, only) in zip(nodes(draw, racks, 2), (("wrong", "alltoall"), (0.7, "")))
+    "a node brings wrong data in sendrecv only": lambda draw, racks: [
+        Sick(nodes(draw, racks, 1)[0], "wrong", "sendrecv")
     ],
+    "one wrong in alltoall, one 30 % slow": lambda draw, racks: wrong_and_slow(*nodes(draw, racks, 2)),
     "three nodes hang": lambda draw, racks: several(draw, racks, 3, "hang"),
     "a node 20 % slow": lambda draw, racks: several(draw, racks, 1, 0.8),
     "a node 10 % slow": lambda draw, racks: several(draw, racks, 1, 0.9),
@@ -134,6 +140,7 @@ FAULTS: Mapping[str, Made] = {
     "trunk between two halves hangs": lambda _draw, racks: trunk(racks, "hang"),
     "trunk between two halves 30 % slow": lambda _draw, racks: trunk(racks, 0.7),
 }
+COLUMNS = "fleets | named % | at least warned % | good nodes | rejected | not accepted | launches | rounds | minutes"
 ONLY_WITH_MANY_RACKS = ("uplinks", "two racks", "trunk")  # of two racks nobody can say whose uplinks it is
 
 
@@ -169,7 +176,9 @@ def healthy(*, quick: bool) -> None:
 
 def faults(*, quick: bool) -> None:
     """One fault, or two; noise 1 %."""
-    print("| fault | nodes, racks | fleets | named % | at least warned % | good nodes | rejected | not accepted |", end="")
+    print(
+        "| fault | nodes, racks | fleets | named % | at least warned % | good nodes | rejected | not accepted |", end=""
+    )
     print(" launches | rounds | minutes |\n|---|---|---|---|---|---|---|---|---|---|---|")
     for name, make in FAULTS.items():
         for shape, racks in SHAPES.items():
@@ -191,7 +200,10 @@ def faults(*, quick: bool) -> None:
 
 def cost(*, quick: bool) -> None:
     """The fleet of NVIDIA's published figures."""
-    print("| 232 nodes in 13 racks | fleets | named % | at least warned % | good nodes | rejected | not accepted |", end="")
+    print(
+        "| 232 nodes in 13 racks | fleets | named % | at least warned % | good nodes | rejected | not accepted |",
+        end="",
+    )
     print(" launches | rounds | minutes |\n|---|---|---|---|---|---|---|---|---|---|")
     cases: Mapping[str, Made] = {
         "healthy": lambda _draw, _racks: (),
@@ -213,7 +225,15 @@ def cost(*, quick: bool) -> None:
 def _row(found: Told) -> str:
     named, doubted = (f"{100 * each / found.fleets:.0f}" for each in (found.named, found.doubted))
     each_run = (found.launches / found.fleets, found.rounds / found.fleets, found.minutes / found.fleets)
-    row = (found.fleets, named, doubted, found.good, found.rejected, found.held_up, *(f"{each:.0f}" for each in each_run))
+    row = (
+        found.fleets,
+        named,
+        doubted,
+        found.good,
+        found.rejected,
+        found.held_up,
+        *(f"{each:.0f}" for each in each_run),
+    )
     return " | ".join(map(str, row))
 
 

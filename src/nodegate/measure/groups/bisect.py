@@ -149,7 +149,9 @@ def _with_partners(halves: Sequence[Nodes], free: Sequence[str], ties: Ties) -> 
     return parts
 
 
-def _once_more(alone: Sequence[Group], well: Mapping[Group, bool], found: Found, doubted: dict[str, str]) -> list[Nodes]:
+def _once_more(
+    alone: Sequence[Group], well: Mapping[Group, bool], found: Found, doubted: dict[str, str]
+) -> list[Nodes]:
     """Single nodes that failed with one that was cleared in the search: it may be the path between the two.
 
     Who fails with a second one is to blame. Who does not is bad only together with the first one. `doubted` are those

@@ -98,7 +98,9 @@ def _judge_bad(
         named = some(groups.excuses(run), _MOST_NAMED)
         verdicts.passed(part=part_of(what), text=f"{said}; caused by {named}, this node works without", observed=0)
     elif fault == "path":
-        verdicts.found(Verdict.ERROR, part=part_of(what), text=f"{said}; {run.searched}{stuck}", action=_PATH)
+        verdicts.found(
+            Verdict.ERROR, part=part_of(what), text=f"{said}; {run.searched}{stuck}", action=_PATH, code="path"
+        )
     else:
         found = f"; {run.searched}" if run.searched else ""
         named = f"; {', '.join(run.blamed)} fails, and this node was not seen to work without" if run.blamed else ""
@@ -172,7 +174,8 @@ def _disturbed(  # noqa: PLR0917 - one caller, above
     if why:
         value = f"{metric_findings.quantity_of(metric)} {with_unit(metric.best, metric.unit)}"
         text = f"{value} says nothing of this node: {why}"
-        verdicts.found(Verdict.NOT_JUDGED, part=metric_findings.part_of(metric), text=text, action=action)
+        whom, code = metric_findings.part_of(metric), "path" if path else ""
+        verdicts.found(Verdict.NOT_JUDGED, part=whom, text=text, action=action, code=code)
     return bool(why)
 
 

@@ -68,7 +68,8 @@ _REFUSALS = (
 class GroupRun:
     """One launch in which this node took part. `nodes` may be shortened if they are many; `count` is how many.
 
-    `partners_well` is set if all the other nodes are known to be good: then this node is at fault. `blamed`
+    `partners_well` is set if all the other nodes are known to be good: then this node is at fault; `served` if this one
+    was the good partner, by which another one was judged. `blamed`
     are the nodes that the search names for this launch, `paths` those on the sides of a bad path or behind bad uplinks,
     which is no fault of a node; `concerned`, that this node is one of these. `searched` says it. `left_out` are the
     nodes without which a rack or a fleet was launched again and was good.
@@ -88,6 +89,7 @@ class GroupRun:
     next_step: str = ""
     duration_s: float = 0.0
     partners_well: bool = False
+    served: bool = False
     blamed: tuple[str, ...] = ()
     searched: str = ""
     paths: tuple[str, ...] = ()
@@ -141,7 +143,7 @@ class NcclGroups:
         """The best group of each kind, once for each attempt: a bad neighbour does not make this node slow.
 
         A launch for which another node is named says nothing about this one, nor does a pair with an unknown node
-        once there is one with a good node.
+        once there is one with a good node, nor one in which this node was the good partner of another one.
         """
         found: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[GroupRun, float]]] = defaultdict(list)
         for run in self.runs:
@@ -204,7 +206,8 @@ def _quantity(run: GroupRun) -> tuple[str, float | None]:
 
 
 def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, ...]:
-    known = [each for each in values if each[0].partners_well] or values
+    known = [each for each in values if each[0].partners_well]
+    known = known or [each for each in values if not each[0].served] or values
     best: dict[int, float] = {}
     for run, value in known:
         best[run.attempt] = max(best.get(run.attempt, 0.0), value)
@@ -248,6 +251,7 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         ending="incomplete",
         duration_s=ran.duration_s,
         partners_well=len(nodes) > 1 and all(each in good for each in nodes if each != node),
+        served=node in good,
         blamed=_names(label("blamed", "")),
         paths=_names(label("paths", "")),
         searched=label("searched", ""),

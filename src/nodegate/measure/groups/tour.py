@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.bisect import Ties
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from nodegate.measure.groups.plan import Group
     from nodegate.measure.groups.result import GroupRun
     from nodegate.measure.measurement import Pool
+    from nodegate.measure.rdma.pairing import Round
 
 PARTNERS_AGAIN = 2
 SEARCHES = 3  # in one launch: what is bad besides shows when it is launched without what is named
@@ -74,7 +76,7 @@ class Tour:
             self._behind_paths.update(*(found.concerned(group) for group in bad))
             left_out = self._in_order(found.cleared)
             if well:  # their own pair said nothing about them
-                for place in with_good_ones(left_out, self._in_order(well - self._behind_paths or well), 1):
+                for place in self._partners(left_out, self._in_order(well - self._behind_paths or well), 1):
                     self.all([pair(name, partner, [partner]) for name, partner in place])
             well |= found.cleared
         return frozenset(well)
@@ -84,7 +86,7 @@ class Tour:
         if not good:
             return self.pairs()
         well = set(good)
-        for place in with_good_ones(bad, good, PARTNERS_AGAIN):
+        for place in self._partners(bad, good, PARTNERS_AGAIN):
             runs = self.all([pair(suspect, partner, [partner]) for suspect, partner in place])
             well.update(name for group, run in runs.items() if run.is_well for name in group.nodes)
         return frozenset(well)
@@ -213,8 +215,22 @@ class Tour:
         for collective in COLLECTIVES:
             self._launch_session.add_labels(group, collective, left_out=listed(names))
 
+    def _partners(self, suspects: Sequence[str], good: Sequence[str], count: int) -> list[Round]:
+        """Rounds in which each suspect meets good ones, of its own rack if enough are: no others are as near."""
+        found: list[Round] = []
+        for rack in dict.fromkeys(map(self._ties.rack, suspects)):
+            near = [name for name in good if self._ties.rack(name) == rack]
+            own = [name for name in suspects if self._ties.rack(name) == rack]
+            enough = near if 2 * len(near) >= len(own) else good
+            found = _side_by_side(found, with_good_ones(own, enough, count))
+        return found
+
     def _in_order(self, names: Collection[str]) -> list[str]:
         return [name for name in self._names if name in names]
+
+
+def _side_by_side(some: Sequence[Round], more: Sequence[Round]) -> list[Round]:
+    return [(*one, *other) for one, other in zip_longest(some, more, fillvalue=())]
 
 
 def disjoint(sets: Iterable[Sequence[str]]) -> list[tuple[str, ...]]:
