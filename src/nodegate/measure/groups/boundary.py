@@ -2,8 +2,8 @@
 
 A part of the one half with a part of the other: four of them, two at the same time. The one that fails is parted
 again, until two nodes, two racks or two parts of the fabric are left. Each of the two is then launched with others, of
-other racks: who fails with them too is to blame, a single node or the uplinks of a rack; if nobody does, it is the path
-between them. Where all four succeed, it takes many nodes: nodes are taken out of the launch, until it succeeds.
+other racks: who fails with them too is to blame, a single node or the uplinks of a rack; if neither does, it is the
+path between them. Where all four succeed, it takes many nodes: nodes are taken out of the launch, until it succeeds.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     from nodegate.measure.groups.bisect import Nodes, Run, Ties
 
-# node: it alone. uplinks: of a rack, or of some. path: between two sets, each well with others. many: it fails from so
-# many nodes on, whoever they are. once: it succeeded when launched again. open: no time, or nobody to compare with.
+# node: it alone. uplinks: of a rack, or of some. path: between two sets, each well with others. many: it needs so many
+# nodes to fail, whichever they are. once: it succeeded when launched again. open: no time was left.
 Kind = Literal["node", "uplinks", "path", "many", "once", "open"]
 
 
 @dataclass(frozen=True)
 class Boundary:
-    """What makes a set fail. `one` is to blame, or the path between `one` and `other`; neither where nobody is."""
+    """What makes a set fail: `one`, or the path between `one` and `other`. Both are empty where neither is known."""
 
     kind: Kind
     one: Nodes = ()

@@ -71,7 +71,7 @@ class GroupRun:
     `partners_well` is set if all the other nodes are known to be good: then this node is at fault; `served` if this one
     was the good partner, by which another one was judged. `blamed`
     are the nodes that the search names for this launch, `paths` those on the sides of a bad path or behind bad uplinks,
-    which is no fault of a node; `concerned`, that this node is one of these. `searched` says it. `left_out` are the
+    which a node cannot help; `concerned`, that this node is one of these. `searched` says it. `left_out` are the
     nodes without which a rack or a fleet was launched again and was good.
     """
 
@@ -206,7 +206,7 @@ def _quantity(run: GroupRun) -> tuple[str, float | None]:
 
 
 def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, ...]:
-    known = [each for each in values if each[0].partners_well]
+    known: Sequence[tuple[GroupRun, float]] = [each for each in values if each[0].partners_well]
     known = known or [each for each in values if not each[0].served] or values
     best: dict[int, float] = {}
     for run, value in known:

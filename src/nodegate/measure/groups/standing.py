@@ -36,7 +36,7 @@ def is_sick(run: GroupRun) -> bool:
 def is_settled(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
     """Whether a node is at fault, or may be, in a collective that hangs or is wrong.
 
-    It is not launched again, which costs a time limit each time; and it is no partner by which others are judged.
+    It is not launched again, which costs a time limit each time; and others are not judged by it.
     """
     try:
         groups = parse(attempts)

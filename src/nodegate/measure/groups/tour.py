@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from nodegate.measure.rdma.pairing import Round
 
 PARTNERS_AGAIN = 2
-SEARCHES = 3  # in one launch: what is bad besides shows when it is launched without what is named
+SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
 PART_S, PART_SHARE = 60.0, 0.4  # time limit of a part of a group, or this share of a launch's limit if longer
 
