@@ -8,10 +8,13 @@ import pytest
 
 from nodegate import part
 from nodegate.errors import NotJudged
-from nodegate.measure.rdma import findings
+from nodegate.measure.rdma import distance, findings
 from nodegate.measure.rdma.fault_location import Fault
+from nodegate.measure.rdma.result import INSIDE, WAYS
+from nodegate.measure.rdma.shared_rail import shared_rail
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
+from nodegate.numbers.assessments import assessments
 from nodegate.subjects.rdma import is_active, rails
 from nodegate.text import with_unit
 from nodegate.verdict import Verdict
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from nodegate.measure.rdma.fault_location import FaultLocation
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
     from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma
 
@@ -44,6 +48,7 @@ EVERYWHERE = (
     "not one cable: check what all nodes of this rail share, the rate and the settings of the switch ports, and PCIe "
     "in the BIOS and on the NICs (ATS, ACS, relaxed ordering)"
 )
+LEAF = "not one NIC: check the leaf switch of this rail, its uplinks and port settings, and how the rail is cabled"
 ONE_WAY = "clean or swap the cable and its transceivers, see symbol errors of both ends; then swap the NIC"
 ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
 _ERRORS = "rdma_bandwidth.errors"
@@ -57,6 +62,9 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
     """
     wanted = findings.BETWEEN if rdma_bandwidth.partners else ("rdma.inside_gbps",)
     have = {(metric.name, metric.device) for metric in rdma_bandwidth.metrics}
+    if (lost := findings.lost(rdma_bandwidth)) is not None:
+        text = f"lost while it was measured: {lost.said}; what it gave before is not the whole"
+        verdicts.found(Verdict.ERROR, part=part.NODE, text=text, action=lost.next_step, code="lost")
     ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     active = [findings.device_of(port) for port in ports if is_active(port)]
     for device in sorted({*active, *rdma_bandwidth.planned}):
@@ -122,8 +130,7 @@ def test_write(
     once, as a job does; the best of several partners counts, so that a bad partner is not held against this node.
     """
     metrics = _between(rdma_bandwidth, verdicts, "rdma.write_gbps")
-    rates = findings.physics(rdma)
-    metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW, physics=rates)
+    _say_numbers(rdma_bandwidth, metrics, rdma, verdicts, baseline=baseline, peers=peers)
 
 
 def test_read(
@@ -134,18 +141,43 @@ def test_read(
     Data flows the other way than when writing: a NIC or a path may be slow in one direction only.
     """
     metrics = _between(rdma_bandwidth, verdicts, "rdma.read_gbps")
+    _say_numbers(rdma_bandwidth, metrics, rdma, verdicts, baseline=baseline, peers=peers)
+
+
+def _say_numbers(
+    found: RdmaBandwidth,
+    metrics: tuple[Metric, ...],
+    rdma: Rdma,
+    verdicts: Verdicts,
+    *,
+    baseline: Baseline,
+    peers: NodePeers,
+) -> None:
+    """Each number by all comparisons; a low one of which the other end may be the cause proves nothing."""
     rates = findings.physics(rdma)
-    metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=SLOW, physics=rates)
+    for metric, said in assessments(metrics, baseline=baseline, peers=peers, physics=rates):
+        unproven = findings.unproven(found, metric, said.limit) if said.verdict is Verdict.FAIL else ""
+        if unproven:
+            told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, {unproven}"
+            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD)
+        else:
+            verdicts.add(metric_findings.finding_of(metric, said, remedy=SLOW))
+            metric_findings.add_proof(verdicts, metric, said)
 
 
 def test_latency(rdma_bandwidth: RdmaBandwidth, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
     """Each rail answers other nodes as quickly as its platform and its peers do. (F07, F14)
 
     Measured on an idle fabric: a detour through another switch, or a NIC that corrects errors all the time, shows here
-    before it shows in bandwidth.
+    before it shows in bandwidth. The nearest of several partners counts. A node all of whose rails are late alike, by
+    no more than one tier of switches, may only hang on another leaf than the rest: that is a warning.
     """
     metrics = _between(rdma_bandwidth, verdicts, "rdma.write_latency_us", "rdma.read_latency_us")
-    metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=FAR)
+    near = [distance.nearest(metric, baseline) for metric in metrics]
+    for metric, found in assessments(near, baseline=baseline, peers=peers):
+        said = distance.excused(rdma_bandwidth, metric, found, baseline, peers)
+        verdicts.add(metric_findings.finding_of(metric, said, remedy=FAR))
+        metric_findings.add_proof(verdicts, metric, said)
 
 
 def test_share_of_rate(
@@ -196,13 +228,45 @@ def _say_shares(
             verdicts.at_least(part=rail, quantity=what, observed=observed, limit=limit, action=action)
 
 
-def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_rails(
+    rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
+    """No rail of the fleet is slower than the others on many nodes. (F07, F14)
+
+    Nodes are compared on the same rail, so a rail that is slow on all of them passes everywhere else; and where the
+    NICs behind one leaf are slow, each looks like a NIC. Four slow NICs and more of one rail, while no other rail has a
+    quarter of them, are no chance. What fails by itself fails here too, as the one thing that its nodes share.
+    """
+    metrics = _between(rdma_bandwidth, verdicts, *findings.BETWEEN)
+    for metric in metrics:
+        shared, what, rail = shared_rail(metric, baseline, peers), words(metric.name), part.named(metric.device)
+        if shared is None:
+            verdicts.passed(part=rail, text=f"{what} not behind the other rails", quantity=what)
+            continue
+        bad = findings.is_bad(metric, rdma, baseline, peers)
+        verdicts.found(
+            Verdict.FAIL if bad else Verdict.WARN,
+            part=rail,
+            quantity=what,
+            observed=float(f"{metric.best:.5g}"),
+            unit=metric.unit,
+            limit=shared.limit,
+            note=shared.note,
+            action=LEAF,
+            metric=metric.name,
+        )
+
+
+def test_both_ways(
+    rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
     """Each rail sends as well as it receives. (F05, F07, F14)
 
     Over several rounds a rail is the client in some and the server in others, and the best of them counts: one that is
     slow in one direction alone, a NIC that sends badly or a fibre of two, would always have a good number. Here every
-    run counts for the direction in which its data went.
+    run counts for the direction in which its data went: by the limits, and each direction beside the other nodes.
     """
+    beside = findings.slow_ways(rdma_bandwidth, baseline, peers)
     for device in sorted({metric.device for metric in _between(rdma_bandwidth, verdicts, *findings.BETWEEN)}):
         ways = {
             way: findings.blamed_one_way(rdma_bandwidth, device, rdma, baseline, sends=way == "sends")
@@ -211,8 +275,17 @@ def test_both_ways(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline
         if Fault.UNTRIED in {blame.fault for blame in ways.values()}:
             limits = [findings.least(rdma, name, device, baseline) for name in findings.BETWEEN]
             _say_untried(verdicts, device, has_limit=any(limits))
-        else:
+        elif any(blame.bad_with and not blame.good_with for blame in ways.values()) or len(beside.get(device, ())) != 1:
             _say_ways(verdicts, device, ways)
+        else:
+            _say_way_beside(verdicts, *beside[device])
+
+
+def _say_way_beside(verdicts: Verdicts, slow: tuple[Metric, Assessment]) -> None:
+    """One direction that is behind the other nodes, while the other one is not."""
+    metric, found = slow
+    other = "what it receives is not" if metric.name == WAYS[True] else "what it sends is not"
+    verdicts.add(metric_findings.finding_of(metric, found, remedy=ONE_WAY, note=other))
 
 
 def _say_untried(verdicts: Verdicts, device: str, *, has_limit: bool) -> None:
@@ -248,9 +321,11 @@ def test_errors(rdma_bandwidth: RdmaBandwidth, verdicts: Verdicts) -> None:
     """No transfer of any rail hangs or ends with a completion error. (F06, F07, F14)
 
     A flapping link, lost frames (PFC), an MTU or a GID that does not fit: a job dies of it with an NCCL time-out. What
-    happened with one partner, while all others were well, is not held against this node.
+    happened with one partner, while all others were well, is not held against this node. On some networks the NICs of
+    one node do not reach each other: transfers inside the node count only where there was no other node.
     """
-    runs = [run for run in rdma_bandwidth.runs if run.trouble is None or run.trouble.kind == "link"]
+    between = [run for run in rdma_bandwidth.runs if run.name != INSIDE] or rdma_bandwidth.runs
+    runs = [run for run in between if run.trouble is None or run.trouble.kind == "link"]
     for device in sorted({run.device for run in runs}):
         mine = [run for run in runs if run.device == device]
         bad = [run for run in mine if run.trouble is not None]
@@ -302,7 +377,8 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
     """No rail is slow with one partner while both of them are fast with others. (F07, F14)
 
     Then it is neither NIC but the path: an uplink that lost a lane, a hash that puts two flows on one link. The nodes
-    may work, and their jobs are slow when they meet. A partner that is slow with everybody is judged on its own node.
+    may work, and their jobs are slow when they meet. A partner that is slow with everybody is judged on its own node,
+    and a pair that was slow once has been measured twice more.
     """
     if not rdma_bandwidth.partners:
         verdicts.not_done(ALONE)
@@ -314,12 +390,12 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
         judged = True
         blame = findings.blamed(rdma_bandwidth, metric.name, metric.device, limit)
         what, rail = words(metric.name), part.named(metric.device)
-        if blame.fault is Fault.PATH:
-            slow = [run for run in rdma_bandwidth.of(metric.name, metric.device) if run.partner in blame.bad_with]
-            pairs = ", ".join(f"{run.value:g} Gb/s with {run.partner}" for run in slow if run.value is not None)
+        on_path = findings.on_the_path(rdma_bandwidth, metric.device, rdma, baseline).intersection(blame.bad_with)
+        if blame.fault is Fault.PATH and on_path:
+            pairs = findings.best_with(rdma_bandwidth, metric, on_path)
             text = f"{what} {pairs or 'failed'}, {metric.best:g} Gb/s with others; both ends are good with others"
             verdicts.found(Verdict.WARN, part=rail, text=text, action=PATH, quantity=what, metric=metric.name)
-        elif blame.fault in {Fault.PARTNER, Fault.PATH_OR_PARTNER}:
+        elif blame.fault in {Fault.PARTNER, Fault.PATH, Fault.PATH_OR_PARTNER}:
             text = f"{what} low only with {', '.join(blame.bad_with)}, {metric.best:g} Gb/s with others"
             verdicts.passed(part=rail, text=text, quantity=what, observed="one partner")
         else:
@@ -337,15 +413,18 @@ def test_inside(
     """NIC to NIC inside the node, each rail is as fast as its platform and its peers. (F05, F07)
 
     Tells a NIC or its PCIe slot from the fabric between nodes, and needs no partner. On some RoCE networks the two NICs
-    of one node do not reach each other: where rails are well between nodes, what fails inside only warns.
+    of one node do not reach each other: where rails are well between nodes, what fails inside only warns, and where no
+    rail reaches another one it is the network.
     """
-    metrics = rdma_bandwidth.named("rdma.inside_gbps")
+    metrics = rdma_bandwidth.named(INSIDE)
     between = {metric.device for metric in rdma_bandwidth.named(*findings.BETWEEN)}
-    failed = [run for run in rdma_bandwidth.of("rdma.inside_gbps") if run.trouble is not None]
+    failed = [run for run in rdma_bandwidth.of(INSIDE) if run.trouble is not None]
     if not metrics and not failed:
         verdicts.not_done("NIC to NIC inside the node was not asked for")
+    if not metrics and between >= {run.device for run in failed} and findings.only_link_troubles(failed):
+        verdicts.not_done("the rails of this network do not reach each other; each is measured with other nodes")
     measured_inside = {metric.device for metric in metrics}
-    for run in failed:
+    for run in {run.device: run for run in failed}.values():
         if run.trouble is None or run.device in measured_inside:
             continue
         verdict = Verdict.WARN if run.device in between else Verdict.ERROR

@@ -33,6 +33,8 @@ WORDS = {
     "nccl.apart_all_reduce_gb_per_s": "all_reduce in every node at once",
     "rdma.write_gbps": "RDMA write bandwidth",
     "rdma.read_gbps": "RDMA read bandwidth",
+    "rdma.sends_gbps": "RDMA write bandwidth of what it sends",
+    "rdma.receives_gbps": "RDMA write bandwidth of what it receives",
     "rdma.write_latency_us": "RDMA write latency",
     "rdma.read_latency_us": "RDMA read latency",
     "rdma.inside_gbps": "RDMA write bandwidth inside the node",

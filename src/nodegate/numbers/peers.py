@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.numbers.comparison import believable
@@ -71,6 +72,8 @@ class Peers:
         self._pools: dict[tuple[int, str | None], _Pool] = {}
         self._spreads: dict[tuple[int, bool], _Spread] = {}
         self._inside: dict[int, _Spread] = {}
+        self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
+        self._medians: dict[int | None, Mapping[str, float]] = {}
         self._rows: dict[int, list[tuple[str, str, float, float]]] | None = None
         self._members: dict[tuple[int, str], frozenset[str]] | None = None
 
@@ -159,9 +162,31 @@ class Peers:
 
     def of_device(self, node: str, metric: Metric) -> Mapping[str, float]:
         """The best value of each node that measured the same quantity of its device of this name."""
-        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
-        rows = () if number is None else self._of_key(number)
-        return {name: best for name, device, _, best in rows if device == metric.device}
+        return self._of_devices(self._number(node, metric)).get(metric.device, {})
+
+    def medians_of_devices(self, node: str, metric: Metric) -> Mapping[str, float]:
+        """For each device of a node the median over all nodes that measured the same quantity of it."""
+        number = self._number(node, metric)
+        if number not in self._medians:
+            found = self._of_devices(number)
+            self._medians[number] = {device: median(values.values()) for device, values in found.items()}
+        return self._medians[number]
+
+    def count_below(self, node: str, metric: Metric, bound: float) -> dict[str, int]:
+        """For each device how many nodes stay below a bound with it."""
+        found = self._of_devices(self._number(node, metric))
+        return {device: sum(value < bound for value in values.values()) for device, values in found.items()}
+
+    def _number(self, node: str, metric: Metric) -> int | None:
+        return self._keys.get(_key(self._platforms.get(node, ""), metric))
+
+    def _of_devices(self, number: int | None) -> Mapping[str, Mapping[str, float]]:
+        if number not in self._devices:
+            found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+            for name, device, _, best in () if number is None else self._of_key(number):
+                found[device][name] = best
+            self._devices[number] = found
+        return self._devices[number]
 
     def _pool(self, number: int | None, device: str | None) -> _Pool:
         if number is None:
@@ -213,6 +238,14 @@ class NodePeers:
     def of_device(self, metric: Metric) -> Mapping[str, float]:
         """The best value of each node, this one too, that measured the same quantity of its device of this name."""
         return self.peers.of_device(self.node, metric)
+
+    def medians_of_devices(self, metric: Metric) -> Mapping[str, float]:
+        """For each device of a node the median over all nodes that measured the same quantity of it."""
+        return self.peers.medians_of_devices(self.node, metric)
+
+    def count_below(self, metric: Metric, bound: float) -> dict[str, int]:
+        """For each device how many nodes stay below a bound with it."""
+        return self.peers.count_below(self.node, metric, bound)
 
     def inside(self, metric: Metric) -> tuple[float, float, int]:
         """How far good devices lie from the others of their node."""

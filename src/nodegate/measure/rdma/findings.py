@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
-from nodegate.measure.rdma.result import BANDWIDTHS, is_latency
+from nodegate.measure.rdma.result import BANDWIDTHS, EVEN, WAYS, is_latency
 from nodegate.metric_names import words
+from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import Physics, of_platform
 from nodegate.unknown import Unknown
+from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
     from nodegate.baseline.baseline import Baseline
+    from nodegate.finding import AnyLimit
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
     from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
     from nodegate.numbers.assessments import Bounds
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.rdma import Rdma, RdmaPort
+    from nodegate.tools.perftest import Trouble
 
 SHARE = "rdma.share_of_rate_percent"
 GPU_WRITE = "rdma.gpu_write_gbps"
@@ -64,10 +72,22 @@ def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> NumberLimit | 
 
 
 def physics(rdma: Rdma) -> Bounds:
-    """What the rates of the ports say: nothing is faster, and a good rail carries a share of it.
+    """What the rates of the ports say, as a check judges it.
 
-    A number below that share is judged by rdma_bandwidth.share_of_rate alone, which knows whose fault it is.
+    A number below its share of the rate is judged by rdma_bandwidth.share_of_rate alone, which knows whose fault it is.
     """
+    by_rates = bounds_of(rdma)
+
+    def bounds(metric: Metric, baseline: Baseline) -> Physics:
+        found = by_rates(metric, baseline)
+        is_slow = found.least is not None and not is_latency(metric.name) and metric.best < found.least.value
+        return replace(found, least=None) if is_slow else found
+
+    return bounds
+
+
+def bounds_of(rdma: Rdma) -> Bounds:
+    """What the rates of the ports say: nothing is faster, and a good rail carries a share of it."""
 
     def bounds(metric: Metric, baseline: Baseline) -> Physics:
         port = port_of(rdma, metric.device)
@@ -75,8 +95,7 @@ def physics(rdma: Rdma) -> Bounds:
         if is_latency(metric.name) or not real or port is None or isinstance(port.rate_gbps, Unknown):
             return of_platform(metric, baseline)
         limit = share_of_rate(rdma, metric.device, baseline)
-        good = isinstance(limit, Limit) and metric.best >= limit.value
-        least = replace(limit, direction=AT_LEAST) if isinstance(limit, Limit) and good else None
+        least = replace(limit, direction=AT_LEAST) if isinstance(limit, Limit) else None
         return Physics(port.rate_gbps, f"rate of {metric.device}", least)
 
     return bounds
@@ -105,13 +124,34 @@ def blamed_one_way(
     for run in (run for name in BETWEEN for run in measured.of(name, device)):
         limit = least(rdma, run.name, device, baseline)
         if limit is not None and run.sends is sends and run.value is not None:
-            trials.append(Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit)))
+            trials.append(Trial(run.partner, _good(run.value, run, limit), _partner_good(run, limit, one_way=True)))
     return locate_fault(trials)
 
 
-def unproven(measured: RdmaBandwidth, metric: Metric, limit: NumberLimit | Unknown | None) -> str:
+def on_the_path(measured: RdmaBandwidth, device: str, rdma: Rdma, baseline: Baseline) -> frozenset[str]:
+    """The partners with which a device is slow in one way or both, while both are good that way with others.
+
+    A NIC that only sends slowly is good in every transfer that it receives: that is no path.
+    """
+    found = [blamed_one_way(measured, device, rdma, baseline, sends=sends) for sends in (True, False)]
+    bad = {partner for blame in found if blame.fault is Fault.PATH for partner in blame.bad_with}
+    return frozenset(partner for partner in bad if _is_odd(measured, device, partner))
+
+
+def _is_odd(measured: RdmaBandwidth, device: str, partner: str) -> bool:
+    """Whether a device is well below with one partner what it reaches with others: not just at the edge of a limit."""
+    for name in BETWEEN:
+        runs = [run for run in measured.of(name, device) if run.value is not None]
+        mine = max((run.value or 0.0 for run in runs if run.partner == partner), default=0.0)
+        others = max((run.value or 0.0 for run in runs if run.partner != partner), default=0.0)
+        if mine < EVEN * others:
+            return True
+    return False
+
+
+def unproven(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown | None) -> str:
     """Why a bad number of this device proves nothing against it; empty where the number is good, or does."""
-    if not isinstance(limit, Limit) or metric.best >= limit.value:
+    if not _is_number(limit) or metric.best >= limit.value:
         return ""
     found = blamed(measured, metric.name, metric.device, limit)
     if found.fault is Fault.EITHER:
@@ -152,6 +192,47 @@ def _does_well_between(measured: RdmaBandwidth, device: str, rdma: Rdma, baselin
     return min(values) >= limit.value
 
 
+def slow_ways(
+    measured: RdmaBandwidth, baseline: Baseline, peers: NodePeers
+) -> Mapping[str, Sequence[tuple[Metric, Assessment]]]:
+    """For each device the ways that are behind those of the other nodes; where both are, the other checks say so."""
+    found: defaultdict[str, list[tuple[Metric, Assessment]]] = defaultdict(list)
+    for metric, said in assessments(measured.named(*WAYS.values()), baseline=baseline, peers=peers):
+        if metric.device and said.verdict in (Verdict.WARN, Verdict.FAIL):
+            found[metric.device].append((metric, said))
+    return found
+
+
+def is_bad(metric: Metric, rdma: Rdma, baseline: Baseline, peers: NodePeers) -> bool:
+    """Whether a number fails by itself: by its share of the rate, by its limit, or beside the same rail elsewhere."""
+    judged = assessments((metric,), baseline=baseline, peers=peers, physics=bounds_of(rdma))
+    return any(said.verdict is Verdict.FAIL for _, said in judged)
+
+
+def best_with(measured: RdmaBandwidth, metric: Metric, partners: Collection[str]) -> str:
+    """What was reached at best with each of these partners, in words."""
+    best: dict[str, float] = {}
+    for run in measured.of(metric.name, metric.device):
+        if run.partner in partners and run.value is not None:
+            best[run.partner] = max(run.value, best.get(run.partner, 0.0))
+    return ", ".join(f"{value:g} Gb/s with {partner}" for partner, value in best.items())
+
+
+def only_link_troubles(runs: Sequence[LinkRun]) -> bool:
+    """Whether all of these runs were started at both ends, and failed between them."""
+    return all(run.trouble is not None and run.trouble.kind == "link" for run in runs)
+
+
+def lost(measured: RdmaBandwidth) -> Trouble | None:
+    """Why the connection to this node broke, after which it gave nothing more; None where it gave numbers since."""
+    last = next((run for run in reversed(measured.runs) if run.lost or run.value is not None), None)
+    return last.trouble if last is not None and last.lost else None
+
+
+def _is_number(limit: AnyLimit | Unknown | None) -> TypeGuard[NumberLimit]:
+    return isinstance(limit, Limit) and isinstance(limit.value, (int, float)) and not isinstance(limit.value, bool)
+
+
 def _says_nothing(run: LinkRun) -> bool:
     """A program that could not work says nothing of the link."""
     return run.trouble is not None and run.trouble.kind != "link"
@@ -165,7 +246,9 @@ def _good(value: float | None, run: LinkRun, limit: NumberLimit | None) -> bool:
     return value <= limit.value if is_latency(run.name) else value >= limit.value
 
 
-def _partner_good(run: LinkRun, limit: NumberLimit | None) -> bool | None:
+def _partner_good(run: LinkRun, limit: NumberLimit | None, *, one_way: bool = False) -> bool | None:
+    """Whether the other end is good with others, or good in the way of this transfer."""
     if run.peer_passed or run.peer_failed:
         return run.peer_passed
-    return None if run.peer_best is None else _good(run.peer_best, run, limit)
+    reached = run.peer_best_way if one_way and run.peer_best_way is not None else run.peer_best
+    return None if reached is None else _good(reached, run, limit)

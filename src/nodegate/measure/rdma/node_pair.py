@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure
+from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.rdma import perftest_runner
 from nodegate.measure.rdma.counted import counted_labels
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
 from nodegate.measure.rdma.rdma_node import RdmaNode, cuda_words
-from nodegate.measure.rdma.result import CLIENT, OF_ANOTHER_RAIL, number
+from nodegate.measure.rdma.result import CLIENT, LOST, OF_ANOTHER_RAIL, number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -134,7 +134,11 @@ def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> l
 
 
 def _not_met(node_pair: NodePair, test: Test, pair: Pair, why: CannotMeasure) -> Both:
-    return _of_both(node_pair, test, pair, perftest_runner.Ended(not_run(test.tool, why), not_run(test.tool, why)))
+    names = (node_pair.server.name, node_pair.client.name)
+    lost = next((name for name in names if isinstance(why, Unreachable) and why.reason.startswith(f"{name}: ")), "")
+    ran = not_run(test.tool, why, {LOST: lost} if lost else {})
+    both = _of_both(node_pair, test, pair, perftest_runner.Ended(ran, ran))
+    return tuple((name, replace(each, labels={**each.labels, **ran.labels})) for name, each in both)
 
 
 def _ends(node_pair: NodePair, test: Test, pair: Pair) -> Iterable[tuple[str, dict[str, str]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -56,10 +57,52 @@ def nic_pairs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Round, ...]:
 
 
 def inside(names: Sequence[str]) -> tuple[Round, ...]:
-    """The NIC pairs within one node, in steps as `nic_pairs`: neighbours; the odd one once more with the first."""
-    pairs = tuple(zip(names[::2], names[1::2], strict=False))
-    odd = ((names[-1], names[0]),) if len(names) % 2 and len(names) > 1 else ()
-    return tuple(step for step in (pairs, odd) if step)
+    """The NIC pairs within one node, in steps as `nic_pairs`: each with both neighbours, once as server.
+
+    With one partner alone nobody could say which of the two is slow.
+    """
+    count = len(names)
+    ring = [(name, names[(place + 1) % count]) for place, name in enumerate(names)] if count > 1 else []
+    odd = [ring.pop()] if count % 2 and ring else []
+    return tuple(tuple(step) for step in (ring[::2], ring[1::2], odd) if step)
+
+
+def with_roles(paired: Sequence[Round]) -> tuple[Round, ...]:
+    """The same rounds, each pair as (server, client): a name with several partners is both, about equally often.
+
+    The meetings are walked in closed trails, each from server to client; a name with an odd number of them has one
+    more, with nobody.
+    """
+    links: defaultdict[str, dict[int, str]] = defaultdict(dict)
+    meetings = [pair for pairs in paired for pair in pairs]
+    for number, (one, other) in enumerate(meetings):
+        links[one][number], links[other][number] = other, one
+    odd = [name for name, met in links.items() if len(met) % 2]
+    for number, name in enumerate(odd, len(meetings)):
+        links[name][number], links[""][number] = "", name
+    turned: dict[int, Pair] = {}
+    for start in list(links):
+        here = start
+        while links[here]:
+            number, there = links[here].popitem()
+            del links[there][number]
+            turned[number] = here, there
+            here = there
+    numbers = iter(range(len(meetings)))
+    return tuple(tuple(turned[next(numbers)] for _ in pairs) for pairs in paired)
+
+
+def in_rounds(pairs: Iterable[Pair], most: int) -> tuple[Round, ...]:
+    """Any pairs as rounds in which no name is twice; at most so many, what does not fit is left out."""
+    found: list[list[Pair]] = []
+    for pair in pairs:
+        free = (each for each in found if not {*pair} & {name for other in each for name in other})
+        fitting = next(free, None)
+        if fitting is not None:
+            fitting.append(pair)
+        elif len(found) < most:
+            found.append([pair])
+    return tuple(map(tuple, found))
 
 
 def _circle(names: Sequence[str]) -> list[Round]:

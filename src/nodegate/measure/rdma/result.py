@@ -27,8 +27,12 @@ OF_ANOTHER_RAIL = (
     "of_another_rail"  # label of a run whose NIC met one of another rail, because its own is down or absent
 )
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
+WAYS = {True: "rdma.sends_gbps", False: "rdma.receives_gbps"}  # of the writes: those in which a device sent the data
+INSIDE = "rdma.inside_gbps"
 _MAY_PASS = ("link", "number")  # troubles that may not happen again
+EVEN = 0.95  # share of what both ends reach with others, from which on a run is not odd
 UNEVEN = 0.8  # share of the other direction's: write and read differ by less on good links
+LOST = "lost"  # label of a run that could not be made: the node to which the connection broke
 NONE = "none"  # label `peer_best` of a partner that was tried with others, without a number
 _NAMES = {
     ("ib_write_bw", "host", "between"): "rdma.write_gbps",
@@ -36,7 +40,7 @@ _NAMES = {
     ("ib_write_lat", "host", "between"): "rdma.write_latency_us",
     ("ib_read_lat", "host", "between"): "rdma.read_latency_us",
     ("ib_write_bw", "gpu", "between"): "rdma.gpu_write_gbps",
-    ("ib_write_bw", "host", "inside"): "rdma.inside_gbps",
+    ("ib_write_bw", "host", "inside"): INSIDE,
 }
 _BY_HAND = "run it between the two nodes by hand"
 _HUNG_STEP = "check both ends: cable, port counters and kernel log, PFC on the switch"
@@ -61,8 +65,10 @@ class LinkRun:
     peer_device: str
     value: float | None
     peer_best: float | None = None  # what the other end reached with others
+    peer_best_way: float | None = None  # the same, of all transfers that went the same way as this one
     peer_failed: bool = False  # the other end was tried with others, without a number
     peer_passed: bool = False  # the other end had passed before
+    lost: bool = False  # the connection to this node broke, not that to the other one
     server_died: bool = False  # the server ended by itself before it listened: a trouble of its node, not of the link
     trouble: Trouble | None = None
     unconfirmed: bool = False  # the ports' own counters cannot tell whether it is true
@@ -76,7 +82,7 @@ class LinkRun:
     @property
     def sends(self) -> bool:
         """Whether this device sent the data: a client writes to its server, and reads from it."""
-        return (self.role == CLIENT) != ("read" in self.name)
+        return _sends(self.role, self.name)
 
 
 @dataclass(frozen=True)
@@ -103,16 +109,35 @@ class RdmaBandwidth:
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
-        """The best round of each device, once for each attempt.
+        """The best round of each device, once for each attempt; of writes also the best in each way.
 
         The best, because both ends of a pair are slow when one is: a good rail that met a bad one is fast elsewhere.
         """
         best: defaultdict[tuple[str, str], dict[int, LinkRun]] = defaultdict(dict)
         for run in self.runs:
-            rounds = best[run.name, run.device]
-            if run.value is not None and (run.attempt not in rounds or better(run, rounds[run.attempt])):
-                rounds[run.attempt] = run
+            for name in (run.name, *self._ways_of(run)):
+                rounds = best[name, run.device]
+                if run.value is not None and (run.attempt not in rounds or better(run, rounds[run.attempt])):
+                    rounds[run.attempt] = run
         return tuple(_metric(name, device, rounds) for (name, device), rounds in best.items() if rounds)
+
+    def _ways_of(self, run: LinkRun) -> tuple[str, ...]:
+        """The way for which a write counts; none where the other end was the slow one."""
+        if run.name != BANDWIDTHS[0] or run.value is None:
+            return ()
+        others = (value for peer, value in self._by_way[run.device, run.sends] if peer != run.partner)
+        well_with_others = max(others, default=0.0) * EVEN > run.value
+        is_partner = run.peer_best_way is not None and run.peer_best_way * EVEN <= run.value
+        return () if is_partner and well_with_others else (WAYS[run.sends],)
+
+    @cached_property
+    def _by_way(self) -> Mapping[tuple[str, bool], Sequence[tuple[str, float]]]:
+        """What each device sent to whom and received from whom, writing and reading."""
+        found: defaultdict[tuple[str, bool], list[tuple[str, float]]] = defaultdict(list)
+        for run in self.runs:
+            if run.name in BANDWIDTHS and run.value is not None:
+                found[run.device, run.sends].append((run.partner, run.value))
+        return found
 
 
 def better(run: LinkRun, other: LinkRun) -> bool:
@@ -120,6 +145,15 @@ def better(run: LinkRun, other: LinkRun) -> bool:
     if run.value is None or other.value is None:
         return other.value is None and run.value is not None
     return run.value < other.value if is_latency(run.name) else run.value > other.value
+
+
+def sends(ran: ProgramRun) -> bool:
+    """Whether the end of a link that keeps this run sent the data."""
+    return _sends(ran.labels.get("role", ""), ran.what)
+
+
+def _sends(role: str, test: str) -> bool:
+    return (role == CLIENT) != ("read" in test)
 
 
 def is_latency(name: str) -> bool:
@@ -158,6 +192,8 @@ def doubtful(attempts: Sequence[Sequence[ProgramRun]]) -> bool:
         return False
     good = {(run.name, run.device) for run in runs if run.value is not None}
     broken = {(run.name, run.device) for run in runs if run.trouble is not None and run.trouble.kind in _MAY_PASS}
+    if any(name != INSIDE for name, _ in good) and not any(name == INSIDE for name, _ in good):
+        broken = {each for each in broken if each[0] != INSIDE}  # a network whose rails do not reach each other
     return bool(broken - good) or any(_is_uneven(runs, device) for device in {run.device for run in runs})
 
 
@@ -211,8 +247,10 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
         peer_device=label("peer_device", ""),
         value=value,
         peer_best=_amount(label("peer_best", "")),
+        peer_best_way=_amount(label("peer_best_way", "")),
         peer_failed=label("peer_best") == NONE,
         peer_passed=label("peer_passed") == "yes",
+        lost=bool(label(LOST)) and label(LOST) != label("peer"),
         server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
         trouble=trouble,
         unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),

@@ -6,7 +6,7 @@ All pairs of a round run at the same time, so that the fabric is loaded as by a 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -15,24 +15,29 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.measurement import Measurement
 from nodegate.measure.program_run import ProgramRun, not_run
+from nodegate.measure.rdma.ends import Ends
+from nodegate.measure.rdma.findings import bounds_of
 from nodegate.measure.rdma.node_pair import GPU_WRITE, LATENCIES, READ, WRITE, NodePair, not_met, runs_of
-from nodegate.measure.rdma.pairing import rounds, with_good_ones
+from nodegate.measure.rdma.pairing import in_rounds, rounds, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
-from nodegate.measure.rdma.result import CLIENT, NONE, PLAN, doubtful, number, parse
+from nodegate.measure.rdma.result import INSIDE, PLAN, doubtful, is_latency, parse
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from nodegate.facts import NodeFacts
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Pool, Runs, Target
     from nodegate.measure.rdma.node_pair import Both, Test
     from nodegate.measure.rdma.pairing import Pair, Round
-    from nodegate.numbers.suspects import Suspects
+    from nodegate.numbers.suspects import Doubt, Suspects
 
 PARTNERS_AGAIN = 2  # a suspect meets this many nodes that passed
+AMONG_SUSPECTS = 4  # rounds in which those of a bad latency meet each other
+ODD_AGAIN, ODD_ROUNDS = 2, 2  # looks more at odd pairs, and the rounds that each may take
+LATENCY_S = 3.0  # of one latency test, start and end included
 INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s  # a run as thorough as this measures NIC to NIC in each node too
 
 
@@ -53,15 +58,20 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
     durations = targets[0].durations
     paired = [rounds([rdma_node.name for rdma_node in group], durations.rounds) for group in groups]
     _run_rounds(pool, rdma_nodes, paired, found)
+    _odd_ones_once_more(pool, rdma_nodes, found)
     alone = [
         rdma_node for group in groups for rdma_node in group if len(group) == 1 or durations.link_s >= INSIDE_FROM_S
     ]
-    _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in alone}, (WRITE,), found)
+    _run_inside(pool, alone, found)
     return _with_peers_best(found)
 
 
 def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
-    """Suspects with nodes that passed, never with each other; if no node of their fabric passed, as at first."""
+    """Suspects with nodes that passed, never with each other; if no node of their fabric passed, as at first.
+
+    Those of a bad latency then meet each other too, without load: if they hang on one leaf, a switch further away than
+    the others, they are near each other. Inside a node only what was bad inside is measured again.
+    """
     paired: list[tuple[Round, ...]] = []
     needed: set[str] = set()
     by_name = {target.node.name: target for target in targets}
@@ -73,16 +83,18 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     rdma_nodes, found = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool)
     _plan(rdma_nodes, fabrics, found)
     _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name).difference(suspects))
-    lone = [
-        rdma_nodes[name] for name in suspects if name in rdma_nodes and not any(name in pair for pair in _pairs(paired))
-    ]
-    _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in lone}, (WRITE,), found)
+    far = [[name for name in names if _is_late(suspects.get(name, ()))] for names in fabrics]
+    _run_rounds(pool, rdma_nodes, [rounds(names, AMONG_SUSPECTS) for names in far], found, tests=())
+    met, link_s = {name for pair in _pairs(paired) for name in pair}, targets[0].durations.link_s
+    able = [name for name in suspects if name in rdma_nodes]
+    _run_inside(pool, [rdma_nodes[name] for name in able if _is_for_inside(name, met, suspects[name], link_s)], found)
     return {name: runs for name, runs in _with_peers_best(found).items() if name in suspects}
 
 
 def takes_s(durations: Durations) -> float:
-    """About how long the rounds take; every pair with every other is not included."""
-    return (durations.rounds or 1) * 2 * (durations.link_s + 4.0) + 20.0
+    """About how long the rounds take; every pair with every other, and odd links once more, are not included."""
+    inside = 2 * (durations.link_s + 4.0) if durations.link_s >= INSIDE_FROM_S else 0.0
+    return (durations.rounds or 1) * 2 * (durations.link_s + 4.0 + LATENCY_S) + inside + 20.0
 
 
 def _rdma_nodes(targets: Sequence[Target], pool: Pool) -> tuple[dict[str, RdmaNode], Found]:
@@ -124,31 +136,54 @@ def _run_rounds(
     found: Found,
     *,
     passed: frozenset[str] = frozenset(),
+    tests: Sequence[Test] = (WRITE, READ, GPU_WRITE),
 ) -> None:
-    """Every round of all groups at the same time; latencies in the first that a node has, before there is load."""
-    served: Counter[str] = Counter()
-    met: set[str] = set()  # nodes whose latency is known: of an odd number one is left out in the first round
+    """Every round of all groups at the same time; in each the latencies first, before there is load.
+
+    A latency is measured with every partner: one of them may be a switch further away than others.
+    """
+    turned = [with_roles(group) for group in paired]
     for place in range(max(map(len, paired), default=0)):
-        pairs = [pair for group in paired for pair in group[place : place + 1]]
-        node_pairs = dict(
-            _node_pair(pair, rdma_nodes, place, served)
-            for each in pairs
-            for pair in each
+        pairs = [
+            (pair, roles)
+            for group, with_role in zip(paired, turned, strict=True)
+            for pair, roles in zip(*group[place : place + 1], *with_role[place : place + 1], strict=False)
+        ]
+        node_pairs = {
+            f"{pair[0]} - {pair[1]}": NodePair(rdma_nodes[server], rdma_nodes[client], str(place + 1))
+            for pair, (server, client) in pairs
             if rdma_nodes.keys() >= {*pair}
-        )
-        first = {name: each for name, each in node_pairs.items() if not met >= {each.server.name, each.client.name}}
-        _run_pairs(pool, first, LATENCIES, found, passed)
-        met.update(end.name for each in first.values() for end in (each.server, each.client))
-        _run_pairs(pool, node_pairs, (WRITE, READ, GPU_WRITE), found, passed)
+        }
+        _run_pairs(pool, node_pairs, LATENCIES, found, passed)
+        if tests:
+            _run_pairs(pool, node_pairs, tests, found, passed)
 
 
-def _node_pair(
-    pair: Pair, rdma_nodes: Mapping[str, RdmaNode], place: int, served: Counter[str]
-) -> tuple[str, NodePair]:
-    """The servers are on the one that `served` less often: each node sends in some rounds and receives in others."""
-    one, other = pair if served[pair[0]] <= served[pair[1]] else pair[::-1]
-    served[one] += 1
-    return f"{pair[0]} - {pair[1]}", NodePair(rdma_nodes[one], rdma_nodes[other], str(place + 1))
+def _odd_ones_once_more(pool: Pool, rdma_nodes: Mapping[str, RdmaNode], found: Found) -> None:
+    """Pairs that were slow or hung while both ends are well with others, up to twice: a disturbance, or the path?"""
+    for turn in range(ODD_AGAIN):
+        for place, pairs in enumerate(in_rounds(Ends(found).odd_pairs(), ODD_ROUNDS)):
+            about = f"again {turn + 1}.{place + 1}"
+            node_pairs = {
+                f"{server} - {client}": NodePair(rdma_nodes[server], rdma_nodes[client], about)
+                for server, client in pairs
+            }
+            _run_pairs(pool, node_pairs, (WRITE, READ, GPU_WRITE), found)
+
+
+def _is_late(doubts: Sequence[Doubt]) -> bool:
+    return any(is_latency(doubt.metric.name) for doubt in doubts)
+
+
+def _run_inside(pool: Pool, rdma_nodes: Iterable[RdmaNode], found: Found) -> None:
+    _run_pairs(pool, {f"inside {each.name}": NodePair(each, each, "inside") for each in rdma_nodes}, (WRITE,), found)
+
+
+def _is_for_inside(name: str, met: Collection[str], doubts: Sequence[Doubt], link_s: float) -> bool:
+    """A node without a partner; one with a bad number inside; one that hung, where it may have been inside."""
+    if name not in met or any(doubt.metric.name == INSIDE for doubt in doubts):
+        return True
+    return not doubts and link_s >= INSIDE_FROM_S
 
 
 def _run_pairs(
@@ -173,28 +208,8 @@ def _run_pairs(
 
 def _with_peers_best(found: Found) -> dict[str, tuple[ProgramRun, ...]]:
     """Each node's runs, with what the other end reached with others, which shows which end is bad."""
-    reached: defaultdict[tuple[str, ...], list[tuple[str, float | None]]] = defaultdict(list)
-    for name, runs in found.items():
-        for ran in runs:
-            if ran.labels.get("program") == CLIENT and not ran.cannot:
-                reached[_key(ran, name, ran.labels["device"])].append((ran.labels["peer"], number(ran)))
-    return {name: tuple(_told(ran, name, reached) for ran in runs) for name, runs in found.items()}
-
-
-def _told(
-    ran: ProgramRun, name: str, reached: Mapping[tuple[str, ...], Sequence[tuple[str, float | None]]]
-) -> ProgramRun:
-    tries = reached.get(_key(ran, ran.labels.get("peer", ""), ran.labels.get("peer_device", "")), ())
-    others = [value for peer, value in tries if peer != name]
-    values = [value for value in others if value is not None]
-    if not others:
-        return ran
-    best = min(values, default=None) if ran.what.endswith("_lat") else max(values, default=None)
-    return replace(ran, labels={**ran.labels, "peer_best": NONE if best is None else f"{best:g}"})
-
-
-def _key(ran: ProgramRun, node: str, device: str) -> tuple[str, ...]:
-    return node, device, ran.what, ran.labels.get("memory", ""), ran.labels.get("path", "")
+    ends = Ends(found)
+    return {name: tuple(ends.told(name, ran) for ran in runs) for name, runs in found.items()}
 
 
 def _pairs(paired: Iterable[Iterable[Round]]) -> Iterable[Pair]:
@@ -219,4 +234,5 @@ RDMA_BANDWIDTH = Measurement(
     parse=parse,
     takes_s=takes_s,
     doubtful=doubtful,
+    bounds=lambda facts: bounds_of(facts.rdma),
 )
