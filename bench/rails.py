@@ -1,4 +1,4 @@
-"""RDMA pairs and rails with noise, faults and real fabrics: PYTHONPATH=tests python bench/rails.py [--quick] [SECTION ...].
+"""RDMA pairs and rails: PYTHONPATH=tests python bench/rails.py [--quick] [SECTION ...].
 
 The generator shares nothing with the judging: what each link carries, how it is disturbed, which leaf a node hangs on,
 and what perftest prints are made here. nodegate's own code pairs the nodes, chooses who is measured again, reads what
@@ -12,12 +12,11 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import numpy as np
@@ -25,7 +24,7 @@ from fleet.machine import Machine, facts_of
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baseline, Baselines
-from nodegate.finding import Record
+from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.judge.judge import judge
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.durations import OF_PROFILE
@@ -43,12 +42,18 @@ from nodegate.profile import Profile
 from nodegate.run.load import Load
 from nodegate.verdict import Verdict
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from nodegate.finding import Record
+
 PLATFORM = "hgx-h100-8"
 BASELINE = Baseline(PLATFORM, "", "", "", "", Baselines.read().common)
 CHECKS = Path(__file__).resolve().parents[1] / "checks" / "test_rdma_bandwidth.py"
 RAILS = tuple(f"mlx5_{at}" for at in range(8))
 GBPS = {"ib_write_bw": 384.0, "ib_read_bw": 380.0}
 MICROSECONDS = {"ib_write_lat": 1.7, "ib_read_lat": 2.9}
+START_S = 2.0  # of a program, over SSH
 FAR = 1.4  # through one more tier of switches
 FACTS = facts_of(Machine.hgx_h100("gpu"))
 HEAD = " Device         : {device}\n Link type      : IB\n Number of qps  : 4\n"
@@ -89,6 +94,7 @@ class Fleet:
     lost_after: dict[str, int] = field(default_factory=dict)  # meetings that a node lives to see
     programs: int = 0
     meetings: Counter[str] = field(default_factory=Counter)
+    busy_s: Counter[tuple[str, str]] = field(default_factory=Counter)  # of each pair, since somebody waited for all
 
     def slow(self, node: str, device: str, left: float, way: str = "both") -> None:
         """Take a part of what a NIC sends, receives, or both."""
@@ -123,10 +129,10 @@ class Fleet:
         for each in {server.node.name, client.node.name}:
             self.meetings[each] += 1
             if self.meetings[each] > self.lost_after.get(each, sys.maxsize):
-                from nodegate.errors import Unreachable  # noqa: PLC0415 - only here
-
                 raise Unreachable("dropped", f"{each}: the connection broke", next_step="see the node")
-        return tuple(self._ended(server.node.name, client.node.name, what, link, timeout_s) for link in links)
+        ended = tuple(self._ended(server.node.name, client.node.name, what, link, timeout_s) for link in links)
+        self.busy_s[server.node.name, client.node.name] += START_S + max(each.client.duration_s for each in ended)
+        return ended
 
     def _ended(self, server: str, client: str, tool: str, link: LinkCommands, timeout_s: float) -> Ended:
         self.programs += 1
@@ -174,28 +180,32 @@ class Folder:
 
 
 class Pool:
-    """In place of threads: one job after the other. `steps` counts what the fleet waits for."""
+    """In place of threads: one job after the other. `seconds` is what the fleet would wait for all of them at once."""
 
     cancelled = False
 
-    def __init__(self) -> None:
-        self.steps = 0
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+        self.seconds = 0.0
 
     def begin(self, _what: str, _seconds: float) -> None:
         """Nothing is shown."""
 
     def at_once(self, jobs: Mapping[str, Callable[[], object]]) -> dict[str, object]:
         """All jobs."""
-        from nodegate.errors import CannotMeasure  # noqa: PLC0415 - only here
-
-        self.steps += 1
         found: dict[str, object] = {}
         for name, job in jobs.items():
-            try:
-                found[name] = job()
-            except CannotMeasure as why:
-                found[name] = why
+            found[name] = _done(job)
+        self.seconds += max(self.fleet.busy_s.values(), default=0.0)
+        self.fleet.busy_s.clear()
         return found
+
+
+def _done(job: Callable[[], object]) -> object:
+    try:
+        return job()
+    except CannotMeasure as why:
+        return why
 
 
 class Gate:
@@ -227,7 +237,7 @@ def wired(fleet: Fleet) -> Iterator[None]:
 @cache
 def checks() -> tuple[suite.Check, ...]:
     """The checks of RDMA bandwidth."""
-    module = suite._import(CHECKS)
+    module = suite._import(CHECKS)  # noqa: SLF001 - no node, no session
     return tuple(suite.describe(each, module) for name, each in vars(module).items() if name.startswith("test_"))
 
 
@@ -236,7 +246,7 @@ class Judged:
     """What was said of each node, and what the fleet waited for."""
 
     records: Mapping[str, tuple[Record, ...]]
-    steps: int
+    seconds: float
 
     def findings(self, node: str, *verdicts: Verdict) -> list[tuple[str, str, str]]:
         """Check, part and text of the findings of a node."""
@@ -256,10 +266,10 @@ class Judged:
 
 def run(fleet: Fleet) -> Judged:
     """A whole measurement with its second looks, and the verdicts of all checks of it."""
-    folder, pool = Folder(), Pool()
+    folder, pool = Folder(), Pool(fleet)
     targets = [_target(name) for name in fleet.names]
     with wired(fleet):
-        Load(folder, targets, pool, Gate())._measure(RDMA_BANDWIDTH, targets)  # type: ignore[arg-type]
+        Load(folder, targets, pool, Gate())._measure(RDMA_BANDWIDTH, targets)  # type: ignore[arg-type]  # noqa: SLF001
     found = {name: RDMA_BANDWIDTH.of_document(document) for name, document in folder.documents.items()}
     peers = Peers.of({name: (PLATFORM, each.metrics) for name, each in found.items()})
     parts = node_parts(FACTS)
@@ -267,4 +277,198 @@ def run(fleet: Fleet) -> Judged:
     for name, each in found.items():
         known = {"rdma_bandwidth": each, "baseline": BASELINE, "peers": peers.of_node(name), "rdma": FACTS.rdma}
         records[name] = tuple(judge(check, known.__getitem__, name, parts) for check in checks())
-    return Judged(records, pool.steps)
+    return Judged(records, pool.seconds)
+
+
+QUIET = Noise("quiet, 0.3 %", 0.003)
+DISTURBED = Noise("0.5 %, 1 % of runs disturbed", 0.005, 0.01)
+NOISY = Noise("2 %, 1 % of runs disturbed", 0.02, 0.01)
+FLAT = Fabric("one tier")
+RAIL_ONLY = Fabric("rails do not reach each other", rail_only=True)
+
+
+def tiers(*sizes: int) -> Fabric:
+    """Leaves of so many nodes; between them a latency 40 % higher."""
+    places = [leaf for leaf, size in enumerate(sizes) for _ in range(size)]
+    return Fabric("leaves of " + " + ".join(map(str, sizes)), places.__getitem__)
+
+
+GOOD: tuple[tuple[Fabric, tuple[int, ...]], ...] = (
+    (FLAT, (2, 4, 8, 16, 64)),
+    (RAIL_ONLY, (4, 16, 64)),
+    *((tiers(*sizes), (sum(sizes),)) for sizes in ((5, 3), (10, 6), (12, 4), (14, 2), (15, 1), (4, 4, 4, 4))),
+    *((tiers(*sizes), (sum(sizes),)) for sizes in ((40, 24), (32, 16, 8, 8))),
+)
+
+
+def names_of(count: int) -> tuple[str, ...]:
+    """The nodes of a fleet."""
+    return tuple(f"gpu{at:04}" for at in range(count))
+
+
+def share(part: int, whole: int) -> str:
+    """A share in per cent with its 95 % interval (Wilson 1927)."""
+    if not whole:
+        return "-"
+    z, p = 1.96, part / whole
+    middle = (p + z * z / (2 * whole)) / (1 + z * z / whole)
+    reach = z * math.sqrt(p * (1 - p) / whole + z * z / (4 * whole * whole)) / (1 + z * z / whole)
+    return f"{100 * p:.2f} [{max(0.0, 100 * (middle - reach)):.2f}-{min(100.0, 100 * (middle + reach)):.2f}]"
+
+
+def good(quick: bool) -> Iterator[str]:
+    """Fleets without a fault: every node that is rejected or not complete is wronged."""
+    yield "| fabric | noise of a run | nodes | node-runs | rejected, % [95 %] | not complete | warned, % | minutes |"
+    yield "|---|---|---|---|---|---|---|---|"
+    total: Counter[Verdict] = Counter()
+    for fabric, sizes in GOOD:
+        for noise in (QUIET, DISTURBED, NOISY):
+            for nodes in sizes:
+                said: Counter[Verdict] = Counter()
+                fleets, seconds = max(1, (32 if quick else 320) // nodes), 0.0
+                for seed in range(fleets):
+                    fleet = Fleet(np.random.default_rng([seed, nodes]), names_of(nodes), fabric, noise)
+                    judged = run(fleet)
+                    seconds += judged.seconds / fleets
+                    said.update(judged.worst(name) for name in fleet.names)
+                total += said
+                runs = said.total()
+                row = (fabric.name, noise.name, nodes, runs, share(said[Verdict.FAIL], runs), said[Verdict.ERROR])
+                warned = 100 * said[Verdict.WARN] / runs
+                yield f"| {' | '.join(map(str, row))} | {warned:.1f} | {seconds / 60:.1f} |"
+    yield ""
+    runs = total.total()
+    yield f"All together: {total[Verdict.FAIL]} of {runs} node-runs rejected, {total[Verdict.ERROR]} not complete."
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong, and when it is named: by which nodes, and by which of their findings."""
+
+    name: str
+    make: Callable[[Fleet], None]
+    culprits: Callable[[Fleet], Sequence[End]]
+    checks: frozenset[str] = frozenset()  # any
+    verdicts: tuple[Verdict, ...] = (Verdict.FAIL,)
+    smallest: int = 4
+
+
+ONE, OTHER, RAIL = "gpu0001", "gpu0002", "mlx5_3"
+
+
+def _nic(left: float, way: str = "both") -> Callable[[Fleet], None]:
+    return lambda fleet: fleet.slow(ONE, RAIL, left, way)
+
+
+def _node(fleet: Fleet) -> None:
+    for device in RAILS:
+        fleet.slow(ONE, device, 0.7)
+
+
+def _path(fleet: Fleet) -> None:
+    for other in fleet.names:  # two leaves of a half of the fleet each, whose link is bad for this node
+        if other != ONE and fleet.names.index(other) % 2:
+            fleet.paths[frozenset(((ONE, RAIL), (other, RAIL)))] = 0.5
+
+
+def _behind_leaf(fleet: Fleet) -> Sequence[End]:
+    return [(name, RAIL) for name in fleet.names[: max(4, len(fleet.names) // 4)]]
+
+
+def _leaf(left: float) -> Callable[[Fleet], None]:
+    def make(fleet: Fleet) -> None:
+        for name, device in _behind_leaf(fleet):
+            fleet.slow(name, device, left)
+
+    return make
+
+
+def _rail(fleet: Fleet) -> None:
+    for name in fleet.names:
+        fleet.slow(name, RAIL, 0.95)
+
+
+def _late(fleet: Fleet) -> None:
+    fleet.later[ONE, RAIL] = 1.5
+
+
+def _nic_end(_fleet: Fleet) -> Sequence[End]:
+    return ((ONE, RAIL),)
+
+
+OF_RAILS = frozenset({"rdma_bandwidth.rails"})
+FAULTS = (
+    Fault("NIC at half speed", _nic(0.5), _nic_end),
+    Fault("NIC 15 % slow", _nic(0.85), _nic_end),
+    Fault("NIC 7 % slow", _nic(0.93), _nic_end, smallest=8),
+    Fault("NIC 7 % slow, sends", _nic(0.93, "tx"), _nic_end, smallest=8),
+    Fault("NIC 7 % slow, receives", _nic(0.93, "rx"), _nic_end, smallest=8),
+    Fault("NIC at half speed, sends", _nic(0.5, "tx"), _nic_end),
+    Fault("NIC at half speed, receives", _nic(0.5, "rx"), _nic_end),
+    Fault("NIC hangs", _nic(0.0), _nic_end),
+    Fault("NIC 1.5 µs late", _late, _nic_end, frozenset({"rdma_bandwidth.latency"}), smallest=8),
+    Fault("all NICs of a node 30 % slow", _node, lambda _fleet: [(ONE, device) for device in RAILS]),
+    Fault("leaf of a quarter at half speed", _leaf(0.5), _behind_leaf, OF_RAILS, smallest=16),
+    Fault("leaf of a quarter 7 % slow", _leaf(0.93), _behind_leaf, OF_RAILS, smallest=16),
+    Fault(
+        "a rail 5 % slow on all nodes",
+        _rail,
+        lambda fleet: [(name, RAIL) for name in fleet.names],
+        OF_RAILS,
+        (Verdict.WARN, Verdict.FAIL),
+        8,
+    ),
+)
+
+
+def faulty(quick: bool) -> Iterator[str]:
+    """Fleets with one fault: whether it is named, and what is said of the rest."""
+    head = "fault | noise of a run | nodes | culprits | named, % [95 %] | other NICs | good rejected | minutes"
+    yield f"| {head} |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for fault in FAULTS:
+        for noise in (DISTURBED, NOISY):
+            for nodes in (4, 8, 16, 64):
+                if nodes >= fault.smallest and not (quick and nodes == 64):
+                    yield _row(fault, noise, nodes, 3 if quick else 8 if nodes == 64 else 20)
+
+
+def _row(fault: Fault, noise: Noise, nodes: int, fleets: int) -> str:
+    culprits = named = beside = rejected = rest = 0
+    seconds = 0.0
+    for seed in range(fleets):
+        fleet = Fleet(np.random.default_rng([seed, nodes, 7]), names_of(nodes), FLAT, noise)
+        fault.make(fleet)
+        judged, ends = run(fleet), fault.culprits(fleet)
+        seconds += judged.seconds / fleets
+        for node, device in ends:
+            told = judged.findings(node, *fault.verdicts)
+            named += any(part == device and (not fault.checks or check in fault.checks) for check, part, _ in told)
+        sick = {node for node, _ in ends}
+        blamed = {(node, part) for node in sick for _, part, _ in judged.findings(node, Verdict.FAIL)}
+        culprits, beside = culprits + len(ends), beside + len(blamed - set(ends))
+        good_ones = [name for name in fleet.names if name not in sick]
+        rejected, rest = (
+            rejected + sum(judged.worst(name) is Verdict.FAIL for name in good_ones),
+            rest + len(good_ones),
+        )
+    row = (fault.name, noise.name, nodes, culprits, share(named, culprits), beside, f"{rejected} of {rest}")
+    return f"| {' | '.join(map(str, row))} | {seconds / 60:.1f} |"
+
+
+SECTIONS = {"good": good, "faulty": faulty}
+
+
+def main() -> None:
+    """Print the tables."""
+    asked = [word for word in sys.argv[1:] if word != "--quick"]
+    for name in asked or SECTIONS:
+        began = time.process_time()
+        print(f"\n## {name}\n")
+        for line in SECTIONS[name]("--quick" in sys.argv):
+            print(line, flush=True)
+        print(f"\n{time.process_time() - began:.0f} s of CPU")
+
+
+if __name__ == "__main__":
+    main()

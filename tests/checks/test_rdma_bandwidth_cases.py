@@ -23,6 +23,7 @@ NOT_JUDGED = Verdict.NOT_JUDGED
 WRITE, READ = "ib_write_bw", "ib_read_bw"
 ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
 LOST = {"text": "peer-lost.txt", "timed_out": True}
+NINE = tuple(f"gpu{number:02}" for number in range(5, 14))
 NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install perftest")
 
 
@@ -157,6 +158,23 @@ def down(machine: Machine) -> None:
     machine.set_port("mlx5_3", 1, "phys_state", "2: Polling")
 
 
+def further_away(links: Links, times: float = 1.4) -> None:
+    """All rails are late alike with every partner."""
+    for (tool, device, peer), _ in list(links.items()):
+        if tool == "ib_write_lat":
+            links[tool, device, peer] = link(tool, device, peer, TESTS[tool] * times)
+
+
+def much_further_away(links: Links) -> None:
+    further_away(links, 2.2)
+
+
+def nothing_inside(links: Links) -> list[list[object]]:
+    """Every transfer inside the node loses its peer."""
+    runs = [link(WRITE, device, "gpu01", path="inside", peer_device="mlx5_0", **LOST) for device in RAILS]
+    return [attempt(links, more=runs)]
+
+
 def left_out(links: Links) -> list[list[object]]:
     why = CannotMeasure("mlx5_3: no RoCE v2 GID with an IPv4 address", next_step="give it an address")
     some = {key: run for key, run in links.items() if key[1] != "mlx5_3"}
@@ -223,6 +241,17 @@ CASES = (
         ],
     ),
     LinkCase(
+        "a node that was lost after its first partner",
+        "rdma_bandwidth.complete",
+        ERROR,
+        (
+            "node: lost while it was measured: gpu01: the connection broke; what it gave before is not the whole - "
+            "look at the other node"
+        ),
+        change=broken("gpu03", "gpu04", tool=READ, device="mlx5_7", cannot="gpu01: the connection broke", lost="gpu01"),
+        attempts=lambda links: [attempt(dict(sorted(links.items(), key=lambda item: item[1].cannot)))],
+    ),
+    LinkCase(
         "a node alone",
         "rdma_bandwidth.complete",
         PASS,
@@ -283,6 +312,31 @@ CASES = (
         attempts=lambda links: [attempt({k: v for k, v in links.items() if not k[0].endswith("lat")})],
     ),
     LinkCase("a node alone", "rdma_bandwidth.latency", SKIP, f"node: {ALONE}", attempts=alone),
+    LinkCase(
+        "a NIC that is late beside the same rail of the others, while its neighbours are not",
+        "rdma_bandwidth.latency",
+        FAIL,
+        "",
+        change=slow(2.35, "gpu02", tool="ib_write_lat"),
+        fleet=dict.fromkeys(NINE, 1.68),
+    ),
+    LinkCase(
+        "known false alarm: a node on a leaf of its own, late with all rails alike",
+        "rdma_bandwidth.latency",
+        WARN,
+        "",
+        change=further_away,
+        fleet=dict.fromkeys(NINE, 1.68),
+    ),
+    LinkCase(
+        "a node whose rails are all later than a switch explains",
+        "rdma_bandwidth.latency",
+        FAIL,
+        "",
+        change=much_further_away,
+        fleet=dict.fromkeys(NINE, 1.68),
+        limits={"rdma.write_latency_us": None},
+    ),
     # the share of the link's own rate
     LinkCase(
         "healthy",
@@ -383,6 +437,73 @@ CASES = (
         "node: no limit rdma.share_of_rate_percent for platform hgx-h100-8",
         limits={"rdma.share_of_rate_percent": None},
     ),
+    LinkCase(
+        "beside one partner alone it proves nothing",
+        "rdma_bandwidth.write",
+        ERROR,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s, measured with gpu02 mlx5_3 alone: either end "
+            "or the path between them may be slow - measure it with a third node, which tells the two ends apart"
+        ),
+        attempts=lambda _links: [attempt(of_two(), partners=1)],
+    ),
+    # the same rail on many nodes
+    LinkCase(
+        "healthy",
+        "rdma_bandwidth.rails",
+        PASS,
+        "8 alike: " + ", ".join(RAILS) + ": RDMA write bandwidth not behind the other rails",
+        fleet=dict.fromkeys(NINE, 391.5),
+    ),
+    LinkCase(
+        "known false alarm: one slow NIC is no slow rail",
+        "rdma_bandwidth.rails",
+        PASS,
+        "",
+        change=slow(212.5),
+        fleet=dict.fromkeys(NINE, 391.5),
+    ),
+    LinkCase(
+        "known false alarm: four slow NICs, and as many of another rail",
+        "rdma_bandwidth.rails",
+        PASS,
+        "",
+        change=slow(212.5),
+        slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5)
+        | dict.fromkeys((("gpu05", "mlx5_1"), ("gpu06", "mlx5_1"), ("gpu08", "mlx5_1")), 210.5),
+        fleet=dict.fromkeys(NINE, 391.5),
+    ),
+    LinkCase(
+        "the NICs behind one leaf",
+        "rdma_bandwidth.rails",
+        FAIL,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s, expected at least 382 Gb/s (the other rails); "
+            "so on 4 of 10 nodes; the other rails reach 391.5 Gb/s - not one NIC: check the leaf switch of this rail, "
+            "its uplinks and port settings, and how the rail is cabled"
+        ),
+        change=slow(212.5),
+        slow_rails=dict.fromkeys((("gpu05", "mlx5_3"), ("gpu06", "mlx5_3"), ("gpu07", "mlx5_3")), 210.5),
+        fleet=dict.fromkeys(NINE, 391.5),
+    ),
+    LinkCase(
+        "a rail that is 5 % slow on all nodes, which no comparison of the same rail sees",
+        "rdma_bandwidth.rails",
+        WARN,
+        "",
+        change=slow(372.5),
+        limits={"rdma.write_gbps": None},
+        slow_rails={(name, "mlx5_3"): 372.5 for name in NINE},
+        fleet=dict.fromkeys(NINE, 391.5),
+    ),
+    LinkCase(
+        "not measured",
+        "rdma_bandwidth.rails",
+        ERROR,
+        "",
+        attempts=lambda links: [attempt({k: v for k, v in links.items() if k[0].endswith("lat")})],
+    ),
+    LinkCase("a node alone", "rdma_bandwidth.rails", SKIP, f"node: {ALONE}", attempts=alone),
     # errors
     LinkCase(
         "healthy",
@@ -459,6 +580,13 @@ CASES = (
         attempts=with_inside(stderr=" Failed to modify QP 17 to RTR\n"),
     ),
     LinkCase(
+        "healthy: rails that do not reach each other inside the node, and are well with other nodes",
+        "rdma_bandwidth.errors",
+        PASS,
+        "8 alike: " + ", ".join(RAILS) + ": transfers without an error",
+        attempts=nothing_inside,
+    ),
+    LinkCase(
         "nothing was tried",
         "rdma_bandwidth.errors",
         ERROR,
@@ -507,6 +635,19 @@ CASES = (
         ),
         attempts=lambda links: [attempt(of_two_one_way(), partners=1)],
     ),
+    LinkCase(
+        "sends 7 % less than the other nodes, within every limit",
+        "rdma_bandwidth.both_ways",
+        FAIL,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth of what it sends 365 Gb/s, expected at least 382 Gb/s "
+            "(the other nodes); 6.8 % below the median 391.5 Gb/s of 9 other nodes, mlx5_3 of each; what it receives "
+            "is not - clean or swap the cable and its transceivers, see symbol errors of both ends; then swap the NIC"
+        ),
+        change=one_way(gbps=365.0),
+        limits={"rdma.write_gbps": None, "rdma.read_gbps": None},
+        fleet=dict.fromkeys(NINE, 391.5),
+    ),
     LinkCase("a node alone", "rdma_bandwidth.both_ways", SKIP, f"node: {ALONE}", attempts=alone),
     LinkCase(
         "no limit",
@@ -550,6 +691,20 @@ CASES = (
         change=slow(98.5, "gpu03", peer_best="99.25"),
     ),
     LinkCase(
+        "healthy: a NIC that sends slowly to all is no path, though it receives well",
+        "rdma_bandwidth.path",
+        PASS,
+        "",
+        change=one_way(peer_best_way="391.5"),
+    ),
+    LinkCase(
+        "healthy: just below the limit with one partner, and just above it with others",
+        "rdma_bandwidth.path",
+        PASS,
+        "",
+        change=slow(379.5, "gpu03"),
+    ),
+    LinkCase(
         "slow with all: the NIC, which is not the path's",
         "rdma_bandwidth.path",
         PASS,
@@ -582,6 +737,13 @@ CASES = (
             "and ECN on its switch port; then swap cables with a good rail"
         ),
         attempts=neighbour_inside,
+    ),
+    LinkCase(
+        "healthy: no rail of the network reaches another one",
+        "rdma_bandwidth.inside",
+        SKIP,
+        "node: the rails of this network do not reach each other; each is measured with other nodes",
+        attempts=nothing_inside,
     ),
     LinkCase(
         "healthy: NICs of a node that do not reach each other",

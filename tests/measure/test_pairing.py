@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones
+from nodegate.measure.rdma.pairing import in_rounds, inside, nic_pairs, rounds, with_good_ones, with_roles
 
 
 def names(count: int) -> list[str]:
@@ -99,7 +99,26 @@ def test_nics_of_one_name_are_of_one_rail():
     assert nic_pairs(["mlx5_0", "mlx5_1"], ["mlx5_0", "mlx5_7"]) == ((("mlx5_0", "mlx5_0"), ("mlx5_1", "mlx5_7")),)
 
 
-def test_inside_a_node_neighbours_are_paired_and_the_odd_one_too():
-    assert inside(["a", "b", "c", "d"]) == ((("a", "b"), ("c", "d")),)
-    assert inside(["a", "b", "c"]) == ((("a", "b"),), (("c", "a"),))
+def test_inside_a_node_each_nic_meets_both_neighbours_once_as_the_server():
+    assert inside(["a", "b", "c", "d"]) == ((("a", "b"), ("c", "d")), (("b", "c"), ("d", "a")))
+    assert inside(["a", "b", "c"]) == ((("a", "b"),), (("b", "c"),), (("c", "a"),))
+    assert inside(["a", "b"]) == ((("a", "b"),), (("b", "a"),))
     assert inside(["a"]) == inside([]) == ()
+
+
+@given(FLEETS, COUNTS)
+def test_who_meets_several_others_is_server_and_client_about_equally_often(fleet, count):
+    paired = rounds(fleet, count)
+    turned = with_roles(paired)
+    assert [{frozenset(pair) for pair in each} for each in turned] == [
+        {frozenset(pair) for pair in each} for each in paired
+    ]
+    for name in fleet:
+        roles = [pair.index(name) for pairs in turned for pair in pairs if name in pair]
+        assert abs(roles.count(0) - roles.count(1)) <= 1
+
+
+def test_any_pairs_are_put_into_rounds_in_which_nobody_is_twice_and_what_does_not_fit_is_left_out():
+    pairs = [("a", "b"), ("c", "d"), ("a", "c"), ("b", "a"), ("e", "a")]
+    assert in_rounds(pairs, 2) == ((("a", "b"), ("c", "d")), (("a", "c"),))
+    assert in_rounds([], 2) == ()

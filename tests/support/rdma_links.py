@@ -41,6 +41,7 @@ LIMITS = """
   rdma.inside_gbps: {value: 380, unit: Gb/s, source: test, direction: at least}
   rdma.gpu_write_gbps: {value: 360, unit: Gb/s, source: test, direction: at least}
   rdma.share_of_rate_percent: {value: 90, unit: "%", source: test}
+  rdma.latency_tier_percent: {value: 75, unit: "%", source: test}
 """
 
 
@@ -128,6 +129,7 @@ class LinkCase:
     machine: Callable[[Machine], object] = lambda machine: None
     limits: Mapping[str, object] = field(default_factory=dict)  # None takes a limit away
     fleet: Mapping[str, float] = field(default_factory=dict)  # what each other node of the run reached with each rail
+    slow_rails: Mapping[tuple[str, str], float] = field(default_factory=dict)  # except some of theirs
 
     def __str__(self) -> str:
         return f"{self.check}: {self.name}"
@@ -156,5 +158,8 @@ def _peers(case: LinkCase, links: Links) -> NodePeers:
     if not case.fleet:
         return Peers.of({}).of_node(NODE)
     mine = rdma_result.parse(case.attempts(links)).metrics
-    others = {name: [replace(each, values=(gbps,)) for each in mine] for name, gbps in case.fleet.items()}
+    others = {
+        name: [replace(each, values=(case.slow_rails.get((name, each.device), value),)) for each in mine]
+        for name, value in case.fleet.items()
+    }
     return Peers.of({name: ("hgx-h100-8", found) for name, found in {NODE: mine, **others}.items()}).of_node(NODE)

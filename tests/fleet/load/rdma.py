@@ -11,10 +11,11 @@ from fleet.load.plan import BEGIN_S, BURN_S, near
 from fleet.machine import facts_of
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.program_run import ProgramRun
+from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.node_pair import GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE
-from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones
+from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
-from nodegate.measure.rdma.result import CLIENT, PLAN, number
+from nodegate.measure.rdma.result import CLIENT, PLAN
 from nodegate.node import Node
 from nodegate.profile import Profile
 
@@ -64,7 +65,6 @@ class _Station:
 
 Found = dict[str, list[ProgramRun]]  # by node
 _End = tuple[_Station, str]  # a node and one of its rails
-_Reached = defaultdict[tuple[str, ...], dict[str, float]]  # what a rail reached in one test, by partner
 
 
 def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
@@ -113,13 +113,11 @@ def _first(stations: Mapping[str, _Station]) -> Found:
     """Every node with others, as far as they fit together, and each inside itself."""
     found = _planned(stations.values())
     for group in _fabrics(stations.values()):
-        new = set(group)  # a node of an odd number sits out a round: its first one comes later
-        for place, pairs in enumerate(rounds(group, ROUNDS)):
+        for place, pairs in enumerate(with_roles(rounds(group, ROUNDS))):
             for pair in pairs:
-                tests = (*LATENCIES, WRITE, READ) if new.intersection(pair) else (WRITE, READ)
+                tests = (*LATENCIES, WRITE, READ)
                 tests = (*tests, GPU_WRITE) if all(stations[name].cuda for name in pair) else tests
-                new -= {*pair}
-                _meet(stations, _turned(pair, place), tests, str(place + 1), found)
+                _meet(stations, pair, tests, str(place + 1), found)
     for station in stations.values():
         _meet_inside(station, found)
     return _with_peers_best(found)
@@ -129,10 +127,10 @@ def _again(stations: Mapping[str, _Station], suspects: frozenset[str]) -> Found:
     found = _planned(stations.values())
     for group in _fabrics(stations.values()):
         bad, good = [name for name in group if name in suspects], [name for name in group if name not in suspects]
-        for place, pairs in enumerate(with_good_ones(bad, good, AGAIN)):
+        for place, pairs in enumerate(with_roles(with_good_ones(bad, good, AGAIN))):
             for pair in pairs:
                 tests = (WRITE, READ, GPU_WRITE) if all(stations[name].cuda for name in pair) else (WRITE, READ)
-                _meet(stations, _turned(pair, place), tests, str(place + 1), found)
+                _meet(stations, pair, tests, str(place + 1), found)
     return {
         name: [
             replace(ran, labels={**ran.labels, "peer_passed": "yes"}) if "peer" in ran.labels else ran for ran in done
@@ -160,10 +158,6 @@ def _planned(stations: Iterable[_Station]) -> Found:
         ]
         for each in everyone
     }
-
-
-def _turned(pair: Pair, place: int) -> Pair:
-    return pair if place % 2 == 0 else pair[::-1]
 
 
 def _meet(stations: Mapping[str, _Station], pair: Pair, tests: Sequence[Test], turn: str, found: Found) -> None:
@@ -210,25 +204,5 @@ def _link(test: Test, server: _End, client: _End, labels: Mapping[str, str], fou
 
 def _with_peers_best(found: Found) -> Found:
     """Each node's runs, with what the other end reached with others."""
-    reached: _Reached = defaultdict(dict)
-    for name, done in found.items():
-        for ran in done:
-            value = number(ran) if "peer" in ran.labels else None
-            if value is not None:
-                reached[_key(ran, name, ran.labels["device"])][ran.labels["peer"]] = value
-    return {name: [_told(ran, name, reached) for ran in done] for name, done in found.items()}
-
-
-def _key(ran: ProgramRun, node: str, device: str) -> tuple[str, ...]:
-    return (node, device, ran.what, ran.labels["memory"], ran.labels["path"])
-
-
-def _told(ran: ProgramRun, name: str, reached: _Reached) -> ProgramRun:
-    if "peer" not in ran.labels:
-        return ran
-    tries = reached.get(_key(ran, ran.labels["peer"], ran.labels["peer_device"]), {})
-    others = [value for peer, value in tries.items() if peer != name]
-    if not others:
-        return ran
-    best = min(others) if ran.what.endswith("_lat") else max(others)
-    return replace(ran, labels={**ran.labels, "peer_best": f"{best:g}"})
+    ends = Ends(found)
+    return {name: [ends.told(name, ran) for ran in done] for name, done in found.items()}

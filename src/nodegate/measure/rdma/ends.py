@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -40,6 +41,7 @@ class Ends:
 
     def __init__(self, found: Found) -> None:
         self._best: dict[_Link, float] = {}  # of bandwidths between nodes
+        self._passed = {ran.labels["peer"] for _, ran in _links(found) if "peer_passed" in ran.labels}
         self._tries: defaultdict[_Key, list[tuple[str, float | None]]] = defaultdict(list)  # with each partner
         for name, ran in _links(found):
             value = number(ran)
@@ -65,9 +67,14 @@ class Ends:
 
     def _is_odd(self, link: _Link, best: float) -> bool:
         ends = (link.server, link.server_device, link.client), (link.client, link.client_device, link.server)
-        reached = [self._others((name, device, *link.test), other) for name, device, other in ends]
-        good = min(max((value for value in each if value is not None), default=0.0) for each in reached)
-        return best < EVEN * good
+        return best < EVEN * min(self._reached(name, (name, device, *link.test), other) for name, device, other in ends)
+
+    def _reached(self, name: str, key: _Key, other: str) -> float:
+        """What an end reached at best with others; without bound for one that passed before and met nobody else."""
+        values = self._others(key, other)
+        if not values and name in self._passed:
+            return math.inf
+        return max((value for value in values if value is not None), default=0.0)
 
     def _others(self, key: _Key, name: str) -> list[float | None]:
         return [value for peer, value in self._tries.get(key, ()) if peer != name]

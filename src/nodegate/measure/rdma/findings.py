@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
-from nodegate.measure.rdma.result import BANDWIDTHS, EVEN, WAYS, is_latency
+from nodegate.measure.rdma.result import BANDWIDTHS, ODD, WAYS, is_latency
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import Physics, of_platform
@@ -144,7 +144,7 @@ def _is_odd(measured: RdmaBandwidth, device: str, partner: str) -> bool:
         runs = [run for run in measured.of(name, device) if run.value is not None]
         mine = max((run.value or 0.0 for run in runs if run.partner == partner), default=0.0)
         others = max((run.value or 0.0 for run in runs if run.partner != partner), default=0.0)
-        if mine < EVEN * others:
+        if mine < ODD * others:
             return True
     return False
 
@@ -197,7 +197,8 @@ def slow_ways(
 ) -> Mapping[str, Sequence[tuple[Metric, Assessment]]]:
     """For each device the ways that are behind those of the other nodes; where both are, the other checks say so."""
     found: defaultdict[str, list[tuple[Metric, Assessment]]] = defaultdict(list)
-    for metric, said in assessments(measured.named(*WAYS.values()), baseline=baseline, peers=peers):
+    at_best = [replace(metric, values=(metric.best,)) for metric in measured.named(*WAYS.values())]
+    for metric, said in assessments(at_best, baseline=baseline, peers=peers):
         if metric.device and said.verdict in (Verdict.WARN, Verdict.FAIL):
             found[metric.device].append((metric, said))
     return found

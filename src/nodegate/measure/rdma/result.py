@@ -30,7 +30,9 @@ BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host m
 WAYS = {True: "rdma.sends_gbps", False: "rdma.receives_gbps"}  # of the writes: those in which a device sent the data
 INSIDE = "rdma.inside_gbps"
 _MAY_PASS = ("link", "number")  # troubles that may not happen again
-EVEN = 0.95  # share of what both ends reach with others, from which on a run is not odd
+EVEN = 0.92  # share of what both ends reach with others, from which on a run is not odd
+ODD = 0.9  # of what it reaches with others: a NIC pair below it, in every look, is a bad path
+LIKE = 0.95  # of one another: what two ends reach that are as slow as each other
 UNEVEN = 0.8  # share of the other direction's: write and read differ by less on good links
 LOST = "lost"  # label of a run that could not be made: the node to which the connection broke
 NONE = "none"  # label `peer_best` of a partner that was tried with others, without a number
@@ -126,8 +128,8 @@ class RdmaBandwidth:
         if run.name != BANDWIDTHS[0] or run.value is None:
             return ()
         others = (value for peer, value in self._by_way[run.device, run.sends] if peer != run.partner)
-        well_with_others = max(others, default=0.0) * EVEN > run.value
-        is_partner = run.peer_best_way is not None and run.peer_best_way * EVEN <= run.value
+        well_with_others = max(others, default=0.0) * LIKE > run.value
+        is_partner = run.peer_best_way is not None and run.peer_best_way * LIKE <= run.value
         return () if is_partner and well_with_others else (WAYS[run.sends],)
 
     @cached_property

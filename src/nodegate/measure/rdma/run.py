@@ -83,7 +83,8 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     rdma_nodes, found = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool)
     _plan(rdma_nodes, fabrics, found)
     _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name).difference(suspects))
-    far = [[name for name in names if _is_late(suspects.get(name, ()))] for names in fabrics]
+    _odd_ones_once_more(pool, rdma_nodes, found)
+    far = [[name for name in names if name in suspects and _is_late(suspects[name])] for names in fabrics]
     _run_rounds(pool, rdma_nodes, [rounds(names, AMONG_SUSPECTS) for names in far], found, tests=())
     met, link_s = {name for pair in _pairs(paired) for name in pair}, targets[0].durations.link_s
     able = [name for name in suspects if name in rdma_nodes]
