@@ -115,9 +115,8 @@ def _first(stations: Mapping[str, _Station]) -> Found:
     for group in _fabrics(stations.values()):
         for place, pairs in enumerate(with_roles(rounds(group, ROUNDS))):
             for pair in pairs:
-                tests = (*LATENCIES, WRITE, READ)
-                tests = (*tests, GPU_WRITE) if all(stations[name].cuda for name in pair) else tests
-                _meet(stations, pair, tests, str(place + 1), found)
+                gpu = (GPU_WRITE,) if all(stations[name].cuda for name in pair) else ()
+                _meet(stations, pair, (*LATENCIES, WRITE, READ, *gpu), str(place + 1), found)
     for station in stations.values():
         _meet_inside(station, found)
     return _with_peers_best(found)

@@ -1,4 +1,4 @@
-"""Latency and distance: a switch more on the way is no fault, and only a NIC's own delay is one."""
+"""Latency and distance: a switch more on the way makes a pair late without a fault; a NIC's own delay is a fault."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Ends:
         return best < EVEN * min(self._reached(name, (name, device, *link.test), other) for name, device, other in ends)
 
     def _reached(self, name: str, key: _Key, other: str) -> float:
-        """What an end reached at best with others; without bound for one that passed before and met nobody else."""
+        """What an end reached at best with others; without bound for one that passed before and met no other."""
         values = self._others(key, other)
         if not values and name in self._passed:
             return math.inf

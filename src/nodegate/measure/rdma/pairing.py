@@ -59,7 +59,7 @@ def nic_pairs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Round, ...]:
 def inside(names: Sequence[str]) -> tuple[Round, ...]:
     """The NIC pairs within one node, in steps as `nic_pairs`: each with both neighbours, once as server.
 
-    With one partner alone nobody could say which of the two is slow.
+    With one partner alone it could not be said which of the two is slow.
     """
     count = len(names)
     ring = [(name, names[(place + 1) % count]) for place, name in enumerate(names)] if count > 1 else []
@@ -71,7 +71,7 @@ def with_roles(paired: Sequence[Round]) -> tuple[Round, ...]:
     """The same rounds, each pair as (server, client): a name with several partners is both, about equally often.
 
     The meetings are walked in closed trails, each from server to client; a name with an odd number of them has one
-    more, with nobody.
+    more, which is left out.
     """
     links: defaultdict[str, dict[int, str]] = defaultdict(dict)
     meetings = [pair for pairs in paired for pair in pairs]

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.peers import NodePeers
 
-_RAILS = 4  # of three and fewer nobody can say which is the odd one
-_NODES = 4  # so many slow NICs of one rail are no chance, where no other rail has a quarter of them
+_RAILS = 4  # of three and fewer it cannot be said which is the odd one
+_NODES = 4  # so many slow NICs of one rail are beyond chance, where the other rails have a quarter of them at most
 _OF_OTHERS = 4
 _WHOLE = 0.75  # of the nodes: then it is the whole rail, and no leaf of several
 _MEDIAN = math.sqrt(math.pi / 2)  # the spread of a median of n normal values, in their spread / sqrt(n)
@@ -53,7 +53,7 @@ class SharedRail:
 
 
 def shared_rail(metric: Metric, baseline: Baseline, peers: NodePeers) -> SharedRail | None:
-    """What many nodes share on the rail of a number; None where it is a good one, a single one, or nobody can say."""
+    """What many nodes share on the rail of a number; None where it is a good one, a single one, or too few tell."""
     margins = Margins.of(baseline)
     group, medians = peers.group(metric, margins), peers.medians_of_devices(metric)
     others = [value for device, value in medians.items() if device != metric.device]
