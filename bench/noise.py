@@ -19,7 +19,7 @@ from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.suspects import TIMES_MORE, suspects
+from nodegate.numbers.suspects import TIMES_MORE, suspects, with_equal_looks
 from nodegate.verdict import Verdict, worst
 
 PLATFORM = "hgx-h100-8"
@@ -28,9 +28,9 @@ BASELINE = Baseline(PLATFORM, "", "", "", "", Baselines.read().common)
 ADDRESSES = [f"{0x1A + 0x10 * place:08x}:00:00.0" for place in range(GPUS)]
 Name = tuple[str, str]  # measurement, metric
 RUN: dict[str, tuple[tuple[str, float], ...]] = {
-    "burn": (("gemm bf16", 745.0), ("gemm fp8", 1400.0), ("gemm fp32", 54.0)),
-    "copies": tuple((f"copy {at}", 55.0 + 400.0 * at) for at in range(6)),
-    "busbw": tuple((f"collective {at}", 480.0 - 40.0 * at) for at in range(6)),
+    "burn": (("burn.bf16", 745.0), ("burn.fp8", 1400.0), ("burn.fp32", 54.0)),
+    "copies": tuple((f"copies.{at}", 55.0 + 400.0 * at) for at in range(6)),
+    "busbw": tuple((f"nccl.{at}", 480.0 - 40.0 * at) for at in range(6)),
 }
 UNITS = {"burn": "TFLOPS", "copies": "GB/s", "busbw": "GB/s"}
 
@@ -40,6 +40,7 @@ class Noise:
     """Coefficients of variation, and the share of single numbers or of whole runs that lose 5 to 30 %.
 
     `chips`: how far apart healthy GPUs are in the burn, for good; `slots`: the places of a node, the same on all.
+    `unequal`: how unlike the numbers of one measurement are in their noise (standard deviation of its logarithm).
     """
 
     name: str
@@ -50,6 +51,7 @@ class Noise:
     disturbed: float = 0.01
     by_run: bool = False
     slots: float = 0.01
+    unequal: float = 0.0
 
     def of(self, measurement: str) -> float:
         return {"burn": self.gemm, "copies": self.copies, "busbw": self.busbw}[measurement]
@@ -61,6 +63,7 @@ LEVELS = (
     LOW,
     replace(LOW, name="low, disturbed by run", by_run=True),
     replace(LOW, name="low, equal chips", chips=0.0),
+    replace(LOW, name="low, unequal", unequal=0.5),
     replace(LOW, name="high", copies=0.03, busbw=0.03),
 )
 
@@ -85,6 +88,10 @@ class Fleet:
     def __init__(self, rng: np.random.Generator, noise: Noise, nodes: int) -> None:
         self.rng, self.noise, self.nodes = rng, noise, nodes
         self.true: dict[str, np.ndarray] = {}
+        self.noises = {
+            measurement: noise.of(measurement) * np.exp(rng.normal(0, noise.unequal, (1, len(metrics), 1)))
+            for measurement, metrics in RUN.items()
+        }
         chips = rng.normal(1, noise.chips, (nodes, GPUS)) if noise.chips else np.ones((nodes, GPUS))
         for measurement, metrics in RUN.items():
             wide = 1 if measurement == "busbw" else GPUS
@@ -104,7 +111,7 @@ class Fleet:
         true, noise = self.true[measurement], self.noise
         shape = (self.nodes, 1, 1) if noise.by_run else true.shape
         lost = (self.rng.random(shape) < noise.disturbed) * self.rng.uniform(0.05, 0.30, shape)
-        return true * self.rng.normal(1, noise.of(measurement), true.shape) * (1 - lost)
+        return true * (1 + self.noises[measurement] * self.rng.normal(0, 1, true.shape)) * (1 - lost)
 
 
 def metrics_of(measurement: str, looks: list[np.ndarray], node: int, count: int) -> list[Metric]:
@@ -127,7 +134,7 @@ def judged(fleet: Fleet) -> tuple[list[Verdict], int]:
         counts = dict.fromkeys(names, 1)
         measured = {name: (PLATFORM, metrics_of(measurement, looks, at, 1)) for at, name in enumerate(names)}
         for _ in range(TIMES_MORE):
-            doubtful = suspects(measured, baselines)
+            doubtful = with_equal_looks(suspects(measured, baselines), measured)
             repeated += len(doubtful)
             for at, name in enumerate(names):
                 if name in doubtful:

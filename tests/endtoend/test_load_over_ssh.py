@@ -168,7 +168,7 @@ def test_progress_names_the_stage_what_is_done_and_the_time_left(campaign: Run) 
     lines = campaign.outcome.stderr.splitlines()
     form = re.compile(
         r"(facts|gpu: burn|node: nccl|links: rdma_bandwidth|facts again|leaving the nodes)"
-        r"(, \d+ suspects once more)?: \d+ of \d+ (nodes|pairs)"
+        r"(, \d+ nodes once more)?: \d+ of \d+ (nodes|pairs)"
         r"(, \d+ could not be measured)?, \d+ s(, about \d+ s left)?"
         r"|judging: \d+ of \d+ (nodes|checks), \d+ s(, about \d+ s left)?"
     )

@@ -265,7 +265,7 @@ class TestFleet:
         assert told(476, others=like(480.0, 0.0005)).verdict is PASS, "0.8 % is not worth a word"
 
     def test_what_one_good_value_in_a_large_fleet_may_be_is_warned_of(self):
-        found = told(456, others=like(480.0, 0.015, nodes=7))
+        found = told(456, others=like(480.0, 0.014, nodes=7))
         assert (found.verdict, found.comparison) == (WARN, "fleet")
         assert found.note.endswith("of 7 other nodes, which their spread may explain")
 

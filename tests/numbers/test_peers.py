@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.measured import fleet, group, margins, metric, peers
 
+from nodegate.metric import Statistic
 from nodegate.numbers.peers import NoPeers, Peers
 
 MARGINS = margins()
@@ -38,6 +39,12 @@ class TestWhoIsAPeer:
         before = group(Peers.of(measured).group("gpu002", metric(480), MARGINS))
         measured["gpu001"] = ("hgx-h100-8", [metric(480, 520, 530)])
         assert group(Peers.of(measured).group("gpu002", metric(480), MARGINS)) == before
+
+    def test_where_all_had_three_looks_best_is_compared_with_best_and_median_with_median(self):
+        looks = {f"gpu{at}": ("hgx-h100-8", [metric(470, 480 + at, 475)]) for at in range(9)}
+        judged = Peers.of(looks)
+        assert group(judged.group("gpu0", metric(480), MARGINS)).median == 484.5
+        assert group(judged.group("gpu0", metric(480), MARGINS, Statistic.MEDIAN)).median == 475.0
 
     @pytest.mark.parametrize(
         "other", [{"nccl": "2.21.5"}, {"size_bytes": "1024"}, {"name": "nccl.all_gather_gb_per_s"}]
@@ -179,9 +186,7 @@ def test_a_row_for_each_node_device_and_metric():
         "device",
         "name",
         "conditions",
-        "first",
-        "best",
-        "middle",
+        "values",
         "unit",
     ]
     assert len(frame) == 8

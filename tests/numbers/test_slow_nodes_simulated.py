@@ -15,7 +15,7 @@ from support.measured import ALL_REDUCE, baseline, metric
 
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
-from nodegate.numbers.suspects import TIMES_MORE, suspects
+from nodegate.numbers.suspects import TIMES_MORE, suspects, with_equal_looks
 from nodegate.verdict import Verdict, worst
 
 PLATFORM = "hgx-h100-8"
@@ -53,7 +53,7 @@ def simulate(rng: np.random.Generator, size: int, *, slow: int = 0, by: object =
     names = [f"gpu{at:05}" for at in range(size)]
     attempts = [run_of(rng, speed) for _ in range(1 + TIMES_MORE)]
     first = {name: (PLATFORM, [metric(float(attempts[0][at]))]) for at, name in enumerate(names)}
-    doubtful = suspects(first, dict.fromkeys(names, by))
+    doubtful = with_equal_looks(suspects(first, dict.fromkeys(names, by)), first)
     measured = {
         name: (PLATFORM, [metric(*(float(each[at]) for each in attempts))]) if name in doubtful else first[name]
         for at, name in enumerate(names)
@@ -96,7 +96,7 @@ def test_ten_healthy_fleets_of_1250_lose_no_node(by: object) -> None:
     """One good node in 75,000 was lost in a longer run of the same: a sixth of a node in ten such fleets."""
     found = simulated(10, 10, 1250, by=by)
     assert found.wronged == 0
-    assert found.again < 0.02 * found.healthy  # about as many as runs were disturbed
+    assert found.again < 0.04 * found.healthy  # one good value in 50, and as many as runs were disturbed
 
 
 @pytest.mark.parametrize("by", [BY_FLEET, BY_BASELINE], ids=["by the fleet alone", "by a baseline too"])

@@ -7,7 +7,7 @@ import pytest
 from nodegate.baseline.baseline import Baseline, Baselines
 from nodegate.metric import Metric
 from nodegate.node import Node
-from nodegate.numbers.suspects import suspects
+from nodegate.numbers.suspects import suspects, with_equal_looks
 
 PLATFORM = "hgx-h100-8"
 BASELINE = Baselines.read().for_node(Node("any", expected={"platform": PLATFORM}), None, None)
@@ -47,3 +47,30 @@ def test_a_node_that_is_behind_its_own_past_is_measured_again() -> None:
     bare = dict.fromkeys(fleet, Baseline(PLATFORM, "", "", "", "", Baselines.read().common))
     assert not suspects(fleet, bare)
     assert set(suspects(fleet, bare, earlier=past.get)) == {"a"}
+
+
+def fleet_with_one_slow(nodes: int) -> dict[str, tuple[str, tuple[Metric, ...]]]:
+    speeds = [400.0] + [480.0 + at % 5 for at in range(nodes - 1)]
+    return {
+        f"n{at}": (PLATFORM, (Metric("nccl.all_reduce_gb_per_s", (speed,), "GB/s"),)) for at, speed in enumerate(speeds)
+    }
+
+
+@pytest.mark.parametrize("nodes", [8, 32])
+def test_in_a_small_fleet_all_get_the_looks_of_one_suspect(nodes: int) -> None:
+    fleet = fleet_with_one_slow(nodes)
+    found = with_equal_looks(suspects(fleet, dict.fromkeys(fleet, BASELINE)), fleet)
+    assert found.keys() == fleet.keys()
+    assert [node for node, doubts in found.items() if doubts] == ["n0"]
+
+
+@pytest.mark.parametrize("nodes", [7, 33])
+def test_where_nobody_compares_or_many_do_only_the_suspects_do(nodes: int) -> None:
+    fleet = fleet_with_one_slow(nodes)
+    found = suspects(fleet, dict.fromkeys(fleet, BASELINE))
+    assert with_equal_looks(found, fleet) == found
+    assert "n0" in found
+
+
+def test_where_nobody_is_suspect_nobody_is_measured_again() -> None:
+    assert with_equal_looks({}, fleet_with_one_slow(8)) == {}

@@ -55,7 +55,7 @@ class Judge:
         return self.gates.get(node)
 
     def suspects(
-        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, object]
+        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, object], *, alone: bool
     ) -> dict[str, tuple[Doubt, ...]]:
         low = {name: [each for each in metrics if each.best < self.least] for name, metrics in measured.items()}
         return {name: tuple(map(Doubt, low[name])) for name, metrics in measured.items() if low[name] or not metrics}

@@ -24,8 +24,9 @@ limits:
   measured.peers_min: {value: 8, unit: nodes, source: test}
   measured.fleet_floor_percent: {value: 2.5, unit: "%", source: test}
   measured.fleet_z: {value: 3.5, unit: deviations, source: test}
-  measured.fleet_wronged_percent: {value: 8, unit: "%", source: test}
-  measured.fleet_doubted_percent: {value: 0.5, unit: "%", source: test}
+  measured.fleet_wronged_percent: {value: 5, unit: "%", source: test}
+  measured.fleet_warned_percent: {value: 0.1, unit: "%", source: test}
+  measured.fleet_doubted_percent: {value: 2, unit: "%", source: test}
   measured.latency_floor_percent: {value: 25, unit: "%", source: test}
   measured.temperature_floor_c: {value: 8, unit: °C, source: test}
   measured.inside_floor_percent: {value: 5, unit: "%", source: test}

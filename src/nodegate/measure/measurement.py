@@ -77,6 +77,7 @@ class Measurement:
     reason that a second attempt may clear (a link that hung once): it is measured again, as with a bad number.
     `bounds` says what a node's own parts allow, where that is more than its platform says. `settled`: whether a node's
     fault is known, or must be feared: it takes no part in second looks, as a suspect or as another one's partner.
+    `alone`: each node is measured without the others, so that more looks at all cost no more time than at one.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Measurement:
     doubtful: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
     bounds: Callable[[NodeFacts], Bounds] | None = None
     settled: Callable[[Sequence[Sequence[ProgramRun]]], bool] | None = None
+    alone: bool = False
 
     def of_document(self, document: Mapping[str, object]) -> Measured:
         """The result in a node's evidence.

@@ -27,7 +27,7 @@ _SOURCES = {
     "inside": ("the rest of this node", LimitKind.NODE),
     "history": ("its own past", LimitKind.PAST),
 }
-_KINDS = 20  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
+_KINDS = 40  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
 _EARLIER = 3  # earlier values of a device, from which on its past alone can reject it
 _NOTABLE = 0.5  # of the floor: less than that is not worth a word, however sure
 _HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no reason to reject a node
@@ -128,13 +128,13 @@ def _against(  # noqa: PLR0917 - two callers, both above
 def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, float]:
     """How far below the median no good value of a whole fleet lies, and how far hardly a single one does.
 
-    A doubt is cheap, it costs two more looks: it takes the spread as it was found, also where few values tell it.
+    A warning rejects nobody: it takes the spread as it was found, also where few values tell it.
     """
     spread = others.spread * abs(others.median)
     if not spread:
         return 0.0, 0.0
     of_the_fleet = margins.wronged / (_KINDS * max(others.judged, 1))
-    return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.doubted)
+    return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.warned)
 
 
 def _beyond(metric: Metric, median: float, distance: float) -> float:

@@ -66,6 +66,7 @@ def assess(
     inside: Reference | None = None,
     history: Reference | None = None,
     statistic: Statistic = Statistic.BEST,
+    usual: PeerGroup | NoPeers | None = None,
 ) -> Assessment:
     """Judge a metric; the worst comparison decides, and without baseline and peers nothing is ever a pass.
 
@@ -81,6 +82,7 @@ def assess(
         inside: the other devices of this node.
         history: this device's own earlier values.
         statistic: which of the attempts is judged.
+        usual: the other nodes by the median of their attempts, where that is not `group`.
     """
     if not all(map(believable, metric.values)):
         sent = ", ".join(map(number, metric.values))
@@ -103,7 +105,8 @@ def assess(
     middle = median(believed)
     if found.verdict is not Verdict.PASS or middle == best:
         return found
-    usually = _concluded(metric, middle, compared.all_with(middle), group)
+    compared = replace(compared, group=usual or group)
+    usually = _concluded(metric, middle, compared.all_with(middle), compared.group)
     if usually.verdict is Verdict.PASS:
         return found
     return _unsteady(metric, len(believed), found, usually)

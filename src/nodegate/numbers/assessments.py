@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate import part
+from nodegate.metric import Statistic
 from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess
 from nodegate.numbers.derived import of_platform
@@ -33,7 +34,12 @@ _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one i
 
 
 def assessments(
-    metrics: Sequence[Metric], *, baseline: Baseline, peers: NodePeers, physics: Bounds = of_platform
+    metrics: Sequence[Metric],
+    *,
+    baseline: Baseline,
+    peers: NodePeers,
+    physics: Bounds = of_platform,
+    for_a_look: bool = False,
 ) -> Iterator[tuple[Metric, Assessment]]:
     """Each metric of a node with what is said of it; then the node as a whole, where it is behind the others.
 
@@ -42,11 +48,12 @@ def assessments(
         baseline: the limits of the node.
         peers: the other nodes.
         physics: says what is possible; by default the peaks of the platform do.
+        for_a_look: whether to be as strict as for measuring again, instead of for a verdict.
 
     Raises:
         NotJudged: the baseline lacks a margin (measured.*).
     """
-    margins = Margins.of(baseline)
+    margins = Margins.of(baseline).for_a_look() if for_a_look else Margins.of(baseline)
     alike: defaultdict[object, list[Metric]] = defaultdict(list)
     for metric in metrics:
         alike[metric.key].append(metric)
@@ -54,18 +61,19 @@ def assessments(
         found = assess(
             metric,
             right(baseline, metric.name),
-            peers.group(metric, margins),
+            peers.group(metric, margins, baseline.statistic),
             margins,
             physics=physics(metric, baseline),
             inside=_inside(metric, alike[metric.key], peers),
             history=_past(metric, peers.earlier),
             statistic=baseline.statistic,
+            usual=peers.group(metric, margins, Statistic.MEDIAN),
         )
         yield metric, found
     for figure in node_figures(metrics):
         group = peers.group(figure, margins)
         if isinstance(group, PeerGroup):
-            found = assess(figure, None, group, margins)
+            found = assess(figure, None, group, margins, usual=peers.group(figure, margins, Statistic.MEDIAN))
             if found.verdict in (Verdict.WARN, Verdict.FAIL):
                 yield figure, found
 

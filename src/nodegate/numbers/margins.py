@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -16,6 +16,7 @@ _KEYS = {
     "fleet_floor": "measured.fleet_floor_percent",
     "fleet_z": "measured.fleet_z",
     "wronged": "measured.fleet_wronged_percent",
+    "warned": "measured.fleet_warned_percent",
     "doubted": "measured.fleet_doubted_percent",
     "latency_floor": "measured.latency_floor_percent",
     "temperature_floor_c": "measured.temperature_floor_c",
@@ -25,6 +26,7 @@ _KEYS = {
     "fast_part_min": "measured.fast_part_min_percent",
     "loose": "measured.loose_percent",
 }
+_LUCKY = 0.5  # of the floor: so much of an effect may be hidden by the noise of one look
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class Margins:
 
     `peers_min`: nodes with this value, the judged one among them, from which on the fleet is a judge. `fleet_floor`:
     how far below the median of the others, at least. `wronged`: the chance that a fleet of good nodes has one that is
-    called bad. `doubted`: the chance that a good value is measured again. `fleet_z`: how many robust deviations of what
-    is learned from are left out, and allowed by what is learned.
+    called bad. `warned`: the chance that a good value is warned of. `doubted`: that it is measured again.
+    `fleet_z`: how many robust deviations of what is learned from are left out, and allowed by what is learned.
     `latency_floor` stands in place of all floors for times (µs), `temperature_floor_c` for °C. `inside_floor`: below
     the other devices of the node. `history_floor`: below the node's own past. `slow_part_min` and `fast_part_min`: the
     parts of a fleet from which on it counts as split. `loose`: how far above a baseline's value that value proves
@@ -45,6 +47,7 @@ class Margins:
     fleet_floor: float
     fleet_z: float
     wronged: float
+    warned: float
     doubted: float
     latency_floor: float
     temperature_floor_c: float
@@ -64,6 +67,10 @@ class Margins:
         """
         found = {name: _number(baseline, key) for name, key in _KEYS.items()}
         return Margins(**found)
+
+    def for_a_look(self) -> Margins:
+        """Those by which a node is measured again. That is cheap, and a slow one may have been lucky the first time."""
+        return replace(self, warned=self.doubted, fleet_floor=self.fleet_floor * _LUCKY)
 
 
 def _number(baseline: Baseline, key: str) -> float:

@@ -6,12 +6,13 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from nodegate.metric import Statistic
 from nodegate.numbers.comparison import believable
-from nodegate.numbers.node_figures import node_figures
+from nodegate.numbers.node_figures import OF, node_figures
 from nodegate.numbers.split import Split, find_split
-from nodegate.numbers.spread import around_median, degrees, scale
+from nodegate.numbers.spread import around_median, degrees, moderated, of_median, scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
-COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "first", "best", "middle", "unit")
+COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "values", "unit")
 _FEW = 512  # residuals up to which a node's own are left out of the spread: one node cannot hide itself
 
 
@@ -57,6 +58,12 @@ class NoPeers:
     launches: tuple[float, ...] = ()
 
 
+class _Row(NamedTuple):
+    node: str
+    device: str
+    seen: tuple[float, ...]  # a value a look
+
+
 class Peers:
     """The measured numbers of a fleet. `frame` is the table of them (pandas), a row a node, device and metric."""
 
@@ -69,13 +76,24 @@ class Peers:
     ) -> None:
         self.frame, self._launches = frame, launches
         self._keys, self._platforms = keys, platforms
-        self._pools: dict[tuple[int, str | None], _Pool] = {}
-        self._spreads: dict[tuple[int, bool], _Spread] = {}
+        self._pools: dict[tuple[int, str | None, Statistic], _Pool] = {}
+        self._spreads: dict[tuple[int, bool, Statistic], _Spread] = {}
         self._inside: dict[int, _Spread] = {}
         self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
         self._medians: dict[int | None, Mapping[str, float]] = {}
-        self._rows: dict[int, list[tuple[str, str, float, float]]] | None = None
+        self._rows: dict[int, list[_Row]] | None = None
+        self._looks: dict[int, int] = {}
         self._members: dict[tuple[int, str], frozenset[str]] | None = None
+        self._better = {number: str(key[2]) for key, number in keys.items()}
+        kinds: defaultdict[Key, list[int]] = defaultdict(list)
+        for key, number in keys.items():
+            kinds[_kind(key)].append(number)
+        self._figures = {
+            number: (keys[device], int(words[OF]))
+            for key, number in keys.items()
+            if OF in (words := _words(key)) and (device := _key_of_devices(key)) in keys
+        }
+        self._kin = {number: numbers for numbers in kinds.values() for number in numbers}
 
     @staticmethod
     def of(measured: Measured) -> Peers:
@@ -92,8 +110,8 @@ class Peers:
                 number = keys.setdefault(_key(platform, metric), len(keys))
                 launches[number, node] = metric.launch
                 conditions = ", ".join(f"{name} {value}" for name, value in metric.key[1])
-                values = (metric.first, metric.best, metric.middle, metric.unit)
-                rows.append((number, node, platform, metric.device, metric.name, conditions, *values))
+                named = (metric.device, metric.name, conditions)
+                rows.append((number, node, platform, *named, metric.values, metric.unit))  # noqa: PD011 - a metric's
         frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
         return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()}, launches)
 
@@ -101,10 +119,13 @@ class Peers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
         return NodePeers(self, node, earlier)
 
-    def group(self, node: str, metric: Metric, margins: Margins) -> PeerGroup | NoPeers:
-        """The same quantity on the other nodes of this node's platform, by the first look at each.
+    def group(
+        self, node: str, metric: Metric, margins: Margins, statistic: Statistic = Statistic.BEST
+    ) -> PeerGroup | NoPeers:
+        """The same quantity on the other nodes of this node's platform, by as many looks as every node has had.
 
-        What is seen in a second look at some moves no limit: who passed by it before passes at the end too.
+        What is seen in a second look at some moves no limit: who passed by it before passes at the end too. Where all
+        were looked at again, like is compared with like: the best of three with the best of three.
 
         Slot is compared with slot where enough nodes have this device, else all devices with all: a slot may be warmer
         or further from its NIC by design.
@@ -114,10 +135,10 @@ class Peers:
             return NoPeers("the platform is not known")
         number = self._keys.get(_key(platform, metric))
         needed = max(margins.peers_min, 2)
-        pool = self._pool(number, metric.device)
+        pool = self._pool(number, metric.device, statistic)
         whose = metric.launch or node
         if pool.others(whose) + 1 < needed:
-            pool = self._pool(number, None)
+            pool = self._pool(number, None, statistic)
         others = pool.others(whose)
         if others + 1 < needed and metric.launch:
             few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
@@ -126,7 +147,7 @@ class Peers:
             nodes = f"only {others + 1} node{'s' if others else ''} of platform {platform}"
             measured = f"{nodes} measured it in the same way"
             return NoPeers(f"{measured} ({needed:g} are needed to compare)")
-        spread = self._spread(number or 0, by_slot=bool(pool.device))
+        spread = self._spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
         return pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
 
     def inside(self, metric: Metric, node: str) -> tuple[float, float, int]:
@@ -139,8 +160,8 @@ class Peers:
             return 0.0, 1.0, 1
         if number not in self._inside:
             nodes: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-            for name, device, first, _ in self._of_key(number):
-                nodes[name].append((first, f"{name} {device}"))
+            for row in self._of_key(number):
+                nodes[row.node].append((row.seen[0], f"{row.node} {row.device}"))
             self._inside[number] = _Spread([_Pool("", held) for held in nodes.values()])
         spread = self._inside[number]
         return *spread.without(f"{node} {metric.device}"), spread.count
@@ -158,7 +179,7 @@ class Peers:
     def bests(self, metric: Metric, node: str) -> Mapping[str, float]:
         """The best value of each node that measured the same quantity in the same way."""
         number = self._keys.get(_key(self._platforms.get(node, ""), metric))
-        return {} if number is None else {name: best for name, _, _, best in self._of_key(number)}
+        return {} if number is None else {row.node: _best(metric, row) for row in self._of_key(number)}
 
     def of_device(self, node: str, metric: Metric) -> Mapping[str, float]:
         """The best value of each node that measured the same quantity of its device of this name."""
@@ -183,42 +204,66 @@ class Peers:
     def _of_devices(self, number: int | None) -> Mapping[str, Mapping[str, float]]:
         if number not in self._devices:
             found: defaultdict[str, dict[str, float]] = defaultdict(dict)
-            for name, device, _, best in () if number is None else self._of_key(number):
-                found[device][name] = best
+            for row in () if number is None else self._of_key(number):
+                found[row.device][row.node] = max(row.seen) if self._better[number or 0] == "higher" else min(row.seen)
             self._devices[number] = found
         return self._devices[number]
 
-    def _pool(self, number: int | None, device: str | None) -> _Pool:
+    def _pool(self, number: int | None, device: str | None, statistic: Statistic) -> _Pool:
         if number is None:
             return _Pool("", ())
-        found = self._pools.get((number, device))
+        found = self._pools.get((number, device, statistic))
         if found is None:
             rows = self._of_key(number)
+            looks, better = self._looks[number], self._better[number]
             held = {
-                (self._launches.get((number, node), "") or node, part): value
-                for node, part, value, _ in rows
-                if device is None or part == device
+                (self._launches.get((number, row.node), "") or row.node, row.device): statistic.of(
+                    row.seen[:looks], better=better
+                )
+                for row in rows
+                if device is None or row.device == device
             }
-            found = self._pools[number, device] = _Pool(
-                device or "", [(value, whose) for (whose, _), value in held.items()]
+            found = self._pools[number, device, statistic] = _Pool(
+                device or "", [(value, whose) for (whose, _), value in held.items() if value is not None]
             )
         return found
 
-    def _spread(self, number: int, *, by_slot: bool) -> _Spread:
-        found = self._spreads.get((number, by_slot))
+    def _spread_without(
+        self, node: str, number: int, statistic: Statistic, *, by_slot: bool
+    ) -> tuple[float, float, int]:
+        """How far good values lie apart, in degrees of freedom how well that is known, and how many are judged.
+
+        Of few values by the other quantities of the same kind too: the collectives of a run, its copies. The figure of
+        a node is the median of its devices, and varies at least as that of so many does.
+        """
+        spread = self._spread(number, statistic, by_slot=by_slot)
+        own = spread.without(node)
+        if spread.count <= _FEW:
+            kin = [self._spread(each, statistic, by_slot=by_slot).without(node) for each in self._kin[number]]
+            own = moderated(own, kin)
+        if number in self._figures:
+            devices, many = self._figures[number]
+            of_one, freedom = self._spread(devices, statistic, by_slot=True).without(node)
+            own = max(own, (of_one * of_median(many), freedom))
+        return *own, spread.count
+
+    def _spread(self, number: int, statistic: Statistic, *, by_slot: bool) -> _Spread:
+        found = self._spreads.get((number, by_slot, statistic))
         if found is None:
             devices: list[str | None] = [None]
             if by_slot:
-                devices = list(dict.fromkeys(part for _, part, _, _ in self._of_key(number)))
-            found = self._spreads[number, by_slot] = _Spread([self._pool(number, each) for each in devices])
+                devices = list(dict.fromkeys(row.device for row in self._of_key(number)))
+            pools = [self._pool(number, each, statistic) for each in devices]
+            found = self._spreads[number, by_slot, statistic] = _Spread(pools)
         return found
 
-    def _of_key(self, number: int) -> list[tuple[str, str, float, float]]:
+    def _of_key(self, number: int) -> list[_Row]:
         if self._rows is None:
-            columns = (self.frame[name].tolist() for name in ("key", "node", "device", "first", "best"))
-            rows: dict[int, list[tuple[str, str, float, float]]] = {}
-            for key, node, device, first, best in zip(*columns, strict=True):
-                rows.setdefault(key, []).append((node, device, first, best))
+            columns = (self.frame[name].tolist() for name in ("key", "node", "device", "values"))
+            rows: dict[int, list[_Row]] = {}
+            for key, node, device, values in zip(*columns, strict=True):
+                rows.setdefault(key, []).append(_Row(node, device, values))
+            self._looks = {key: min(len(row.seen) for row in held) for key, held in rows.items()}
             self._rows = rows
         return self._rows[number]
 
@@ -231,9 +276,9 @@ class NodePeers:
     node: str
     earlier: Earlier | None = None
 
-    def group(self, metric: Metric, margins: Margins) -> PeerGroup | NoPeers:
+    def group(self, metric: Metric, margins: Margins, statistic: Statistic = Statistic.BEST) -> PeerGroup | NoPeers:
         """The same quantity on the other nodes."""
-        return self.peers.group(self.node, metric, margins)
+        return self.peers.group(self.node, metric, margins, statistic)
 
     def of_device(self, metric: Metric) -> Mapping[str, float]:
         """The best value of each node, this one too, that measured the same quantity of its device of this name."""
@@ -254,6 +299,26 @@ class NodePeers:
 
 def _key(platform: str, metric: Metric) -> Key:
     return (platform, metric.unit, metric.better, *metric.key)
+
+
+def _best(metric: Metric, row: _Row) -> float:
+    return max(row.seen) if metric.better == "higher" else min(row.seen)
+
+
+def _kind(key: Key) -> Key:
+    """What the quantities of one kind share: the platform, the unit, what they are of, and the tool by their name."""
+    platform, unit, better, name, _ = key
+    words = _words(key)
+    return platform, unit, better, str(name).partition(".")[0], OF in words, words.get("group"), words.get("nodes")
+
+
+def _key_of_devices(figure: Key) -> Key:
+    """The key of what the figure of a node is the median of."""
+    return *figure[:4], tuple(each for each in _words(figure).items() if each[0] != OF)
+
+
+def _words(key: Key) -> dict[str, str]:
+    return dict(cast("tuple[tuple[str, str], ...]", key[4]))
 
 
 class _Pool:
@@ -286,16 +351,18 @@ class _Pool:
     def __len__(self) -> int:
         return len(self._held)
 
-    def group(self, node: str, margins: Margins, spread: _Spread, *, higher_is_better: bool) -> PeerGroup:
+    def group(
+        self, node: str, margins: Margins, spread: tuple[float, float, int], *, higher_is_better: bool
+    ) -> PeerGroup:
         own = self._own.get(node, [])
-        relative, freedom = spread.without(node)
+        relative, freedom, judged = spread
         return PeerGroup(
             nodes=self.others(node),
             count=len(self._sorted) - len(own),
             median=_median_without(self._sorted, own),
             spread=relative,
             freedom=freedom,
-            judged=spread.count,
+            judged=judged,
             device=self.device,
             split=self._split(margins, higher_is_better=higher_is_better),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     Suspects = Mapping[str, "tuple[Doubt, ...]"]  # by node; none where it gave no number at all
 
 TIMES_MORE = 2  # measurements of a suspect beyond the first: then the best of three decides
+_EQUAL_LOOKS = range(8, 33)  # nodes of a platform: of so few, all get the looks that one of them needs
 BEHIND = 0.8  # of the best pair: good pairs are closer together than that, by far
 _DOUBTFUL = (Verdict.FAIL, Verdict.WARN)
 _Kind = tuple[str, tuple[str, tuple[tuple[str, str], ...]]]  # a platform, and what two metrics must share
@@ -48,8 +50,7 @@ def suspects(
     One run in a hundred is disturbed by something else. Judged by one measurement, every fleet of 128 would lose a good
     node; with the suspects measured twice more, none in 10,000 (tests/numbers/test_slow_nodes_simulated.py).
 
-    Exactly the suspects, however many: those that passed have nothing to gain, since a disturbance never makes a
-    node faster; and where a third of a fleet is slow, the one per cent of good nodes that was only disturbed still
+    However many: where a third of a fleet is slow, the one per cent of good nodes that was only disturbed still
     deserves its second look, which costs no more time than for a single suspect, for they all run at once. A number
     that cannot be judged (no baseline and too few peers), or is in a wrong unit, would be the same the next time; but
     a pair of nodes well below the best pair has a good node in it, perhaps, that deserves another partner. A node that
@@ -78,9 +79,20 @@ def suspects(
     return found
 
 
+def with_equal_looks(found: Suspects, measured: Measured) -> dict[str, tuple[Doubt, ...]]:
+    """The suspects, and in a small fleet all other nodes of their platform.
+
+    Few others are a fair measure only where like is compared with like: the best of three looks with the best of three.
+    All run at once, so it costs no more time than the suspects alone. A large fleet knows its noise from first looks.
+    """
+    sizes = Counter(platform for platform, metrics in measured.values() if metrics)
+    doubted = {measured[node][0] for node in found if node in measured and sizes[measured[node][0]] in _EQUAL_LOOKS}
+    return {**{node: () for node, (platform, _) in measured.items() if platform in doubted}, **found}
+
+
 def _doubts(metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers, physics: Bounds) -> list[Doubt]:
     try:
-        judged = assessments(metrics, baseline=baseline, peers=peers, physics=physics)
+        judged = assessments(metrics, baseline=baseline, peers=peers, physics=physics, for_a_look=True)
         return [Doubt(metric, _number(found.limit)) for metric, found in judged if found.verdict in _DOUBTFUL]
     except NotJudged:
         return []

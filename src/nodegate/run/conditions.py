@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "nodegate.run/1"
 RUN_FILE = "run.json"
-LIBRARIES = ("pytest", "pytest-xdist", "paramiko", "nvidia-ml-py", "jinja2", "pandas", "pyyaml")
+LIBRARIES = ("pytest", "pytest-xdist", "paramiko", "nvidia-ml-py", "jinja2", "pandas", "scipy", "pyyaml")
 
 _T = TypeVar("_T")
 

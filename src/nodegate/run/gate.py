@@ -57,12 +57,19 @@ class Gate:
         return None
 
     def suspects(
-        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, Bounds]
+        self, measured: Mapping[str, Sequence[Metric]], bounds: Mapping[str, Bounds], *, alone: bool
     ) -> dict[str, tuple[Doubt, ...]]:
-        """The nodes whose numbers would not pass as they are; `bounds` is what physics allows on each node."""
-        from nodegate.numbers.suspects import suspects  # noqa: PLC0415 - pandas only where something was measured
+        """The nodes whose numbers would not pass as they are; `bounds` is what physics allows on each node.
+
+        `alone`: whether each node is measured without the others; then a small fleet is measured again as a whole.
+        """
+        from nodegate.numbers.suspects import (  # noqa: PLC0415 - pandas only where something was measured
+            suspects,
+            with_equal_looks,
+        )
 
         platforms = {name: self._judging.platform(name) for name in measured}
         baselines = {name: self._judging.baseline(name) for name in measured}
         of_platforms = {name: (platforms[name], metrics) for name, metrics in measured.items()}
-        return suspects(of_platforms, baselines, bounds, self._judging.earlier)
+        found = suspects(of_platforms, baselines, bounds, self._judging.earlier)
+        return with_equal_looks(found, of_platforms) if alone else found

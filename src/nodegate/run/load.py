@@ -11,6 +11,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.evidence import Evidence
 from nodegate.measure.measurement import document
 from nodegate.measure.program_run import not_run
+from nodegate.numbers.suspects import TIMES_MORE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from nodegate.run.gate import Gate
     from nodegate.run.pool import ThreadPool
 
-MEASURED_AGAIN = 2  # a suspect is measured twice more, and its best attempt is judged
 AGAIN_BURN_S = 120.0  # enough to distinguish a slow GPU from a disturbed run
 
 
@@ -70,8 +70,9 @@ class Load:
         metrics |= self._keep(measurement, attempts, runs, started)
         shorter = [_for_another_look(target) for target in going]
         bounds = _bounds(measurement, going)
-        for _ in range(MEASURED_AGAIN):
-            doubted = {**dict.fromkeys(_doubtful(measurement, attempts), ()), **self._gate.suspects(metrics, bounds)}
+        for _ in range(TIMES_MORE):
+            by_number = self._gate.suspects(metrics, bounds, alone=measurement.alone)
+            doubted = {**dict.fromkeys(_doubtful(measurement, attempts), ()), **by_number}
             settled = _settled(measurement, attempts)
             suspects = {
                 name: doubts
@@ -80,7 +81,7 @@ class Load:
             }
             if not suspects or self._pool.cancelled:
                 return
-            self._say(measurement, shorter, f", {len(suspects)} suspects once more")
+            self._say(measurement, shorter, f", {len(suspects)} nodes once more")
             ready = [target for target in shorter if target.node.name not in settled]
             runs = measurement.again(ready, self._pool, suspects)
             again = {name: runs[name] for name in suspects if name in runs}

@@ -18,11 +18,11 @@ from lab.guests.guests import Guests
 from lab.guests.leases import Lease
 from lab.guests.timeouts import AGAIN, LINK, NO_LATENCY, SETUP
 from lab.run import Outcome
-from nodegate.run.load import MEASURED_AGAIN
+from nodegate.numbers.suspects import TIMES_MORE
 
 NAMES = ("gpu-1", "gpu-2", "gpu-3")
 LOSS = 0.2  # what comes then is a twentieth and less, and not nothing
-LOOKS = {"first": (LINK, "2", *ONCE), "again": (LINK, "6", AGAIN, str(MEASURED_AGAIN))}
+LOOKS = {"first": (LINK, "2", *ONCE), "again": (LINK, "6", AGAIN, str(TIMES_MORE))}
 
 
 class Cable(NamedTuple):

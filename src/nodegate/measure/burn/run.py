@@ -272,6 +272,7 @@ BURN = Measurement(
     rests_on=("gpu.lost",),
     measure=on_each_node(burn_of),
     again=suspects_alone(on_each_node(burn_of)),
+    alone=True,
     parse=parse,
     takes_s=takes_s,
 )

@@ -102,6 +102,7 @@ COPIES = Measurement(
     rests_on=("gpu.lost",),
     measure=on_each_node(copies_of),
     again=suspects_alone(on_each_node(copies_of)),
+    alone=True,
     parse=parse,
     takes_s=takes_s,
 )

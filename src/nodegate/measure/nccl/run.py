@@ -147,6 +147,7 @@ NCCL = Measurement(
     rests_on=RESTS_ON,
     measure=measure,
     again=suspects_alone(measure),
+    alone=True,
     parse=parse,
     takes_s=lambda durations: (
         len(LAUNCHES) * min(_START_AND_END_S * (2 if durations.collective_s >= LONG_S else 1), durations.collective_s)
