@@ -12,6 +12,7 @@ from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.place import Place
 from nodegate.triage.root import ERROR_LINE, Root, find_root, soft
+from nodegate.triage.silence import late_start
 
 if TYPE_CHECKING:
     from nodegate.triage.episodes import Ending
@@ -129,6 +130,8 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
 def _of_event(root: Root, event: Event, case: Case) -> tuple[Place, str]:
     names = case.found.names
     place, beside = event.place, root.beside
+    if event.kind.id in reasons.AT_START and (late := late_start(case)):
+        return late.place, ""
     if event.kind.id in _WAITS_FOR_ANOTHER and event.peer:
         peer = names.node_of_address.get(event.peer, event.peer)
         return names.at_home(Place(node=peer)), ""

@@ -179,7 +179,7 @@ class JobLogReader:
             kind = Kind.of(signature("cuda_oom_foreign"))
         self.events.names.learn(found)
         self._meet(found)
-        where = replace(found, text="", source="").or_else(self.log.place).named(hit)
+        where = replace(found, text="").or_else(self.log.place).named(hit, found.text)
         details.read_collective(found.text, where, self.events)
         details.read_cluster(hit, self.events)
         peer = details.peer(found.text)

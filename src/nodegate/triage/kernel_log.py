@@ -119,7 +119,7 @@ class KernelLogReader:
         hit = find(found.text, Side.USER)
         if hit is None or not hit.signature.id.startswith(_TOLD_BY_SERVICES):
             return
-        where = replace(found, text="", source="").named(hit).or_else(self.log.place)
+        where = replace(found.named(hit, found.text).or_else(found).or_else(self.log.place), text="", source="")
         self.log.nodes.add(where.node)
         self.events.add(
             burst,

@@ -44,6 +44,12 @@ _NODE_FAILURE = re.compile(rf"error: Node failure on (?P<node>{_HOST})")
 _MEGATRON = re.compile(rf"\bRank (?P<rank>[0-9]{{1,7}}),(?: node (?P<node>{_HOST}),)? device (?P<gpu>[0-9]{{1,3}})\b")
 _IN_BRACKETS = re.compile(r"\[(?:PG[^\]\n]{0,120} )?[Rr]ank (?P<rank>[0-9]{1,7})\]")
 _CAPACITY = re.compile(r"\bGPU (?P<gpu>[0-9]{1,3}) has a total capacity")
+# What an event of Kubernetes or a line of a kubelet is about.
+_POD = re.compile(
+    r"\bpod/(?P<object>[\w.-]{1,120})|\bpods?=\[?\"(?:[\w.-]{1,120}/)?(?P<quoted>[\w.-]{1,120})\""
+    r"|\b[Pp]od [\w.-]{1,120}/(?P<said>[\w.-]{1,120})"
+)
+_NODE = re.compile(r"\bnode/(?P<object>[\w.-]{1,120})|\bNode (?P<said>[\w.-]{1,120}) status is now")
 _UNLIKE_POD = re.compile(r"^[\d.-]+$|^(?:epoch|step|iter|iteration)\b")
 _POD_WORDS = re.compile(r"-(?:worker|master|launcher|head|ps|trainer|actor|node-pool)-[0-9]{1,6}(?:-[a-z0-9]{5})?$")
 # The names under which collectors of logs export these, the best first.
@@ -96,13 +102,17 @@ class Place:
             source=self.source or other.source,
         )
 
-    def named(self, hit: Hit) -> Place:
-        """This place, with the node, pod and GPU that a known line names in its text."""
-        node, gpu = hit.group("lost") or hit.group("lost_too"), hit.group("index")
-        if not node and not gpu and not hit.group("podname"):
-            return self
+    def named(self, hit: Hit, text: str) -> Place:
+        """This place, with the node, pod and GPU that a line of this kind names in its text."""
+        gpu = hit.group("index")
+        place = replace(self, gpu=int(gpu)) if gpu else self
+        if not hit.signature.id.startswith("k8s_"):
+            return place
+        pod, node = _POD.search(text), _NODE.search(text)
         return replace(
-            self, node=node or self.node, pod=hit.group("podname") or self.pod, gpu=int(gpu) if gpu else self.gpu
+            place,
+            pod=(pod["object"] or pod["quoted"] or pod["said"]) if pod else self.pod,
+            node=(node["object"] or node["said"]) if node else "" if pod else self.node,
         )
 
 
@@ -120,6 +130,11 @@ def of_line(line: str, *, stern: bool = False) -> Place:
         place, at = place.or_else(_of_prefix(match)), match.end()
     text = line[at:]
     return replace(place.or_else(_of_text(text[:1000])), text=text)
+
+
+def same_node(one: str, other: str) -> bool:
+    """Whether two names mean the same node: one may be without its domain."""
+    return one == other or (bool(one and other) and one.split(".", maxsplit=1)[0] == other.split(".", maxsplit=1)[0])
 
 
 def is_stern(lines: list[str]) -> bool:

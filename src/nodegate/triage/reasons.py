@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
 from nodegate.triage.clock import lasting, zone_name
 from nodegate.triage.groups import rank_list
+from nodegate.triage.place import same_node
 from nodegate.triage.silence import late_start
 
 if TYPE_CHECKING:
@@ -30,9 +31,10 @@ CLASS = {
     Cause.PROGRAM: Text("program", "程序"),
     Cause.UNKNOWN: Text("unknown", "未知"),
 }
+_ON_PURPOSE = frozenset(("slurm_limit",))  # nothing failed: neither a node nor the code is to be looked at
 _OLD_KERNEL = "accelerate_kernel"
 _VERSION = re.compile(r"kernel version ([0-9.]{1,20}),")
-_AT_START = frozenset(("store_connect", "store_timeout", "store_clients_missing", "rendezvous_failed", "port_taken"))
+AT_START = frozenset(("store_connect", "store_timeout", "store_clients_missing", "rendezvous_failed"))
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,8 @@ class Read:
 
 def sentence(root: Root, cause: Cause, *, sure: bool, fine: bool, where: Place, meaning: Text, read: Read) -> Text:
     """The answer in one sentence."""
-    if root.event is None and not root.hangs and not root.follows:
-        return Text("no error in these logs", "这些日志中没有错误")
-    if root.event is not None and root.event.kind.id in UNKNOWN_LINES and cause is Cause.UNKNOWN:
-        rank = "" if where.rank is None else f" (rank {where.rank})"
-        return Text(f"cannot tell{rank}: {meaning.en}", f"无法判断{rank}：{meaning.zh}")
+    if said := _without_a_class(root, cause, where, meaning):
+        return said
     node = where.node or where.pod or "?"
     maybe, maybe_zh = ("", "") if sure else ("perhaps ", "可能是")
     if cause is Cause.HARDWARE:
@@ -63,13 +62,26 @@ def sentence(root: Root, cause: Cause, *, sure: bool, fine: bool, where: Place, 
         )
     if cause is Cause.PROGRAM and fine:
         en, zh = ("the nodes are fine", "节点正常")
-        if not read.kernel_logs:
+        if not read.kernel_logs or (where.node and not any(same_node(where.node, each) for each in read.kernel_nodes)):
             en, zh = ("nothing here speaks against a node", "日志中没有节点故障的迹象")
         return Text(f"{en}: look at the code: {meaning.en}", f"{zh}，请检查代码：{meaning.zh}")
-    if cause is Cause.UNKNOWN:
-        return Text(f"the cause is not in these logs: {meaning.en}", f"这些日志中看不出原因：{meaning.zh}")
     at, at_zh = (f" ({node})", f"（{node}）") if where.node or where.pod else ("", "")
     return Text(f"{maybe}{CLASS[cause].en}{at}: {meaning.en}", f"{maybe_zh}{CLASS[cause].zh}{at_zh}：{meaning.zh}")
+
+
+def _without_a_class(root: Root, cause: Cause, where: Place, meaning: Text) -> Text | None:
+    """The answer where no class of fault is named; None where one is."""
+    known = root.event.kind.id if root.event else ""
+    if not known and not root.hangs and not root.follows:
+        return Text("no error in these logs", "这些日志中没有错误")
+    if known in _ON_PURPOSE:
+        return Text(f"nothing here speaks against a node: {meaning.en}", f"日志中没有节点故障的迹象：{meaning.zh}")
+    if cause is not Cause.UNKNOWN:
+        return None
+    if known in UNKNOWN_LINES:
+        rank = "" if where.rank is None else f" (rank {where.rank})"
+        return Text(f"cannot tell{rank}: {meaning.en}", f"无法判断{rank}：{meaning.zh}")
+    return Text(f"the cause is not in these logs: {meaning.en}", f"这些日志中看不出原因：{meaning.zh}")
 
 
 def _named(where: Place, language: str) -> str:
@@ -149,13 +161,18 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
             f"the node's kernel is {found}, below 5.5: accelerate warns that jobs can hang; update the kernel",
             f"节点内核为 {found}，低于 5.5：accelerate 提示可能导致作业挂起；请升级内核",
         )
-    waits = root.event is not None and root.event.kind.id in _AT_START
+    waits = root.event is not None and root.event.kind.id in AT_START
     late = late_start(case) if waits or root.unstarted else None
     if late:
-        yield Text(
-            f"{late.who} (worker {late.rank}) came to its launcher {lasting(late.late_s)} after the first worker",
-            f"{late.who}（worker {late.rank}）比第一个 worker 晚 {lasting(late.late_s)} 启动",
-        )
+        who = late.who if late.rank is None else f"{late.who} (worker {late.rank})"
+        if late.late_s is None:
+            yield Text(f"{who} never came to its launcher", f"{who} 一直没有启动")
+        else:
+            after = lasting(late.late_s)
+            yield Text(
+                f"{who} came to its launcher {after} after the first worker",
+                f"{who} 比第一个 worker 晚 {after} 启动",
+            )
     for name, zone_s in list(case.clocks.guessed.items())[:1]:
         node = name.rsplit("/", 1)[-1]
         yield Text(

@@ -12,6 +12,7 @@ from nodegate.knowledge.roots import INCIDENT_S, SLACK_S, follows
 from nodegate.knowledge.words import Cause, Role, Side
 from nodegate.triage import collectives, silence, suspect_gpu
 from nodegate.triage.episodes import SKEW_S, job_logs
+from nodegate.triage.place import same_node
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -286,11 +287,6 @@ def _suspected(root: Root, case: Case) -> Root:
         said = [each for each in of_programs if _same_place(each, event) and _apart(each, event) <= _NEAR_S]
     found = suspect_gpu.suspect(case.events, said[0]) if said and said[0].device else None
     return root if found is None else replace(root, programs=found.programs, beside=found.said)
-
-
-def same_node(one: str, other: str) -> bool:
-    """Whether two names mean the same node: one may be without its domain."""
-    return one == other or (bool(one and other) and one.split(".", maxsplit=1)[0] == other.split(".", maxsplit=1)[0])
 
 
 def _blame(root: Root, ending: Ending) -> Root:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.triage.episodes import job_logs
@@ -41,11 +41,12 @@ class Unstarted:
 
 @dataclass(frozen=True)
 class LateStart:
-    """The worker that said last which rank it is, and how long after the first one."""
+    """The worker that came last to its launcher, and how long after the first one; `late_s` is None if it never did."""
 
     who: str
-    rank: int
-    late_s: float
+    place: Place
+    rank: int | None
+    late_s: float | None
 
 
 def silent(case: Case, progress_s: float | None) -> Silent | None:
@@ -95,18 +96,35 @@ def unstarted(case: Case) -> Unstarted | None:
 
 
 def late_start(case: Case) -> LateStart | None:
-    """The worker that began much later than the others, by the lines in which each says its rank."""
-    anchors: list[tuple[float, int, str]] = []
+    """The worker that began much later than the others or never, by the lines in which each says its rank."""
+    came: list[tuple[float, int, Writer, str]] = []
+    never: list[tuple[Writer, str]] = []
     for log in job_logs(case):
         for writer in log.writers.by_name.values():
             when = case.seconds(writer.anchor, log=log.name)
             if when is not None and writer.anchor_rank is not None:
-                anchors.append((when, writer.anchor_rank, _name(writer, log.name)))
-    if len(anchors) < 2:
+                came.append((when, writer.anchor_rank, writer, log.name))
+            elif writer.first is not None and (writer.name or len(log.writers.by_name) == 1):
+                never.append((writer, log.name))
+    if len(came) > len(never) == 1:
+        writer, log_name = never[0]
+        return LateStart(_name(writer, log_name), _place(writer, log_name, case), None, None)
+    if len(came) < 2:
         return None
-    first, last = min(anchors), max(anchors)
-    return LateStart(last[2], last[1], last[0] - first[0]) if last[0] - first[0] > _LATE_START_S else None
+    when, rank, writer, log_name = max(came, key=lambda each: each[0])
+    late_s = when - min(each[0] for each in came)
+    if late_s <= _LATE_START_S:
+        return None
+    return LateStart(_name(writer, log_name), _place(writer, log_name, case), rank, late_s)
 
 
-def _name(writer: Writer, log: str) -> str:
-    return writer.name or writer.place.pod or writer.place.node or log.rsplit("/", 1)[-1]
+def _place(writer: Writer, log_name: str, case: Case) -> Place:
+    own = next((log.place for log in case.logs if log.name == log_name), writer.place)
+    name = writer.name or log_name.rsplit("/", 1)[-1].partition(".")[0]
+    known = case.found.names
+    where = replace(writer.place, rank=None, text="").or_else(replace(own, rank=None))
+    return known.at_home(replace(where, pod=where.pod or (name if name in known.pods else "")))
+
+
+def _name(writer: Writer, log_name: str) -> str:
+    return writer.name or writer.place.pod or writer.place.node or log_name.rsplit("/", 1)[-1].partition(".")[0]
