@@ -130,7 +130,8 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
 def _of_event(root: Root, event: Event, case: Case) -> tuple[Place, str]:
     names = case.found.names
     place, beside = event.place, root.beside
-    if event.kind.id in reasons.AT_START and (late := late_start(case)):
+    late = late_start(case) if event.kind.id in reasons.AT_START else None
+    if late and (late.place.node or late.place.pod):
         return late.place, ""
     if event.kind.id in _WAITS_FOR_ANOTHER and event.peer:
         peer = names.node_of_address.get(event.peer, event.peer)
