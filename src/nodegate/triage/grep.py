@@ -19,7 +19,7 @@ from nodegate.triage.scan import TRIGGERS
 if TYPE_CHECKING:
     from types import TracebackType
 
-LARGE_BYTES = 8 << 20  # a smaller file is read before grep starts
+LARGE_BYTES = 1 << 20  # a smaller file is read before grep starts
 _TIMEOUT_S = 10.0
 
 
