@@ -104,3 +104,21 @@ def test_near_misses_take_linear_time(near_miss):
 
     # a hundred times what linear work needs, and far below what the square would
     assert cpu_s(read, near_miss * 2) < 3
+
+
+@pytest.mark.skipif(grep.program() is None, reason="no GNU grep on this machine")
+@pytest.mark.parametrize("most", [1000, 2, 1], ids=lambda most: f"{most} files a grep")
+def test_one_grep_searches_many_files_and_a_file_that_is_passed_over_disturbs_no_other(tmp_path, monkeypatch, most):
+    monkeypatch.setattr(grep, "MOST_FILES", most)
+    paths = []
+    for number in range(5):
+        path = tmp_path / f"rank {number}.log"
+        path.write_text("healthy\n" * number + "ValueError: boom\n" + "healthy\n" * 9 + "RuntimeError: bang\n")
+        paths.append(str(path))
+    with grep.Searches(paths) as searches:
+        for number in (0, 2, 4):  # 1 and 3 are not asked for
+            positions = searches.of(paths[number])
+            first = positions.until(8 * number + 17)
+            assert first == [8 * number + len("ValueE") - 1]
+            assert len(positions.until(10_000)) == 1
+        assert searches.of("another.log") is None

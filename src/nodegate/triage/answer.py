@@ -108,6 +108,8 @@ def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
     if event.kind.id in _SUSPECTED:
         return _SUSPECTED[event.kind.id], False
     sure = event.kind.role is Role.PRIMARY and event.kind.cause is not Cause.UNKNOWN and not soft(event)
+    if event.kind.side is Side.KERNEL and event.began_s is None:
+        sure = sure and not any(log.first for log in case.logs if not log.kernel)  # it may be of another time
     return event.kind.cause, sure and event.log not in case.clocks.guessed
 
 

@@ -27,6 +27,7 @@ _CLOCK_IN = re.compile("[:：][0-9]{2}[:：][0-9]{2}")  # in each of these forms
 _OFFSETS = {name: number + 1 for name, number in _STAMP.groupindex.items()}
 _UTC = ("Z", "UTC", "GMT")
 _DAY_S = 86_400.0
+_BLOCK = 1000  # characters
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,12 @@ def dated(text: str) -> float | None:
 def last_stamp(text: str, *, now_s: float, near_s: float | None = None) -> Stamp | None:
     """The last time in the text."""
     found = None
-    for match in _STAMP.finditer(text) if _CLOCK_IN.search(text) else ():
-        found = match
+    size = _BLOCK
+    while found is None and size < 2 * max(len(text), _BLOCK):  # most texts have one in their last lines
+        part = text[-size:]
+        for match in _STAMP.finditer(part) if _CLOCK_IN.search(part) else ():
+            found = match
+        size *= 8
     return read_stamp(found, now_s=now_s, near_s=near_s) if found else None
 
 

@@ -22,6 +22,12 @@ _SAYS = re.compile(
     r"\b(?:NODE_?NAME|node[_ ]?name|MY_NODE_NAME|K8S_NODE|node|host|on)\b"
     rf"[ \t]{{0,3}}[:=]?[ \t]{{0,3}}[\"']?(?P<node>{_NAME})"
 )
+# Words after "on" that are no nodes: models of GPUs, and versions of programs.
+_NO_NODE = re.compile(
+    r"(?:[ABHVLT][0-9]{2,3}|GB[0-9]{3})(?:-(?:SXM|PCIE|NVL)\w{0,4})?(?:-[0-9]{1,3}GB)?"
+    r"|(?:cuda|python|torch|pytorch|ubuntu|nccl|rank|port|step|epoch|tp|pp|dp|gpu|gpus|eth|mlx5_|ib)[0-9._]*",
+    re.IGNORECASE,
+)
 _POD_ON = re.compile(
     r"\bpod[=: ]{1,3}(?P<pod>[a-z0-9][\w.-]{0,120})[ ,;]{1,3}"
     rf"(?:on node|on|(?:NODE_NAME|node)[=: ]?)[=: ]{{0,2}}(?P<node>{_NAME})"
@@ -106,7 +112,7 @@ def _said(writer: Writer, nodes: set[str], pod: str) -> str:
     for text in writer.hello:
         for match in _SAYS.finditer(text):
             found = match["node"].rstrip(".-,")
-            if found != pod and not place.looks_like_a_pod(found):
+            if found != pod and not place.looks_like_a_pod(found) and not _NO_NODE.fullmatch(found):
                 return found
     return ""
 

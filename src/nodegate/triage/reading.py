@@ -71,11 +71,13 @@ def read(
     logs: list[Log] = []
     unread: list[str] = []
     near = _about(sources.logs)
-    for source in sorted(sources.logs, key=lambda source: source.kernel):
-        try:
-            logs.append(_read_log(source, events, hits, now_s, near))
-        except OSError as broken:  # noqa: PERF203 - one a log
-            unread.append(f"{source.name}: {broken.strerror or broken}")
+    ordered = sorted(sources.logs, key=lambda source: source.kernel)
+    with grep.Searches([each.name for each in ordered if not each.kernel and grep.fits(each.name)]) as searches:
+        for source in ordered:
+            try:
+                logs.append(_read_log(source, events, hits, (now_s, near), searches))
+            except OSError as broken:  # noqa: PERF203 - one a log
+                unread.append(f"{source.name}: {broken.strerror or broken}")
     for run in sources.runs:
         logs += run_logs.read_run(run, events)
     if not any(log.lines or log.size_bytes for log in logs):
@@ -103,14 +105,20 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 
-def _read_log(source: Source, events: Events, hits: dict[str, Hit | None], now_s: float, near_s: float | None) -> Log:
-    if not source.kernel and grep.fits(source.name):
+def _read_log(
+    source: Source,
+    events: Events,
+    hits: dict[str, Hit | None],
+    when: tuple[float, float | None],
+    searches: grep.Searches,
+) -> Log:
+    positions = searches.of(source.name)
+    if positions is not None:
         try:
-            with grep.Positions(source.name) as positions:
-                return _read_by(source, events, hits, (now_s, near_s), positions)
+            return _read_by(source, events, hits, when, positions)
         except grep.GrepGaveUp:
             pass  # read it again with the search in Python: equal events are folded
-    return _read_by(source, events, hits, (now_s, near_s), None)
+    return _read_by(source, events, hits, when, None)
 
 
 def _read_by(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from nodegate.triage.place import Place
 
 _MOST_WRITERS = 10_000
-_MOST_LINES = 400  # of the head and of the tail of a log
+_MOST_LINES = 120  # of the head and of the tail of a log
 _MOST_LINES_OF_MANY = 3000  # of the tail, where several write
 _MOST_HELLO = 8  # first lines of a writer, in which it may say where it runs
 _ANCHOR = re.compile(r"\bRANK[:=] ?(?P<rank>[0-9]{1,6})\b|\bnode[_ ]rank[:= ] ?(?P<node_rank>[0-9]{1,6})\b")
@@ -73,7 +73,7 @@ class Writers:
         most = _MOST_LINES_OF_MANY if many else _MOST_LINES
         for line in text.splitlines()[-most:]:
             stamp = find_stamp(line[:300], now_s=now_s, near_s=near_s)
-            found = place.of_line(line[:2000], stern=self.stern) if stamp or many else None
+            found = place.of_line(line[:2000], stern=self.stern) if many else None
             writer = self._writer(_name_of(found) if found else "", found)
             if found is not None and found.rank is not None:
                 writer.ranks.add(found.rank)
