@@ -44,13 +44,12 @@ def told(
     entry: str = "",
     others: PeerGroup | NoPeers = NOBODY,
     inside: Reference | None = None,
-    history: Reference | None = None,
     **changes: str,
 ) -> Assessment:
     limits, measured = baseline(entry), metric(*values, **changes)
     physics = of_platform(measured, limits)
     stored = limits.entry(measured.name)
-    return assess(measured, stored, others, MARGINS, physics=physics, inside=inside, history=history)
+    return assess(measured, stored, others, MARGINS, physics=physics, inside=inside)
 
 
 def sentence(found: Assessment, **changes: str) -> str:
@@ -284,21 +283,8 @@ class TestTheNodeItself:
         others = Reference(520.0, 7, "other GPUs of this node")
         assert told(480, others=LIKE_480, inside=others).verdict is PASS
 
-    def test_a_node_slower_than_its_own_past_is_warned_of_while_it_is_good_enough(self):
-        past = Reference(500.0, 3, "earlier runs of this node")
-        found = told(480, others=LIKE_480, history=past)
-        assert (found.verdict, found.comparison) == (WARN, "history")
-        assert sentence(found) == (
-            "bus bandwidth 480 GB/s, expected at least 488 GB/s (its own past); "
-            "4.0 % below the median 500 GB/s of 3 earlier runs of this node"
-        )
-
-    def test_and_fails_where_nothing_else_can_judge_it(self):
-        assert told(480, history=Reference(500.0, 3, "earlier runs of this node")).verdict is FAIL
-
-    @pytest.mark.parametrize("reference", ["inside", "history"])
-    def test_being_like_oneself_proves_no_health(self, reference: str):
-        found = told(480, **{reference: Reference(480.0, 7, "others")})
+    def test_being_like_its_neighbours_proves_no_health(self):
+        found = told(480, inside=Reference(480.0, 7, "others"))
         assert found.verdict is NOT_JUDGED
         assert found.note == f"no limit {ALL_REDUCE}, and {NOBODY.reason}"
         assert found.limit is None
@@ -372,15 +358,6 @@ class TestTheRule:
         wrong = {"measured.fleet_z": Limit(value, "", "inventory hosts.yaml:3")}
         with pytest.raises(UsageError, match=rf"measured\.fleet_z {wrong_by}"):
             Margins.of(baseline("", wrong))
-
-    def test_the_nodes_own_past_comes_with_its_peers(self):
-        verdicts = Verdicts()
-        own = peers(*[480.0] * 8).of_node("gpu001", lambda _: (500.0, 501.0))
-        metric_findings.judge(verdicts, [metric(480)], baseline=baseline(), peers=own, remedy="look")
-        assert verdicts.findings[0].message == (
-            "all_reduce: bus bandwidth 480 GB/s, expected at least 488 GB/s (its own past); "
-            "4.1 % below the median 500.5 GB/s of 2 earlier runs of this node - look"
-        )
 
     def test_siblings_are_those_under_the_same_conditions(self):
         gpus = [metric(700, device=f"GPU {at}") for at in range(4)] + [metric(400, device="GPU 4", nccl="2.21.5")]

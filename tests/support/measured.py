@@ -30,7 +30,10 @@ limits:
   measured.latency_floor_percent: {value: 25, unit: "%", source: test}
   measured.temperature_floor_c: {value: 8, unit: °C, source: test}
   measured.inside_floor_percent: {value: 5, unit: "%", source: test}
-  measured.history_floor_percent: {value: 2.5, unit: "%", source: test}
+  measured.history_floor_percent: {value: 5, unit: "%", source: test}
+  measured.drift_floor_percent: {value: 2.5, unit: "%", source: test}
+  measured.past_z: {value: 5, unit: deviations, source: test}
+  measured.past_noise_percent: {value: 2, unit: "%", source: test}
   measured.slow_part_min_percent: {value: 20, unit: "%", source: test}
   measured.fast_part_min_percent: {value: 10, unit: "%", source: test}
   measured.loose_percent: {value: 50, unit: "%", source: test}

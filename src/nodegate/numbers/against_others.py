@@ -1,4 +1,4 @@
-"""A measured number against others of its kind: the other nodes, the other devices of its node, its own past.
+"""A measured number against others of its kind: the other nodes, the other devices of its node.
 
 A robust deviation alone calls someone odd in every healthy fleet, so each comparison has a relative floor: half of the
 effect that is sought, for a limit at the effect itself finds it half the time (simulated in
@@ -10,27 +10,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_LEAST, AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.numbers.comparison import Comparison, nothing, shown
+from nodegate.numbers.gap import HINTS as _HINTS
+from nodegate.numbers.gap import beyond as _beyond
+from nodegate.numbers.gap import floor_of as _floor
+from nodegate.numbers.gap import gap as _gap
+from nodegate.numbers.gap import limit_of as _limit
+from nodegate.numbers.gap import scale_of as _scale
+from nodegate.numbers.gap import worse_by as _worse_by
 from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.spread import reach
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from nodegate.finding import NumberLimit
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import PeerGroup
     from nodegate.numbers.split import Split
 
-_SOURCES = {
-    "fleet": ("the other nodes", LimitKind.FLEET),
-    "inside": ("the rest of this node", LimitKind.NODE),
-    "history": ("its own past", LimitKind.PAST),
-}
 _KINDS = 40  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided
-_EARLIER = 3  # earlier values of a device, from which on its past alone can reject it
 _NOTABLE = 0.5  # of the floor: less than that is not worth a word, however sure
-_HINTS = frozenset({"°C", "W"})  # why a device is slow, never that it is: no reason to reject a node
 
 
 @dataclass(frozen=True)
@@ -87,42 +87,18 @@ def _few_launches(metric: Metric, value: float, nobody: NoPeers, margins: Margin
 
 def inside(metric: Metric, value: float, others: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
     """Against the other devices of the same node; for where there is no fleet, which knows what a slot may do."""
-    return _against(metric, value, others, margins.inside_floor, margins, "inside", proven=proven)
-
-
-def history(metric: Metric, value: float, past: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
-    """Against the device's own earlier values. One that is still as good as it must be only gets a warning.
-
-    So does one with few of them: one earlier run may have been the odd one.
-    """
-    return _against(metric, value, past, margins.history_floor, margins, "history", proven=proven, least_count=_EARLIER)
-
-
-def _against(  # noqa: PLR0917 - two callers, both above
-    metric: Metric,
-    value: float,
-    reference: Reference | None,
-    relative: float,
-    margins: Margins,
-    comparison: str,
-    *,
-    proven: bool,
-    least_count: int = 1,
-) -> Comparison:
-    if reference is None:
-        return nothing(comparison)
-    floor = _floor(metric, relative, margins) * _scale(metric, reference.median)
-    worse_by = _worse_by(metric, value, reference.median)
-    sure, doubtful = _by_chance(reference, margins)
+    if others is None:
+        return nothing("inside")
+    floor = _floor(metric, margins.inside_floor, margins) * _scale(metric, others.median)
+    worse_by = _worse_by(metric, value, others.median)
+    sure, doubtful = _by_chance(others, margins)
     if worse_by <= max(floor, doubtful):
-        return nothing(comparison)
-    said = f"{_gap(metric, value, reference.median)} the median {shown(reference.median, metric.unit)} of "
-    said += f"{reference.count} {reference.of}"
-    hint = proven or metric.unit in _HINTS or worse_by <= sure or reference.count < least_count
-    limit = _limit(
-        metric, round(_beyond(metric, reference.median, max(floor, doubtful if hint else sure)), 6), comparison
-    )
-    return Comparison(Verdict.WARN if hint else Verdict.FAIL, comparison, said, limit)
+        return nothing("inside")
+    said = f"{_gap(metric, value, others.median)} the median {shown(others.median, metric.unit)} of "
+    said += f"{others.count} {others.of}"
+    hint = proven or metric.unit in _HINTS or worse_by <= sure
+    bound = round(_beyond(metric, others.median, max(floor, doubtful if hint else sure)), 6)
+    return Comparison(Verdict.WARN if hint else Verdict.FAIL, "inside", said, _limit(metric, bound, "inside"))
 
 
 def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, float]:
@@ -137,46 +113,9 @@ def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, 
     return spread * reach(of_the_fleet, others.freedom), spread * reach(margins.warned)
 
 
-def _beyond(metric: Metric, median: float, distance: float) -> float:
-    return median - distance if metric.better == "higher" else median + distance
-
-
 def _is_rough(metric: Metric) -> bool:
     """Whether small differences of such a number are of no interest: heat, power, times of a few µs."""
     return metric.unit in _HINTS or metric.unit == "µs"
-
-
-def _limit(metric: Metric, bound: float, comparison: str) -> NumberLimit:
-    source, kind = _SOURCES[comparison]
-    return Limit(bound, metric.unit, source, _direction(metric), kind)
-
-
-def _floor(metric: Metric, relative: float, margins: Margins) -> float:
-    """The floor as a part of the reference; for temperatures in °C, which have no zero that parts could be taken of."""
-    if metric.unit == "°C":
-        return margins.temperature_floor_c
-    return margins.latency_floor if metric.unit == "µs" else relative
-
-
-def _scale(metric: Metric, reference: float) -> float:
-    return 1.0 if metric.unit == "°C" else abs(reference)
-
-
-def _worse_by(metric: Metric, value: float, reference: float) -> float:
-    """By how much the value is worse than the reference, in its unit; negative when it is better."""
-    return reference - value if metric.better == "higher" else value - reference
-
-
-def _gap(metric: Metric, value: float, reference: float) -> str:
-    """How a value lies to a reference: "4.9 % below", "12 °C above"."""
-    word = "below" if value < reference else "above"
-    if metric.unit == "°C" or not reference:
-        return f"{shown(abs(value - reference), metric.unit)} {word}"
-    return f"{100 * abs(value - reference) / abs(reference):.1f} % {word}"
-
-
-def _direction(metric: Metric) -> str:
-    return AT_LEAST if metric.better == "higher" else AT_MOST
 
 
 def _whose(group: PeerGroup) -> str:

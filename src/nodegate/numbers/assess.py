@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.entry import Entry
 from nodegate.finding import Limit
 from nodegate.metric import Statistic
-from nodegate.numbers import against_baseline, against_others
+from nodegate.numbers import against_baseline, against_others, against_past
 from nodegate.numbers.comparison import Comparison, believable, number, shown
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.peers import PeerGroup
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.against_baseline import Stored
     from nodegate.numbers.against_others import Reference
     from nodegate.numbers.margins import Margins
+    from nodegate.numbers.own_past import Past
     from nodegate.numbers.peers import NoPeers
 
 UNBOUNDED = Physics()
@@ -38,7 +39,7 @@ class Assessment:
     says what the limit does not: how far from the other nodes, why nothing judges it; of an `error` it is the reason.
     `text` is what was seen, where that is more than the value. `share` is the part that is left of what the other nodes
     have, or else of what the limit asks for; None where nothing is missing. `kept` is an absolute limit that is kept,
-    whatever else decided.
+    whatever else decided. `again`: it has to be measured again, although nothing is said of it yet.
     """
 
     verdict: Verdict
@@ -49,6 +50,7 @@ class Assessment:
     share: float | None = None
     text: str = ""
     kept: AnyLimit | None = None
+    again: bool = False
 
     @property
     def code(self) -> str:
@@ -64,7 +66,7 @@ def assess(
     *,
     physics: Physics = UNBOUNDED,
     inside: Reference | None = None,
-    history: Reference | None = None,
+    history: Past | None = None,
     statistic: Statistic = Statistic.BEST,
     usual: PeerGroup | NoPeers | None = None,
 ) -> Assessment:
@@ -122,7 +124,7 @@ class _Comparisons:
     group: PeerGroup | NoPeers
     margins: Margins
     inside: Reference | None
-    history: Reference | None
+    history: Past | None
 
     def all_with(self, value: float) -> list[Comparison]:
         """What each comparison says. Those with the node itself only find faults: they prove no health."""
@@ -134,7 +136,10 @@ class _Comparisons:
         proven = Verdict.PASS in (by_baseline.verdict, by_fleet.verdict)
         if by_fleet.verdict is Verdict.SKIP:
             comparisons.append(against_others.inside(self.metric, value, self.inside, self.margins, proven=proven))
-        comparisons.append(against_others.history(self.metric, value, self.history, self.margins, proven=proven))
+        like_others = by_fleet.verdict is Verdict.PASS
+        comparisons.append(
+            against_past.history(self.metric, value, self.history, self.margins, proven=proven, like_others=like_others)
+        )
         return comparisons
 
 
@@ -149,8 +154,9 @@ def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: 
         verdict, notes = Verdict.NOT_JUDGED, [", and ".join(notes)]
     share = None if verdict is Verdict.PASS else _share(metric, value, limit, group)
     kept = [each.limit for each in told if each.verdict is Verdict.PASS and each.limit and each.limit.kind.is_absolute]
+    absolute, again = kept[0] if kept else None, any(each.again for each in told)
     return Assessment(
-        verdict, decisive[0].comparison, value, "; ".join(notes), limit, share, kept=kept[0] if kept else None
+        verdict, decisive[0].comparison, value, "; ".join(notes), limit, share, kept=absolute, again=again
     )
 
 

@@ -12,7 +12,8 @@ from nodegate.numbers.against_others import Reference
 from nodegate.numbers.assess import assess
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.margins import Margins
-from nodegate.numbers.node_figures import node_figures
+from nodegate.numbers.node_figures import key_of_devices, node_figures
+from nodegate.numbers.own_past import Pasts
 from nodegate.numbers.peers import PeerGroup
 from nodegate.verdict import Verdict
 
@@ -25,11 +26,10 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.derived import Physics
-    from nodegate.numbers.peers import Earlier, NodePeers
+    from nodegate.numbers.peers import NodePeers
 
     Bounds = Callable[[Metric, Baseline], Physics]
 
-_NEWEST = 8  # earlier runs that a value is compared with
 _MIN_DEVICES = 3  # of two other devices that differ, nobody can say which one is odd
 
 
@@ -57,23 +57,27 @@ def assessments(
     alike: defaultdict[object, list[Metric]] = defaultdict(list)
     for metric in metrics:
         alike[metric.key].append(metric)
+    pasts = {key: Pasts(group, peers.earlier) for key, group in alike.items()}
     for metric in metrics:
+        group = peers.group(metric, margins, baseline.statistic)
         found = assess(
             metric,
             right(baseline, metric.name),
-            peers.group(metric, margins, baseline.statistic),
+            group,
             margins,
             physics=physics(metric, baseline),
             inside=_inside(metric, alike[metric.key], peers),
-            history=_past(metric, peers.earlier),
+            history=pasts[metric.key].of(metric, group, margins),
             statistic=baseline.statistic,
             usual=peers.group(metric, margins, Statistic.MEDIAN),
         )
         yield metric, found
     for figure in node_figures(metrics):
         group = peers.group(figure, margins)
-        if isinstance(group, PeerGroup):
-            found = assess(figure, None, group, margins, usual=peers.group(figure, margins, Statistic.MEDIAN))
+        past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
+        if isinstance(group, PeerGroup) or past:
+            usual = peers.group(figure, margins, Statistic.MEDIAN)
+            found = assess(figure, None, group, margins, history=past, usual=usual)
             if found.verdict in (Verdict.WARN, Verdict.FAIL):
                 yield figure, found
 
@@ -93,8 +97,3 @@ def _inside(metric: Metric, alike: Sequence[Metric], peers: NodePeers) -> Refere
 
 def _kind(metric: Metric) -> str:
     return "GPUs" if part.named(metric.device).kind is part.Kind.GPU else "NICs"
-
-
-def _past(metric: Metric, earlier: Earlier | None) -> Reference | None:
-    values = earlier(metric)[-_NEWEST:] if earlier else ()
-    return Reference(median(values), len(values), "earlier runs of this node") if values else None

@@ -19,7 +19,8 @@ _MOST = 1e12  # in every unit of measurement here far beyond any machine; square
 class Comparison:
     """The outcome of one comparison; `said` is what the limit does not say.
 
-    `notable`: a reason for not judging that is worth saying even when another comparison passes the value.
+    `notable`: a reason for not judging that is worth saying even when another comparison passes the value. `again`:
+    nothing is said of it yet, but it has to be measured again.
     """
 
     verdict: Verdict
@@ -27,6 +28,7 @@ class Comparison:
     said: str = ""
     limit: AnyLimit | None = None
     notable: bool = False
+    again: bool = False
 
 
 def nothing(comparison: str) -> Comparison:

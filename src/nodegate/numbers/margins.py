@@ -22,6 +22,9 @@ _KEYS = {
     "temperature_floor_c": "measured.temperature_floor_c",
     "inside_floor": "measured.inside_floor_percent",
     "history_floor": "measured.history_floor_percent",
+    "drift_floor": "measured.drift_floor_percent",
+    "past_z": "measured.past_z",
+    "past_noise": "measured.past_noise_percent",
     "slow_part_min": "measured.slow_part_min_percent",
     "fast_part_min": "measured.fast_part_min_percent",
     "loose": "measured.loose_percent",
@@ -38,9 +41,11 @@ class Margins:
     called bad. `warned`: the chance that a good value is warned of. `doubted`: that it is measured again.
     `fleet_z`: how many robust deviations of what is learned from are left out, and allowed by what is learned.
     `latency_floor` stands in place of all floors for times (µs), `temperature_floor_c` for °C. `inside_floor`: below
-    the other devices of the node. `history_floor`: below the node's own past. `slow_part_min` and `fast_part_min`: the
-    parts of a fleet from which on it counts as split. `loose`: how far above a baseline's value that value proves
-    nothing any more.
+    the other devices of the node. `history_floor`: below the node's own newest runs. `drift_floor`: lost since it was
+    accepted. `past_z`: how many deviations no good device is behind its own past, of all numbers of a year.
+    `past_noise`: how far two runs lie apart by chance, where neither its own runs nor other nodes tell. `slow_part_min`
+    and `fast_part_min`: the parts of a fleet from which on it counts as split. `loose`: how far above a baseline's
+    value that value proves nothing any more.
     """
 
     peers_min: float
@@ -53,6 +58,9 @@ class Margins:
     temperature_floor_c: float
     inside_floor: float
     history_floor: float
+    drift_floor: float
+    past_z: float
+    past_noise: float
     slow_part_min: float
     fast_part_min: float
     loose: float

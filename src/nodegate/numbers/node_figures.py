@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,12 @@ def node_figures(metrics: Sequence[Metric]) -> list[Metric]:
         if metric.device and metric.unit in _DEVICES:
             alike[metric.key].append(metric)
     return [_figure(group) for group in alike.values() if len(group) >= _MIN_DEVICES]
+
+
+def key_of_devices(figure: Metric) -> object:
+    """The key of the devices that a figure is the median of."""
+    own = {name: value for name, value in figure.conditions.items() if name != OF}
+    return replace(figure, conditions=own).key
 
 
 def _figure(group: Sequence[Metric]) -> Metric:

@@ -93,7 +93,8 @@ def with_equal_looks(found: Suspects, measured: Measured) -> dict[str, tuple[Dou
 def _doubts(metrics: Sequence[Metric], baseline: Baseline, peers: NodePeers, physics: Bounds) -> list[Doubt]:
     try:
         judged = assessments(metrics, baseline=baseline, peers=peers, physics=physics, for_a_look=True)
-        return [Doubt(metric, _number(found.limit)) for metric, found in judged if found.verdict in _DOUBTFUL]
+        doubted = ((metric, found) for metric, found in judged if found.again or found.verdict in _DOUBTFUL)
+        return [Doubt(metric, _number(found.limit)) for metric, found in doubted]
     except NotJudged:
         return []
 

@@ -1,0 +1,132 @@
+"""A measured number against the device's own past: its newest runs, and what it was when it was accepted.
+
+One value is held to the newest runs. What is lost little by little shows only against the first ones: the mean of the
+newest runs, this one among them, is compared with the mean of the first, for several lengths of both (the change-point
+model of Hawkins, Qiu and Kang 2003, with the first runs kept; docs/statistics.md). The first runs never leave: what a
+device has lost since it was accepted is said until somebody accepts it again.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist, median
+from typing import TYPE_CHECKING
+
+from nodegate.numbers.comparison import Comparison, nothing, shown
+from nodegate.numbers.gap import HINTS, beyond, floor_of, gap, limit_of, scale_of, worse_by
+from nodegate.numbers.spread import reach
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate.metric import Metric
+    from nodegate.numbers.margins import Margins
+    from nodegate.numbers.own_past import Past
+
+_FIRST = (1, 2, 4, 8, 16)  # how many of the first runs, and how many of the newest, are compared
+_NEWEST = (2, 3, 4, 6, 8, 16, 32)
+_RUNNING = 8  # newest runs that one value is held to
+_TO_REJECT = 3  # earlier values, with fewer of which a past alone rejects nobody
+_MEDIAN = math.pi / 2  # the variance of a median of normal values, beside that of their mean
+
+
+def history(
+    metric: Metric, value: float, past: Past | None, margins: Margins, *, proven: bool, like_others: bool
+) -> Comparison:
+    """Against the device's own earlier values.
+
+    Args:
+        metric: what was measured.
+        value: of its attempts the one that is judged.
+        past: the earlier values; None where there are none.
+        margins: how far is too far.
+        proven: another comparison passes the value: then its past only warns.
+        like_others: the other nodes do. Then one run says nothing yet, only that it is measured again: of so many
+            numbers a few are disturbed in every look.
+    """
+    if past is None:
+        return nothing("history")
+    step = _step(metric, value, past, margins, proven=proven, like_others=like_others)
+    if step.verdict in (Verdict.FAIL, Verdict.WARN):
+        return step
+    lost = _lost(metric, value, past, margins)
+    return step if lost is None else lost
+
+
+def _step(metric: Metric, value: float, past: Past, margins: Margins, *, proven: bool, like_others: bool) -> Comparison:
+    """Against the newest runs: one run that is worse by more than the floor, and than chance explains."""
+    newest = past.values[-_RUNNING:]
+    usual = median(newest)
+    spread = past.noise * abs(usual) * math.sqrt(1 + _MEDIAN / len(newest))
+    worse = worse_by(metric, value, usual)
+    doubtful = spread * (margins.fleet_z if proven else reach(margins.doubted))
+    if worse <= max(doubtful, _floor(metric, margins.drift_floor, margins) * scale_of(metric, usual)):
+        return nothing("history")
+    runs = f"{len(newest)} earlier runs of this node" if len(newest) > 1 else "an earlier run of this node"
+    said = f"{gap(metric, value, usual)} the median {shown(usual, metric.unit)} of {runs}"
+    if like_others:
+        return Comparison(
+            Verdict.SKIP, "history", f"{said}: a warning if the next run is so too", notable=True, again=True
+        )
+    least = max(doubtful, _floor(metric, margins.history_floor, margins) * scale_of(metric, usual))
+    if worse <= least:
+        return Comparison(Verdict.SKIP, "history", again=True)
+    sure = max(least, spread * _sure(past, margins))
+    rejects = not proven and metric.unit not in HINTS and worse > sure and len(past.values) >= _TO_REJECT
+    limit = limit_of(metric, round(beyond(metric, usual, sure if rejects else least), 6), "history")
+    return Comparison(Verdict.FAIL if rejects else Verdict.WARN, "history", said, limit)
+
+
+@dataclass(frozen=True)
+class _Loss:
+    """The mean of the newest runs beside that of the first, and how many deviations lie between them."""
+
+    sigmas: float
+    newest: float
+    of_newest: int
+    first: float
+    of_first: int
+
+
+def _lost(metric: Metric, value: float, past: Past, margins: Margins) -> Comparison | None:
+    """What the device has lost since it was accepted; None where nothing certain."""
+    floor = _floor(metric, margins.drift_floor, margins)
+    losses = [loss for loss in _losses(metric, value, past, floor) if loss.sigmas > _sure(past, margins)]
+    if not losses:
+        return None
+    loss = max(losses, key=lambda each: each.sigmas)
+    first = f"first {loss.of_first} runs" if loss.of_first > 1 else "first run"
+    behind = f"{gap(metric, loss.newest, loss.first)} that of its {first} ({shown(loss.first, metric.unit)})"
+    said = f"the mean of its newest {loss.of_newest} runs is {behind}"
+    # half of the floor: this run and the last are both beyond it
+    bound = round(beyond(metric, loss.first, floor / 2 * scale_of(metric, loss.first)), 6)
+    return Comparison(Verdict.WARN, "history", said, limit_of(metric, bound, "history"))
+
+
+def _losses(metric: Metric, value: float, past: Past, floor: float) -> list[_Loss]:
+    """Each pair of means that lie further apart than the floor, with this run and the last one both on that side."""
+    values = past.values
+    runs = len(values) + 1
+    better = max if metric.better == "higher" else min
+    agreed = better(value, values[-1])
+    means = [(count, (sum(values[1 - count :]) + value) / count) for count in _NEWEST if count < runs]
+    found: list[_Loss] = []
+    for of_first in _FIRST:
+        first = sum(values[:of_first]) / of_first
+        least = floor * scale_of(metric, first)
+        for of_newest, newest in means:
+            lost = worse_by(metric, newest, first)
+            if of_first + of_newest <= runs and lost > least and worse_by(metric, agreed, first) > lost / 2:
+                spread = past.noise * abs(first) * math.sqrt(1 / of_first + 1 / of_newest)
+                sigmas = lost / spread if spread else math.inf
+                found.append(_Loss(sigmas, newest, of_newest, first, of_first))
+    return found
+
+
+def _sure(past: Past, margins: Margins) -> float:
+    """How many deviations no good device reaches: more where the noise itself is a guess."""
+    return reach(1 - NormalDist().cdf(margins.past_z), past.freedom)
+
+
+def _floor(metric: Metric, relative: float, margins: Margins) -> float:
+    return floor_of(metric, margins.history_floor if metric.unit == "W" else relative, margins)
