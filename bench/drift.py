@@ -9,8 +9,9 @@ deviations, or one run 2 % and 2.5 deviations below the usual), the others are j
 Sections: alarms (nothing ages: false alarms of a fleet in a year of nights), frog (1 % a week: how much is lost when it
 is found), steps (what is said of a step in the runs after it).
 
-The other comparisons pass every value: what is said is by the past alone. Assumed: noise is normal and independent from run to run, 1 % of single looks lose 5 to 30 %, and the other nodes are
-as noisy. Not modelled: what a whole fleet shares, such as a hot day.
+The other comparisons pass every value: what is said is by the past alone. Assumed: noise is normal and independent from
+run to run, 1 % of single looks lose 5 to 30 %, and the other nodes are as noisy. Not modelled: what a whole fleet
+shares, such as a hot day.
 """
 
 from __future__ import annotations
@@ -124,13 +125,20 @@ def first_and_newest(values: np.ndarray) -> list[float]:
     return kept if len(kept) <= FIRST + NEWEST else kept[:FIRST] + kept[-NEWEST:]
 
 
+def table(*titles: str) -> None:
+    row(*titles)
+    row(*["---"] * len(titles))
+
+
+def row(*cells: object) -> None:
+    print(f"| {' | '.join(map(str, cells))} |", flush=True)
+
+
 def alarms(*, quick: bool) -> None:
     """False alarms of a fleet in a year of nights."""
     nodes, years = (125, 2) if quick else (NODES, 2)
     print(f"\nFalse alarms: {years} years of nights, {nodes} nodes, nothing ages\n")
-    print(
-        "| noise | numbers a node | alarms | a year in 1,250 nodes | measured again, a node and night |\n|---|---|---|---|---|"
-    )
+    table("noise", "numbers a node", "alarms", "a year in 1,250 nodes", "looks again, a node and night")
     for name, kinds in (("low", LOW), ("high", HIGH)):
         told = again = numbers = 0
         for year in range(years):
@@ -143,18 +151,17 @@ def alarms(*, quick: bool) -> None:
             numbers = sum(kind.count * kind.devices for kind in kinds)
         most = 3.7 if not told else told + 2 * told**0.5 + 2
         scale = NODES / nodes / years
-        print(
-            f"| {name} | {numbers} | {told} | {told * scale:.1f} (at most {most * scale:.1f}) | {again / nodes / years / NIGHTS:.3f} |",
-            flush=True,
-        )
+        looks = again / nodes / years / NIGHTS
+        row(name, numbers, told, f"{told * scale:.1f} (at most {most * scale:.1f})", f"{looks:.3f}")
 
 
 def frog(*, quick: bool) -> None:
     """One per cent a week: what is lost when the past says so."""
     nodes = 20 if quick else 100
     print(f"\nOne device in each of {nodes} nodes loses 1 % a week\n")
-    print(
-        "| quantity | noise | runs | steady runs before | lost when found, median | 95 of 100 | found before 6 % |\n|---|---|---|---|---|---|---|"
+    table(
+        *("quantity", "noise", "runs", "steady runs before"),
+        *("lost when found, median", "95 of 100", "found before 6 %"),
     )
     kinds = [
         ("matrix products", 8, 0.003),
@@ -180,18 +187,17 @@ def frog(*, quick: bool) -> None:
                         break
                 share = 100 * np.mean(lost < 0.0601)
                 median, most_lost = (100 * np.quantile(lost, at, method="higher") for at in (0.5, 0.95))
-                print(
-                    f"| {name} | {100 * noise:g} % | {said} | {before} | {median:.1f} % | {most_lost:.1f} % | {share:.0f} % |",
-                    flush=True,
-                )
+                shares = (f"{median:.1f} %", f"{most_lost:.1f} %", f"{share:.0f} %")
+                row(name, f"{100 * noise:g} %", said, before, *shares)
 
 
 def steps(*, quick: bool) -> None:
     """A step, and what is said of it in the months after."""
     nodes = 20 if quick else 100
     print(f"\nOne device in each of {nodes} nodes is slower from one night on\n")
-    print(
-        "| quantity | noise | step | nights before | warned of in the 2nd night | in the 10th | in the 60th | in the 120th |\n|---|---|---|---|---|---|---|---|"
+    table(
+        *("quantity", "noise", "step", "nights before"),
+        *("warned of in the 2nd night", "in the 10th", "in the 60th", "in the 120th"),
     )
     for name, devices, noise in (
         ("matrix products", 8, 0.005),
@@ -209,8 +215,8 @@ def steps(*, quick: bool) -> None:
                     said = fleet.run(left)
                     if run - before in (1, 9, 59, 119):
                         told.append(sum(device == 0 for _, device in said) / nodes)
-                shares = " | ".join(f"{100 * each:.0f} %" for each in told)
-                print(f"| {name} | {100 * noise:g} % | {100 * step:.0f} % | {before} | {shares} |", flush=True)
+                shares = (f"{100 * each:.0f} %" for each in told)
+                row(name, f"{100 * noise:g} %", f"{100 * step:.0f} %", before, *shares)
 
 
 def main() -> None:

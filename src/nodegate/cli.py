@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": "preflight: can every node be reached and queried?",
     "demo": "judge the recorded demo fleet; exit 0 if exactly the planted faults are found",
     "expect": "what is demanded of the nodes (nodegate_expect): learn it from a signed-off run, list the items",
+    "history": "what a node measured in earlier runs; --accept-again after a change on purpose",
     "hook": "for slurm.conf: is this node fit for jobs? drains it if not",
     "init": "a site folder to start from: inventory, baseline and an example check",
     "report": "write the reports of a run again, or a copy without serials and names",
