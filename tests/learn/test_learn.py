@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 
 import pytest
 from support.measured import ALL_REDUCE, CONDITIONS, margins, metric
@@ -161,6 +162,91 @@ class TestWhoTeaches:
         good = nodes(*TEN)
         good["gpu001"] = LearnedFrom(PLATFORM, good["gpu001"].metrics, {**ABOUT, "driver version": "550.54.15"})
         assert learned(good).entries[0].note.startswith("driver version 550.54.15 (1) or 580.105.08 (9), ")
+
+
+def of_eight(shares: list[float], noise: float, seed: int = 3) -> dict[str, LearnedFrom]:
+    """Nodes with eight GPUs each, that reach these shares of 480 with this noise."""
+    drawn = Random(seed)  # noqa: S311
+    return {
+        f"gpu{at:03}": LearnedFrom(
+            PLATFORM, [metric(480 * share * drawn.gauss(1, noise), device=f"GPU {slot}") for slot in range(8)]
+        )
+        for at, share in enumerate(shares)
+    }
+
+
+class TestWhatALimitFinds:
+    def test_it_is_said_for_each_number_and_what_is_never_found(self):
+        remarks = learned(nodes(*TEN)).remarks
+        assert remarks[-2:] == (
+            f"how much slower a device has to be to be found in 95 of 100 runs: {ALL_REDUCE} 2.9 %",
+            "what is slow on all of these nodes alike (a batch, a firmware, a setting) is taken for good",
+        )
+
+    def test_of_few_nodes_one_that_is_slow_moves_the_limit(self):
+        assert learned(nodes(480, 481, 482)).remarks[-1].endswith("; of 3 nodes even one that is slow moves it")
+
+    def test_a_limit_that_finds_little_is_called_lax(self):
+        remarks = learned(nodes(460, 465, 470, 475, 480, 485, 490, 495, 500)).remarks
+        assert f"{ALL_REDUCE}: a lax limit: the values differ so much that only what is 16 % slower is found" in remarks
+
+    def test_one_that_would_find_nothing_is_left_out(self):
+        with pytest.raises(UsageError, match="left out: its values spread by 22 %"):
+            learned(nodes(440, 450, 460, 470, 480, 490, 500, 510, 520))
+
+    @pytest.mark.parametrize("slow", [0.3, 0.4, 0.5])
+    def test_a_part_of_slow_nodes_within_the_noise_of_single_devices_is_told(self, slow: float):
+        """Two parts that overlap: no single device shows them, the eight of a node do."""
+        share = [0.95 if at < 64 * slow else 1.0 for at in range(64)]
+        remarks = " ".join(of_learned(share, 0.03))
+        assert "more than their devices explain: some may be slow" in remarks or "find out first which" in remarks
+
+    @pytest.mark.parametrize("noise", [0.005, 0.01, 0.03])
+    def test_good_nodes_are_not_suspected(self, noise: float):
+        for seed in range(10):
+            assert "explain" not in " ".join(of_learned([1.0] * 64, noise, seed))
+
+
+def of_learned(shares: list[float], noise: float, seed: int = 3) -> tuple[str, ...]:
+    """The remarks on what such nodes teach; if their number is refused, why."""
+    try:
+        return learned(of_eight(shares, noise, seed)).remarks
+    except UsageError as said:
+        return (said.message,)
+
+
+class TestWhatWasLearnedBefore:
+    def test_the_best_value_ever_learned_goes_on(self):
+        before = read_back(learned(nodes(*TEN)))
+        again = read_back(learned(nodes(*[value * 0.99 for value in TEN]), before))
+        assert (again[ALL_REDUCE].value, again[ALL_REDUCE].best_value) == (475.45, 480.25)
+
+    def test_a_fleet_that_ages_is_told_although_each_time_is_only_a_little_slower(self):
+        known: dict[str, Entry] = {}
+        said = []
+        for cycle in range(6):
+            found = learned(nodes(*[value * 0.99**cycle for value in TEN]), known)
+            said.append(any("the best of the baselines before" in each for each in found.remarks))
+            known = read_back(found)
+        assert said == [False, False, False, True, True, True]
+
+    def test_with_the_peak_beside_it(self):
+        before = Entry(ALL_REDUCE, 500, "GB/s", "last year", direction="at least", tolerance=0.05, peak=900)
+        assert (
+            f"{ALL_REDUCE}: 480.2 GB/s is 4.0 % below 500 GB/s, 53 % of the peak, the best of the baselines before "
+            f"( {ALL_REDUCE}: last year): find out why, or keep that one"
+        ) in learned(nodes(*TEN), {ALL_REDUCE: before}).remarks
+
+    def test_a_limit_that_became_lax_is_told_although_the_value_did_not_change(self):
+        before = Entry(ALL_REDUCE, 480, "GB/s", "last year", direction="at least", tolerance=0.025)
+        remarks = learned(nodes(460, 465, 470, 475, 480, 485, 490, 495, 500), {ALL_REDUCE: before}).remarks
+        assert any("below that of the baseline before" in each and each.endswith("was stricter") for each in remarks)
+
+    def test_other_conditions_are_another_number(self):
+        other = Entry(ALL_REDUCE, 900, "GB/s", "s", direction="at least", parameters={**CONDITIONS, "nccl": "2.21.5"})
+        found = learned(nodes(*TEN), {ALL_REDUCE: other})
+        assert not any("before" in each for each in found.remarks)
+        assert found.entries[0].best_value == 480.25
 
 
 class TestWhatIsRefused:

@@ -32,7 +32,7 @@ __all__ = [
 EVERYWHERE = "*"
 _FILE_WORDS = ("platform", "title", "match", "limits")
 _MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
-_VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "peak_source", "parameters", "note")
+_VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "peak_source", "best_value", "parameters", "note")
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
 _CLAUSE = "clause"  # of a policy, which names one for each of its limits
 _SHARED_WORDS = ("unit", "direction", "peak", "peak_source", "note", "variants")  # of an entry with variants
@@ -191,6 +191,7 @@ class _Reader:
             floor=self.number(found, "floor", path) if "floor" in found else None,
             peak=self.number(found, "peak", path) if "peak" in found else None,
             peak_source=self.text(found, "peak_source", path) if "peak_source" in found else "",
+            best_value=self.number(found, "best_value", path) if "best_value" in found else None,
             parameters=self._parameters(found, path),
             note=self.text(found, "note", path) if "note" in found else "",
             file=self.loaded.name,

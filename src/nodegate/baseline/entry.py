@@ -43,6 +43,8 @@ class Entry:
     `tolerance` is relative to the value (0.05 = 5 %) and needs a `direction`; `floor` is the value that an "at least"
     limit never goes below, whatever the tolerance. `peak` is what physics allows: more than that is not believed.
     An entry without a value says only that.
+    `best_value` is the best that was ever learned for it: by that one sees how far limits that are learned again and
+    again have followed an ageing fleet.
     `parameters` are the conditions of a measured value. A key may have several values, each with its own
     parameters (`variants`): then the entry itself shows the first, and `for_conditions` says which one counts.
     """
@@ -56,6 +58,7 @@ class Entry:
     floor: float | None = None
     peak: float | None = None
     peak_source: str = ""
+    best_value: float | None = None
     parameters: Mapping[str, object] = field(default_factory=dict)
     note: str = ""
     file: str = ""

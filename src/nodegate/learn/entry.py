@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import Entry
+from nodegate.learn.doubts import best_of, doubts, finds
 from nodegate.numbers.comparison import believable, number, shown
 from nodegate.numbers.split import find_split
 from nodegate.numbers.spread import mad, robust
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.margins import Margins
 
 _DIGITS = 5
-_WIDEST = 0.5  # a limit at half of the usual value would detect nothing
+_WIDEST, _WIDEST_TIME = 0.2, 0.5  # with a wider limit a fifth less, or half as much time again, would be good
 _NAMED = 5
 
 
@@ -40,10 +41,11 @@ class Held:
 
 @dataclass(frozen=True)
 class Found:
-    """The limit, or None with the reason in the remarks."""
+    """The limit, or None with the reason in the remarks. `finds`: how much slower a device has to be to be found."""
 
     entry: Entry | None
     remarks: tuple[str, ...] = ()
+    finds: float = 0.0
 
 
 def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Entry | None) -> Found:
@@ -51,7 +53,8 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
 
     Outliers (both `fleet_z` robust deviations and the floor away from the median) are left out and reported. The
     tolerance is `fleet_z` robust deviations of the rest, and never less than the floor: half of the effect to be found.
-    Values that fall into two parts give no limit: their median would call the slow part healthy.
+    Values that fall into two parts give no limit: their median would call the slow part healthy. Nor do those that
+    differ so much that the limit would find nothing.
     """
     unit, higher = held.metric.unit, held.metric.better == "higher"
     values = [(metric.best, node) for node, metric in held.values if believable(metric.best) and metric.best > 0]
@@ -73,7 +76,7 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
     spread = mad(kept, middle)
     tolerance = math.ceil(1000 * max(floor, margins.fleet_z * robust(spread) / middle)) / 1000
     peak = _peak(known)
-    if tolerance > _WIDEST:
+    if tolerance > (_WIDEST_TIME if unit == "µs" else _WIDEST):
         return Found(None, (f"{held.name} left out: its values spread by {100 * tolerance:.0f} %", *remark))
     if peak is not None and middle > peak:
         said = f"{held.name} left out: {shown(middle, unit)} is more than physics allows ({shown(peak, unit)})"
@@ -90,7 +93,15 @@ def entry_of(held: Held, margins: Margins, *, source: str, note: str, known: Ent
         parameters=dict(held.conditions),
         note=note,
     )
-    return Found(entry, remark)
+    entry = replace(entry, best_value=best_of(entry, known))
+    apart = robust(spread) / middle
+    doubtful = doubts(entry, known, _those(held, kept), floor=floor, spread=apart)
+    return Found(entry, (*remark, *doubtful), finds(tolerance, apart))
+
+
+def _those(held: Held, kept: list[float]) -> list[tuple[str, Metric]]:
+    wanted = frozenset(kept)
+    return [(node, metric) for node, metric in held.values if metric.best in wanted]
 
 
 def _without_outliers(held: Held, floor: float, margins: Margins) -> tuple[list[float], tuple[str, ...]]:

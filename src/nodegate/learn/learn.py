@@ -16,7 +16,7 @@ from nodegate.learn.text import baseline_text
 from nodegate.text import some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline_file import Entry
     from nodegate.metric import Metric
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 HINTS = frozenset(
     {"°C", "W"}
 )  # they explain why a device is slow, not that it is: a learned limit would reject healthy nodes
+_TOLD_MOST = 6  # limits that the remark names, those that find least first
 _TOLD = ("driver version", "CUDA driver version", "GPU VBIOS", "fabric manager version", "NCCL version", "kernel")
 
 
@@ -96,19 +97,32 @@ def _of_platform(  # noqa: PLR0917 - one caller
         remarks.append(f"fewer than {margins.peers_min:g} nodes: a slow one among them may be undetected")
     note = _software(nodes.values())
     entries = []
+    least: dict[str, float] = {}
     for name, metrics in sorted(_by_name(nodes).items()):
         if metrics[0][1].unit in HINTS:
             remarks.append(f"{name} left out: it explains why a device is slow and does not measure it")
             continue
         for held in _held(name, metrics):
             found = entry_of(held, margins, source=f"learned from {run}, {date}", note=note, known=known.get(name))
-            entries += [found.entry] if found.entry else []
+            if found.entry:
+                entries.append(found.entry)
+                least[name] = max(found.finds, least.get(name, 0.0))
             remarks += found.remarks
     if not entries:
         raise UsageError(f"nothing to learn for {platform}: {'; '.join(remarks[1:])}")
+    remarks += _allows(least, len(nodes), margins)
     text = baseline_text(platform, entries, remarks)
     baseline_file.parse(strict_yaml.load(text, f"the baseline learned for {platform}"))  # it must load again
     return Learned(platform, len(nodes), tuple(entries), tuple(remarks), text)
+
+
+def _allows(least: Mapping[str, float], nodes: int, margins: Margins) -> Iterator[str]:
+    """What these limits find, and what they cannot."""
+    ordered = sorted(least.items(), key=lambda each: -each[1])
+    told = [f"{name} {100 * slower:.1f} %" for name, slower in ordered]
+    yield f"how much slower a device has to be to be found in 95 of 100 runs: {some(told, _TOLD_MOST)}"
+    few = f"; of {nodes} nodes even one that is slow moves it" if nodes < margins.peers_min else ""
+    yield f"what is slow on all of these nodes alike (a batch, a firmware, a setting) is taken for good{few}"
 
 
 def _by_name(nodes: Mapping[str, LearnedFrom]) -> dict[str, list[tuple[str, Metric]]]:

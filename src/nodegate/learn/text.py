@@ -40,6 +40,8 @@ def _own(entry: Entry, indent: str) -> list[str]:
         f"tolerance: {_number(entry.tolerance)}",
         f"source: {_quoted(entry.source)}",
     ]
+    if entry.best_value is not None:
+        lines.append(f"best_value: {_number(entry.best_value)}")
     if entry.parameters:
         lines.append("parameters:")
         lines += [f"  {_quoted(name)}: {_quoted(str(value))}" for name, value in entry.parameters.items()]

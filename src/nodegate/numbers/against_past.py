@@ -19,12 +19,15 @@ from nodegate.numbers.spread import reach
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.own_past import Past
 
 _FIRST = (1, 2, 4, 8, 16)  # how many of the first runs, and how many of the newest, are compared
 _NEWEST = (2, 3, 4, 6, 8, 16, 32)
+_PAIR = 2
 _RUNNING = 8  # newest runs that one value is held to
 _TO_REJECT = 3  # earlier values, with fewer of which a past alone rejects nobody
 _MEDIAN = math.pi / 2  # the variance of a median of normal values, beside that of their mean
@@ -91,7 +94,7 @@ class _Loss:
 def _lost(metric: Metric, value: float, past: Past, margins: Margins) -> Comparison | None:
     """What the device has lost since it was accepted; None where nothing certain."""
     floor = _floor(metric, margins.drift_floor, margins)
-    losses = [loss for loss in _losses(metric, value, past, floor) if loss.sigmas > _sure(past, margins)]
+    losses = [loss for loss in _losses(metric, value, past, margins, floor) if loss.sigmas > _sure(past, margins)]
     if not losses:
         return None
     loss = max(losses, key=lambda each: each.sigmas)
@@ -103,24 +106,28 @@ def _lost(metric: Metric, value: float, past: Past, margins: Margins) -> Compari
     return Comparison(Verdict.WARN, "history", said, limit_of(metric, bound, "history"))
 
 
-def _losses(metric: Metric, value: float, past: Past, floor: float) -> list[_Loss]:
+def _losses(metric: Metric, value: float, past: Past, margins: Margins, floor: float) -> Iterator[_Loss]:
     """Each pair of means that lie further apart than the floor, with this run and the last one both on that side."""
-    values = past.values
-    runs = len(values) + 1
-    better = max if metric.better == "higher" else min
-    agreed = better(value, values[-1])
-    means = [(count, (sum(values[1 - count :]) + value) / count) for count in _NEWEST if count < runs]
-    found: list[_Loss] = []
-    for of_first in _FIRST:
-        first = sum(values[:of_first]) / of_first
-        least = floor * scale_of(metric, first)
-        for of_newest, newest in means:
+    values, runs = past.values, len(past.values) + 1
+    best = max if metric.better == "higher" else min
+    agreed = best(value, values[-1])
+    firsts = [(count, sum(values[:count]) / count) for count in _FIRST if count + min(_NEWEST) <= runs]
+    top = best((mean for _, mean in firsts), default=agreed)
+    if worse_by(metric, agreed, top) <= floor / 2 * scale_of(metric, top):
+        return  # most devices: nothing can be lost
+    for of_newest in (count for count in _NEWEST if count < runs):
+        recent = [*values[1 - of_newest :], value]
+        if of_newest > _PAIR:  # one disturbed run does not make the mean
+            usual = median(recent)
+            furthest = beyond(metric, usual, margins.fleet_z * past.noise * abs(usual))
+            recent = [best(each, furthest) for each in recent]
+        newest = sum(recent) / of_newest
+        for of_first, first in firsts:
             lost = worse_by(metric, newest, first)
-            if of_first + of_newest <= runs and lost > least and worse_by(metric, agreed, first) > lost / 2:
+            if of_first + of_newest <= runs and lost > floor * scale_of(metric, first):
                 spread = past.noise * abs(first) * math.sqrt(1 / of_first + 1 / of_newest)
-                sigmas = lost / spread if spread else math.inf
-                found.append(_Loss(sigmas, newest, of_newest, first, of_first))
-    return found
+                if worse_by(metric, agreed, first) > lost / 2:
+                    yield _Loss(lost / spread if spread else math.inf, newest, of_newest, first, of_first)
 
 
 def _sure(past: Past, margins: Margins) -> float:
