@@ -62,7 +62,7 @@ def _step(metric: Metric, value: float, past: Past, margins: Margins, *, proven:
     usual = median(newest)
     spread = past.noise * abs(usual) * math.sqrt(1 + _MEDIAN / len(newest))
     worse = worse_by(metric, value, usual)
-    doubtful = spread * (margins.fleet_z if proven else reach(margins.doubted))
+    doubtful = spread * (margins.fleet_z if proven else reach(margins.warned))
     if worse <= max(doubtful, _floor(metric, margins.drift_floor, margins) * scale_of(metric, usual)):
         return nothing("history")
     runs = f"{len(newest)} earlier runs of this node" if len(newest) > 1 else "an earlier run of this node"

@@ -74,8 +74,8 @@ def assessments(
         yield metric, found
     for figure in node_figures(metrics):
         group = peers.group(figure, margins)
-        past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
-        if isinstance(group, PeerGroup) or past:
+        if isinstance(group, PeerGroup):
+            past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
             usual = peers.group(figure, margins, Statistic.MEDIAN)
             found = assess(figure, None, group, margins, history=past, usual=usual)
             if found.verdict in (Verdict.WARN, Verdict.FAIL):
