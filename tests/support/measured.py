@@ -34,8 +34,10 @@ limits:
   measured.drift_floor_percent: {value: 2.5, unit: "%", source: test}
   measured.past_z: {value: 5.2, unit: deviations, source: test}
   measured.past_noise_percent: {value: 2, unit: "%", source: test}
-  measured.slow_part_min_percent: {value: 20, unit: "%", source: test}
+  measured.slow_part_min_percent: {value: 15, unit: "%", source: test}
   measured.fast_part_min_percent: {value: 10, unit: "%", source: test}
+  measured.batch_floor_percent: {value: 5, unit: "%", source: test}
+  measured.unequal_floor_percent: {value: 10, unit: "%", source: test}
   measured.loose_percent: {value: 50, unit: "%", source: test}
 """
 

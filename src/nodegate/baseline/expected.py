@@ -26,6 +26,7 @@ OTHERS = frozenset(
     {
         "platform",
         "rack",
+        "leaf",
         "rdma_port",
         "serial",
         "expect",

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from nodegate.files.strict_yaml import Loaded
 
 FILE = "causes.yaml"
-_WORDS = ("findings", "says", "do", "severity", "class", "one", "explains", "errors")
+_WORDS = ("findings", "says", "do", "severity", "class", "one", "reach", "explains", "errors")
+REACH = 0.8  # of what a condition leaves, so much may be lost besides: rates scatter, and several limits add up
 _WHERE = ("part", "node")
 _FIELDS = frozenset(("observed", "limit", "unit", "code", "quantity"))
 W = TypeVar("W", Severity, Class)
@@ -48,6 +49,7 @@ class Condition:
         severity: None where the finding's verdict says it.
         sort: None where the part's kind says it.
         one: one of its kind on a node, whatever parts its findings name.
+        reach: of the rate that it leaves, so much may be lost besides on what it explains.
         on_part: names of conditions that it explains on the same part.
         on_node: names of conditions that it explains anywhere on the node.
         errors_of_part: patterns of checks that cannot judge the same part because of it.
@@ -62,6 +64,7 @@ class Condition:
     severity: Severity | None = None
     sort: Class | None = None
     one: bool = False
+    reach: float = REACH
     on_part: frozenset[str] = frozenset()
     on_node: frozenset[str] = frozenset()
     errors_of_part: tuple[str, ...] = ()
@@ -167,6 +170,7 @@ def _condition(loaded: Loaded, place: int, name: str, names: list[str]) -> Condi
         severity=_word(loaded, (name, "severity"), entry.get("severity"), Severity),
         sort=_word(loaded, (name, "class"), entry.get("class"), Class),
         one=entry.get("one") is True,
+        reach=_share(loaded, (name, "reach"), entry.get("reach", REACH)),
         on_part=frozenset(explains.get("part", ())),
         on_node=frozenset(explains.get("node", ())),
         errors_of_part=errors.get("part", ()),
@@ -218,6 +222,12 @@ def _texts(loaded: Loaded, path: tuple[object, ...], value: object) -> tuple[str
     if not isinstance(value, list) or not value or not all(isinstance(each, str) and each for each in value):
         raise loaded.wrong(f"{path[-1]} must be a list of names", path)
     return tuple(value)
+
+
+def _share(loaded: Loaded, path: tuple[object, ...], value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
+        raise loaded.wrong(f"{path[-1]} is a share, above 0 and at most 1", path)
+    return float(value)
 
 
 def _word(loaded: Loaded, path: tuple[object, ...], value: object, words: type[W]) -> W | None:

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 HEALTHY = frozenset((Verdict.PASS, Verdict.SKIP))
 _BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDGED: 3}
-_REACH = 0.8  # of what a condition leaves, so much may be lost besides: rates scatter, and several limits add up
 _TRACE = 0.3  # of what a condition costs, so much is lost at least where it is the reason
 # What to do about any error: it does not say that two of them have one reason.
 _ANY_REASON = ("see the evidence", "measure ", "burn ", "run again", "report this")
+_OF_BATCH = "batch "  # the code of what is said of a rack or a firmware: two of them are two causes
 _NOT_JUDGED = Condition(NOT_JUDGED, 1 << 20, severity=Severity.NOT_JUDGED, one=True)
 
 
@@ -111,8 +111,10 @@ def _condition(each: CheckFinding, table: Conditions) -> Condition:
 
 
 def _reason(each: CheckFinding) -> tuple[str, ...]:
-    """What errors of several checks share when they are one: the reason, or its kind, and what to do about it."""
+    """What findings share when they are one: errors the reason or its kind, and the step; of a batch its name."""
     finding = each.finding
+    if finding.code.startswith(_OF_BATCH):
+        return (finding.code,)
     if finding.verdict is not Verdict.ERROR:
         return ()
     return (finding.code or (finding.text if finding.action.startswith(_ANY_REASON) else ""), finding.action)
@@ -159,7 +161,7 @@ def _is_reason(reason: _Group, each: CheckFinding, group: _Group) -> bool:
     leaves = reason.leaves(finding)
     if leaves is None or finding.share is None:
         return True
-    return leaves * _REACH <= finding.share <= 1 - (1 - leaves) * _TRACE
+    return leaves * condition.reach <= finding.share <= 1 - (1 - leaves) * _TRACE
 
 
 def _keeps_from_running(reason: _Group, each: CheckFinding, *, same: bool) -> bool:

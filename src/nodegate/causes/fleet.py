@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import replace
-from math import comb
 from typing import TYPE_CHECKING
 
 from nodegate.causes.cause import NOT_JUDGED, Cause, Class
 from nodegate.causes.explain import worst_first
+from nodegate.numbers.batches import by_chance
 from nodegate.part import Kind
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 _REPLACEABLE = frozenset(
     (Kind.GPU, Kind.NIC, Kind.PORT, Kind.NVSWITCH, Kind.NVLINK, Kind.DISK, Kind.MEMORY, Kind.BRIDGE)
 )
 _FEW = 2  # of parts that are replaced by serial number, each keeps its line
 _CROWD = 3  # fewer nodes of one rack are chance
+_MOST_OF = 2 / 3  # of a rack's nodes have what is the rack's, where others have it too
 _CHANCE = 0.001  # how seldom as many of one rack would have it if it were spread over the fleet
 
 
@@ -34,7 +35,9 @@ def fleet_causes(of_nodes: Mapping[str, Sequence[Cause]], racks: Mapping[str, st
     for causes in of_nodes.values():
         for cause in causes:
             alike[_key(cause)].append(cause)
-    folded = [each for same in alike.values() for each in _fold(same, of_nodes.keys(), racks)]
+    every = list(of_nodes)
+    parts = [part for same in alike.values() for part in _parted(same, every, racks)]
+    folded = [each for part in parts for each in _fold(part, every, racks)]
     return tuple(sorted(folded, key=worst_first))
 
 
@@ -50,7 +53,26 @@ def _key(cause: Cause) -> tuple[object, ...]:
     return (*what, limit, said, finding.verdict, finding.action, cause.waiver)
 
 
-def _fold(same: list[Cause], nodes: Iterable[str], racks: Mapping[str, str]) -> list[Cause]:
+def _parted(same: list[Cause], nodes: Sequence[str], racks: Mapping[str, str]) -> list[list[Cause]]:
+    """The causes of a rack on most of whose nodes it is, and on few of the others, apart; the rest together."""
+    sizes = Counter(racks.get(name, "") for name in nodes)
+    counts = Counter(racks.get(cause.nodes[0], "") for cause in same)
+    apart = [
+        rack
+        for rack, here in counts.items()
+        if rack
+        and len(sizes) > 1
+        and here >= max(_CROWD, _MOST_OF * sizes[rack])
+        and by_chance(here, sizes[rack], len(same), len(nodes)) < _CHANCE / len(sizes)
+    ]
+    if same[0].sort in (Class.ACCESS, Class.TOOL):
+        return [same]
+    parts = [[cause for cause in same if racks.get(cause.nodes[0]) == rack] for rack in apart]
+    rest = [cause for cause in same if racks.get(cause.nodes[0]) not in apart]
+    return [part for part in (*parts, rest) if part]
+
+
+def _fold(same: list[Cause], nodes: Sequence[str], racks: Mapping[str, str]) -> list[Cause]:
     first = same[0]
     if len(same) <= (_FEW if first.part.kind in _REPLACEABLE else 1):
         return same
@@ -65,17 +87,16 @@ def _fold(same: list[Cause], nodes: Iterable[str], racks: Mapping[str, str]) -> 
     return [replace(whole, place=_crowded(whole, nodes, racks))]
 
 
-def _crowded(cause: Cause, nodes: Iterable[str], racks: Mapping[str, str]) -> str:
+def _crowded(cause: Cause, nodes: Sequence[str], racks: Mapping[str, str]) -> str:
     """The rack that holds all nodes of a cause though the fleet has more; empty where that may be chance."""
     counts = Counter(racks.get(name, "") for name in cause.nodes)
     rack, here = counts.most_common(1)[0]
-    everywhere = list(nodes)
-    size = sum(racks.get(name) == rack for name in everywhere)
-    if not rack or here < max(_CROWD, len(cause.nodes)) or size == len(everywhere):
+    size = sum(racks.get(name) == rack for name in nodes)
+    if not rack or here < max(_CROWD, len(cause.nodes)) or size == len(nodes):
         return ""
     if cause.sort in (Class.ACCESS, Class.TOOL) and here < size:
         return ""
-    chance = comb(size, here) / comb(len(everywhere), here)
+    chance = by_chance(here, size, here, len(nodes))
     return rack if chance < _CHANCE or (here == size and cause.verdict is Verdict.FAIL) else ""
 
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from nodegate.part import Part
 
 _MOST_PARTS = 8
+_MOST_QUANTITIES = 3
+_OF_BATCH = "batch "  # the code of what is said of a rack or a firmware, which the text names
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,12 @@ def _kind(part: Part) -> str:
 
 def _what(cause: Cause) -> str:
     finding = cause.decisive.finding
+    if finding.text and finding.code.startswith(_OF_BATCH):
+        others = dict.fromkeys(
+            each.finding.quantity for each in (*cause.same, *cause.follows) if each.finding.code == finding.code
+        )
+        more = [quantity for quantity in others if quantity != finding.quantity]
+        return finding.text + (f", also in {some(more, _MOST_QUANTITIES)}" if more else "")
     found = values(cause)
     if cause.condition == NOT_JUDGED or len(cause.nodes) == 1 or len(set(found)) <= 1 or not finding.metric:
         return cause.words or cause.message

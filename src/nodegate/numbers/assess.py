@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.baseline.entry import Entry
 from nodegate.finding import Limit
 from nodegate.metric import Statistic
-from nodegate.numbers import against_baseline, against_others, against_past
+from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots
 from nodegate.numbers.comparison import Comparison, believable, number, shown
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.peers import PeerGroup
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.against_baseline import Stored
     from nodegate.numbers.against_others import Reference
+    from nodegate.numbers.batches import Batch
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.own_past import Past
     from nodegate.numbers.peers import NoPeers
+    from nodegate.numbers.slots import Slot
 
 UNBOUNDED = Physics()
-_CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wrong unit"}
+_CODES = {"unsteady": "unsteady", "physics": "more than possible", "unit": "wrong unit", "slot": "slot"}
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Assessment:
     says what the limit does not: how far from the other nodes, why nothing judges it; of an `error` it is the reason.
     `text` is what was seen, where that is more than the value. `share` is the part that is left of what the other nodes
     have, or else of what the limit asks for; None where nothing is missing. `kept` is an absolute limit that is kept,
-    whatever else decided. `again`: it has to be measured again, although nothing is said of it yet.
+    whatever else decided. `again`: it has to be measured again, although nothing is said of it yet. `whole`: it is
+    about the node, by the median of its devices.
     """
 
     verdict: Verdict
@@ -51,11 +54,21 @@ class Assessment:
     text: str = ""
     kept: AnyLimit | None = None
     again: bool = False
+    whole: bool = False
 
     @property
     def code(self) -> str:
         """What is the matter, where it is not that the value is a bad one."""
+        if self.is_of_batch:
+            return self.comparison
+        if self.whole and self.verdict in (Verdict.WARN, Verdict.FAIL):
+            return "node"
         return _CODES.get(self.comparison, "") if self.verdict in (Verdict.WARN, Verdict.ERROR) else ""
+
+    @property
+    def is_of_batch(self) -> bool:
+        """Whether it is about all nodes of a batch, this one among them."""
+        return self.comparison.startswith(f"{against_levels.BATCH} ")
 
 
 def assess(
@@ -69,6 +82,8 @@ def assess(
     history: Past | None = None,
     statistic: Statistic = Statistic.BEST,
     usual: PeerGroup | NoPeers | None = None,
+    batches: Sequence[Batch] = (),
+    slot: Slot | None = None,
 ) -> Assessment:
     """Judge a metric; the worst comparison decides, and without baseline and peers nothing is ever a pass.
 
@@ -85,6 +100,8 @@ def assess(
         history: this device's own earlier values.
         statistic: which of the attempts is judged.
         usual: the other nodes by the median of their attempts, where that is not `group`.
+        batches: the batches of this node that are behind the rest of the fleet.
+        slot: the place of this device, where it is behind the other places on all nodes.
     """
     if not all(map(believable, metric.values)):
         sent = ", ".join(map(number, metric.values))
@@ -100,7 +117,7 @@ def assess(
         return _concluded(metric, metric.best, doubt, group)
     agreed = isinstance(right, Entry) and right.clause  # what a policy asks for is not proven by physics
     least = None if agreed or isinstance(stored, (Entry, Limit)) else physics.least
-    compared = _Comparisons(metric, stored, least, group, margins, inside, history)
+    compared = _Comparisons(metric, stored, least, group, margins, inside, history, batches, slot)
     found = _concluded(metric, best, compared.all_with(best) + doubt, group)
     if statistic is not Statistic.BEST:
         return _as_asked(found, statistic, len(believed))
@@ -125,22 +142,32 @@ class _Comparisons:
     margins: Margins
     inside: Reference | None
     history: Past | None
+    batches: Sequence[Batch]
+    slot: Slot | None
 
     def all_with(self, value: float) -> list[Comparison]:
         """What each comparison says. Those with the node itself only find faults: they prove no health."""
         by_baseline = against_baseline.compare(self.metric, value, self.stored, self.group, self.margins)
-        by_fleet = against_others.fleet(self.metric, value, self.group, self.margins)
+        by_fleet = against_levels.fleet(self.metric, value, self.group, self.margins, self.batches)
         comparisons = [by_baseline, by_fleet]
         if self.least is not None:
             comparisons.insert(0, against_baseline.derived(self.metric, value, self.least))
         proven = Verdict.PASS in (by_baseline.verdict, by_fleet.verdict)
         if by_fleet.verdict is Verdict.SKIP:
             comparisons.append(against_others.inside(self.metric, value, self.inside, self.margins, proven=proven))
-        like_others = by_fleet.verdict is Verdict.PASS
+        comparisons.append(slots.compare(self.metric, value, self.slot, self.margins))
+        like_others = by_fleet.verdict is Verdict.PASS and not self.batches
         comparisons.append(
             against_past.history(self.metric, value, self.history, self.margins, proven=proven, like_others=like_others)
         )
         return comparisons
+
+
+def of_batch(metric: Metric, batch: Batch, margins: Margins) -> Assessment:
+    """What is said of a batch of nodes that this one is of, by one number of each."""
+    told = against_levels.of_batch(metric, batch, margins)
+    left = min(batch.median, batch.rest) / max(batch.median, batch.rest)
+    return Assessment(told.verdict, told.comparison, metric.best, told.said, told.limit, left, kept=None)
 
 
 def _concluded(metric: Metric, value: float, told: Sequence[Comparison], group: PeerGroup | NoPeers) -> Assessment:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.metric import Statistic
 from nodegate.numbers.against_others import Reference
-from nodegate.numbers.assess import assess
+from nodegate.numbers.assess import assess, of_batch
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.node_figures import key_of_devices, node_figures
@@ -18,7 +19,7 @@ from nodegate.numbers.peers import PeerGroup
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.baseline.baseline_file import Entry
@@ -41,7 +42,9 @@ def assessments(
     physics: Bounds = of_platform,
     for_a_look: bool = False,
 ) -> Iterator[tuple[Metric, Assessment]]:
-    """Each metric of a node with what is said of it; then the node as a whole, where it is behind the others.
+    """Each metric of a node with what is said of it; then the node as a whole, and what it is part of.
+
+    The node as a whole, and the rack or batch that it is of, are mentioned where they are behind the others.
 
     Args:
         metrics: what was measured.
@@ -58,28 +61,49 @@ def assessments(
     for metric in metrics:
         alike[metric.key].append(metric)
     pasts = {key: Pasts(group, peers.earlier) for key, group in alike.items()}
+    kept: defaultdict[object, list[AnyLimit | None]] = defaultdict(list)
+    bounds = {id(metric): physics(metric, baseline) for metric in metrics}
     for metric in metrics:
+        bound = bounds[id(metric)]
+        like = [each.device for each in alike[metric.key] if bounds[id(each)].peak == bound.peak]
         group = peers.group(metric, margins, baseline.statistic)
         found = assess(
             metric,
             right(baseline, metric.name),
             group,
             margins,
-            physics=physics(metric, baseline),
+            physics=bound,
             inside=_inside(metric, alike[metric.key], peers),
             history=pasts[metric.key].of(metric, group, margins),
             statistic=baseline.statistic,
             usual=peers.group(metric, margins, Statistic.MEDIAN),
+            batches=peers.batches(metric, margins),
+            slot=peers.slot(metric, like, margins),
         )
+        kept[metric.name].append(found.kept)
         yield metric, found
-    for figure in node_figures(metrics):
+    for metric, found in _of_the_whole(metrics, pasts, peers, margins):
+        held = kept[metric.name]
+        yield metric, replace(found, kept=held[0] if all(held) else None)
+
+
+def _of_the_whole(
+    metrics: Sequence[Metric], pasts: Mapping[object, Pasts], peers: NodePeers, margins: Margins
+) -> Iterator[tuple[Metric, Assessment]]:
+    """What is said of the node, and of its batches, where it is bad."""
+    figures = node_figures(metrics)
+    for figure in figures:
         group = peers.group(figure, margins)
         if isinstance(group, PeerGroup):
             past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
             usual = peers.group(figure, margins, Statistic.MEDIAN)
-            found = assess(figure, None, group, margins, history=past, usual=usual)
+            batches = peers.batches(figure, margins)
+            found = assess(figure, None, group, margins, history=past, usual=usual, batches=batches)
             if found.verdict in (Verdict.WARN, Verdict.FAIL):
-                yield figure, found
+                yield figure, replace(found, whole=True)
+    for whole in (*figures, *(metric for metric in metrics if not metric.device)):
+        for batch in peers.batches(whole, margins):
+            yield whole, of_batch(whole, batch, margins)
 
 
 def right(baseline: Baseline, name: str) -> Entry | AnyLimit | None:

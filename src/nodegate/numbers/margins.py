@@ -27,6 +27,8 @@ _KEYS = {
     "past_noise": "measured.past_noise_percent",
     "slow_part_min": "measured.slow_part_min_percent",
     "fast_part_min": "measured.fast_part_min_percent",
+    "batch_floor": "measured.batch_floor_percent",
+    "unequal_floor": "measured.unequal_floor_percent",
     "loose": "measured.loose_percent",
 }
 _LUCKY = 0.5  # of the floor: so much of an effect may be hidden by the noise of one look
@@ -44,8 +46,9 @@ class Margins:
     the other devices of the node. `history_floor`: below the node's own newest runs. `drift_floor`: lost since it was
     accepted. `past_z`: how many deviations no good device is behind its own past, of all numbers of a year.
     `past_noise`: how far two runs lie apart by chance, where neither its own runs nor other nodes tell. `slow_part_min`
-    and `fast_part_min`: the parts of a fleet from which on it counts as split. `loose`: how far above a baseline's
-    value that value proves nothing any more.
+    and `fast_part_min`: the parts of a fleet from which on it counts as split. `batch_floor`: how far below the rest of
+    the fleet the nodes of a rack or a firmware are all rejected; `unequal_floor` the same with other software than the
+    rest. `loose`: how far above a baseline's value that value proves nothing any more.
     """
 
     peers_min: float
@@ -63,6 +66,8 @@ class Margins:
     past_noise: float
     slow_part_min: float
     fast_part_min: float
+    batch_floor: float
+    unequal_floor: float
     loose: float
 
     @staticmethod

@@ -68,7 +68,7 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
     Args:
         metric: what was measured.
         found: what is said of it.
-        remedy: what to do where it is bad.
+        remedy: what to do where it is bad; of a batch the causes say it.
         quantity: what it is called, where not by its own words.
         note: what is to be known besides.
     """
@@ -82,13 +82,19 @@ def finding_of(metric: Metric, found: Assessment, *, remedy: str, quantity: str 
         observed=round(found.value, 6),
         unit=metric.unit,
         limit=found.limit,
-        text=found.note if error else f"{quantity} {found.text}" if found.text else "",
-        note="; ".join(each for each in (found.note, note) if each and not error),
+        text=_text(metric, quantity, found),
+        note="; ".join(each for each in (found.note, note) if each and not error and not found.is_of_batch),
         action=actions.get(found.verdict, remedy),
         code=found.code,
         metric=metric.name,
         share=found.share,
     )
+
+
+def _text(metric: Metric, quantity: str, found: Assessment) -> str:
+    if found.is_of_batch:
+        return f"{found.note} in {words(metric.name) if metric.name.startswith('burn.') else quantity}"
+    return found.note if found.verdict is Verdict.ERROR else f"{quantity} {found.text}" if found.text else ""
 
 
 def part_of(metric: Metric) -> Part:

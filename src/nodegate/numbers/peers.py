@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from nodegate.metric import Statistic
 from nodegate.numbers.comparison import believable
+from nodegate.numbers.levels import Levels, key_of
 from nodegate.numbers.node_figures import OF, node_figures
 from nodegate.numbers.split import Split, find_split
 from nodegate.numbers.spread import around_median, degrees, moderated, of_median, scale
+from nodegate.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     import pandas as pd
 
     from nodegate.metric import Metric
+    from nodegate.numbers.batches import Batch, Traits
     from nodegate.numbers.margins import Margins
+    from nodegate.numbers.slots import Slot
 
     Measured = Mapping[str, tuple[str, Sequence[Metric]]]  # node -> its platform ("" when unknown), what it measured
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
@@ -37,7 +41,8 @@ class PeerGroup:
     `spread` is how far a good value lies from the median of the others, as a part of it: from all slots together, each
     around its own median. `freedom` is how well it is known, in degrees of freedom. `judged` is how many values there
     are. `device` is the part that was compared, slot with slot; empty when all devices of a node are compared. `split`
-    is set when the fleet, this node included, falls into a slow and a fast part.
+    is set when the fleet, this node included, falls into a slow and a fast part. `unequal` says with which other
+    software this node measured, where too few have the same.
     """
 
     nodes: int
@@ -48,6 +53,7 @@ class PeerGroup:
     judged: int
     device: str = ""
     split: Split | None = None
+    unequal: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,11 +79,15 @@ class Peers:
         keys: Mapping[Key, int],
         platforms: Mapping[str, str],
         launches: Mapping[tuple[int, str], str],
+        levels: Levels,
     ) -> None:
-        self.frame, self._launches = frame, launches
+        self.frame, self._launches, self.levels = frame, launches, levels
         self._keys, self._platforms = keys, platforms
         self._pools: dict[tuple[int, str | None, Statistic], _Pool] = {}
         self._spreads: dict[tuple[int, bool, Statistic], _Spread] = {}
+        self._alike: defaultdict[Key, list[int]] = defaultdict(list)
+        for number, key in levels.keys.items():
+            self._alike[key].append(number)
         self._inside: dict[int, _Spread] = {}
         self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
         self._medians: dict[int | None, Mapping[str, float]] = {}
@@ -96,12 +106,18 @@ class Peers:
         self._kin = {number: numbers for numbers in kinds.values() for number in numbers}
 
     @staticmethod
-    def of(measured: Measured) -> Peers:
-        """The fleet of a run. A value that can be no measurement counts for nobody."""
+    def of(measured: Measured, traits: Traits | None = None) -> Peers:
+        """The fleet of a run. A value that can be no measurement counts for nobody.
+
+        Args:
+            measured: what each node measured.
+            traits: what sets each node apart: its rack, its firmware.
+        """
         import pandas as pd  # noqa: PLC0415 - heavy
 
         keys: dict[Key, int] = {}
         launches: dict[tuple[int, str], str] = {}
+        levels = Levels(traits or {})
         rows = []
         for node, (platform, metrics) in measured.items():
             for metric in (*metrics, *node_figures(metrics)):
@@ -109,11 +125,12 @@ class Peers:
                     continue
                 number = keys.setdefault(_key(platform, metric), len(keys))
                 launches[number, node] = metric.launch
+                levels.add(node, platform, metric, number)
                 conditions = ", ".join(f"{name} {value}" for name, value in metric.key[1])
                 named = (metric.device, metric.name, conditions)
                 rows.append((number, node, platform, *named, metric.values, metric.unit))  # noqa: PD011 - a metric's
         frame = pd.DataFrame.from_records(rows, columns=list(COLUMNS))
-        return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()}, launches)
+        return Peers(frame, keys, {node: platform for node, (platform, _) in measured.items()}, launches, levels)
 
     def of_node(self, node: str, earlier: Earlier | None = None) -> NodePeers:
         """What a check on this node gets as its argument `peers`; `earlier` gives the node's own past."""
@@ -130,25 +147,45 @@ class Peers:
         Slot is compared with slot where enough nodes have this device, else all devices with all: a slot may be warmer
         or further from its NIC by design.
         """
-        platform = self._platforms.get(node, "")
+        platform = self.platform(node)
         if not platform:
             return NoPeers("the platform is not known")
         number = self._keys.get(_key(platform, metric))
         needed = max(margins.peers_min, 2)
-        pool = self._pool(number, metric.device, statistic)
         whose = metric.launch or node
-        if pool.others(whose) + 1 < needed:
-            pool = self._pool(number, None, statistic)
-        others = pool.others(whose)
-        if others + 1 < needed and metric.launch:
+        pool = self._large_enough(number, metric.device, whose, needed, statistic)
+        if pool.others(whose) + 1 >= needed:
+            spread = self._spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
+            return pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
+        if metric.launch:
+            others = pool.others(whose)
             few = f"only {others + 1} launch{'es' if others else ''} over so many nodes of platform {platform}"
             return NoPeers(f"{few} ({needed:g} are needed to compare)", pool.values_of_others(whose))
-        if others + 1 < needed:
-            nodes = f"only {others + 1} node{'s' if others else ''} of platform {platform}"
-            measured = f"{nodes} measured it in the same way"
-            return NoPeers(f"{measured} ({needed:g} are needed to compare)")
-        spread = self._spread_without(whose, number or 0, statistic, by_slot=bool(pool.device))
-        return pool.group(whose, margins, spread, higher_is_better=metric.better == "higher")
+        return self._with_other_software(node, metric, margins, statistic) or NoPeers(
+            f"only {counted(pool.others(whose) + 1, 'node')} of platform {platform} measured it in the same way"
+            f" ({needed:g} are needed to compare)"
+        )
+
+    def _large_enough(self, number: int | None, device: str, whose: str, needed: float, statistic: Statistic) -> _Pool:
+        """This device of all nodes where enough have it, else all devices of all."""
+        pool = self._pool(number, device, statistic)
+        return pool if pool.others(whose) + 1 >= needed else self._pool(number, None, statistic)
+
+    def _with_other_software(
+        self, node: str, metric: Metric, margins: Margins, statistic: Statistic
+    ) -> PeerGroup | None:
+        """The nodes that measured the same with another driver or library; None if they are too few as well."""
+        key = key_of(self.platform(node), metric)
+        if len(self._alike.get(key, ())) < 2:
+            return None
+        number = -1 - self._alike[key][0]
+        needed = max(margins.peers_min, 2)
+        pool = self._large_enough(number, metric.device, node, needed, statistic)
+        if pool.others(node) + 1 < needed:
+            return None
+        spread = self._spread_without(node, number, statistic, by_slot=bool(pool.device))
+        found = pool.group(node, margins, spread, higher_is_better=metric.better == "higher")
+        return replace(found, unequal=self.levels.unlike(key, metric))
 
     def inside(self, metric: Metric, node: str) -> tuple[float, float, int]:
         """How far good devices lie from the others of their node: the spread, its degrees of freedom, of how many.
@@ -165,6 +202,10 @@ class Peers:
             self._inside[number] = _Spread([_Pool("", held) for held in nodes.values()])
         spread = self._inside[number]
         return *spread.without(f"{node} {metric.device}"), spread.count
+
+    def platform(self, node: str) -> str:
+        """The platform of a node; empty if it is not known."""
+        return self._platforms.get(node, "")
 
     def together(self, metric: Metric, node: str) -> frozenset[str]:
         """The nodes of the launch that gave this node its number, itself among them."""
@@ -239,7 +280,9 @@ class Peers:
         spread = self._spread(number, statistic, by_slot=by_slot)
         own = spread.without(node)
         if spread.count <= _FEW:
-            kin = [self._spread(each, statistic, by_slot=by_slot).without(node) for each in self._kin[number]]
+            kin = [
+                self._spread(each, statistic, by_slot=by_slot).without(node) for each in self._kin.get(number, [number])
+            ]
             own = moderated(own, kin)
         if number in self._figures:
             devices, many = self._figures[number]
@@ -265,6 +308,11 @@ class Peers:
                 rows.setdefault(key, []).append(_Row(node, device, values))
             self._looks = {key: min(len(row.seen) for row in held) for key, held in rows.items()}
             self._rows = rows
+        if number < 0 and number not in self._rows:  # all that differ in software only
+            alike = self._alike[self.levels.keys[-1 - number]]
+            self._rows[number] = [row for each in alike for row in self._rows[each]]
+            self._looks[number] = min(self._looks[each] for each in alike)
+            self._better[number] = self._better[alike[0]]
         return self._rows[number]
 
 
@@ -291,6 +339,14 @@ class NodePeers:
     def count_below(self, metric: Metric, bound: float) -> dict[str, int]:
         """For each device how many nodes stay below a bound with it."""
         return self.peers.count_below(self.node, metric, bound)
+
+    def batches(self, metric: Metric, margins: Margins) -> tuple[Batch, ...]:
+        """The racks, firmwares and drivers that this node shares with others, and that are behind the rest with it."""
+        return self.peers.levels.batches(self.node, self.peers.platform(self.node), metric, margins)
+
+    def slot(self, metric: Metric, like: Collection[str], margins: Margins) -> Slot | None:
+        """The place of a device, if it is behind the places that are `like` it on all nodes."""
+        return self.peers.levels.slot(self.peers.platform(self.node), metric, like, margins)
 
     def inside(self, metric: Metric) -> tuple[float, float, int]:
         """How far good devices lie from the others of their node."""

@@ -19,6 +19,7 @@ from nodegate.judge.identity import Identity, identity
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
+from nodegate.judge.traits import traits_of
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
 from nodegate.metric import Statistic
 from nodegate.part import Kind
@@ -245,8 +246,16 @@ class Judging:
         if self._peers is None:
             from nodegate.numbers.peers import Peers  # noqa: PLC0415 - pandas only where something was measured
 
-            self._peers = Peers.of({node: (self.platform(node), self.metrics(node)) for node in self.asked})
+            measured = {node: (self.platform(node), self.metrics(node)) for node in self.asked}
+            self._peers = Peers.of(measured, {node: self.traits(node) for node in self.asked})
         return self._peers
+
+    def traits(self, name: str) -> dict[str, str]:
+        """What sets a node apart: its rack, its firmware; of one without facts what the inventory says."""
+        summary = self.summary(name)
+        if summary is None:
+            return traits_of(self.nodes[name], {}, {})
+        return traits_of(self.nodes[name], summary.characteristics, summary.serials)
 
     def earlier(self, name: str) -> Earlier | None:
         """What a node measured in earlier runs; None where no history is kept. Read once, however many ask."""

@@ -1,0 +1,76 @@
+"""A number of a node beside what its batch, its place on all nodes and other software explain of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING
+
+from nodegate.finding import AT_LEAST, AT_MOST, Limit, LimitKind
+from nodegate.numbers import against_others
+from nodegate.numbers.comparison import Comparison
+from nodegate.numbers.peers import PeerGroup
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.finding import NumberLimit
+    from nodegate.metric import Metric
+    from nodegate.numbers.batches import Batch
+    from nodegate.numbers.margins import Margins
+    from nodegate.numbers.peers import NoPeers
+
+BATCH = "batch"  # with it begins the code of what is said of a batch
+_DOUBTS = (Verdict.WARN, Verdict.FAIL)
+
+
+def fleet(
+    metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Margins, batches: Sequence[Batch] = ()
+) -> Comparison:
+    """Against the other nodes; what the node's batch is behind is the batch's, which has a finding of its own.
+
+    With other software than the others a value has more room before it fails.
+    """
+    found = against_others.fleet(metric, value, group, margins)
+    if found.verdict in _DOUBTS and batches:
+        lifted = value * prod(batch.factor for batch in batches)
+        if against_others.fleet(metric, lifted, group, margins).verdict is Verdict.PASS:
+            said = f"as the other nodes of {' and of '.join(batch.name for batch in batches)}"
+            return replace(found, verdict=Verdict.PASS, said=said, limit=None)
+    if isinstance(group, PeerGroup) and group.unequal:
+        return _with_other_software(metric, value, group, margins, found)
+    return found
+
+
+def _with_other_software(
+    metric: Metric, value: float, group: PeerGroup, margins: Margins, found: Comparison
+) -> Comparison:
+    behind = (group.median - value) if metric.better == "higher" else (value - group.median)
+    may_be = found.verdict is Verdict.FAIL and behind <= margins.unequal_floor * abs(group.median)
+    said = f"{found.said}; measured with {group.unequal}"
+    return replace(found, verdict=Verdict.WARN if may_be else found.verdict, said=said)
+
+
+def of_batch(metric: Metric, batch: Batch, margins: Margins) -> Comparison:
+    """What is said of all nodes of a batch alike: they are slower than the rest, by how much, and what they share.
+
+    Slower by the effect that is sought they fail, where they are fewer than the rest; else it is a warning, for they
+    are as good as each other, and which of the two parts is right the fleet cannot know.
+    """
+    most = margins.unequal_floor if batch.unequal else margins.batch_floor
+    verdict = Verdict.FAIL if batch.behind > most and batch.of <= batch.others else Verdict.WARN
+    least = most if verdict is Verdict.FAIL else max(batch.bound, margins.fleet_floor)
+    sign, direction = (-1, AT_LEAST) if metric.better == "higher" else (1, AT_MOST)
+    bound: NumberLimit = Limit(
+        round(batch.rest * (1 + sign * least), 6), metric.unit, "the other nodes", direction, LimitKind.FLEET
+    )
+    return Comparison(verdict, f"{BATCH} {batch.names[0]}", _words(metric, batch), bound)
+
+
+def _words(metric: Metric, batch: Batch) -> str:
+    """What is said of all of them: rack r7: 8 nodes 5.1 % below the other 56."""
+    count = str(batch.nodes) if batch.nodes == batch.of else f"{batch.nodes} of {batch.of}"
+    word = "below" if metric.better == "higher" else "above"
+    said = f"{batch.name}: {count} nodes {100 * batch.behind:.1f} % {word} the other {batch.others}"
+    return f"{said}, measured with other software" if batch.unequal else said
