@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.suspects import Doubt, Suspects
 
 PARTNERS_AGAIN = 2  # a suspect meets this many nodes that passed
-AMONG_SUSPECTS = 4  # rounds in which those of a bad latency meet each other
+NEARER = 4  # suspects and good nodes that one of a bad latency meets too, to find one that is near
 ODD_AGAIN, ODD_ROUNDS = 2, 2  # looks more at odd pairs, and the rounds that each may take
 LATENCY_S = 3.0  # of one latency test, start and end included
 INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s  # a run as thorough as this measures NIC to NIC in each node too
@@ -69,23 +69,25 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
 def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     """Suspects with nodes that passed, never with each other; if no node of their fabric passed, as at first.
 
-    Those of a bad latency then meet each other too, without load: if they hang on one leaf, a switch further away than
-    the others, they are near each other. Inside a node only what was bad inside is measured again.
+    Those of a bad latency then meet each other and more of the good ones, without load: if they hang on a smaller leaf,
+    a switch further away than most, some of them are near. Inside a node only what was bad inside is measured again.
     """
     paired: list[tuple[Round, ...]] = []
+    nearer: list[tuple[Round, ...]] = []
     needed: set[str] = set()
     by_name = {target.node.name: target for target in targets}
     fabrics = _fabrics(targets).values()
     for names in fabrics:
         bad, good = [name for name in names if name in suspects], [name for name in names if name not in suspects]
         paired.append(with_good_ones(bad, good, PARTNERS_AGAIN) if good else rounds(bad, PARTNERS_AGAIN))
-        needed.update(bad, *(pair for pairs in paired[-1] for pair in pairs))
+        late = [name for name in bad if _is_late(suspects[name])]
+        nearer.append((*rounds(late, NEARER), *with_good_ones(late, good[::-1], NEARER)))
+        needed.update(bad, *_pairs((paired[-1], nearer[-1])))
     rdma_nodes, found = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool)
     _plan(rdma_nodes, fabrics, found)
     _run_rounds(pool, rdma_nodes, paired, found, passed=frozenset(by_name).difference(suspects))
     _odd_ones_once_more(pool, rdma_nodes, found)
-    far = [[name for name in names if name in suspects and _is_late(suspects[name])] for names in fabrics]
-    _run_rounds(pool, rdma_nodes, [rounds(names, AMONG_SUSPECTS) for names in far], found, tests=())
+    _run_rounds(pool, rdma_nodes, nearer, found, tests=())
     met, link_s = {name for pair in _pairs(paired) for name in pair}, targets[0].durations.link_s
     able = [name for name in suspects if name in rdma_nodes]
     _run_inside(pool, [rdma_nodes[name] for name in able if _is_for_inside(name, met, suspects[name], link_s)], found)

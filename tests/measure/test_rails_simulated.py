@@ -1,0 +1,131 @@
+"""RDMA pairs and rails over simulated fabrics: who is named, and that none of the others is.
+
+The fabrics are those of bench/rails.py: real pairing, second looks, parsing and checks; the links, their noise and what
+perftest prints are made up. The seeds are fixed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+
+from rails import DISTURBED, FLAT, NOISY, QUIET, RAIL_ONLY, RAILS, Fabric, Fleet, Judged, Noise, names_of, run, tiers
+
+from nodegate.verdict import Verdict
+
+PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
+SICK, RAIL = "gpu0001", "mlx5_3"
+
+
+def fleet(nodes: int, fabric: Fabric = FLAT, noise: Noise = QUIET, seed: int = 1) -> Fleet:
+    return Fleet(np.random.default_rng(seed), names_of(nodes), fabric, noise)
+
+
+def verdicts(judged: Judged) -> dict[Verdict, int]:
+    said = [judged.worst(name) for name in judged.records]
+    return {verdict: said.count(verdict) for verdict in set(said)}
+
+
+def blamed(judged: Judged, *kinds: Verdict) -> set[tuple[str, str, str]]:
+    """Node, check and part of every finding of these verdicts."""
+    return {(name, check, part) for name in judged.records for check, part, _ in judged.findings(name, *kinds)}
+
+
+@pytest.mark.parametrize("fabric", [FLAT, RAIL_ONLY, tiers(5, 3), tiers(2, 2, 2, 2)], ids=lambda fabric: fabric.name)
+def test_every_node_of_a_healthy_fabric_is_accepted(fabric):
+    assert verdicts(run(fleet(8, fabric))) == {PASS: 8}
+
+
+@pytest.mark.parametrize("fabric", [tiers(10, 6), tiers(15, 1)], ids=lambda fabric: fabric.name)
+def test_a_smaller_leaf_is_no_reason_to_reject_its_nodes(fabric):
+    assert blamed(run(fleet(16, fabric)), FAIL, ERROR) == set()
+
+
+def test_a_pair_that_was_disturbed_once_is_measured_again_before_it_is_warned_of():
+    first = fleet(8, noise=DISTURBED, seed=2)
+    judged = run(first)
+    assert first.programs > run_of_good_ones().programs
+    assert blamed(judged, WARN, FAIL, ERROR) == set()
+
+
+def run_of_good_ones() -> Fleet:
+    undisturbed = fleet(8)
+    run(undisturbed)
+    return undisturbed
+
+
+@pytest.mark.parametrize("way", ["tx", "rx"])
+def test_a_nic_that_is_7_percent_slow_in_one_way_is_named_and_none_of_its_partners(way):
+    sick = fleet(8)
+    sick.slow(SICK, RAIL, 0.93, way)
+    assert blamed(run(sick), WARN, FAIL, ERROR) == {(SICK, "rdma_bandwidth.both_ways", RAIL)}
+
+
+def test_inside_the_node_the_slow_nic_is_named_and_not_its_neighbours():
+    sick = fleet(8)
+    sick.slow(SICK, RAIL, 0.93)
+    judged = run(sick)
+    assert (SICK, "rdma_bandwidth.inside", RAIL) in blamed(judged, FAIL)
+    assert {(node, part) for node, _, part in blamed(judged, WARN, FAIL, ERROR)} == {(SICK, RAIL)}
+
+
+def test_a_nic_below_its_share_of_the_rate_is_measured_again_where_no_fleet_judges_it():
+    sick = fleet(3)
+    sick.slow(SICK, RAIL, 0.8)
+    good, judged = fleet(3), run(sick)
+    run(good)
+    assert sick.programs > good.programs
+    assert (SICK, "rdma_bandwidth.share_of_rate", RAIL) in blamed(judged, FAIL)
+
+
+def test_of_two_nodes_neither_is_rejected_for_what_they_do_together():
+    sick = fleet(2)
+    sick.slow(SICK, RAIL, 0.6)
+    judged = run(sick)
+    assert blamed(judged, FAIL) == {(SICK, "rdma_bandwidth.inside", RAIL)}
+    assert judged.worst("gpu0000") is ERROR
+
+
+def test_the_nics_behind_one_leaf_are_one_finding_on_their_rail():
+    sick = fleet(16)
+    behind = sick.names[:4]
+    for name in behind:
+        sick.slow(name, RAIL, 0.5)
+    judged = run(sick)
+    assert {each for each in blamed(judged, FAIL) if "rails" in each[1]} == {
+        (name, "rdma_bandwidth.rails", RAIL) for name in behind
+    }
+    assert {name for name, *_ in blamed(judged, FAIL)} == {*behind}
+
+
+def test_a_rail_that_is_slow_on_all_nodes_is_said_where_its_nodes_agree():
+    sick = fleet(8)
+    for name in sick.names:
+        sick.slow(name, RAIL, 0.96)
+    assert blamed(run(sick), WARN, FAIL, ERROR) == {(name, "rdma_bandwidth.rails", RAIL) for name in sick.names}
+
+
+def test_a_node_that_was_lost_in_mid_run_has_not_passed():
+    sick = fleet(8)
+    sick.lost_after[SICK] = 6
+    judged = run(sick)
+    assert (SICK, "rdma_bandwidth.complete", "node") in blamed(judged, ERROR)
+    assert {name for name, *_ in blamed(judged, FAIL, ERROR)} == {SICK}
+
+
+def test_with_noise_of_2_percent_none_of_a_healthy_fleet_is_rejected():
+    assert blamed(run(fleet(16, noise=NOISY, seed=5)), FAIL, ERROR) == set()
+
+
+def test_all_nics_of_a_node_are_named_as_such():
+    sick = fleet(8)
+    for device in RAILS:
+        sick.slow(SICK, device, 0.7)
+    judged = run(sick)
+    assert {part for node, _, part in blamed(judged, FAIL) if node == SICK} >= {*RAILS}
+    assert {node for node, *_ in blamed(judged, FAIL, ERROR)} == {SICK}
