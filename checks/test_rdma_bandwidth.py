@@ -157,7 +157,7 @@ def _say_numbers(
     rates = findings.physics(rdma)
     for metric, said in assessments(metrics, baseline=baseline, peers=peers, physics=rates):
         unproven = findings.unproven(found, metric, said.limit) if said.verdict is Verdict.FAIL else ""
-        if unproven:
+        if unproven and not findings.slow_everywhere(found, metric, said.limit, peers):
             told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, {unproven}"
             verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD)
         else:
@@ -356,7 +356,7 @@ def _say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Faul
     first = next((run for run in bad if run.partner in blame.bad_with), bad[0])
     said = first.trouble.said if first.trouble else ""
     what, rail = f"{findings.test_of(first)} with {first.partner}: {said}", part.named(device)
-    if blame.fault is Fault.EITHER and first.name == "rdma.inside_gbps":
+    if blame.fault in {Fault.EITHER, Fault.UNPROVEN} and first.name == INSIDE:
         text = f"{what}; on some networks the NICs of one node do not reach each other, and there was no other node"
         verdicts.found(Verdict.ERROR, part=rail, text=text, action=OTHER)
     elif blame.fault in {Fault.HERE, Fault.EITHER}:
@@ -423,6 +423,10 @@ def test_inside(
         verdicts.not_done("NIC to NIC inside the node was not asked for")
     if not metrics and between >= {run.device for run in failed} and findings.only_link_troubles(failed):
         verdicts.not_done("the rails of this network do not reach each other; each is measured with other nodes")
+    if not metrics and not between and findings.only_link_troubles(failed):
+        text = "no rail of this node reaches another one; on some networks they do not"
+        verdicts.found(Verdict.ERROR, part=part.NODE, text=text, action=OTHER)
+        return
     measured_inside = {metric.device for metric in metrics}
     for run in {run.device: run for run in failed}.values():
         if run.trouble is None or run.device in measured_inside:

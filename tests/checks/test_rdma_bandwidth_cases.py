@@ -438,6 +438,14 @@ CASES = (
         limits={"rdma.share_of_rate_percent": None},
     ),
     LinkCase(
+        "below its limit on every node of the run",
+        "rdma_bandwidth.write",
+        FAIL,
+        "",
+        change=slow(371.5, peer_best="371.75"),
+        fleet=dict.fromkeys(PARTNERS, 371.75),
+    ),
+    LinkCase(
         "beside one partner alone it proves nothing",
         "rdma_bandwidth.write",
         ERROR,

@@ -129,3 +129,15 @@ def test_all_nics_of_a_node_are_named_as_such():
     judged = run(sick)
     assert {part for node, _, part in blamed(judged, FAIL) if node == SICK} >= {*RAILS}
     assert {node for node, *_ in blamed(judged, FAIL, ERROR)} == {SICK}
+
+
+def test_a_node_alone_whose_rails_do_not_reach_each_other_is_not_known_to_be_bad():
+    judged = run(fleet(1, RAIL_ONLY))
+    assert blamed(judged, FAIL) == set()
+    assert judged.worst("gpu0000") is ERROR
+
+
+def test_of_a_node_alone_the_nic_that_hangs_is_named_and_not_its_neighbours():
+    sick = fleet(1)
+    sick.slow("gpu0000", RAIL, 0.0)
+    assert {part for _, _, part in blamed(run(sick), FAIL)} == {RAIL}

@@ -46,7 +46,7 @@ class Ends:
         for name, ran in _links(found):
             value = number(ran)
             for key in (_of_test(ran, name, "device"), _of_way(ran, name, "device", sends(ran))):
-                self._tries[key].append((ran.labels["peer"], value))
+                self._tries[key].append((_other(ran, ran.labels["peer"], "peer_device"), value))
             if ran.labels.get("role") == CLIENT and ran.labels.get("path") == "between" and not _is_latency(ran):
                 link = _Link.of(ran, name)
                 self._best[link] = max(self._best.get(link, 0.0), value or 0.0)
@@ -55,9 +55,10 @@ class Ends:
         """A run of a node with what the other end reached with others: in this test, and in the same way."""
         if not _is_link(ran):
             return ran
-        of_test = self._others(_of_test(ran, ran.labels.get("peer", ""), "peer_device"), name)
+        me = _other(ran, name, "device")
+        of_test = self._others(_of_test(ran, ran.labels.get("peer", ""), "peer_device"), me)
         way = _of_way(ran, ran.labels.get("peer", ""), "peer_device", not sends(ran))
-        labels = {"peer_best": of_test, "peer_best_way": self._others(way, name)}
+        labels = {"peer_best": of_test, "peer_best_way": self._others(way, me)}
         told = {label: _shown(ran, values) for label, values in labels.items() if values}
         return replace(ran, labels={**ran.labels, **told})
 
@@ -87,6 +88,11 @@ def _links(found: Found) -> Iterator[tuple[str, ProgramRun]]:
         for ran in runs
         if _is_link(ran) and ran.labels.get("program") == CLIENT and not ran.cannot
     )
+
+
+def _other(ran: ProgramRun, node: str, end: str) -> str:
+    """An end as a partner: between nodes the node, with all of its rails; inside one the device."""
+    return ran.labels.get(end, "") if ran.labels.get("path") == "inside" else node
 
 
 def _is_link(ran: ProgramRun) -> bool:

@@ -162,10 +162,10 @@ def unproven(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown 
 
 
 def slow_everywhere(
-    measured: RdmaBandwidth, metric: Metric, limit: NumberLimit | Unknown | None, peers: NodePeers
+    measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown | None, peers: NodePeers
 ) -> bool:
     """Whether no node of the run reaches this limit on this rail, with any of several partners."""
-    if not isinstance(limit, Limit):
+    if not _is_number(limit):
         return False
     found, all_nodes = blamed(measured, metric.name, metric.device, limit), peers.of_device(metric)
     tried = found.fault is Fault.UNPROVEN and len(found.bad_with) >= _PARTNERS and len(all_nodes) >= _NODES
