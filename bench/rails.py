@@ -211,8 +211,11 @@ def _done(job: Callable[[], object]) -> object:
 class Gate:
     """In place of the run's gate: the suspects by the shipped limits."""
 
-    def suspects(self, metrics: Mapping[str, object], bounds: Mapping[str, object]) -> Mapping[str, object]:
-        """As in a run."""
+    def suspects(
+        self, metrics: Mapping[str, object], bounds: Mapping[str, object], *, alone: bool
+    ) -> Mapping[str, object]:
+        """As in a run of a measurement that needs other nodes, which is never `alone`."""
+        del alone
         of_platforms = {name: (PLATFORM, each) for name, each in metrics.items()}
         return suspects(of_platforms, dict.fromkeys(metrics, BASELINE), bounds)  # type: ignore[arg-type]
 
