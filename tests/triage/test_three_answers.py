@@ -264,3 +264,40 @@ def test_two_gpus_lost_in_one_minute_are_two(tmp_path):
     write(tmp_path, "dmesg-gpu09.txt", *lost)
     found = judged(tmp_path)
     assert sum(group.count for group in found.followed if group.kind.id == "xid_79") == 1
+
+
+def test_a_fault_under_a_clock_without_a_zone_keeps_the_nodes_from_being_called_fine(tmp_path):
+    write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "[2026-08-10 15:36:20.0] KeyError: 'attention_mask'")
+    write(tmp_path, "dmesg-gpu09.txt", "[Mon Aug 10 21:10:07 2026] NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off.")
+    found = judged(tmp_path)
+    assert (found.cause, found.nodes_fine) == (Cause.PROGRAM, False)
+    assert "fine" not in render.text(found)
+    assert any("of another time than the job" in note for note in found.notes)
+    write(tmp_path, "dmesg-gpu09.txt", "[Mon Aug  3 21:10:07 2026] NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off.")
+    assert judged(tmp_path).nodes_fine
+
+
+def test_a_kernel_message_without_a_date_is_a_suspicion(tmp_path):
+    write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "[rank3]: RuntimeError: CUDA error: unknown error")
+    write(
+        tmp_path, "dmesg-gpu09.txt", "[ 1234.500000] NVRM: Xid (PCI:0000:3e:00): 79, pid=1, GPU has fallen off the bus."
+    )
+    found = judged(tmp_path)
+    assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, False, "gpu09")
+
+
+def test_a_bare_killed_at_the_end_of_a_log_is_explained_by_the_kernel_after_the_last_time(tmp_path):
+    write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "Killed")
+    message = "Memory cgroup out of memory: Killed process 77 (python3) total-vm:1500000kB"
+    write(tmp_path, "dmesg-gpu09.txt", kernel("15:36:55.000000", message))
+    found = judged(tmp_path)
+    assert (found.cause, found.sure, found.root.kind.id) == (Cause.HOST, True, "oom_cgroup")
+
+
+def test_a_fault_that_may_have_come_after_the_programs_own_error_is_a_suspicion(tmp_path):
+    write(tmp_path, "gpu09.log", iteration("15:36:00.0", 5), "[rank3]: KeyError: 'attention_mask'")
+    write(tmp_path, "gpu10.log", iteration("15:36:00.0", 5), "2026-08-10 15:50:00 INFO still waiting")
+    write(tmp_path, "dmesg-gpu10.txt", kernel("15:45:00.000000", xid("0000:3e:00", 79, "GPU has fallen off the bus.")))
+    found = judged(tmp_path)
+    assert not found.sure
+    assert not found.nodes_fine

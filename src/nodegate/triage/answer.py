@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import meanings, reasons
-from nodegate.triage.clock import zone_name
+from nodegate.triage.clock import shown, zone_name
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
 from nodegate.triage.place import Place
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
+_MOST_OFF_S = 14 * 3600.0  # that a clock of another zone can differ
 _SUSPECTED = {"cuda_unknown": Cause.HARDWARE}
 
 
@@ -61,10 +62,11 @@ def answer(case: Case) -> Answer:
     root = find_root(case, last)
     event = root.event or root.hang
     cause, sure = _cause(root, case)
+    sure = sure and not _may_come_second(root, last)
     where, device = _where(root, case)
     read = _read(case)
     meaning, action = meanings.meaning(root, where, case), meanings.action(root)
-    nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last)
+    nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
     failed = event is not None or root.follows or root.hangs
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
     if not failed and case.unread:
@@ -89,7 +91,7 @@ def answer(case: Case) -> Answer:
         progress_s=last.progress_s,
         zone_s=case.zone_s,
         read=read,
-        notes=tuple(_notes(case)),
+        notes=tuple(_notes(case, last)),
     )
 
 
@@ -158,14 +160,54 @@ def _rank_of_gpu(place: Place, case: Case) -> Place:
     return replace(place, rank=ranks[0]) if len(ranks) == 1 else place
 
 
-def _against_nodes(last: Ending) -> bool:
-    """Whether a kernel log of the last episode has any error that is not the program's own."""
+def _may_come_second(root: Root, last: Ending) -> bool:
+    """Whether a program's error without a time of its own may have been before the kernel message that is blamed."""
+    event = root.event
+    if event is None or event.kind.side is not Side.KERNEL or event.began_s is None:
+        return False
     return any(
+        each.about
+        and each.kind.role is Role.PRIMARY
+        and each.kind.cause is Cause.PROGRAM
+        and (each.early_s is None or each.early_s <= event.began_s)
+        for each in last.events
+    )
+
+
+def _against_nodes(last: Ending, case: Case) -> bool:
+    """Whether a kernel log has any error of the job's time that is not the program's own.
+
+    A clock without a zone may be hours off: then a fault of another hour may be of the job's time.
+    """
+    without_a_zone = {log.name for log in case.logs if log.kernel and log.zone_s is None}
+    beside = [
+        event
+        for event in last.outside
+        if event.log in without_a_zone and _is_fault(event) and not _zoned(event) and _within_a_day(event, case)
+    ]
+    return bool(beside) or any(
         event.kind.side is Side.KERNEL
         and event.kind.cause not in (Cause.PROGRAM, Cause.UNKNOWN)
         and event.kind.role in (Role.PRIMARY, Role.EITHER)
         for event in last.events
     )
+
+
+def _is_fault(event: Event) -> bool:
+    hard = event.kind.role is Role.PRIMARY and not soft(event)
+    return event.kind.side is Side.KERNEL and hard and event.kind.cause in (Cause.HARDWARE, Cause.FABRIC)
+
+
+def _zoned(event: Event) -> bool:
+    return event.stamp is not None and event.stamp.zoned
+
+
+def _within_a_day(event: Event, case: Case) -> bool:
+    """Whether some zone would put this kernel message into the time of the job."""
+    times = [each.printed_s for each in case.events if each.kind.side is Side.USER and each.printed_s is not None]
+    if event.printed_s is None or not times:
+        return True
+    return min(times) - _MOST_OFF_S <= event.printed_s <= max(times) + _MOST_OFF_S
 
 
 def _read(case: Case) -> reasons.Read:
@@ -182,7 +224,7 @@ def _read(case: Case) -> reasons.Read:
     )
 
 
-def _notes(case: Case) -> list[str]:
+def _notes(case: Case, last: Ending) -> list[str]:
     """What was unusual about the logs; the same remark about several is one line."""
     said: dict[str, list[str]] = {}
     for log in case.logs:
@@ -196,6 +238,13 @@ def _notes(case: Case) -> list[str]:
         f"{log}: its clock names no zone and was read as {zone_name(zone_s)}: so its errors are beside the job's"
         for log, zone_s in case.clocks.guessed.items()
     ]
+    faults = [event for event in last.outside if _is_fault(event)]
+    if faults:
+        when = shown(faults[-1].printed_s, zone_s=case.zone_s)
+        notes.append(
+            f"{len(faults)} kernel messages of faults are of another time than the job, the last of {when}:"
+            f" {faults[-1].text[:80]}"
+        )
     if case.passed_over:
         notes.append(f"{len(case.passed_over)} files skipped, the first: {case.passed_over[0]}")
     if case.found.left_out:

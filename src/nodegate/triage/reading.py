@@ -191,7 +191,7 @@ def _placed(events: list[Event]) -> Iterator[Event]:
             continue
         about = late if late is not None else early
         if hang is not None and (early is None or early <= hang) and (late is None or hang <= late):
-            about = hang + event.ran_s
+            about = late = hang + event.ran_s
         bound = late if late is not None else last
         yield replace(
             event, printed_s=about, early_s=early, late_s=about if bound is None or about is None else max(bound, about)

@@ -164,15 +164,20 @@ def _earliest(candidates: Sequence[Event]) -> Event | None:
     hard = [event for event in candidates if not soft(event)] or list(candidates)
     if not hard:
         return None
-    first = min(hard, key=_began)
-    if first.began_s is None:
+    first_s = min((when for event in hard if (when := _at_the_latest(event)) is not None), default=None)
+    if first_s is None:
         return min(hard, key=lambda event: (_weight(event), event.line))
-    near = [event for event in hard if _may_have_begun(event, first.began_s)]
+    near = [event for event in hard if _may_have_begun(event, first_s)]
     best = min(near, key=lambda event: (_weight(event), _began(event)))
     if best.kind.role is Role.EITHER and best.kind.cause is Cause.UNKNOWN:
         timeless = [event for event in hard if event.began_s is None and event.kind.role is Role.PRIMARY]
         return min(timeless, key=lambda event: (_weight(event), event.line)) if timeless else best
     return best
+
+
+def _at_the_latest(event: Event) -> float | None:
+    """When an event had surely begun; None if it is unknown."""
+    return event.late_s - event.ran_s if event.about and event.late_s is not None else event.began_s
 
 
 def _may_have_begun(event: Event, when_s: float) -> bool:
