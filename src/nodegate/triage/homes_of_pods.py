@@ -22,7 +22,7 @@ _SAYS = re.compile(
     r"\b(?:NODE_?NAME|node[_ ]?name|MY_NODE_NAME|K8S_NODE|node|host|on)\b"
     rf"[ \t]{{0,3}}[:=]?[ \t]{{0,3}}[\"']?(?P<node>{_NAME})"
 )
-# Words after "on" that are no nodes: models of GPUs, and versions of programs.
+# What can follow "on" without being a node: models of GPUs, versions of programs.
 _NO_NODE = re.compile(
     r"(?:[ABHVLT][0-9]{2,3}|GB[0-9]{3})(?:-(?:SXM|PCIE|NVL)\w{0,4})?(?:-[0-9]{1,3}GB)?"
     r"|(?:cuda|python|torch|pytorch|ubuntu|nccl|rank|port|step|epoch|tp|pp|dp|gpu|gpus|eth|mlx5_|ib)[0-9._]*",
