@@ -232,7 +232,7 @@ def measured(
     baselines = dict.fromkeys(nodes, baseline)
     gate = SimpleNamespace(
         refusal=lambda *_: None,
-        suspects=lambda metrics, bounds: suspects(
+        suspects=lambda metrics, bounds, **_: suspects(
             {name: (baseline.platform, each) for name, each in metrics.items()}, baselines, bounds
         ),
     )
