@@ -28,7 +28,7 @@ MARGINS = {
     "inside_floor_percent": 5,
     "history_floor_percent": 5,
     "drift_floor_percent": 2.5,
-    "past_z": 5.2,
+    "past_z": 5.5,
     "past_noise_percent": 2,
     "slow_part_min_percent": 20,
     "fast_part_min_percent": 10,

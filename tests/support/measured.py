@@ -32,7 +32,7 @@ limits:
   measured.inside_floor_percent: {value: 5, unit: "%", source: test}
   measured.history_floor_percent: {value: 5, unit: "%", source: test}
   measured.drift_floor_percent: {value: 2.5, unit: "%", source: test}
-  measured.past_z: {value: 5.2, unit: deviations, source: test}
+  measured.past_z: {value: 5.5, unit: deviations, source: test}
   measured.past_noise_percent: {value: 2, unit: "%", source: test}
   measured.slow_part_min_percent: {value: 15, unit: "%", source: test}
   measured.fast_part_min_percent: {value: 10, unit: "%", source: test}
