@@ -118,9 +118,10 @@ def test_pcie_bandwidth(kernel_log: KernelLog, pci: Pci, verdicts: Verdicts) -> 
     """The kernel found no GPU or NIC with less PCIe bandwidth than it can use. (F05)
 
     At start the kernel compares each device with the slowest link above it. When all devices of a model are limited
-    alike it is the platform's slots and warns; when one is, its seat, riser or uplink is bad.
+    alike it is the platform's slots and warns; when one is, its seat, riser or uplink is bad. A disk or a port of four
+    lanes in a slow slot is no fault of the node.
     """
-    found = bandwidth_lines.limited(kernel_log)
+    found = tuple(each for each in bandwidth_lines.limited(kernel_log) if not bandwidth_lines.is_another(each, pci))
     for each in found:
         alike = bandwidth_lines.common_to_model(each.device, found, pci)
         limit = Limit(each.capable_gbps, "Gb/s", f"kernel: {each.best}", kind=LimitKind.DEVICE)
@@ -132,7 +133,7 @@ def test_pcie_bandwidth(kernel_log: KernelLog, pci: Pci, verdicts: Verdicts) -> 
             limit=limit,
             action=design if alike else "reseat the board or riser; look at the slot's bifurcation in the BIOS",
             otherwise=Verdict.WARN if alike else Verdict.FAIL,
-            note=f"limited by the {each.link} link at {each.at}",
+            note=f"limited by the {each.link} link" + (f" at {each.at}" if each.at else ", where is not known"),
             code="all alike" if alike else "",
         )
     if not verdicts.findings:

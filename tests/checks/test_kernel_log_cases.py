@@ -745,6 +745,49 @@ CASES = (
         change=says("mlx5_core 0000:41:00.1: 63.008 Gb/s available PCIe bandwidth (8.0 GT/s PCIe x8 link)"),
     ),
     Case(
+        "healthy: a disk in a slow slot",
+        "kernel_log.pcie_bandwidth",
+        PASS,
+        "kernel log: no device is limited by a link above it",
+        change=says(
+            "pci 0000:e1:00.0: 31.504 Gb/s available PCIe bandwidth, limited by 8.0 GT/s PCIe x4 link at 0000:e0:01.0 "
+            "(capable of 63.012 Gb/s with 16.0 GT/s PCIe x4 link)"
+        ),
+    ),
+    Case(
+        "the kernel does not know where the slow link is",
+        "kernel_log.pcie_bandwidth",
+        FAIL,
+        (
+            "mlx5_1 (0000:1a:00.0, ibs1): PCIe bandwidth 252 Gb/s, expected at least 504 Gb/s "
+            "(kernel: 32.0 GT/s PCIe x16); limited by the 32.0 GT/s PCIe x8 link, where is not known - "
+            "reseat the board or riser; look at the slot's bifurcation in the BIOS"
+        ),
+        change=says(HALF.replace("0000:17:02.0", "<unknown>")),
+    ),
+    Case(
+        "a line without the place of the link",
+        "kernel_log.pcie_bandwidth",
+        FAIL,
+        (
+            "mlx5_1 (0000:1a:00.0, ibs1): PCIe bandwidth 252 Gb/s, expected at least 504 Gb/s "
+            "(kernel: 32.0 GT/s PCIe x16); limited by the 32.0 GT/s PCIe x8 link, where is not known - "
+            "reseat the board or riser; look at the slot's bifurcation in the BIOS"
+        ),
+        change=says(HALF.replace(" at 0000:17:02.0", "")),
+    ),
+    Case(
+        "a wide device that is not there any more",
+        "kernel_log.pcie_bandwidth",
+        FAIL,
+        (
+            "PCIe device 0000:f1:00.0: PCIe bandwidth 252 Gb/s, expected at least 504 Gb/s "
+            "(kernel: 32.0 GT/s PCIe x16); limited by the 32.0 GT/s PCIe x8 link at 0000:17:02.0 - "
+            "reseat the board or riser; look at the slot's bifurcation in the BIOS"
+        ),
+        change=says(HALF.replace(NIC, "pci 0000:f1:00.0")),
+    ),
+    Case(
         "before this boot",
         "kernel_log.pcie_bandwidth",
         PASS,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.corpus import corpus
 from support.recordings import recording
@@ -157,3 +159,15 @@ def test_a_real_json_of_version_0_5():
     assert (found.version, found.driver, found.cuda) == ("v0.5", "565.02", 12070)
     assert found.case("device_to_device_latency_sm").status == WAIVED
     assert len(found.cases) == 32
+
+
+@pytest.mark.parametrize(
+    ("said", "cuda"), [("12080", 12080), ("13.3 (13030)", 13030), ("13.3", 13030), ("12.10", 12100)]
+)
+def test_the_version_of_cuda_in_its_old_and_its_new_form(said, cuda):
+    table = "Running x.\nmemcpy (GB/s)\n 0\n 0 26.1\n"
+    text = nvbandwidth.parse(f"CUDA Runtime Version: {said}\nDriver Version: 590.44\n{table}")
+    assert (text.cuda, text.driver) == (cuda, "590.44")
+    case = {"name": "x", "status": "Passed", "bandwidth_description": "memcpy (GB/s)", "bandwidth_matrix": [["26.1"]]}
+    written = json.dumps({"nvbandwidth": {"CUDA Runtime Version": said, "testcases": [case]}})
+    assert nvbandwidth.parse(written).cuda == cuda

@@ -87,6 +87,18 @@ def test_output_with_nothing_but_lost_gpus():
         assert gpu.lost == Unknown(Why.LOST, "Unknown Error")
 
 
+@pytest.mark.parametrize("word", ["GPU ", "gpu ", "the gpu ", "GPU1: ", "gpu1: "])
+def test_the_letters_of_a_lost_gpu_s_line_do_not_matter(word):
+    written = f"Unable to determine the device handle for {word}0000:5D:00.0: Unknown Error\n"
+    assert lost_handles(written) == (("0000:5d:00.0", "Unknown Error"),)
+
+
+@pytest.mark.parametrize("word", ["GPU1", "gpu1", "GPU 1"])
+def test_the_letters_do_not_matter_where_there_is_an_index_alone(word):
+    (gpu,) = parse_q_text(f"Unable to determine the device handle for {word}: Unknown Error\n").devices
+    assert (gpu.index, gpu.lost) == (1, Unknown(Why.LOST, "Unknown Error"))
+
+
 def test_a_lost_gpu_that_is_named_by_its_index_alone():
     # nvidia-smi 535 and 550 where NVML does not tell the address either: tests/node_side/test_probe_nvidia_smi.py
     written = "Unable to determine the device handle for GPU3: GPU is lost.  Reboot the system to recover this GPU\n"

@@ -134,7 +134,6 @@ def test_an_error_is_told_in_its_own_words_with_a_step(stderr, kind, step):
     [
         (12, "status 12 (transport retry counter exceeded)"),
         (5, "status 5 (flushed)"),
-        (9, "status 9 (remote invalid request)"),
         (13, "status 13 (receiver not ready, retries exceeded)"),
         (99, "status 99"),
     ],
@@ -142,6 +141,36 @@ def test_an_error_is_told_in_its_own_words_with_a_step(stderr, kind, step):
 def test_a_completion_error_has_its_status_in_words(status, words):
     found = perftest.trouble(recording("perftest", "completion-error.txt").replace("12:", f"{status}:"), "")
     assert (found.kind, found.said) == ("link", f"completion with error, {words}")
+
+
+@pytest.mark.parametrize("status", [4, 9, 10, 11])
+def test_a_request_that_an_end_refused_is_no_fault_of_the_link(status):
+    found = perftest.trouble(recording("perftest", "completion-error.txt").replace("12:", f"{status}:"), "")
+    assert found.kind == "setup"
+    assert f"status {status} (" in found.said
+    assert "nvidia_peermem" in found.next_step
+
+
+HEAD = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "row", "gbps"),
+    [
+        (HEAD, " 65536      5000             196.35             196.07             0.373974\n", 196.07),
+        (HEAD, " 8388608    5000             393.10             392.94             0.005855\n", 392.94),
+        (HEAD, " 65536      5000             23406.70           23373.40           0.373974\n", 196.07),
+        (HEAD.replace("MB/", "Gb/"), " 65536  5000  23406.70  23373.40  0.373974\n", 196.07),
+        (HEAD, " 65536      5000             196.35             196.07             0.000000\n", 1.645),
+        (HEAD, " 65536      5000             196.35             196.07             0.500000\n", 1.645),
+        (HEAD.replace("   MsgRate[Mpps]", ""), " 65536  5000  196.35  196.07  0.373974\n", 196.07),
+        (HEAD.replace("MsgRate", "\nMsgRate"), " 65536  5000  23406.70  23373.40  0.373974\n", 196.07),
+    ],
+)
+def test_the_message_rate_decides_where_the_head_names_another_unit(head, row, gbps):
+    (found,) = perftest.parse(head + row).bandwidth
+    assert found.average_gbps == pytest.approx(gbps, rel=0.001)
+    assert found.peak_gbps == pytest.approx(gbps, rel=0.01)
 
 
 @pytest.mark.parametrize("name", ["healthy.txt", "latency.txt", "all-sizes.txt", "mb-per-second.txt", "empty.txt"])

@@ -30,7 +30,7 @@ def test_the_line_has_the_form_that_users_know() -> None:
 def test_the_sentence_asks_the_nodes_and_condemns_none() -> None:
     (slow,) = answer(megatron(slowed([2.0] * 400, 200, 1.25))).slow
     assert slow.line == (
-        "Smoothed mean (iters 201-288: 2500.00 ms, baseline: 2000.00 ms), threshold ratio:0.25"
+        "Smoothed mean (iters 201-304: 2500.00 ms, baseline: 2000.00 ms), threshold ratio:0.25"
         " - slow since iteration 201 (2026-03-02 08:06:42): 25 % over its own usual time;"
         " a log cannot identify the node; to find it run:"
         " pytest --inventory hosts.yaml --nodes NODES-OF-THE-JOB --profile troubleshoot"
@@ -38,7 +38,7 @@ def test_the_sentence_asks_the_nodes_and_condemns_none() -> None:
 
 
 def test_ten_percent_slower_is_found_at_four_percent_noise() -> None:
-    said = answer(megatron(slowed(times(800, noise=0.04), 500, 1.1)))
+    said = answer(megatron(slowed(times(1100, noise=0.04), 500, 1.1)))
     assert said.state is State.SLOW
     assert said.slow[0].since == pytest.approx(500, abs=30)
 

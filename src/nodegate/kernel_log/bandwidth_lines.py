@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from nodegate.probe.pci import Pci
 
 _ADDRESS = r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]"
-# Without "limited by" the line is the kernel's way of saying that all is well.
+# Without "limited by" the line is the kernel's way of saying that all is well. Cut lines do not say where the slow link
+# is, and the kernel itself may not know it.
 _LIMITED = re.compile(
-    rf"(?P<device>{_ADDRESS}): (?P<have>\d{{1,5}}\.?\d{{0,3}}) Gb/s available PCIe bandwidth, limited by "
-    rf"(?P<link>\d{{1,3}}\.?\d{{0,2}} GT/s PCIe x\d{{1,2}}) link at (?P<at>{_ADDRESS}) "
-    rf"\(capable of (?P<capable>\d{{1,5}}\.?\d{{0,3}}) Gb/s "
-    rf"with (?P<best>\d{{1,3}}\.?\d{{0,2}} GT/s PCIe x\d{{1,2}}) link\)"
+    rf"(?P<device>{_ADDRESS}): (?P<have>\d{{1,5}}\.?\d{{0,3}}) Gb/s available PCIe bandwidth,\s{{1,20}}limited by "
+    rf"(?P<link>(?:\d{{1,3}}\.?\d{{0,2}} GT/s|Unknown)(?: PCIe)? x\d{{1,2}}) link"
+    rf"(?:\s{{1,20}}at (?P<at>{_ADDRESS}|<unknown>|unknown))?\s{{1,20}}"
+    rf"\(capable of (?P<capable>\d{{1,5}}\.?\d{{0,3}}) Gb/s with (?P<best>\d{{1,3}}\.?\d{{0,2}} GT/s(?: PCIe)? x(?P<lanes>\d{{1,2}})) link\)"
 )
+_LANES_OF_A_DISK = 4  # M.2, U.2 and Thunderbolt have at most so many; GPUs, NVSwitches and rails have 8 or 16
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,9 @@ class Limited:
     have_gbps: float
     capable_gbps: float
     link: str  # "32.0 GT/s PCIe x8"
-    at: str  # where the slow link is
+    at: str  # where the slow link is; "" if the kernel does not say it
     best: str
+    lanes: int  # of the best link
 
 
 def limited(log: KernelLog) -> tuple[Limited, ...]:
@@ -45,10 +48,19 @@ def limited(log: KernelLog) -> tuple[Limited, ...]:
                 have_gbps=float(match["have"]),
                 capable_gbps=float(match["capable"]),
                 link=match["link"],
-                at=match["at"],
+                at=match["at"] if re.fullmatch(_ADDRESS, match["at"] or "") else "",
                 best=match["best"],
+                lanes=int(match["lanes"]),
             )
     return tuple(found.values())
+
+
+def is_another(found: Limited, pci: Pci) -> bool:
+    """Whether it is a disk or the like: none of the node's GPUs, NVSwitches, NICs and bridges, and as narrow as one.
+
+    A wide device that is not there any more may be a GPU or NIC that was lost.
+    """
+    return found.lanes <= _LANES_OF_A_DISK and all(device.address != found.device for device in pci.devices)
 
 
 def common_to_model(device: str, all_limited: tuple[Limited, ...], pci: Pci) -> bool:

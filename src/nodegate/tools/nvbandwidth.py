@@ -35,7 +35,10 @@ _UNIT = re.compile(r"\((GB/s|ns)\)\s*$")
 _CELL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:e[+-]?\d{1,2})?|N/A")
 _SUM = re.compile(r"SUM (\w{1,100}) (\S{1,30})")
 _STATUS = re.compile(r"(Waived|Error|ERROR|Not Found):\s*(.{0,300})")
-_NAMED = re.compile(r"(nvbandwidth Version|CUDA Runtime Version|CUDA Driver Version|Driver Version): (\S{1,60})")
+_NAMED = re.compile(
+    r"(nvbandwidth Version|CUDA Runtime Version|CUDA Driver Version|Driver Version): (\S{1,60}(?: \(\d{1,9}\))?)"
+)
+_CUDA = re.compile(r"(\d{1,3})\.(\d{1,3})(?: \((\d{1,9})\))?")  # "13.3 (13030)"; before it was "13030" alone
 
 _NO_SUM = Unknown(Why.MISSING, "no sum")
 
@@ -122,12 +125,21 @@ def _of_json(text: str) -> NvBandwidth:
     return NvBandwidth(
         version=read.text(data, "version"),
         driver=read.text(data, "Driver Version"),
-        cuda=read.integer(data, "CUDA Runtime Version"),
+        cuda=_cuda(data),
         devices=tuple(_devices(str(each) for each in listed[:MAX_DEVICES] if isinstance(each, str))),
         cases=_last_of_each([_case(each) for each in cases[:MAX_CASES]]),
         told=tuple(each for each in told if each),
         wrong_data=0,
     )
+
+
+def _cuda(data: Mapping[str, object]) -> Known[int]:
+    """CUDA's version as CUDA counts it: 13030 for 13.3."""
+    value = data.get("CUDA Runtime Version")
+    match = _CUDA.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        return read.counted(data, "CUDA Runtime Version")
+    return int(match[3]) if match[3] else 1000 * int(match[1]) + 10 * int(match[2])
 
 
 def _case(data: Mapping[str, object]) -> Case:
@@ -187,7 +199,7 @@ def _of_text(text: str) -> NvBandwidth:
     return NvBandwidth(
         version=read.text(named, "nvbandwidth Version"),
         driver=read.text(named, "Driver Version"),
-        cuda=read.counted(named, "CUDA Runtime Version"),
+        cuda=_cuda(named),
         devices=tuple(_devices(line for line in lines if line.startswith("Device "))),
         cases=cases,
         told=told,

@@ -31,11 +31,11 @@ _ADDRESS = r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 _DOCTYPE = re.compile(r"<!DOCTYPE nvidia_smi_log SYSTEM \"[\w.]{1,80}\">")
 _GPU_LINE = re.compile(rf"GPU ({_ADDRESS})\s*")
 _NO_HANDLE = re.compile(
-    rf"Unable to determine the device handle for (?:the )?(?:GPU ?[0-9]*:? ?)({_ADDRESS}): *(.{{1,200}})"
+    rf"Unable to determine the device handle for (?:the )?(?:(?i:GPU) ?[0-9]*:? ?)({_ADDRESS}): *(.{{1,200}})"
 )
 # If it does not know the address, it names the GPU by its index.
 _NO_HANDLE_BY_INDEX = re.compile(
-    r"Unable to determine the device handle for GPU ?([0-9]{1,2}):(?! *[0-9A-Fa-f]{4,8}:) *(.{1,200})"
+    r"Unable to determine the device handle for (?:the )?(?i:GPU) ?([0-9]{1,2}):(?! *[0-9A-Fa-f]{4,8}:) *(.{1,200})"
 )
 _CORRUPTED = re.compile(r"WARNING: infoROM is corrupted at gpu ([0-9A-Fa-f:.]{7,20})")
 

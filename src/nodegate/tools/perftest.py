@@ -1,7 +1,8 @@
 """perftest: ib_write_bw, ib_read_bw, ib_write_lat, ib_read_lat. The text rows, which are the same in all versions.
 
 Units are only in the head of the table: "MB/sec" (4.5) and "MiB/sec" are both 2^20 bytes, "Gb/sec" is 1e9
-bits. The exit code is 0 or 1 without more detail. Their --out_json (not JSON before 2024) has no units: a cross-check.
+bits. Some builds print Gb/sec below a head that says MB/sec: the message rate of the row decides. The
+exit code is 0 or 1 without more detail. Their --out_json (not JSON before 2024) has no units: a cross-check.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_TEXT = 1 << 20
 _GBPS = {"MB/sec": 8 * 2**20 / 1e9, "MiB/sec": 8 * 2**20 / 1e9, "Gb/sec": 1.0}  # of one of them
+_RATE, _LAST_DIGIT = "MsgRate[Mpps]", 1e-6
 _ROUNDING = 0.01  # the JSON has fewer digits than the text
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _COLUMN = re.compile(
@@ -35,6 +37,7 @@ _FIELD = re.compile(
 _TITLE = re.compile(r"\w{2,20} (?:BW|Latency|Bidirectional BW|BW Post List) Test(?: .*)?")
 _STATUS = re.compile(r"Failed status ([0-9]{1,3})")
 _COMPLETIONS = {5: "flushed", 9: "remote invalid request", 10: "remote access error", 11: "remote operation error"}
+_COMPLETIONS |= {4: "local protection error", 10: "remote access error"}
 _COMPLETIONS |= {12: "transport retry counter exceeded", 13: "receiver not ready, retries exceeded"}
 
 
@@ -92,6 +95,8 @@ class Trouble:
 
 
 _PEERS = "check both ends: cable, port counters, GID and MTU, PFC on the switch"
+_REFUSED = {1, 2, 4, 9, 10, 11}  # an end did not accept the request or its memory: the packets arrived
+_MEMORY = "run the same perftest with the same options on both ends; with GPU memory look at nvidia_peermem"
 _GIDS = "check the GID tables of both ends (show_gids): RoCE v2 with an IPv4 address at the index that was used"
 _DEVICE = "run ibv_devinfo on the node"
 Kind = Literal["link", "setup"]
@@ -159,8 +164,12 @@ def trouble(stdout: str, stderr: str) -> Trouble | None:
     said = [line for line in (*lines(stderr), *lines(stdout)) if not line.startswith("Conflicting CPU frequency")]
     for pattern, kind, next_step in _TROUBLES:
         for place, line in enumerate(said):
-            if pattern.search(line):
-                return Trouble(kind, shown(_with_status(said, place), 160), next_step)
+            if not pattern.search(line):
+                continue
+            status = _status(said, place)
+            if status in _REFUSED:
+                return Trouble("setup", shown(_with_status(said, place), 160), _MEMORY)
+            return Trouble(kind, shown(_with_status(said, place), 160), next_step)
     return None
 
 
@@ -214,6 +223,8 @@ def _columns(line: str) -> list[str]:
 
 def _row(columns: Sequence[str], line: str) -> dict[str, float]:
     words = line.split()
+    if len(words) == len(columns) + 1 and columns[-1].startswith("BW average["):
+        columns = [*columns, _RATE]  # the head is cut or wrapped, the row is not
     if len(words) != len(columns) or not words[1].isdigit():
         raise _bad(line)
     read = {name: word for name, word in zip(columns, words, strict=True) if name != _DEVIATION}
@@ -226,8 +237,22 @@ def _average(row: dict[str, float]) -> float | None:
     """The average in Gb/s; None in a row of latencies."""
     for name, value in row.items():
         if name.startswith("BW average["):
-            return value * _unit(name)
+            return value * _believed(row, name)
     return None
+
+
+def _believed(row: dict[str, float], name: str) -> float:
+    """The factor to Gb/s: that of the head, or another one if the message rate contradicts the head and confirms it."""
+    unit, rate = _unit(name), row.get(_RATE, 0.0)
+    by_rate = rate * 1e6 * row["#bytes"] * 8 / 1e9
+    if by_rate <= 0 or _close(row[name] * unit, by_rate, 0.2):
+        return unit
+    exact = _ROUNDING + 0.5 * _LAST_DIGIT / rate
+    return next((each for each in _GBPS.values() if _close(row[name] * each, by_rate, exact)), unit)
+
+
+def _close(one: float, other: float, part: float) -> bool:
+    return abs(one - other) <= part * other
 
 
 def _unit(name: str) -> float:
@@ -238,13 +263,16 @@ def _unit(name: str) -> float:
 
 
 def _bandwidth(row: dict[str, float]) -> Bandwidth:
-    peak = next((value * _unit(name) for name, value in row.items() if name.startswith("BW peak[")), 0.0)
+    average = next(name for name in row if name.startswith("BW average["))
+    same = row.get(average.replace("average", "peak"), 0.0)
+    other = next((value * _unit(name) for name, value in row.items() if name.startswith("BW peak[")), 0.0)
+    peak = same * _believed(row, average) if same else other
     return Bandwidth(
         size_bytes=int(row["#bytes"]),
         iterations=int(row["#iterations"]),
         peak_gbps=peak or None,
         average_gbps=_average(row) or 0.0,
-        message_rate_mpps=row.get("MsgRate[Mpps]"),
+        message_rate_mpps=row.get(_RATE),
     )
 
 
@@ -273,11 +301,17 @@ def _worst_of_each_size(rows: list[Bandwidth]) -> tuple[Bandwidth, ...]:
 
 def _with_status(said: list[str], place: int) -> str:
     """A completion error with its status, which is on the next line."""
-    for line in said[place : place + 2]:
-        if match := _STATUS.search(line):
-            meaning = _COMPLETIONS.get(int(match[1]))
-            return f"completion with error, status {match[1]}" + (f" ({meaning})" if meaning else "")
-    return said[place]
+    status = _status(said, place)
+    if status is None:
+        return said[place]
+    meaning = _COMPLETIONS.get(status)
+    return f"completion with error, status {status}" + (f" ({meaning})" if meaning else "")
+
+
+def _status(said: list[str], place: int) -> int | None:
+    """The status of a completion error, on this line or the next; None where there is none."""
+    found = (_STATUS.search(line) for line in said[place : place + 2])
+    return next((int(match[1]) for match in found if match), None)
 
 
 def _bad(line: str) -> CannotMeasure:

@@ -12,7 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate.watch.seen import ONE, Seen, Span
-from nodegate.watch.usual import NEEDS, Block, Noise, Usual, deviation_of_neighbours
+from nodegate.watch.usual import NEEDS, Block, Noise, Usual, deviation_of_neighbours, middle
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ FEW = 7  # points: up to so many must all be above, about equally far, and more 
 EVEN = 1.35  # the largest over the smallest of these
 BY_CHANCE = 3e-7
 MOST_OF_IT = 0.8  # of the points of a sudden window are above, and the last one
-STEADY = (Level(1.15, 420, 12), Level(1.07, 1200, 20), Level(1.03, 2400, 40))
+STEADY = (Level(1.15, 420, 12), Level(1.05, 1200, 20), Level(1.03, 2400, 40))
 GIVEN = 1.05  # against a usual time from elsewhere no smaller ratio counts
 EARLY, EARLY_MORE = 120, 0.01  # in so many first blocks the ratio of a steady window is larger by this
 SMOOTH_S = 100.0  # what is told as the smoothed time covers this
@@ -178,7 +178,7 @@ class ScalesRule:
         limit = (1 + self._excess / 2) * noise.usual
         if level in STEADY:
             paces = self._last_blocks(level.seconds / 2, level.iterations // 2)
-            over = paces is not None and median(paces) < limit
+            over = paces is not None and middle(paces) < limit
         else:
             over = values is not None and sum(value < limit for value in values) >= MOST_OF_IT * len(values)
         if over:
@@ -216,12 +216,12 @@ class ScalesRule:
             return False
         least = max(level.ratio, self._ratio, GIVEN if noise.usual == self._given else 0.0)
         least += EARLY_MORE * (self._usual.blocks < EARLY)
-        return median(paces) > max(least, 1 + NOISES * noise.of(len(paces))) * noise.usual
+        return middle(paces) > max(least, 1 + NOISES * noise.of(len(paces))) * noise.usual
 
     def _smoothed(self) -> float:
         """The pace now: a slow time is not mixed with what was before it."""
         if self._slow in STEADY and (paces := self._last_blocks(self._slow.seconds, self._slow.iterations)):
-            return median(paces)
+            return middle(paces)
         return pace(list(self._points)[-self.window() :])
 
     def _last_points(self, seconds: float, iterations: int, lines: int = 2) -> list[float] | None:
