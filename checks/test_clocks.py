@@ -8,6 +8,7 @@ import pytest
 
 from nodegate.finding import Limit, LimitKind
 from nodegate.profile import Profile
+from nodegate.subjects.at_work import slow_among
 from nodegate.subjects.gpu import answering
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
@@ -89,7 +90,8 @@ def test_event_reasons(gpus: Gpus, baseline: Baseline, profile: Profile, verdict
 
     hw_slowdown, hw_thermal_slowdown and hw_power_brake_slowdown are faults at any moment, the last one of the power
     supply. sw_thermal_slowdown is bad cooling: rejected at delivery, a warning later, since hot surroundings pass.
-    gpu_idle, sw_power_cap and applications_clocks_setting are normal (Azure NHC ignores the first two as well).
+    gpu_idle, sw_power_cap and applications_clocks_setting are normal (Azure NHC ignores the first two as well). The
+    power supply may hold a GPU down without a word: at work, its clock is compared with the others' at work.
     """
     heat = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
     for gpu in answering(gpus, verdicts):
@@ -107,6 +109,16 @@ def test_event_reasons(gpus: Gpus, baseline: Baseline, profile: Profile, verdict
         if reasons <= _HARMLESS:
             held = ", ".join(sorted(reasons)) or "nothing"
             verdicts.passed(part=gpu.part, text=f"clock held by {held}", quantity=_REASONS)
+    share = baseline.find_number("gpu.clock_at_work_min_percent")
+    for gpu, clock, usual in slow_among(gpus, share.value if share else 0):
+        verdicts.at_least(
+            part=gpu.part,
+            quantity="SM clock at work",
+            observed=clock,
+            limit=Limit(usual, "MHz", f"{share.value:g} % of the others at work" if share else "", kind=LimitKind.NODE),
+            action=_POWER,
+            code="below the others",
+        )
 
 
 @pytest.mark.tier("nightly")

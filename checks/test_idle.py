@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.profile import Profile
 from nodegate.subjects.gpu import answering, mebibytes
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Known, Unknown, value_or
@@ -15,18 +16,22 @@ if TYPE_CHECKING:
     from nodegate import Verdicts
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.gpu import Gpu, GpuProcess, Gpus
+    from nodegate.probe.jobs import Jobs
 
 pytestmark = pytest.mark.tier("bootcheck")
 
+_END = "find its job (ps -fp PID) and end it before the node takes work"
+_WHOSE = "ask whose it is (ps -fp PID): the job that is looked at, or one that was left behind"
 # Daemons of the node that hold a GPU without using it. Prefixes, since the kernel cuts a name after 15 characters.
 _RESIDENTS = ("nvidia-persiste", "nv-hostengine", "dcgm", "nv-fabricmanage", "nvidia-cuda-mps", "nvidia-imex")
 
 
-def test_processes(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """No process is left on any GPU when a job is about to start. (F15)
 
     A process of an earlier or another job takes memory and time from the new one: out of memory, or half speed.
-    NVIDIA's own daemons and an MPS server may run. A desktop's process (kind `graphics`) only warns.
+    NVIDIA's own daemons and an MPS server may run. A desktop's process (kind `graphics`) only warns. Under troubleshoot
+    the job may still run: its processes are named and are no fault, and one without a known job warns.
     """
     for gpu in answering(gpus, verdicts):
         if isinstance(gpu.processes, Unknown):
@@ -39,22 +44,29 @@ def test_processes(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             continue
         strays = [process for process in gpu.processes if not _is_resident(process)]
         for stray in strays:
-            verdict = Verdict.WARN if stray.kind == "graphics" else Verdict.FAIL
-            action = "find its job (ps -fp PID) and end it before the node takes work"
+            job = jobs.running(stray.pid) if profile is Profile.TROUBLESHOOT else ""
+            if job:
+                verdicts.passed(part=gpu.part, text=f"{_words(stray)}, for {job}")
+                continue
+            verdict = Verdict.WARN if stray.kind == "graphics" or profile is Profile.TROUBLESHOOT else Verdict.FAIL
+            action = _WHOSE if profile is Profile.TROUBLESHOOT else _END
             verdicts.found(verdict, part=gpu.part, text=_words(stray), action=action, code=stray.kind)
         if not strays:
             verdicts.passed(part=gpu.part, text="no job process")
 
 
-def test_memory(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_memory(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """The memory of every GPU is free when a job is about to start. (F15)
 
     Memory that is in use with no process in sight belongs to a process in another container, or leaked when one was
     killed: the next job runs out of memory. What the driver reserves for itself is not counted, nor what graphics
-    processes use: idle.processes reports those.
+    processes use: idle.processes reports those. Under troubleshoot what running processes hold is theirs.
     """
     limit = baseline.number("gpu.idle_memory_mib")
     for gpu in answering(gpus, verdicts):
+        if profile is Profile.TROUBLESHOOT and not isinstance(gpu.processes, Unknown) and gpu.processes:
+            verdicts.passed(part=gpu.part, text="its memory is held by running processes")
+            continue
         verdicts.at_most(
             part=gpu.part,
             quantity="memory in use",

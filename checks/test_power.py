@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate import part
 from nodegate.finding import Limit, LimitKind, NumberLimit
+from nodegate.profile import Profile
+from nodegate.subjects.at_work import waiting
 from nodegate.subjects.gpu import answering, margin_c
 from nodegate.subjects.reported import absence
 from nodegate.unknown import Unknown
@@ -54,12 +57,15 @@ def test_enforced(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
         )
 
 
-def test_draw(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_draw(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """Every GPU draws a power that its board can draw. (F08)
 
     A sensor that reads nothing, or more than the board's power stage gives, holds the clock down or lets the board run
     hot. It warns: the reading is wrong, and not yet the GPU. Source: NVIDIA Health Validation, gpu_average_power_draw.
+    Under troubleshoot it warns too of GPUs that are busy at a power near idle: so they wait in a hanging collective.
     """
+    if profile is Profile.TROUBLESHOOT:
+        _hang(gpus, baseline, verdicts)
     least, share = baseline.find_number("gpu.power_draw_min_w"), baseline.number("gpu.power_draw_max_percent")
     step = "read it again with nvidia-smi -q -d POWER; if it stays, power-cycle the node, then call the vendor"
     for gpu in answering(gpus, verdicts):
@@ -77,6 +83,20 @@ def test_draw(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
             otherwise=Verdict.WARN,
             absent=Verdict.SKIP,
         )
+
+
+def _hang(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
+    limit = baseline.find_number("gpu.power_hang_max_percent")
+    hang = waiting(gpus, limit.value if limit else 0)
+    if hang is None:
+        return
+    verdicts.found(
+        Verdict.WARN,
+        part=part.host("collective"),
+        text=f"the running job seems to hang in a collective: {hang.words}",
+        action="see which rank did not come: py-spy dump of each rank, then nodegate triage of all ranks' logs",
+        code="hang",
+    )
 
 
 def test_temperature(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:

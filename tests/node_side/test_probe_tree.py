@@ -264,6 +264,7 @@ def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None
         tree.path(f"/proc/{pid}/fd").mkdir()
     tree.file("/proc/901/cmdline", "slurmstepd: [4711.batch]\0")
     tree.file("/proc/900/limits", "Limit                     Soft Limit\n")
+    tree.file("/proc/902/cgroup", "0::/system.slice/slurmstepd.scope/job_4711/step_0\n")
     tree.file("/dev/nvidia3", "")
     tree.path("/proc/902/fd/7").symlink_to("/dev/nvidia3")
     tree.path("/proc/902/fd/8").symlink_to("/dev/nvidiactl")
@@ -274,7 +275,8 @@ def test_holders_of_gpus_slurm_jobs_and_ports_are_listed(tree: NodeTree) -> None
     ran = run_probe(sections=["jobs", "limits"], root=tree.root)
     jobs = ran.data("jobs")
     assert jobs["slurm"] == ["4711"]
-    assert jobs["gpu_users"] == [{"pid": 902, "comm": "python3", "uid": os.getuid()}]
+    cgroup = "0::/system.slice/slurmstepd.scope/job_4711/step_0"
+    assert jobs["gpu_users"] == [{"pid": 902, "comm": "python3", "uid": os.getuid(), "cgroup": cgroup}]
     assert jobs["listening_ports"] == [22]
     assert ran.data("limits")["slurmd"].startswith("Limit")
 

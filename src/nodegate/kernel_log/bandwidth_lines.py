@@ -19,7 +19,8 @@ _LIMITED = re.compile(
     rf"(?P<device>{_ADDRESS}): (?P<have>\d{{1,5}}\.?\d{{0,3}}) Gb/s available PCIe bandwidth,\s{{1,20}}limited by "
     rf"(?P<link>(?:\d{{1,3}}\.?\d{{0,2}} GT/s|Unknown)(?: PCIe)? x\d{{1,2}}) link"
     rf"(?:\s{{1,20}}at (?P<at>{_ADDRESS}|<unknown>|unknown))?\s{{1,20}}"
-    rf"\(capable of (?P<capable>\d{{1,5}}\.?\d{{0,3}}) Gb/s with (?P<best>\d{{1,3}}\.?\d{{0,2}} GT/s(?: PCIe)? x(?P<lanes>\d{{1,2}})) link\)"
+    rf"\(capable of (?P<capable>\d{{1,5}}\.?\d{{0,3}}) Gb/s "
+    rf"with (?P<best>\d{{1,3}}\.?\d{{0,2}} GT/s(?: PCIe)? x(?P<lanes>\d{{1,2}})) link\)"
 )
 _LANES_OF_A_DISK = 4  # M.2, U.2 and Thunderbolt have at most so many; GPUs, NVSwitches and rails have 8 or 16
 

@@ -10,6 +10,7 @@ from nodegate.node_side.probe import commands, driver, files, processes, reading
 
 _VARIABLE = re.compile(r"(NCCL_.*|CUDA_.*|UCX_.*|LD_PRELOAD|LD_LIBRARY_PATH)\Z")
 VALUE_LIMIT = 300
+MOST_OF_CGROUP = 2000  # characters: of cgroup v1 a dozen lines
 MOST_GPU_USERS = 200
 _LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -129,7 +130,8 @@ def _gpu_users(running: List[processes.Process]) -> object:
         except OSError:  # it has ended
             continue
         if held:
-            users.append({"pid": one.pid, "comm": one.comm, "uid": one.uid})
+            cgroup = files.plain(f"/proc/{one.pid}/cgroup")[:MOST_OF_CGROUP]
+            users.append({"pid": one.pid, "comm": one.comm, "uid": one.uid, "cgroup": cgroup})
     if refused and not users:
         return reading.unknown("denied", f"the open files of {refused} processes need root")
     return users[:MOST_GPU_USERS]
