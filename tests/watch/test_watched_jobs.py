@@ -315,3 +315,24 @@ def test_the_larger_the_sooner(factor: float, steps: int) -> None:
     text = megatron(slowed(times(2400, usual_s=3.0, noise=0.02), 1000, factor))
     (slow,) = answer("\n".join(text.splitlines()[: 1000 + steps])).slow
     assert slow.since == pytest.approx(1001, abs=60)
+
+
+def test_every_second_step_four_times_slower_is_slow() -> None:
+    """The usual step is as fast as ever, and the job takes more than twice as long."""
+    pace = [value * (4 if number > 300 and number % 2 else 1) for number, value in enumerate(times(600, usual_s=3.0))]
+    said = answer(megatron(pace))
+    (slow,) = said.slow
+    assert slow.since == pytest.approx(301, abs=12)
+    assert slow.excess == pytest.approx(1.5, abs=0.2)
+
+
+def test_four_pauses_at_equal_distances_are_a_period() -> None:
+    pace = [value * (3 if number in {100, 200, 300, 400} else 1) for number, value in enumerate(times(450), 1)]
+    period = answer(megatron(pace)).period
+    assert period is not None
+    assert period.iterations == 100
+
+
+def test_long_iterations_need_few_of_them() -> None:
+    (slow,) = answer(megatron(slowed(times(60, usual_s=30.0), 45, 3.0))).slow
+    assert slow.since == 46

@@ -21,6 +21,7 @@ MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual tim
 MOST_FOUND = 1000
 MOST_BACK = 3000  # how many points back the beginning of a slow time is searched
 MORE = 1.05  # times the excess that was told: then the numbers of the slow time are replaced
+MUCH_MORE = 1.2  # times the time that was told: then it is told again
 PAUSES_AT_MOST = 0.5  # share of the last points after a pause: above it, pauses are normal for this job
 
 
@@ -137,7 +138,7 @@ class Pace:
         self._ranks.clear()
         told = self.slow[-1] if self.lasts else None
         before = told.smoothed_s if told else seen.baseline
-        back = _beginning(kind, before, seen.smoothed)
+        back = kind.rule.window() if seen.often else _beginning(kind, before, seen.smoothed)
         points = list(islice(kind.recent, len(kind.recent) - back, None))
         since = points[0][0]
         if told:
@@ -145,7 +146,7 @@ class Pace:
         window, smoothed = _window(kind), seen.smoothed
         if kind.rule.name == "auto":
             window = (since.first, points[-1][0].last)
-            smoothed = pace([(value, point.span) for point, value in points])
+            smoothed = seen.smoothed if seen.often else pace([(value, point.span) for point, value in points])
         self.slow.append(
             Slow(
                 since=since.first,
@@ -167,7 +168,7 @@ class Pace:
             self.slow[-1] = replace(now, until=point.last)
             kind.recent.clear()
             return self.slow[-1]
-        if seen.worse and len(self.slow) < MOST_FOUND:
+        if seen.worse and seen.smoothed > MUCH_MORE * now.smoothed_s and len(self.slow) < MOST_FOUND:
             return self._begins(kind, seen, per)
         if seen.smoothed / seen.baseline - 1 > MORE * now.excess:
             self.slow[-1] = replace(now, window=_window(kind), smoothed_s=seen.smoothed, baseline_s=seen.baseline)

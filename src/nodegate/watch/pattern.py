@@ -126,7 +126,10 @@ class Spikes:
 
 def _period(at: Sequence[int], steps: int) -> int | None:
     """The shortest distance at which most spikes have a neighbour, and far more often than by chance."""
-    if len(at) <= FEWEST_IN_STEP:
+    if len(at) == FEWEST_IN_STEP:  # so few count if they are all equally far apart
+        gaps = {_rounded(later - earlier, steps) for earlier, later in pairwise(at)}
+        return gaps.pop() if len(gaps) == 1 and min(gaps) > 0 else None
+    if len(at) < FEWEST_IN_STEP:
         return None
     span = at[-1] - at[0]
     if span <= 0 or any(later <= earlier for earlier, later in pairwise(at)):

@@ -8,7 +8,7 @@ slow-downs. bench/slow_jobs.py measures the delays and the false alarms.
 from __future__ import annotations
 
 from collections import deque
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate.watch.seen import ONE, Seen, Span
@@ -39,6 +39,8 @@ LONGEST = 3.0  # times the usual: what a point took longer does not count as tim
 FEW = 7  # points: up to so many must all be above, about equally far, and more of them the more pauses a job has
 EVEN = 1.35  # the largest over the smallest of these
 BY_CHANCE = 3e-7
+OFTEN = Level(1.15, 300, 30)  # the mean, pauses and all, where many single steps are slow and the others are not
+OFTEN_SHARE, TIMES_OFTEN = 0.3, 3  # of the steps are raised, and so many times as often as before
 MOST_OF_IT = 0.8  # of the points of a sudden window are above, and the last one
 STEADY = (Level(1.15, 420, 12), Level(1.05, 1200, 20), Level(1.03, 2400, 40))
 GIVEN = 1.05  # against a usual time from elsewhere no smaller ratio counts
@@ -93,7 +95,7 @@ class ScalesRule:
             self._begins(self._noise, whole=whole)
         elif not (worse := self._worse(self._noise)):
             self._ends(self._slow, self._noise)
-        return Seen(self._smoothed(), self._noise.usual, self._slow is not None, worse)
+        return Seen(self._smoothed(), self._noise.usual, self._slow is not None, worse, self._slow is OFTEN)
 
     def restart(self) -> None:
         """See `Rule`."""
@@ -156,12 +158,32 @@ class ScalesRule:
         found = next((level for level in SUDDEN if self._sudden(level, noise)), None)
         if found is None and whole:
             found = next((level for level in STEADY if self._steady(level)), None)
+            found = found or (OFTEN if self._often(noise) else None)
         if found is None:
             return
         self._slow, self._from_s = found, self._at_s - found.seconds
         self._usual.drop_after(self._at_s - found.seconds)
         self._noise = self._against(self._usual.noise()) or noise
-        self._excess = self._smoothed() / self._noise.usual - 1
+        self._excess = self._now(found) / self._noise.usual - 1
+
+    def _now(self, level: Level) -> float:
+        """The pace of a slow time that was just found; the first of its points may be from before it."""
+        if level in SUDDEN and (values := self._last_points(level.seconds, level.iterations)):
+            return median(values[:-1])
+        return self._smoothed()
+
+    def _often(self, noise: Noise) -> bool:
+        """Whether far more single steps are slow than before, though the usual step is not."""
+        values = self._last_points(OFTEN.seconds, OFTEN.iterations, OFTEN.iterations)
+        if values is None:
+            return False
+        above = [value > SUDDEN[-1].ratio * noise.usual for value in values]
+        raised, before = sum(above) / len(above), (self._raised + 1) / (self._seen + 60)
+        if sum(above[:10]) >= 10 * MOST_OF_IT:  # each step is slow now: that is told by the other windows
+            return False
+        mean = fmean(min(value, LONGEST * noise.usual) for value in values)
+        least = max(OFTEN.ratio, self._ratio) * noise.usual
+        return raised >= max(OFTEN_SHARE, TIMES_OFTEN * before) and mean > least
 
     def _worse(self, noise: Noise) -> bool:
         """Whether it is suddenly slower than the slow time that was told; that is a state of its own."""
@@ -170,7 +192,7 @@ class ScalesRule:
         if found is None:
             return False
         self._slow, self._from_s = found, self._at_s - found.seconds
-        self._excess = self._smoothed() / noise.usual - 1
+        self._excess = self._now(found) / noise.usual - 1
         return True
 
     def _ends(self, level: Level, noise: Noise) -> None:
@@ -220,6 +242,8 @@ class ScalesRule:
 
     def _smoothed(self) -> float:
         """The pace now: a slow time is not mixed with what was before it."""
+        if self._slow is OFTEN:
+            return fmean(value for value, _ in list(self._points)[-self.window() :])
         if self._slow in STEADY and (paces := self._last_blocks(self._slow.seconds, self._slow.iterations)):
             return middle(paces)
         return pace(list(self._points)[-self.window() :])
