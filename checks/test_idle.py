@@ -31,7 +31,7 @@ def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile,
 
     A process of an earlier or another job takes memory and time from the new one: out of memory, or half speed.
     NVIDIA's own daemons and an MPS server may run. A desktop's process (kind `graphics`) only warns. Under troubleshoot
-    the job may still run: its processes are named and are no fault, and one without a known job warns.
+    the job may still run: its processes are named and pass, and one without a known job warns.
     """
     for gpu in answering(gpus, verdicts):
         if isinstance(gpu.processes, Unknown):

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 MOST_KINDS = 16  # settings (batch, sequence length, world size) whose usual time is kept
 MOST_FOUND = 1000
 MOST_BACK = 3000  # how many points back the beginning of a slow time is searched
-MORE = 1.05  # times the excess that was told: then the numbers of the slow time are replaced
-MUCH_MORE = 1.2  # times the time that was told: then it is told again
+MORE = 1.05  # times the excess that was reported: then the numbers of the slow time are replaced
+MUCH_MORE = 1.2  # times the time that was reported: then it is reported again
 PAUSES_AT_MOST = 0.5  # share of the last points after a pause: above it, pauses are normal for this job
 
 
@@ -136,13 +136,13 @@ class Pace:
     def _begins(self, kind: _Kind, seen: Seen, per: str) -> Slow:
         """A slow time begins, or a much slower one inside it."""
         self._ranks.clear()
-        told = self.slow[-1] if self.lasts else None
-        before = told.smoothed_s if told else seen.baseline
+        known = self.slow[-1] if self.lasts else None
+        before = known.smoothed_s if known else seen.baseline
         back = kind.rule.window() if seen.often else _beginning(kind, before, seen.smoothed)
         points = list(islice(kind.recent, len(kind.recent) - back, None))
         since = points[0][0]
-        if told:
-            self.slow[-1] = replace(told, until=since.first)
+        if known:
+            self.slow[-1] = replace(known, until=since.first)
         window, smoothed = _window(kind), seen.smoothed
         if kind.rule.name == "auto":
             window = (since.first, points[-1][0].last)

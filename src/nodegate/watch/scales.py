@@ -1,8 +1,8 @@
 """The rule that is used if none is named: several windows, short ones for large slow-downs, long ones for small.
 
 A window is slow if most of it is above its ratio, and further above the usual time than this job's own noise explains.
-So a factor of three needs a minute, five percent need most of an hour, and a noisy job is only told of large
-slow-downs. bench/slow_jobs.py measures the delays and the false alarms.
+So a factor of three needs a minute, five percent need most of an hour, and in a noisy job only large
+slow-downs are reported. bench/slow_jobs.py measures the delays and the false alarms.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_OF_IT = 0.8  # of the points of a sudden window are above, and the last one
 STEADY = (Level(1.15, 420, 12), Level(1.05, 1200, 20), Level(1.03, 2400, 40))
 GIVEN = 1.05  # against a usual time from elsewhere no smaller ratio counts
 EARLY, EARLY_MORE = 120, 0.01  # in so many first blocks the ratio of a steady window is larger by this
-SMOOTH_S = 100.0  # what is told as the smoothed time covers this
+SMOOTH_S = 100.0  # the smoothed time that is reported covers this
 SETTLED_S = 60.0  # the least time that must be normal before a slow time is over
 
 
@@ -179,16 +179,16 @@ class ScalesRule:
             return False
         above = [value > SUDDEN[-1].ratio * noise.usual for value in values]
         raised, before = sum(above) / len(above), (self._raised + 1) / (self._seen + 60)
-        if sum(above[:10]) >= 10 * MOST_OF_IT:  # each step is slow now: that is told by the other windows
+        if sum(above[:10]) >= 10 * MOST_OF_IT:  # each step is slow now: the other windows report that
             return False
         mean = fmean(min(value, LONGEST * noise.usual) for value in values)
         least = max(OFTEN.ratio, self._ratio) * noise.usual
         return raised >= max(OFTEN_SHARE, TIMES_OFTEN * before) and mean > least
 
     def _worse(self, noise: Noise) -> bool:
-        """Whether it is suddenly slower than the slow time that was told; that is a state of its own."""
-        told = noise._replace(usual=noise.usual * (1 + self._excess))
-        found = next((level for level in SUDDEN if self._sudden(level, told)), None)
+        """Whether it is suddenly slower than the slow time that was reported; that is a state of its own."""
+        known = noise._replace(usual=noise.usual * (1 + self._excess))
+        found = next((level for level in SUDDEN if self._sudden(level, known)), None)
         if found is None:
             return False
         self._slow, self._from_s = found, self._at_s - found.seconds
@@ -249,7 +249,7 @@ class ScalesRule:
         return pace(list(self._points)[-self.window() :])
 
     def _last_points(self, seconds: float, iterations: int, lines: int = 2) -> list[float] | None:
-        """The last values that cover so much, from the last on; None if there are not enough.
+        """The last values that cover so much, newest first; None if there are not enough.
 
         Lines for single iterations must be five at least.
         """
