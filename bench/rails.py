@@ -356,7 +356,7 @@ class Fault:
     smallest: int = 4
 
 
-ONE, OTHER, RAIL = "gpu0001", "gpu0002", "mlx5_3"
+ONE, RAIL = "gpu0001", "mlx5_3"
 
 
 def _nic(left: float, way: str = "both") -> Callable[[Fleet], None]:
@@ -399,6 +399,7 @@ def _nic_end(_fleet: Fleet) -> Sequence[End]:
     return ((ONE, RAIL),)
 
 
+OF_PATHS = frozenset({"rdma_bandwidth.path"})
 OF_RAILS = frozenset({"rdma_bandwidth.rails"})
 FAULTS = (
     Fault("NIC at half speed", _nic(0.5), _nic_end),
@@ -410,6 +411,7 @@ FAULTS = (
     Fault("NIC at half speed, receives", _nic(0.5, "rx"), _nic_end),
     Fault("NIC hangs", _nic(0.0), _nic_end),
     Fault("NIC 1.5 µs late", _late, _nic_end, frozenset({"rdma_bandwidth.latency"}), smallest=8),
+    Fault("half of the paths of a NIC at half speed", _path, _nic_end, OF_PATHS, (Verdict.WARN,), 8),
     Fault("all NICs of a node 30 % slow", _node, lambda _fleet: [(ONE, device) for device in RAILS]),
     Fault("leaf of a quarter at half speed", _leaf(0.5), _behind_leaf, OF_RAILS, smallest=16),
     Fault("leaf of a quarter 7 % slow", _leaf(0.93), _behind_leaf, OF_RAILS, smallest=16),
