@@ -10,30 +10,12 @@ import time
 import numpy as np
 
 from nodegate.baseline.baseline import Baseline, Baselines
-from nodegate.finding import Limit
 from nodegate.metric import Metric
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.peers import Peers
 from nodegate.numbers.suspects import suspects
 
 CONDITIONS = {"tool": "nvbandwidth", "tool_version": "0.8", "driver": "580.105.08", "cuda": "13.0"}
-MARGINS = {
-    "peers_min": 8,
-    "fleet_floor_percent": 2.5,
-    "fleet_z": 3.5,
-    "fleet_wronged_percent": 8,
-    "fleet_doubted_percent": 0.5,
-    "latency_floor_percent": 25,
-    "temperature_floor_c": 8,
-    "inside_floor_percent": 5,
-    "history_floor_percent": 5,
-    "drift_floor_percent": 2.5,
-    "past_z": 5.5,
-    "past_noise_percent": 2,
-    "slow_part_min_percent": 20,
-    "fast_part_min_percent": 10,
-    "loose_percent": 50,
-}
 
 
 def main() -> None:
@@ -44,8 +26,7 @@ def main() -> None:
         f"gpu{node:05}": ("hgx-h100-8", [metric(at, values[node, at]) for at in range(metrics)])
         for node in range(nodes)
     }
-    limits = {f"measured.{name}": Limit(value, "", "bench") for name, value in MARGINS.items()}
-    baseline = Baseline("hgx-h100-8", "", "", "", "", Baselines.read().common, limits)
+    baseline = Baseline("hgx-h100-8", "", "", "", "", Baselines.read().common)
 
     started = time.process_time()
     peers = Peers.of(measured)

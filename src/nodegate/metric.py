@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Literal
 
@@ -66,7 +67,7 @@ class Metric:
         """The median of all attempts."""
         return median(self.values)
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, tuple[tuple[str, str], ...]]:
         """What two metrics must share to be comparable at all: the name and every condition."""
         return self.name, tuple(sorted(self.conditions.items()))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.assess import Assessment
     from nodegate.numbers.derived import Physics
-    from nodegate.numbers.peers import NodePeers
+    from nodegate.numbers.peers import NodePeers, NoPeers
 
     Bounds = Callable[[Metric, Baseline], Physics]
 
@@ -73,10 +73,10 @@ def assessments(
             group,
             margins,
             physics=bound,
-            inside=_inside(metric, alike[metric.key], peers),
+            inside=None if isinstance(group, PeerGroup) else _inside(metric, alike[metric.key], peers),
             history=pasts[metric.key].of(metric, group, margins),
             statistic=baseline.statistic,
-            usual=peers.group(metric, margins, Statistic.MEDIAN),
+            usual=_usual(metric, peers, margins),
             batches=peers.batches(metric, margins),
             slot=peers.slot(metric, like, margins),
         )
@@ -96,14 +96,18 @@ def _of_the_whole(
         group = peers.group(figure, margins)
         if isinstance(group, PeerGroup):
             past = pasts[key_of_devices(figure)].of_node(figure, group, margins)
-            usual = peers.group(figure, margins, Statistic.MEDIAN)
-            batches = peers.batches(figure, margins)
+            usual, batches = _usual(figure, peers, margins), peers.batches(figure, margins)
             found = assess(figure, None, group, margins, history=past, usual=usual, batches=batches)
             if found.verdict in (Verdict.WARN, Verdict.FAIL):
                 yield figure, replace(found, whole=True)
     for whole in (*figures, *(metric for metric in metrics if not metric.device)):
         for batch in peers.batches(whole, margins):
             yield whole, of_batch(whole, batch, margins)
+
+
+def _usual(metric: Metric, peers: NodePeers, margins: Margins) -> PeerGroup | NoPeers | None:
+    """The others as the median of several looks is compared with them."""
+    return peers.group(metric, margins, Statistic.MEDIAN) if len(metric.values) > 1 else None
 
 
 def right(baseline: Baseline, name: str) -> Entry | AnyLimit | None:

@@ -151,6 +151,8 @@ class Peers:
         if not platform:
             return NoPeers("the platform is not known")
         number = self._keys.get(_key(platform, metric))
+        if self._looks_of(number) == 1:
+            statistic = Statistic.BEST  # of one look all statistics are the same
         needed = max(margins.peers_min, 2)
         whose = metric.launch or node
         pool = self._large_enough(number, metric.device, whose, needed, statistic)
@@ -256,7 +258,7 @@ class Peers:
         found = self._pools.get((number, device, statistic))
         if found is None:
             rows = self._of_key(number)
-            looks, better = self._looks[number], self._better[number]
+            looks, better = self._looks_of(number), self._better[number]
             held = {
                 (self._launches.get((number, row.node), "") or row.node, row.device): statistic.of(
                     row.seen[:looks], better=better
@@ -299,6 +301,13 @@ class Peers:
             pools = [self._pool(number, each, statistic) for each in devices]
             found = self._spreads[number, by_slot, statistic] = _Spread(pools)
         return found
+
+    def _looks_of(self, number: int | None) -> int:
+        """How many looks every node has had at it."""
+        if number is None:
+            return 1
+        self._of_key(number)
+        return self._looks[number]
 
     def _of_key(self, number: int) -> list[_Row]:
         if self._rows is None:
