@@ -28,7 +28,7 @@ from nodegate.metric import Metric
 from nodegate.numbers.against_past import history
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.own_past import Pasts
-from nodegate.numbers.peers import PeerGroup
+from nodegate.numbers.pool import PeerGroup
 from nodegate.verdict import Verdict
 
 MARGINS = Margins.of(Baseline("hgx-h100-8", "", "", "", "", Baselines.read().common))

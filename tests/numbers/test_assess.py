@@ -16,7 +16,8 @@ from nodegate.numbers.assess import Assessment, assess
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.derived import of_platform
 from nodegate.numbers.margins import Margins
-from nodegate.numbers.peers import NoPeers, PeerGroup, Peers
+from nodegate.numbers.peers import NoPeers, Peers
+from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.suspects import suspects
 from nodegate.verdict import Verdict
 from nodegate.verdicts import Verdicts

@@ -9,7 +9,8 @@ from nodegate.baseline.baseline import Baseline
 from nodegate.files import strict_yaml
 from nodegate.metric import Metric
 from nodegate.numbers.margins import Margins
-from nodegate.numbers.peers import NoPeers, PeerGroup, Peers
+from nodegate.numbers.peers import NoPeers, Peers
+from nodegate.numbers.pool import PeerGroup
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from nodegate.baseline.baseline_file import Entry
 from nodegate.finding import AT_LEAST, AT_MOST, AnyLimit, Limit, LimitKind, NumberLimit
 from nodegate.numbers.comparison import Comparison, shown
-from nodegate.numbers.peers import PeerGroup
+from nodegate.numbers.pool import PeerGroup
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

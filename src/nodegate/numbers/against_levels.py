@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.finding import AT_LEAST, AT_MOST, Limit, LimitKind
 from nodegate.numbers import against_others
 from nodegate.numbers.comparison import Comparison
-from nodegate.numbers.peers import PeerGroup
+from nodegate.numbers.pool import PeerGroup
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from nodegate.finding import NumberLimit
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
-    from nodegate.numbers.peers import PeerGroup
+    from nodegate.numbers.pool import PeerGroup
     from nodegate.numbers.split import Split
 
 _KINDS = 40  # of numbers that a run judges, each on its whole fleet: by how many the chance of a false alarm is divided

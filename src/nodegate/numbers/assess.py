@@ -12,7 +12,7 @@ from nodegate.metric import Statistic
 from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots
 from nodegate.numbers.comparison import Comparison, believable, number, shown
 from nodegate.numbers.derived import Physics
-from nodegate.numbers.peers import PeerGroup
+from nodegate.numbers.pool import PeerGroup
 from nodegate.verdict import Verdict, worst
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from nodegate.numbers.derived import of_platform
 from nodegate.numbers.margins import Margins
 from nodegate.numbers.node_figures import key_of_devices, node_figures
 from nodegate.numbers.own_past import Pasts
-from nodegate.numbers.peers import PeerGroup
+from nodegate.numbers.pool import PeerGroup
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:

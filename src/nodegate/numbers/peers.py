@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from statistics import median
@@ -12,12 +11,12 @@ from nodegate.metric import Statistic
 from nodegate.numbers.comparison import believable
 from nodegate.numbers.levels import Levels, key_of
 from nodegate.numbers.node_figures import OF, node_figures
-from nodegate.numbers.split import Split, find_split
-from nodegate.numbers.spread import around_median, degrees, moderated, of_median, scale
+from nodegate.numbers.pool import FEW, PeerGroup, Pool, Spread
+from nodegate.numbers.spread import moderated, of_median
 from nodegate.text import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     import pandas as pd
 
@@ -31,29 +30,6 @@ if TYPE_CHECKING:
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
 COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "values", "unit")
-_FEW = 512  # residuals up to which a node's own are left out of the spread: one node cannot hide itself
-
-
-@dataclass(frozen=True)
-class PeerGroup:
-    """The values of the other nodes: `count` of them, from `nodes` nodes, in the metric's unit.
-
-    `spread` is how far a good value lies from the median of the others, as a part of it: from all slots together, each
-    around its own median. `freedom` is how well it is known, in degrees of freedom. `judged` is how many values there
-    are. `device` is the part that was compared, slot with slot; empty when all devices of a node are compared. `split`
-    is set when the fleet, this node included, falls into a slow and a fast part. `unequal` says with which other
-    software this node measured, where too few have the same.
-    """
-
-    nodes: int
-    count: int
-    median: float
-    spread: float
-    freedom: float
-    judged: int
-    device: str = ""
-    split: Split | None = None
-    unequal: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,12 +59,12 @@ class Peers:
     ) -> None:
         self.frame, self._launches, self.levels = frame, launches, levels
         self._keys, self._platforms = keys, platforms
-        self._pools: dict[tuple[int, str | None, Statistic], _Pool] = {}
-        self._spreads: dict[tuple[int, bool, Statistic], _Spread] = {}
+        self._pools: dict[tuple[int, str | None, Statistic], Pool] = {}
+        self._spreads: dict[tuple[int, bool, Statistic], Spread] = {}
         self._alike: defaultdict[Key, list[int]] = defaultdict(list)
         for number, key in levels.keys.items():
             self._alike[key].append(number)
-        self._inside: dict[int, _Spread] = {}
+        self._inside: dict[int, Spread] = {}
         self._devices: dict[int | None, Mapping[str, Mapping[str, float]]] = {}
         self._medians: dict[int | None, Mapping[str, float]] = {}
         self._rows: dict[int, list[_Row]] | None = None
@@ -168,7 +144,7 @@ class Peers:
             f" ({needed:g} are needed to compare)"
         )
 
-    def _large_enough(self, number: int | None, device: str, whose: str, needed: float, statistic: Statistic) -> _Pool:
+    def _large_enough(self, number: int | None, device: str, whose: str, needed: float, statistic: Statistic) -> Pool:
         """This device of all nodes where enough have it, else all devices of all."""
         pool = self._pool(number, device, statistic)
         return pool if pool.others(whose) + 1 >= needed else self._pool(number, None, statistic)
@@ -201,7 +177,7 @@ class Peers:
             nodes: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
             for row in self._of_key(number):
                 nodes[row.node].append((row.seen[0], f"{row.node} {row.device}"))
-            self._inside[number] = _Spread([_Pool("", held) for held in nodes.values()])
+            self._inside[number] = Spread([Pool("", held) for held in nodes.values()])
         spread = self._inside[number]
         return *spread.without(f"{node} {metric.device}"), spread.count
 
@@ -252,9 +228,9 @@ class Peers:
             self._devices[number] = found
         return self._devices[number]
 
-    def _pool(self, number: int | None, device: str | None, statistic: Statistic) -> _Pool:
+    def _pool(self, number: int | None, device: str | None, statistic: Statistic) -> Pool:
         if number is None:
-            return _Pool("", ())
+            return Pool("", ())
         found = self._pools.get((number, device, statistic))
         if found is None:
             rows = self._of_key(number)
@@ -266,7 +242,7 @@ class Peers:
                 for row in rows
                 if device is None or row.device == device
             }
-            found = self._pools[number, device, statistic] = _Pool(
+            found = self._pools[number, device, statistic] = Pool(
                 device or "", [(value, whose) for (whose, _), value in held.items() if value is not None]
             )
         return found
@@ -281,7 +257,7 @@ class Peers:
         """
         spread = self._spread(number, statistic, by_slot=by_slot)
         own = spread.without(node)
-        if spread.count <= _FEW:
+        if spread.count <= FEW:
             kin = [
                 self._spread(each, statistic, by_slot=by_slot).without(node) for each in self._kin.get(number, [number])
             ]
@@ -292,14 +268,14 @@ class Peers:
             own = max(own, (of_one * of_median(many), freedom))
         return *own, spread.count
 
-    def _spread(self, number: int, statistic: Statistic, *, by_slot: bool) -> _Spread:
+    def _spread(self, number: int, statistic: Statistic, *, by_slot: bool) -> Spread:
         found = self._spreads.get((number, by_slot, statistic))
         if found is None:
             devices: list[str | None] = [None]
             if by_slot:
                 devices = list(dict.fromkeys(row.device for row in self._of_key(number)))
             pools = [self._pool(number, each, statistic) for each in devices]
-            found = self._spreads[number, by_slot, statistic] = _Spread(pools)
+            found = self._spreads[number, by_slot, statistic] = Spread(pools)
         return found
 
     def _looks_of(self, number: int | None) -> int:
@@ -384,96 +360,3 @@ def _key_of_devices(figure: Key) -> Key:
 
 def _words(key: Key) -> dict[str, str]:
     return dict(cast("tuple[tuple[str, str], ...]", key[4]))
-
-
-class _Pool:
-    """The values that are compared with each other, prepared so that leaving one node out costs no sorting.
-
-    What many nodes measured together is one value, under the name of their launch.
-    """
-
-    def __init__(self, device: str, held: Iterable[tuple[float, str]]) -> None:
-        self.device = device
-        self._held = sorted(held)
-        self._sorted = [value for value, _ in self._held]
-        self._own: dict[str, list[float]] = {}
-        for value, node in self._held:
-            self._own.setdefault(node, []).append(value)
-        self._splits: dict[tuple[float, ...], Split | None] = {}
-
-    def others(self, node: str) -> int:
-        return len(self._own) - (node in self._own)
-
-    def values_of_others(self, node: str) -> tuple[float, ...]:
-        return tuple(value for whose, values in self._own.items() if whose != node for value in values)
-
-    def residuals_without(self, node: str) -> list[float]:
-        """How far each value of the others lies from their median, as a part of it."""
-        own = self._own.get(node, [])
-        middle = _median_without(self._sorted, own) if len(own) < len(self._sorted) else 0.0
-        return [value / middle - 1.0 for value, whose in self._held if whose != node] if middle else []
-
-    def __len__(self) -> int:
-        return len(self._held)
-
-    def group(
-        self, node: str, margins: Margins, spread: tuple[float, float, int], *, higher_is_better: bool
-    ) -> PeerGroup:
-        own = self._own.get(node, [])
-        relative, freedom, judged = spread
-        return PeerGroup(
-            nodes=self.others(node),
-            count=len(self._sorted) - len(own),
-            median=_median_without(self._sorted, own),
-            spread=relative,
-            freedom=freedom,
-            judged=judged,
-            device=self.device,
-            split=self._split(margins, higher_is_better=higher_is_better),
-        )
-
-    def _split(self, margins: Margins, *, higher_is_better: bool) -> Split | None:
-        asked = (margins.slow_part_min, margins.fast_part_min)
-        if asked not in self._splits:
-            self._splits[asked] = find_split(
-                self._held,
-                slow_part_min=margins.slow_part_min,
-                fast_part_min=margins.fast_part_min,
-                higher_is_better=higher_is_better,
-            )
-        return self._splits[asked]
-
-
-class _Spread:
-    """How far good values lie apart, from all slots together: seven values tell it badly, eight times seven well."""
-
-    def __init__(self, pools: Sequence[_Pool]) -> None:
-        self._pools = pools
-        self.count = sum(map(len, pools))
-        self._known: dict[str, tuple[float, float]] = {}
-
-    def without(self, node: str) -> tuple[float, float]:
-        """The spread as a part of the median, and its degrees of freedom; of few values without this node's own."""
-        left_out = node if self.count <= _FEW else ""
-        if left_out not in self._known:
-            others = [pool.residuals_without(left_out) for pool in self._pools]
-            residuals = [each for slot in others for each in slot]
-            few = len(residuals) / max(len(others), 1)
-            self._known[left_out] = around_median(few) * scale(residuals), degrees(len(residuals), len(others))
-        return self._known[left_out]
-
-
-def _median_without(ordered: Sequence[float], left_out: Sequence[float]) -> float:
-    """The median of sorted values without some of them."""
-    gone: list[int] = []
-    for value in sorted(left_out):
-        place = bisect_left(ordered, value)
-        gone.append(max(place, gone[-1] + 1) if gone else place)
-    count = len(ordered) - len(gone)
-    return (_at(ordered, (count - 1) // 2, gone) + _at(ordered, count // 2, gone)) / 2
-
-
-def _at(ordered: Sequence[float], rank: int, gone: Sequence[int]) -> float:
-    for place in gone:
-        rank += rank >= place
-    return ordered[rank]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nodegate.finding import AT_MOST, Limit, LimitKind, NumberLimit
 from nodegate.measure.burn.findings import AGAIN, FEWEST_ALIKE, not_measured, stopped, why
 from nodegate.metric_names import words
-from nodegate.numbers.peers import PeerGroup
+from nodegate.numbers.pool import PeerGroup
 from nodegate.subjects.counters import whole
 from nodegate.text import with_unit
 from nodegate.unknown import Known, Unknown, Why

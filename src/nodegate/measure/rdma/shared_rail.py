@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.finding import AT_LEAST, Limit, LimitKind
 from nodegate.numbers.margins import Margins
-from nodegate.numbers.peers import PeerGroup
+from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.spread import reach
 
 if TYPE_CHECKING:
