@@ -241,7 +241,7 @@ def _look_again(machines: Sequence[Machine], order: Mapping[str, object]) -> Non
         measurement = registry.measurement(module.NAME)
         metrics = {name: measurement.parse(ran).metrics for name, ran in module.recorded(machines).items()}
         bounds = {each.name: measurement.bounds(facts_of(each)) for each in machines} if measurement.bounds else {}
-        for name in gate.suspects(metrics, bounds):
+        for name in gate.suspects(metrics, bounds, alone=measurement.alone):
             by_name[name].under_load(module.NAME, _as_before, _as_before, _as_before)
 
 
