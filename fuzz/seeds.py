@@ -329,7 +329,7 @@ def histories() -> Iterator[bytes]:
         yield file.read_bytes()
         with sqlite3.connect(file) as index:
             index.execute("pragma journal_mode=off")
-            index.execute("insert into measured values ('r', 1.0, 'gpu01', 'd', 'm', 'c', 'text', 'u')")
+            index.execute("insert into kept values (1, 2.0, 1, 'text')")
         index.close()
         yield file.read_bytes()
 

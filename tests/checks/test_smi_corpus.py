@@ -124,9 +124,10 @@ def test_each_recording_is_judged_as_its_truth_says(
 ) -> None:
     records = judged(recording, profile)
     found = {f"{name} {record.verdict.value}" for name, record in records.items() if record.verdict not in FINE}
-    expected = {
-        said for said in recording.says if profile.includes(check_named(said.split()[0]).tier) and "pass" not in said
-    }
+    says = recording.says
+    if profile is Profile.TROUBLESHOOT and "idle.processes fail" in says:  # a job at work may be the one looked at
+        says = ("idle.processes warn", *(said for said in says if said not in IN_USE))
+    expected = {said for said in says if profile.includes(check_named(said.split()[0]).tier) and "pass" not in said}
     missed = [(recording.file, profile.value, "not found", said) for said in sorted(expected - found)]
     missed += [(recording.file, profile.value, "false", said) for said in sorted(found - expected)]
     request.node.user_properties.append(("corpus judged", recording.file))

@@ -55,7 +55,7 @@ def facts_around(gpus: Gpus, *, vm: bool) -> dict[str, object]:
         machine.set("system", "dmi.product_name", "g5.xlarge")
     machine.set("kernel_log", "lines", [])
     facts = facts_of(machine)
-    around: dict[str, object] = {name: facts.get(name) for name in ("host", "services", "kernel_log")}
+    around: dict[str, object] = {name: facts.get(name) for name in ("host", "services", "kernel_log", "jobs")}
     return around | {"gpus": gpus, "pci": Pci(_devices(gpus)), "driver": _driver(gpus)}
 
 
