@@ -109,13 +109,13 @@ def test_event_reasons(gpus: Gpus, baseline: Baseline, profile: Profile, verdict
         if reasons <= _HARMLESS:
             held = ", ".join(sorted(reasons)) or "nothing"
             verdicts.passed(part=gpu.part, text=f"clock held by {held}", quantity=_REASONS)
-    share = baseline.find_number("gpu.clock_at_work_min_percent")
-    for gpu, clock, usual in slow_among(gpus, share.value if share else 0):
+    share = baseline.number("gpu.clock_at_work_min_percent")
+    for gpu, clock, usual in slow_among(gpus, share.value):
         verdicts.at_least(
             part=gpu.part,
             quantity="SM clock at work",
             observed=clock,
-            limit=Limit(usual, "MHz", f"{share.value:g} % of the others at work" if share else "", kind=LimitKind.NODE),
+            limit=Limit(usual, "MHz", f"{share.value:g} % of the others at work", kind=LimitKind.NODE),
             action=_POWER,
             code="below the others",
         )

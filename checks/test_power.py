@@ -86,8 +86,7 @@ def test_draw(gpus: Gpus, baseline: Baseline, profile: Profile, verdicts: Verdic
 
 
 def _hang(gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
-    limit = baseline.find_number("gpu.power_hang_max_percent")
-    hang = waiting(gpus, limit.value if limit else 0)
+    hang = waiting(gpus, baseline.number("gpu.power_hang_max_percent").value)
     if hang is None:
         return
     verdicts.found(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import NOT_JUDGED, ORDER, Cause, CheckFinding, Class, Severity
 from nodegate.causes.conditions import Condition
 from nodegate.errors import UNREACHABLE_KINDS
+from nodegate.numbers.batches import OF_BATCH
 from nodegate.part import NODE, Kind
 from nodegate.verdict import Verdict
 
@@ -30,7 +31,6 @@ _BADNESS = {Verdict.FAIL: 0, Verdict.WARN: 1, Verdict.ERROR: 2, Verdict.NOT_JUDG
 _TRACE = 0.3  # of what a condition costs, so much is lost at least where it is the reason
 # What to do about any error: it does not say that two of them have one reason.
 _ANY_REASON = ("see the evidence", "measure ", "burn ", "run again", "report this")
-_OF_BATCH = "batch "  # the code of what is said of a rack or a firmware: two of them are two causes
 _NOT_JUDGED = Condition(NOT_JUDGED, 1 << 20, severity=Severity.NOT_JUDGED, one=True)
 
 
@@ -111,9 +111,12 @@ def _condition(each: CheckFinding, table: Conditions) -> Condition:
 
 
 def _reason(each: CheckFinding) -> tuple[str, ...]:
-    """What findings share when they are one: errors the reason or its kind, and the step; of a batch its name."""
+    """What findings share when they are one: errors the reason or its kind, and the step; of a batch its name.
+
+    Two racks or firmwares that are slow are two causes.
+    """
     finding = each.finding
-    if finding.code.startswith(_OF_BATCH):
+    if finding.code.startswith(OF_BATCH):
         return (finding.code,)
     if finding.verdict is not Verdict.ERROR:
         return ()

@@ -55,6 +55,8 @@ def _key(cause: Cause) -> tuple[object, ...]:
 
 def _parted(same: list[Cause], nodes: Sequence[str], racks: Mapping[str, str]) -> list[list[Cause]]:
     """The causes of a rack on most of whose nodes it is, and on few of the others, apart; the rest together."""
+    if same[0].sort in (Class.ACCESS, Class.TOOL):
+        return [same]
     sizes = Counter(racks.get(name, "") for name in nodes)
     counts = Counter(racks.get(cause.nodes[0], "") for cause in same)
     apart = [
@@ -65,8 +67,6 @@ def _parted(same: list[Cause], nodes: Sequence[str], racks: Mapping[str, str]) -
         and here >= max(_CROWD, _MOST_OF * sizes[rack])
         and by_chance(here, sizes[rack], len(same), len(nodes)) < _CHANCE / len(sizes)
     ]
-    if same[0].sort in (Class.ACCESS, Class.TOOL):
-        return [same]
     parts = [[cause for cause in same if racks.get(cause.nodes[0]) == rack] for rack in apart]
     rest = [cause for cause in same if racks.get(cause.nodes[0]) not in apart]
     return [part for part in (*parts, rest) if part]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.causes.cause import NOT_JUDGED
 from nodegate.causes.fleet import values
 from nodegate.inventory.hostlist import fold
+from nodegate.numbers.batches import OF_BATCH
 from nodegate.part import Kind
 from nodegate.text import number, some, with_unit
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
 
 _MOST_PARTS = 8
 _MOST_QUANTITIES = 3
-_OF_BATCH = "batch "  # the code of what is said of a rack or a firmware, which the text names
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _kind(part: Part) -> str:
 
 def _what(cause: Cause) -> str:
     finding = cause.decisive.finding
-    if finding.text and finding.code.startswith(_OF_BATCH):
+    if finding.text and finding.code.startswith(OF_BATCH):
         others = dict.fromkeys(
             each.finding.quantity for each in (*cause.same, *cause.follows) if each.finding.code == finding.code
         )

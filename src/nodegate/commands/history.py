@@ -43,7 +43,7 @@ def run(asked: argparse.Namespace) -> int:
     """
     from nodegate.history import DEFAULT, History  # noqa: PLC0415
     from nodegate.inventory.hostlist import expand  # noqa: PLC0415
-    from nodegate.text import visible  # noqa: PLC0415
+    from nodegate.text import counted, visible  # noqa: PLC0415
 
     nodes = [name for each in asked.nodes for name in expand(each)]
     history = History(asked.history or DEFAULT)
@@ -52,7 +52,7 @@ def run(asked: argparse.Namespace) -> int:
         if not reason:
             raise UsageError("--accept-again needs a reason", hint='such as --accept-again "power cap of 600 W"')
         history.accept_again(nodes, dt.datetime.now(tz=dt.timezone.utc).timestamp(), reason)
-        print(f"{len(nodes)} node{'s' * (len(nodes) != 1)} accepted again: the next run in which nothing is wrong")
+        print(f"{counted(len(nodes), 'node')} accepted again: the next run in which nothing is wrong")
         print("with them is what later ones are compared with")
         return 0
     for node in nodes:

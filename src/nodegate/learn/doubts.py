@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
 from nodegate.numbers.comparison import shown
-from nodegate.numbers.spread import scale
+from nodegate.numbers.spread import of_median, scale
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _FOUND = 1.645  # deviations beyond its limit at which a device is found in 95 of 100 runs
 _DEVICES, _NODES = 4, 8  # from which on the devices of a node say how far nodes would differ by chance
-_MEDIAN = math.pi / 2  # the variance of a median of normal values, beside that of their mean
 _TWICE = 2.0  # how many times that variance nodes have to differ by; it is at most 1.8 of 64 nodes by chance
 _NOTABLE = 0.5  # of the floor: by how much nodes have to differ
 
@@ -103,7 +102,7 @@ def _nodes_apart(values: Sequence[tuple[str, Metric]]) -> float:
     slots = _around_slots(values)
     own = [median(each) for each in several]
     middle = median(own)
-    explained = _MEDIAN * slots**2 / median(map(len, several))
+    explained = (slots * of_median(median(map(len, several)))) ** 2
     found = (stdev(own) / middle) ** 2
     return math.sqrt(found - explained) if middle and found > _TWICE * explained else 0.0
 

@@ -6,22 +6,21 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from nodegate.finding import AT_LEAST, AT_MOST, Limit, LimitKind
 from nodegate.numbers import against_others
+from nodegate.numbers.batches import OF_BATCH
 from nodegate.numbers.comparison import Comparison
+from nodegate.numbers.gap import beyond, gap, limit_of, worse_by
 from nodegate.numbers.pool import PeerGroup
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from nodegate.finding import NumberLimit
     from nodegate.metric import Metric
     from nodegate.numbers.batches import Batch
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import NoPeers
 
-BATCH = "batch"  # with it begins the code of what is said of a batch
 _DOUBTS = (Verdict.WARN, Verdict.FAIL)
 
 
@@ -46,7 +45,7 @@ def fleet(
 def _with_other_software(
     metric: Metric, value: float, group: PeerGroup, margins: Margins, found: Comparison
 ) -> Comparison:
-    behind = (group.median - value) if metric.better == "higher" else (value - group.median)
+    behind = worse_by(metric, value, group.median)
     may_be = found.verdict is Verdict.FAIL and behind <= margins.unequal_floor * abs(group.median)
     said = f"{found.said}; measured with {group.unequal}"
     return replace(found, verdict=Verdict.WARN if may_be else found.verdict, said=said)
@@ -61,16 +60,12 @@ def of_batch(metric: Metric, batch: Batch, margins: Margins) -> Comparison:
     most = margins.unequal_floor if batch.unequal else margins.batch_floor
     verdict = Verdict.FAIL if batch.behind > most and batch.of <= batch.others else Verdict.WARN
     least = most if verdict is Verdict.FAIL else max(batch.bound, margins.fleet_floor)
-    sign, direction = (-1, AT_LEAST) if metric.better == "higher" else (1, AT_MOST)
-    bound: NumberLimit = Limit(
-        round(batch.rest * (1 + sign * least), 6), metric.unit, "the other nodes", direction, LimitKind.FLEET
-    )
-    return Comparison(verdict, f"{BATCH} {batch.names[0]}", _words(metric, batch), bound)
+    bound = limit_of(metric, round(beyond(metric, batch.rest, least * batch.rest), 6), "fleet")
+    return Comparison(verdict, f"{OF_BATCH}{batch.names[0]}", _words(metric, batch), bound)
 
 
 def _words(metric: Metric, batch: Batch) -> str:
     """What is said of all of them: rack r7: 8 nodes 5.1 % below the other 56."""
     count = str(batch.nodes) if batch.nodes == batch.of else f"{batch.nodes} of {batch.of}"
-    word = "below" if metric.better == "higher" else "above"
-    said = f"{batch.name}: {count} nodes {100 * batch.behind:.1f} % {word} the other {batch.others}"
+    said = f"{batch.name}: {count} nodes {gap(metric, batch.median, batch.rest)} the other {batch.others}"
     return f"{said}, measured with other software" if batch.unequal else said

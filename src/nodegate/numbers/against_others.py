@@ -11,13 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.numbers.comparison import Comparison, nothing, shown
-from nodegate.numbers.gap import HINTS as _HINTS
-from nodegate.numbers.gap import beyond as _beyond
-from nodegate.numbers.gap import floor_of as _floor
-from nodegate.numbers.gap import gap as _gap
-from nodegate.numbers.gap import limit_of as _limit
-from nodegate.numbers.gap import scale_of as _scale
-from nodegate.numbers.gap import worse_by as _worse_by
+from nodegate.numbers.gap import HINTS, beyond, floor_of, gap, limit_of, scale_of, worse_by
 from nodegate.numbers.peers import NoPeers
 from nodegate.numbers.spread import reach
 from nodegate.verdict import Verdict
@@ -58,19 +52,19 @@ def fleet(metric: Metric, value: float, group: PeerGroup | NoPeers, margins: Mar
     """
     if isinstance(group, NoPeers):
         return _few_launches(metric, value, group, margins)
-    floor = _floor(metric, margins.fleet_floor, margins)
-    least = floor * _scale(metric, group.median)
+    floor = floor_of(metric, margins.fleet_floor, margins)
+    least = floor * scale_of(metric, group.median)
     sure, doubtful = _by_chance(group, margins)
-    worse_by = _worse_by(metric, value, group.median)
-    behind = f"{_gap(metric, value, group.median)} the median {shown(group.median, metric.unit)} of {_whose(group)}"
-    limit = _limit(metric, round(_beyond(metric, group.median, max(least, sure)), 6), "fleet")
-    if worse_by > max(least, sure):
-        return Comparison(Verdict.WARN if metric.unit in _HINTS else Verdict.FAIL, "fleet", behind, limit)
+    behind_by = worse_by(metric, value, group.median)
+    behind = f"{gap(metric, value, group.median)} the median {shown(group.median, metric.unit)} of {_whose(group)}"
+    limit = limit_of(metric, round(beyond(metric, group.median, max(least, sure)), 6), "fleet")
+    if behind_by > max(least, sure):
+        return Comparison(Verdict.WARN if metric.unit in HINTS else Verdict.FAIL, "fleet", behind, limit)
     if group.split and _in_slow_part(metric, value, group.split, floor):
         return _in_two_parts(metric, group.split, limit)
-    if worse_by > max(least, doubtful):
+    if behind_by > max(least, doubtful):
         return Comparison(Verdict.WARN, "fleet", f"{behind}, which their spread may explain", limit)
-    if worse_by > sure > 0 and worse_by > least * _NOTABLE and not _is_rough(metric):
+    if behind_by > sure > 0 and behind_by > least * _NOTABLE and not _is_rough(metric):
         return Comparison(Verdict.WARN, "fleet", f"{behind}: little, but beyond chance", limit)
     return Comparison(Verdict.PASS, "fleet", f"median {shown(group.median, metric.unit)} of {_whose(group)}", limit)
 
@@ -80,25 +74,25 @@ def _few_launches(metric: Metric, value: float, nobody: NoPeers, margins: Margin
     top = max(nobody.launches, default=0.0) if metric.better == "higher" else 0.0
     if top - value <= margins.inside_floor * top:
         return Comparison(Verdict.SKIP, "fleet", nobody.reason)
-    said = f"{_gap(metric, value, top)} the {shown(top, metric.unit)} of another launch over as many nodes"
-    bound = round(_beyond(metric, top, margins.inside_floor * top), 6)
-    return Comparison(Verdict.WARN, "fleet", said, _limit(metric, bound, "fleet"))
+    said = f"{gap(metric, value, top)} the {shown(top, metric.unit)} of another launch over as many nodes"
+    bound = round(beyond(metric, top, margins.inside_floor * top), 6)
+    return Comparison(Verdict.WARN, "fleet", said, limit_of(metric, bound, "fleet"))
 
 
 def inside(metric: Metric, value: float, others: Reference | None, margins: Margins, *, proven: bool) -> Comparison:
     """Against the other devices of the same node; for where there is no fleet, which knows what a slot may do."""
     if others is None:
         return nothing("inside")
-    floor = _floor(metric, margins.inside_floor, margins) * _scale(metric, others.median)
-    worse_by = _worse_by(metric, value, others.median)
+    floor = floor_of(metric, margins.inside_floor, margins) * scale_of(metric, others.median)
+    behind_by = worse_by(metric, value, others.median)
     sure, doubtful = _by_chance(others, margins)
-    if worse_by <= max(floor, doubtful):
+    if behind_by <= max(floor, doubtful):
         return nothing("inside")
-    said = f"{_gap(metric, value, others.median)} the median {shown(others.median, metric.unit)} of "
+    said = f"{gap(metric, value, others.median)} the median {shown(others.median, metric.unit)} of "
     said += f"{others.count} {others.of}"
-    hint = proven or metric.unit in _HINTS or worse_by <= sure
-    bound = round(_beyond(metric, others.median, max(floor, doubtful if hint else sure)), 6)
-    return Comparison(Verdict.WARN if hint else Verdict.FAIL, "inside", said, _limit(metric, bound, "inside"))
+    hint = proven or metric.unit in HINTS or behind_by <= sure
+    bound = round(beyond(metric, others.median, max(floor, doubtful if hint else sure)), 6)
+    return Comparison(Verdict.WARN if hint else Verdict.FAIL, "inside", said, limit_of(metric, bound, "inside"))
 
 
 def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, float]:
@@ -115,7 +109,7 @@ def _by_chance(others: PeerGroup | Reference, margins: Margins) -> tuple[float, 
 
 def _is_rough(metric: Metric) -> bool:
     """Whether small differences of such a number are of no interest: heat, power, times of a few µs."""
-    return metric.unit in _HINTS or metric.unit == "µs"
+    return metric.unit in HINTS or metric.unit == "µs"
 
 
 def _whose(group: PeerGroup) -> str:
@@ -123,8 +117,8 @@ def _whose(group: PeerGroup) -> str:
 
 
 def _in_slow_part(metric: Metric, value: float, split: Split, floor: float) -> bool:
-    reach = floor * _scale(metric, split.fast)
-    return min(_worse_by(metric, value, split.fast), _worse_by(metric, split.slow, split.fast)) > reach
+    reach = floor * scale_of(metric, split.fast)
+    return min(worse_by(metric, value, split.fast), worse_by(metric, split.slow, split.fast)) > reach
 
 
 def _in_two_parts(metric: Metric, split: Split, limit: NumberLimit) -> Comparison:
@@ -132,5 +126,5 @@ def _in_two_parts(metric: Metric, split: Split, limit: NumberLimit) -> Compariso
     said = f"one of {split.slow_nodes} slow nodes at about {slow}, while {split.fast_nodes} reach about {fast}"
     if split.slow_nodes >= split.fast_nodes:
         said += ": the median hides them"
-    sure = split.sure and metric.unit not in _HINTS
+    sure = split.sure and metric.unit not in HINTS
     return Comparison(Verdict.FAIL if sure else Verdict.WARN, "fleet", said, limit)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.numbers.comparison import Comparison, nothing, shown
 from nodegate.numbers.gap import HINTS, beyond, floor_of, gap, limit_of, scale_of, worse_by
-from nodegate.numbers.spread import reach
+from nodegate.numbers.spread import of_median, reach
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _NEWEST = (2, 3, 4, 6, 8, 16, 32)
 _PAIR = 2
 _RUNNING = 8  # newest runs that one value is held to
 _TO_REJECT = 3  # earlier values, with fewer of which a past alone rejects nobody
-_MEDIAN = math.pi / 2  # the variance of a median of normal values, beside that of their mean
 
 
 def history(
@@ -60,7 +59,7 @@ def _step(metric: Metric, value: float, past: Past, margins: Margins, *, proven:
     """Against the newest runs: one run that is worse by more than the floor, and than chance explains."""
     newest = past.values[-_RUNNING:]
     usual = median(newest)
-    spread = past.noise * abs(usual) * math.sqrt(1 + _MEDIAN / len(newest))
+    spread = past.noise * abs(usual) * math.hypot(1, of_median(len(newest)))
     worse = worse_by(metric, value, usual)
     doubtful = spread * (margins.fleet_z if proven else reach(margins.warned))
     if worse <= max(doubtful, _floor(metric, margins.drift_floor, margins) * scale_of(metric, usual)):

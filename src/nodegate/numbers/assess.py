@@ -10,6 +10,7 @@ from nodegate.baseline.entry import Entry
 from nodegate.finding import Limit
 from nodegate.metric import Statistic
 from nodegate.numbers import against_baseline, against_levels, against_others, against_past, slots
+from nodegate.numbers.batches import OF_BATCH
 from nodegate.numbers.comparison import Comparison, believable, number, shown
 from nodegate.numbers.derived import Physics
 from nodegate.numbers.pool import PeerGroup
@@ -68,7 +69,7 @@ class Assessment:
     @property
     def is_of_batch(self) -> bool:
         """Whether it is about all nodes of a batch, this one among them."""
-        return self.comparison.startswith(f"{against_levels.BATCH} ")
+        return self.comparison.startswith(OF_BATCH)
 
 
 def assess(

@@ -62,10 +62,11 @@ def assessments(
         alike[metric.key].append(metric)
     pasts = {key: Pasts(group, peers.earlier) for key, group in alike.items()}
     kept: defaultdict[object, list[AnyLimit | None]] = defaultdict(list)
-    bounds = {id(metric): physics(metric, baseline) for metric in metrics}
-    for metric in metrics:
-        bound = bounds[id(metric)]
-        like = [each.device for each in alike[metric.key] if bounds[id(each)].peak == bound.peak]
+    bounds = [physics(metric, baseline) for metric in metrics]
+    like: defaultdict[object, list[str]] = defaultdict(list)
+    for metric, bound in zip(metrics, bounds, strict=True):
+        like[metric.key, bound.peak].append(metric.device)
+    for metric, bound in zip(metrics, bounds, strict=True):
         group = peers.group(metric, margins, baseline.statistic)
         found = assess(
             metric,
@@ -78,7 +79,7 @@ def assessments(
             statistic=baseline.statistic,
             usual=_usual(metric, peers, margins),
             batches=peers.batches(metric, margins),
-            slot=peers.slot(metric, like, margins),
+            slot=peers.slot(metric, like[metric.key, bound.peak], margins),
         )
         kept[metric.name].append(found.kept)
         yield metric, found

@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.numbers.spread import around_median, degrees, reach, scale
+from nodegate.numbers.spread import around_median, degrees, of_median, reach, scale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     Traits = Mapping[str, Mapping[str, str]]  # node -> what sets nodes apart: {"rack": "r7", "GPU VBIOS": "96.00.74"}
 
+OF_BATCH = "batch "  # begins the code of what is said of a batch: its name follows
 _FEWEST = 3  # nodes that make a batch: of two, each may be slow by itself
 _MANY = 8  # batches from which on their own spread is known
-_KINDS = 20  # of numbers that a run judges, as for single values
+_KINDS = 20  # of numbers of nodes as a whole that a run judges
 _ROUNDS = 8  # batches that are told of one number
 _MOST_NAMES = 3
 _BY_CHANCE = 0.05  # how seldom as many slow nodes would meet in a batch of any fleet if each were slow by itself
@@ -191,18 +192,9 @@ class _Search:
 
 def by_chance(here: int, size: int, everywhere: int, total: int) -> float:
     """The chance that of `everywhere` nodes at least `here` are among the `size` of `total`: hypergeometric."""
-    top = min(size, everywhere)
-    ways = (
-        _ln(everywhere, each) + _ln(total - everywhere, size - each) - _ln(total, size) for each in range(here, top + 1)
-    )
-    return min(1.0, sum(map(math.exp, ways)))
-
-
-def _ln(total: int, chosen: int) -> float:
-    """The logarithm of how many ways there are to choose so many."""
-    if not 0 <= chosen <= total:
-        return -math.inf
-    return math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)
+    met = range(here, min(size, everywhere) + 1)
+    ways = sum(math.comb(everywhere, each) * math.comb(total - everywhere, size - each) for each in met)
+    return ways / math.comb(total, size)
 
 
 class _Inside:
@@ -221,11 +213,8 @@ class _Inside:
         self._freedom = degrees(len(residuals), len(parts))
 
     def bound(self, count: int, total: int, middle: float, chance: float) -> float:
-        """How far the median of so many good nodes may be behind that of the rest by chance, as a part of it.
-
-        The variance of a median of normal values is pi / 2n of theirs.
-        """
-        error = self.spread * math.sqrt(math.pi / 2 * (1 / count + 1 / (total - count)))
+        """How far the median of so many good nodes may be behind that of the rest by chance, as a part of it."""
+        error = self.spread * math.hypot(of_median(count), of_median(total - count))
         found = error * reach(chance, self._freedom)
         others = list(self._medians)
         if middle in others:

@@ -41,9 +41,8 @@ class Levels:
 
     def __init__(self, traits: Traits) -> None:
         self._traits = traits
-        self.keys: dict[
-            int, Key
-        ] = {}  # of the kinds of numbers that may be compared, those that differ in software only
+        # Of the kinds of numbers that may be compared, those that differ in software only.
+        self.keys: dict[int, Key] = {}
         self._software: defaultdict[Key, Counter[tuple[tuple[str, str], ...]]] = defaultdict(Counter)
         self._whole: defaultdict[Key, dict[str, Metric]] = defaultdict(dict)
         self._places: defaultdict[Key, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))

@@ -7,6 +7,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate.numbers.pool import PeerGroup
 from nodegate.numbers.spread import scale
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from nodegate.metric import Metric
     from nodegate.numbers.margins import Margins
     from nodegate.numbers.peers import Earlier, NoPeers
-    from nodegate.numbers.pool import PeerGroup
 
 _OF_DIFFERENCES = 0.5  # degrees of freedom that each difference of two runs in a row gives to their robust spread
 _KNOWN, _KNOWN_OF_FLEET = 16.0, 64.0  # degrees of freedom up to which a spread from elsewhere is added, of one device
@@ -56,7 +56,7 @@ class Pasts:
         if self._own is None:
             self._own = self._noise()
         own, freedom = self._own
-        spread = getattr(group, "spread", 0.0)
+        spread = group.spread if isinstance(group, PeerGroup) else 0.0
         known = max(_LEAST, (_KNOWN_OF_FLEET if spread else _KNOWN) / len(self._alike))
         missing = max(0.0, known - freedom)
         squares = freedom * own**2 + missing * (spread or margins.past_noise) ** 2

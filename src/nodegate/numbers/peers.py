@@ -126,7 +126,7 @@ class Peers:
         platform = self.platform(node)
         if not platform:
             return NoPeers("the platform is not known")
-        number = self._keys.get(_key(platform, metric))
+        number = self._number(node, metric)
         if self._looks_of(number) == 1:
             statistic = Statistic.BEST  # of one look all statistics are the same
         needed = max(margins.peers_min, 2)
@@ -170,7 +170,7 @@ class Peers:
 
         Of all nodes of the platform together, each around its own median; of few nodes without the judged device.
         """
-        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
+        number = self._number(node, metric)
         if number is None:
             return 0.0, 1.0, 1
         if number not in self._inside:
@@ -187,18 +187,13 @@ class Peers:
 
     def together(self, metric: Metric, node: str) -> frozenset[str]:
         """The nodes of the launch that gave this node its number, itself among them."""
-        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
+        number = self._number(node, metric)
         if self._members is None:
             members: defaultdict[tuple[int, str], set[str]] = defaultdict(set)
             for (key, name), launch in self._launches.items():
                 members[key, launch].add(name)
             self._members = {key: frozenset(names) for key, names in members.items()}
         return self._members.get((number or 0, metric.launch), frozenset()) if metric.launch else frozenset()
-
-    def bests(self, metric: Metric, node: str) -> Mapping[str, float]:
-        """The best value of each node that measured the same quantity in the same way."""
-        number = self._keys.get(_key(self._platforms.get(node, ""), metric))
-        return {} if number is None else {row.node: _best(metric, row) for row in self._of_key(number)}
 
     def of_device(self, node: str, metric: Metric) -> Mapping[str, float]:
         """The best value of each node that measured the same quantity of its device of this name."""
@@ -218,7 +213,7 @@ class Peers:
         return {device: sum(value < bound for value in values.values()) for device, values in found.items()}
 
     def _number(self, node: str, metric: Metric) -> int | None:
-        return self._keys.get(_key(self._platforms.get(node, ""), metric))
+        return self._keys.get(_key(self.platform(node), metric))
 
     def _of_devices(self, number: int | None) -> Mapping[str, Mapping[str, float]]:
         if number not in self._devices:
@@ -340,10 +335,6 @@ class NodePeers:
 
 def _key(platform: str, metric: Metric) -> Key:
     return (platform, metric.unit, metric.better, *metric.key)
-
-
-def _best(metric: Metric, row: _Row) -> float:
-    return max(row.seen) if metric.better == "higher" else min(row.seen)
 
 
 def _kind(key: Key) -> Key:

@@ -59,8 +59,8 @@ def around_median(values: float) -> float:
     return math.sqrt((1 + math.pi / 2 / values) / (1 + (math.pi / 2 - 2) / values)) if values >= 1 else 1.0
 
 
-def of_median(values: int) -> float:
-    """The spread of the median of so many normal values, in theirs."""
+def of_median(values: float) -> float:
+    """The spread of the median of so many normal values, in theirs: its variance is pi / 2n."""
     return math.sqrt(math.pi / 2 / values)
 
 

@@ -36,8 +36,13 @@ _FIELD = re.compile(
 )
 _TITLE = re.compile(r"\w{2,20} (?:BW|Latency|Bidirectional BW|BW Post List) Test(?: .*)?")
 _STATUS = re.compile(r"Failed status ([0-9]{1,3})")
-_COMPLETIONS = {5: "flushed", 9: "remote invalid request", 10: "remote access error", 11: "remote operation error"}
-_COMPLETIONS |= {4: "local protection error", 10: "remote access error"}
+_COMPLETIONS = {
+    4: "local protection error",
+    5: "flushed",
+    9: "remote invalid request",
+    10: "remote access error",
+    11: "remote operation error",
+}
 _COMPLETIONS |= {12: "transport retry counter exceeded", 13: "receiver not ready, retries exceeded"}
 
 

@@ -51,7 +51,9 @@ class Result:
             return "; ".join(dict.fromkeys(_words(each, ties, word) for each in boundaries))
         open_ones = [each for each in self.undecided if set(each) <= set(group.nodes)]
         if open_ones:
-            return f"it is among {_shown(open_ones[0])}: no time was left, or no good node, to distinguish them"
+            return (
+                f"it is among {some(open_ones[0], _MOST_NAMED)}: no time was left, or no good node, to distinguish them"
+            )
         return ""
 
     def _of(self, group: Group) -> list[Boundary]:
@@ -104,7 +106,7 @@ def _words(found: Boundary, ties: Ties, word: str) -> str:
     if found.kind == "once":
         return "it was well when it was launched again"
     if found.kind == "many":
-        return f"{_shown(found.one)} {word} only together, and succeed in halves"
+        return f"{some(found.one, _MOST_NAMED)} {word} only together, and succeed in halves"
     return "its halves are well: no time was left to find what is between them"
 
 
@@ -112,12 +114,8 @@ def _set_words(nodes: Nodes, ties: Ties) -> str:
     racks = _racks(nodes, ties)
     if len(nodes) > 1 and all(racks):
         return some([f"rack {rack}" for rack in racks], _MOST_NAMED)
-    return _shown(nodes)
+    return some(nodes, _MOST_NAMED)
 
 
 def _racks(nodes: Nodes, ties: Ties) -> list[str]:
     return list(dict.fromkeys(ties.rack(name) for name in nodes))
-
-
-def _shown(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= _MOST_NAMED else f"{', '.join(names[:8])} and {len(names) - 8} more"

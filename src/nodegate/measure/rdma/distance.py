@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.metric import Statistic
 from nodegate.numbers.margins import Margins
+from nodegate.numbers.pool import PeerGroup
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -38,10 +39,13 @@ def excused(
     """
     tier = baseline.find_number(TIER)
     group = peers.group(metric, Margins.of(baseline))
-    middle = getattr(group, "median", None)
-    if found.verdict is not Verdict.FAIL or found.comparison != "fleet" or tier is None or middle is None:
+    if found.verdict is not Verdict.FAIL or found.comparison != "fleet" or tier is None:
         return found
-    if metric.best > middle * (1 + tier.value / 100) or not _is_alike(measured, metric, baseline):
+    if (
+        not isinstance(group, PeerGroup)
+        or metric.best > group.median * (1 + tier.value / 100)
+        or not _is_alike(measured, metric, baseline)
+    ):
         return found
     return replace(found, verdict=Verdict.WARN, note=f"{found.note}; {_FARTHER}" if found.note else _FARTHER)
 
