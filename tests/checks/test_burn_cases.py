@@ -647,8 +647,8 @@ POWER_DRAWN = (
         (
             "GPU 0 (0000:19:00.0, S/N 1650001000000): power in bf16 50 % of the limit, expected at least 70 % of the "
             "limit (h100.yaml burn.power_own_kernels_percent: test); 350 of 700 W: cooling and power supply were not "
-            "put to the test - install cuBLAS on the node and burn again: nodegate's own kernels do not heat this GPU "
-            "(and 7 more)"
+            "put to the test - give the burn a cuBLAS (nodegate_cublas or --tools) and burn again: nodegate's own "
+            "kernels do not heat this GPU (and 7 more)"
         ),
         own_kernels(350),
     ),

@@ -191,6 +191,9 @@ class Tools:
     def has(self, names):
         return frozenset(names) if self.folder else frozenset()
 
+    def brought_cublas(self):
+        return ()
+
     def find(self, *names):
         return Tool("gpu_burn", (str(self.folder / "gpu_burn"),), "a folder of the test")
 
@@ -205,7 +208,7 @@ def target(folder: Path | None, seconds: float, session=None) -> Target:
 def own_program(monkeypatch):
     """In place of our program, which needs a GPU, one that prints what it would."""
     text = wire(document(H100))
-    monkeypatch.setattr(burn, "_program", lambda seconds: f"print({text!r})".encode())
+    monkeypatch.setattr(burn, "_program", lambda seconds, **_: f"print({text!r})".encode())
 
 
 @pytest.fixture
@@ -279,6 +282,27 @@ def test_the_program_that_is_sent_says_what_it_does_and_carries_its_options():
     assert program.startswith("# nodegate: burns every GPU for 600 s")
     assert '"seconds": 600.0' in program
     assert sum(share for _, share in burn.PHASES) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "brought", "options"),
+    [
+        ("", (), {"places": []}),
+        ("none", ("/t/a",), {"path": "ptx"}),
+        ("/sw/cuda", (), {"places": [["nodegate_cublas", "/sw/cuda"]]}),
+        ("/sw/cuda", ("/t/a",), {"places": [["nodegate_cublas", "/sw/cuda"], ["--tools", "/t/a"]]}),
+        ("", CannotMeasure("no room", next_step=""), {"places": [], "not_brought": "no room"}),
+    ],
+)
+def test_the_program_is_told_where_cublas_is(given, brought, options):
+    class Bringing(Tools):
+        def brought_cublas(self):
+            if isinstance(brought, CannotMeasure):
+                raise brought
+            return brought
+
+    node = Node("gpu01", Connection(transport="local"), expected={"cublas": given} if given else {})
+    assert burn._cublas(replace(target(None, 1.0, object()), node=node, tools=Bringing(None))) == options
 
 
 def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none(monkeypatch, tmp_path):

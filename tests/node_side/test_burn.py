@@ -16,7 +16,7 @@ from support import cuda
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
 from nodegate.node_program import PYTHON_OPTIONS
-from nodegate.node_side.load import burn, cublas, sampler
+from nodegate.node_side.load import burn, sampler, told
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 SECOND_PHASE = [["bf16", 0.5], ["fp32", 0.5]]
@@ -273,8 +273,9 @@ def test_the_answer_of_a_long_burn_keeps_the_limit() -> None:
 
     gpus = [{"index": gpu, "samples": {"windows": [window(each) for each in range(length)]}} for gpu in range(8)]
     document = {"gpus": gpus}
-    wire = burn.fitted(document)
-    assert len(wire) <= 90_000
+    most = burn.MOST_CHARACTERS - len(burn.WIRE)
+    wire = told.fitted(document, most)
+    assert len(wire) <= most
     windows = cuda.decoded(burn.WIRE + wire)["gpus"][7]["samples"]["windows"]
     assert sum(each["count"] for each in windows) == 5 * length
     assert sum(each["reason_samples"]["4"] for each in windows) == 5 * length
@@ -308,23 +309,6 @@ def test_merged_windows_keep_the_extremes_and_never_mix_idle_and_load() -> None:
             "reason_samples": {"8": 5, "4": 5},
         },
     ]
-
-
-def test_the_newest_cublas_that_the_driver_can_use_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = []
-    for folder, real in (
-        ("a", "libcublas.so.12.1.3.1"),
-        ("b", "libcublas.so.12.4.5.8"),
-        ("c", "libcublas.so.13.0.0.19"),
-    ):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / real).touch()
-        paths.append(tmp_path / folder / ".".join(real.split(".")[:3]))
-        paths[-1].symlink_to(real)
-    monkeypatch.setattr(cublas, "_candidates", lambda: [*map(str, paths), str(tmp_path / "libcublas.so.11")])
-    assert cublas.find(12020) == str(paths[1])
-    assert cublas.find(13000) == str(paths[2])
-    assert cublas.find(11080) == ""
 
 
 def test_copies_of_every_kind_can_be_made(tmp_path: Path) -> None:

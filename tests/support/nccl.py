@@ -43,6 +43,9 @@ class Folder:
     def has(self, names: object) -> frozenset[str]:
         return frozenset()
 
+    def brought_cublas(self) -> tuple[str, ...]:
+        return ()
+
 
 def output(what: str, told: dict[str, object], options: str) -> tuple[str, str, int | None]:
     """Standard output, standard error and exit code of a launch ("all_reduce ring"); None: it hangs."""

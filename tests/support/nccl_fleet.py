@@ -49,6 +49,9 @@ class Folder:
     def has(self, names: object) -> frozenset[str]:
         return frozenset()
 
+    def brought_cublas(self) -> tuple[str, ...]:
+        return ()
+
 
 class NcclFleet:
     """`count` nodes with `gpus` GPUs each. `nodes` are their faults, `more` what nccl-tests is told besides."""

@@ -66,6 +66,9 @@ class Folder:
     def has(self, names: Sequence[str]) -> frozenset[str]:
         return frozenset(names) & set(self.names)
 
+    def brought_cublas(self) -> tuple[str, ...]:
+        return ()
+
 
 @dataclass
 class RdmaFleet:

@@ -146,6 +146,28 @@ def test_it_is_brought_once_for_all_tools(session: Session, node: Node, folder: 
     assert place(box.find("gpu_burn").argv) == place(box.find("all_reduce_perf").argv)
 
 
+def test_a_brought_cublas_is_on_the_node_while_the_run_lasts(
+    session: Session, node: Node, tmp_path: Path, toolbox: MakeToolbox
+) -> None:
+    library = tmp_path / "tools" / "nvidia" / "cublas" / "lib" / "libcublas.so.12"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"library")
+    box = toolbox(session, node, tmp_path / "tools")
+    (there,) = box.brought_cublas()
+    assert (Path(there) / "libcublas.so.12").read_bytes() == b"library"
+    assert box.has(["gpu_burn"]) == frozenset()
+    box.close()
+    assert wait_until(lambda: not Path(there).exists())
+
+
+def test_no_cublas_is_brought_where_the_folder_has_none(
+    session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "start", None)
+    assert NodeToolbox(session, node, carried=Carried(folder)).brought_cublas() == ()
+    assert NodeToolbox(session, node).brought_cublas() == ()
+
+
 def test_a_large_folder_comes_in_pieces_and_whole(
     session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch, toolbox: MakeToolbox
 ) -> None:
@@ -312,7 +334,7 @@ def refused(folder: Path, message: str) -> None:
 def test_what_cannot_be_brought_is_told_before_anything_is_contacted(folder: Path, tmp_path: Path) -> None:
     refused(tmp_path / "nowhere", "no such folder")
     (tmp_path / "empty").mkdir()
-    refused(tmp_path / "empty", "it has none of the tools - known tools: gpu_burn")
+    refused(tmp_path / "empty", "it has none of the tools - known: gpu_burn.*libcublas")
     (folder / "outside").symlink_to("/etc/passwd")
     refused(folder, "outside is a link to /etc/passwd, outside the folder")
     (folder / "outside").unlink()
@@ -329,7 +351,7 @@ def test_what_cannot_be_brought_is_told_before_anything_is_contacted(folder: Pat
 def test_a_folder_over_the_limit_is_told_in_mib(folder: Path) -> None:
     with (folder / "huge").open("wb") as file:
         file.truncate(module.MOST_BYTES + 1)  # no block of it is on the disk
-    refused(folder, "512 MiB in .* at most 512 MiB")
+    refused(folder, "1024 MiB in .* at most 1024 MiB")
 
 
 def test_a_file_that_goes_away_before_it_is_packed_is_told(

@@ -299,6 +299,8 @@ def test_an_answer_in_no_form_is_told(answer: bytes) -> None:
         ({"image": "docker://a; reboot"}, "is not a valid image for docker"),
         ({"image": "apptainer://relative.sif"}, "is not a valid image for apptainer"),
         ({"image": "rkt://x"}, "does not name a container runtime"),
+        ({"cublas": "cuda/lib64"}, "nodegate_cublas: 'cuda/lib64' is not an absolute path.*none for"),
+        ({"cublas": ["/opt"]}, "nodegate_cublas: .* is not an absolute path"),
     ],
 )
 def test_a_slip_in_the_inventory_is_told_with_its_place(expected: dict[str, object], message: str) -> None:

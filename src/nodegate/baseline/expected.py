@@ -42,6 +42,7 @@ OTHERS = frozenset(
         "tools",
         "tool_paths",
         "image",
+        "cublas",
         "launcher",
         "nccl_env",
     }

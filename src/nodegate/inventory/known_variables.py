@@ -27,6 +27,7 @@ USED = (
     "ansible_ssh_timeout",
     "ansible_ssh_user",
     "ansible_user",
+    "nodegate_cublas",
     "nodegate_expect",
     "nodegate_host_keys",
     "nodegate_image",

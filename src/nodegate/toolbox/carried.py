@@ -1,4 +1,4 @@
-"""Tools that nodegate brings: the folder of --tools, packed once, and sent to a node when it first needs one."""
+"""Tools that nodegate brings: the folder of --tools, packed once, and sent to a node when it first needs something."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from nodegate.toolbox.found import Found
     from nodegate.transport.session import Running, Session
 
-MOST_BYTES = 512 << 20
+MOST_BYTES = 1 << 30  # cuBLAS alone has 610 to 855 MB
 MOST_FILES = 20_000
 MOST_LIBRARY_FOLDERS = 16
 PIECE_BYTES = 8 << 20
@@ -39,6 +39,7 @@ CHECK_S = 40.0
 ORIGIN = "--tools"
 _WITH_LIBRARIES = 'cd "$0" && LD_LIBRARY_PATH=$1 && export LD_LIBRARY_PATH && shift && exec "$@"'
 _FOLDER = re.compile(r"(?:/[\w.@+-]+)*/nodegate-tools-\w+")
+_CUBLAS = re.compile(r"libcublas\.so(\.\d{1,5}){1,5}")
 _NAME = re.compile(r"[^\0-\x1f\x7f]{1,255}")
 
 
@@ -48,11 +49,12 @@ class Carried:
     Attributes:
         names: the tools in it.
         paths: tool -> its path below the folder.
+        cublas: the folders below it with a cuBLAS, for the burn.
         libraries: folders below it with shared libraries, which the tools find (LD_LIBRARY_PATH).
         size_bytes: all its files together.
 
     Raises:
-        UsageError: it is not a folder, has no known tool, is too large, or has something that cannot be brought.
+        UsageError: it is not a folder, has neither a tool nor cuBLAS, is too large, or has what cannot be brought.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -65,7 +67,11 @@ class Carried:
             size = f"{self.size_bytes >> 20} MiB in {len(self._entries)} entries"
             hint = "remove sources and debug symbols (strip), or put the tools on a shared file system"
             raise UsageError(f"--tools {folder}: {size}, at most {MOST_BYTES >> 20} MiB in {MOST_FILES}", hint=hint)
+        self.cublas = _with_cublas(self._entries)
         self.paths = _tools(folder, self._entries)
+        if not self.paths and not self.cublas:
+            hint = f"known: {', '.join(NAMES[:7])} ..., libcublas.so.*"
+            raise UsageError(f"--tools {folder}: it has none of the tools", hint=hint)
         self.names = frozenset(self.paths)
         self.libraries = _library_folders(self._entries)
         self.room = threading.BoundedSemaphore(AT_ONCE)
@@ -165,9 +171,12 @@ def _tools(folder: Path, entries: list[_Entry]) -> Mapping[str, str]:
             if not os.access(folder / entry.path, os.X_OK):
                 raise UsageError(f"--tools: {folder / entry.path} is not executable", hint="run chmod +x on it")
             found.setdefault(name, entry.path)
-    if not found:
-        raise UsageError(f"--tools {folder}: it has none of the tools", hint=f"known tools: {', '.join(NAMES[:7])} ...")
     return found
+
+
+def _with_cublas(entries: list[_Entry]) -> tuple[str, ...]:
+    files = [os.path.split(entry.path) for entry in entries if not entry.is_folder]
+    return tuple(sorted({folder for folder, name in files if _CUBLAS.fullmatch(name)}))
 
 
 def _library_folders(entries: list[_Entry]) -> tuple[str, ...]:
@@ -178,8 +187,8 @@ def _library_folders(entries: list[_Entry]) -> tuple[str, ...]:
 class Brought:
     """Tools that are on a node now, until `remove`, or until the connection or this process ends."""
 
-    def __init__(self, found: Mapping[str, tuple[Found, ...]], holder: Running) -> None:
-        self.found = found
+    def __init__(self, found: Mapping[str, tuple[Found, ...]], folder: str, holder: Running) -> None:
+        self.found, self.folder = found, folder
         self._holder = holder
 
     def remove(self) -> None:
@@ -206,7 +215,7 @@ def bring(carried: Carried, session: Session, node: Node) -> Brought:
         folder = _held(holder, node)
         with carried.room:
             _send(carried, session, node, folder)
-        return Brought(_check(carried, session, node, f"{folder}/tools"), holder)
+        return Brought(_check(carried, session, node, f"{folder}/tools"), f"{folder}/tools", holder)
     except BaseException:
         holder.stop()
         raise

@@ -1,4 +1,4 @@
-"""The inventory's settings for a node's tools: nodegate_tools, nodegate_tool_paths and nodegate_image."""
+"""The inventory's settings for a node's tools: nodegate_tools, _tool_paths, _image and _cublas."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 RUNTIMES = ("docker", "podman", "enroot", "apptainer", "singularity")
 MOST_FOLDERS = 64
+OWN_KERNELS = "none"
 _PATH = re.compile(r"/[^\0-\x1f\x7f]{0,1023}")
 _REFERENCE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,254}", re.ASCII)  # docker, podman: [host[:port]/]name[:tag]
 _FILE_OR_NAME = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./:@+-]{0,254}", re.ASCII)  # enroot: name or file
@@ -38,11 +39,15 @@ class Image:
 
 @dataclass(frozen=True)
 class ToolSettings:
-    """Where a node's tools are (inventory). `paths`: tool name -> absolute path; nothing else is tried."""
+    """Where a node's tools are (inventory). `paths`: tool name -> absolute path; nothing else is tried.
+
+    `cublas` is the folder or file of the cuBLAS that a burn uses, `OWN_KERNELS` if it shall use none, "" if not said.
+    """
 
     paths: Mapping[str, str] = field(default_factory=dict)
     folders: tuple[str, ...] = ()
     image: Image | None = None
+    cublas: str = ""
 
 
 def tool_settings(node: Node) -> ToolSettings:
@@ -51,7 +56,7 @@ def tool_settings(node: Node) -> ToolSettings:
     Raises:
         UsageError: a value is invalid, with the node's file and line.
     """
-    return ToolSettings(_paths(node), _folders(node), _image(node))
+    return ToolSettings(_paths(node), _folders(node), _image(node), _cublas(node))
 
 
 def _paths(node: Node) -> Mapping[str, str]:
@@ -91,6 +96,16 @@ def _image(node: Node) -> Image | None:
             node, f"nodegate_image: {shown(reference)} is not a valid image for {runtime}", f"write {_EXAMPLE}"
         )
     return Image(runtime, reference)
+
+
+def _cublas(node: Node) -> str:
+    given = node.expected.get("cublas", "")
+    if given in ("", OWN_KERNELS):
+        return str(given)
+    if not isinstance(given, str) or not _PATH.fullmatch(given):
+        hint = f"the folder that has libcublas.so.*, or {OWN_KERNELS} for nodegate's own kernels"
+        raise _wrong(node, f"nodegate_cublas: {shown(str(given))} is not an absolute path", hint)
+    return given
 
 
 def _wrong(node: Node, message: str, hint: str) -> UsageError:

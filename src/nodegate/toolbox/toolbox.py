@@ -60,6 +60,15 @@ class Toolbox(Protocol):
         """Which of these the node has."""
         ...
 
+    def brought_cublas(self) -> tuple[str, ...]:
+        """The folders on the node with a cuBLAS that --tools brought.
+
+        Raises:
+            CannotMeasure: it could not be brought.
+            Unreachable: the connection broke.
+        """
+        ...
+
     def close(self) -> None:
         """Remove what was brought to the node. May be called twice."""
         ...
@@ -109,6 +118,7 @@ class NodeToolbox:
         self._session, self._node = session, node
         self._settings = tool_settings(node)
         self._carried_names = carried.names if carried else frozenset[str]()
+        self._carried_cublas = carried.cublas if carried else ()
         self._brought: _Once[Brought] | None = _Once(lambda: bring(carried, session, node)) if carried else None
         self._known = _Once(lambda: self._look(NAMES))
         self._others: dict[str, _Once[dict[str, tuple[Found, ...]]]] = {}
@@ -130,6 +140,14 @@ class NodeToolbox:
     def has(self, names: Sequence[str]) -> frozenset[str]:
         """See `Toolbox.has`."""
         return frozenset(name for name in names if self._has(name))
+
+    def brought_cublas(self) -> tuple[str, ...]:
+        """See `Toolbox.brought_cublas`."""
+        with self._lock:
+            if self._brought is None or not self._carried_cublas:
+                return ()
+            folder = self._brought.get().folder
+            return tuple(f"{folder}/{each}".rstrip("/") for each in self._carried_cublas)
 
     def close(self) -> None:
         """Remove what was brought to the node; the end of the session does it too, some seconds later.

@@ -179,6 +179,9 @@ class _Tools:
     def has(self, names: Sequence[str]) -> frozenset[str]:
         return frozenset(names)
 
+    def brought_cublas(self) -> tuple[str, ...]:
+        return ()
+
     def close(self) -> None:
         pass
 

@@ -28,7 +28,8 @@ _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS
 _NOT_BELIEVED = 125.0  # percent: no board draws so much more than its limit for half of the time
 _COLD = "cooling and power supply were not put to the test"
 _HEAT_IT = {
-    True: "install cuBLAS on the node and burn again: nodegate's own kernels do not heat this GPU",
+    True: "give the burn a cuBLAS (nodegate_cublas or --tools) and burn again: nodegate's own kernels do not heat this "
+    "GPU",
     False: "find what holds it (burn.clock_reasons, burn.throughput), then burn again",
 }
 

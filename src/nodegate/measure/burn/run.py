@@ -17,6 +17,8 @@ from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, sus
 from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, run, unended
 from nodegate.metric import Metric, joined
 from nodegate.node_program import PYTHON_OPTIONS, pack
+from nodegate.toolbox.carried import ORIGIN
+from nodegate.toolbox.settings import OWN_KERNELS, tool_settings
 from nodegate.tools import gpu_burn
 from nodegate.unknown import Unknown
 
@@ -134,7 +136,7 @@ def burn_of(target: Target) -> tuple[ProgramRun, ...]:
         OWN,
         [target.node.connection.python, *PYTHON_OPTIONS, "-"],
         timeout_s=seconds + 2 * _START_LIMIT_S + _ANSWER_LIMIT_S + _END_S,
-        stdin=_program(seconds),
+        stdin=_program(seconds, **_cublas(target)),
     )
     if seconds < _OTHER_FROM_S or own.exit_code != 0 or own.stuck:
         return (own,)
@@ -151,8 +153,24 @@ def takes_s(durations: Durations) -> float:
     return durations.burn_s + _END_S
 
 
-def _program(seconds: float) -> bytes:
+def _cublas(target: Target) -> dict[str, object]:
+    """Where the program looks for cuBLAS first, and why what --tools has did not come."""
+    given = tool_settings(target.node).cublas
+    if given == OWN_KERNELS:
+        return {"path": "ptx"}
+    places = [["nodegate_cublas", given]] if given else []
+    try:
+        brought = target.tools.brought_cublas()
+    except Unreachable:
+        raise
+    except CannotMeasure as why:
+        return {"places": places, "not_brought": why.reason}
+    return {"places": places + [[ORIGIN, folder] for folder in brought]}
+
+
+def _program(seconds: float, **cublas: object) -> bytes:
     options = {
+        **cublas,
         "seconds": seconds,
         "phases": [list(each) for each in PHASES],
         "start_limit_s": _START_LIMIT_S,

@@ -4,16 +4,13 @@ The document is described in docs/burn-document.md. It is sent as one line of te
 base64.
 """
 
-import base64
 import functools
 import importlib
-import json
 import sys
 import time
-import zlib
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from nodegate.node_side.load import cublas, load, ptx, sampler
+from nodegate.node_side.load import find_cublas, load, ptx, sampler, told
 from nodegate.node_side.load.board import Board
 from nodegate.node_side.probe import child, children, reading
 from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
@@ -23,7 +20,6 @@ WIRE = b"nodegate.burn/1+zlib:"
 MOST_CHARACTERS = 90_000
 MOST_GPUS = 64
 SURVEY_LIMIT_S = 60.0
-WARM_UP_S = 2.0
 IN_USE = (
     0.1  # share of its memory from which a GPU counts as in use although no process is visible (containers hide them)
 )
@@ -41,6 +37,8 @@ class Options(NamedTuple):
     matrix: int = 8192
     path: str = "auto"
     library: str = ""
+    places: Sequence[Tuple[str, str]] = ()
+    not_brought: str = ""
     gpus: Optional[Sequence[int]] = None
     busy_ok: bool = False
     memory: float = 0.9
@@ -59,7 +57,7 @@ def main(**options: Any) -> None:
     importlib.import_module("pynvml")  # once, before there are many processes
     document = burn(Options(**options), time.monotonic())
     children.end_all()
-    sys.stdout.buffer.write(b"\n" + WIRE + fitted(document) + b"\n")
+    sys.stdout.buffer.write(b"\n" + WIRE + told.fitted(document, MOST_CHARACTERS - len(WIRE)) + b"\n")
     sys.stdout.buffer.flush()
 
 
@@ -76,24 +74,57 @@ def burn(options: Options, began: float) -> Entry:
         "library": "",
         "library_version": 0,
         "library_refused": "",
+        "library_why": "",
+        "libraries": [],
         "phases": [phase._asdict() for phase in options.plan()],
         "gpus": [],
         "refused": str(seen.unknown["detail"]) if seen.unknown else refusal(options, entries),
     }
-    library = _library(options, node)
-    if options.path == "cublas" and not library and not document["refused"]:
-        document["refused"] = "cuBLAS was not found on this node"
     if document["refused"]:
         document["gpus"] = [identity(each) for each in entries]
         return document
-    _burn_with(document, options, entries, library, began)
-    refusals = [each["error"] for each in document["gpus"] if each["of_library"]]
-    if options.path == "auto" and refusals and all(each.get("started_s") is None for each in document["gpus"]):
-        document["library_refused"] = f"{library}: {refusals[0]}"
-        _burn_with(document, options, entries, "", began)
+    _burn_with_the_best(document, options, entries, began)
     for each in document["gpus"]:
-        del each["of_library"]
+        each.pop("of_library", None)
     return document
+
+
+def _burn_with_the_best(document: Entry, options: Options, entries: "List[Entry]", began: float) -> None:
+    """With the first library that starts; with nodegate's own kernels where none does.
+
+    A library that fails on every GPU before the load (it does not load, has no code for them, crashes) gives way to
+    the next; once that has cost the time of a start, to nodegate's own kernels.
+    """
+    libraries: List[Entry] = []
+    if options.library and options.path != "ptx":
+        libraries = [find_cublas.Library(options.library, (), "the caller")._asdict()]
+    elif options.path != "ptx":
+        libraries = find_cublas.entries(document["cuda_driver_version"], options.places)
+        if options.not_brought:
+            libraries.append(find_cublas.Library("libcublas.so", (), "--tools", options.not_brought)._asdict())
+    for library in [each for each in libraries if not each["refused"]]:
+        if time.monotonic() - began > options.start_limit_s:
+            library["refused"] = "not tried: the start with others took too long"
+            continue
+        _burn_with(document, options, entries, library["path"], began)
+        refusals = [each["error"] for each in document["gpus"] if each["of_library"]]
+        if not refusals or any(each.get("started_s") is not None for each in document["gpus"]):
+            break
+        library["refused"] = refusals[0]
+    else:
+        _without_library(document, options, entries, libraries, began)
+    document.update(libraries=libraries, library_why=find_cublas.why(document["library"], libraries))
+
+
+def _without_library(
+    document: Entry, options: Options, entries: "List[Entry]", libraries: "List[Entry]", began: float
+) -> None:
+    if options.path == "cublas":
+        document["refused"] = "" if document["gpus"] else "cuBLAS was not found on this node"
+        document["gpus"] = document["gpus"] or [identity(each) for each in entries]
+        return
+    _burn_with(document, options, entries, "", began)
+    document["library_refused"] = "; ".join("{path}: {refused}".format(**each) for each in libraries)
 
 
 def survey() -> object:
@@ -148,13 +179,6 @@ def _in_use(gpu: Entry, busy_ok: bool) -> str:
     if isinstance(used, int) and isinstance(total, int) and used > IN_USE * total:
         return f"{name} has {used / 2**30:.1f} GiB of its memory in use, without a visible process"
     return ""
-
-
-def _library(options: Options, node: Entry) -> str:
-    if options.library and options.path != "ptx":
-        return options.library
-    version = node.get("cuda_driver_version")
-    return cublas.find(version) if options.path != "ptx" and isinstance(version, int) else ""
 
 
 def _burn_with(document: Entry, options: Options, entries: "List[Entry]", library: str, began: float) -> None:
@@ -214,9 +238,9 @@ def _gpu(seen: Entry, loaded: children.Outcome, sampled: children.Outcome, optio
     final: Entry = loaded.value if isinstance(loaded.value, dict) else {}
     entry["started_s"] = None if started is None else round(started - began, 3)
     entry["error"] = final.get("error", "") or _failure(loaded, started is not None, options)
-    entry["of_library"] = bool(final.get("of_library")) and started is None
-    entry["phases"] = phases(loaded.parts)
-    entry["samples"] = _samples(sampled)
+    entry["of_library"] = started is None and (bool(final.get("of_library")) or _in_library(loaded))
+    entry["phases"] = told.phases(loaded.parts)
+    entry["samples"] = told.samples(sampled)
     return entry
 
 
@@ -229,66 +253,7 @@ def _failure(loaded: children.Outcome, started: bool, options: Options) -> str:
     return detail.replace("ended by SIGALRM", f"no answer within {limit_s:g} s")
 
 
-def phases(parts: "List[object]") -> "List[Entry]":
-    """The phases of a GPU from the parts that it sent."""
-    found: List[Entry] = []
-    for number, head in enumerate(load.progress(parts, "phase")):
-        windows = [each[1:] for each in load.progress(parts, "window") if each[0] == number]  # type: ignore[index]
-        mismatches = [each for each in load.progress(parts, "mismatch") if each["phase"] == number]  # type: ignore[index]
-        found.append(_phase(dict(head), windows, mismatches))  # type: ignore[call-overload]
-    return found
-
-
-def _phase(head: Entry, windows: "List[Any]", mismatches: "List[Any]") -> Entry:
-    """One phase; a window is [end since the start, end in the phase, products, their seconds, mismatches]."""
-    work = 2e-12 * head["matrix"] ** 3  # TFLOP of one product
-    seconds = windows[-1][1] if windows else 0.0
-    warm = min(WARM_UP_S, seconds / 10)
-    dropped = min(sum(each[1] <= warm for each in windows) or 1, len(windows) - 1) if windows else 0
-    kept = windows[dropped:]
-    first = {name: value for name, value in mismatches[0].items() if name != "phase"} if mismatches else None
-    busy = sum(each[3] for each in kept)
-    return dict(
-        head,
-        iterations=sum(each[2] for each in windows),
-        seconds=seconds,
-        tflops=_rounded(work * sum(each[2] for each in kept) / busy) if busy else None,
-        tflops_windows=[_rounded(work * each[2] / each[3]) for each in windows],
-        windows_s=[each[0] for each in windows],
-        warm_up_windows=dropped,
-        mismatches=sum(each[4] for each in windows),
-        first_mismatch=first,
-    )
-
-
-def _rounded(tflops: float) -> float:
-    """Five digits: a mock's or a small matrix's are not 0."""
-    return float(f"{tflops:.5g}")
-
-
-def _samples(sampled: children.Outcome) -> Entry:
-    final: Entry = sampled.value if isinstance(sampled.value, dict) else {}
-    windows = load.progress(sampled.parts, "window")
-    none = reading.unknown("failed", "sampling ended early")
-    return {
-        "interval_s": sampler.INTERVAL_S,
-        "count": final.get("count", sum(each["count"] for each in windows)),  # type: ignore[index]
-        "error": final.get("lost", "") or (str(sampled.unknown["detail"]) if sampled.unknown else ""),
-        "unread": final.get("unread", {}),
-        "windows": windows,
-        "violations_ns": final.get("violations_ns", none),
-        "energy_j": final.get("energy_j", none),
-    }
-
-
-def fitted(document: Entry) -> bytes:
-    """The document as sent, its windows merged until it is within the limit."""
-    while True:
-        text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        wire = base64.b64encode(zlib.compress(text.encode("utf-8", "replace"), 9))
-        longest = max([len(each["samples"]["windows"]) for each in document["gpus"] if "samples" in each] or [0])
-        if len(wire) + len(WIRE) <= MOST_CHARACTERS or longest <= 2:
-            return wire
-        for each in document["gpus"]:
-            if "samples" in each:
-                each["samples"]["windows"] = sampler.merged(each["samples"]["windows"])
+def _in_library(loaded: children.Outcome) -> bool:
+    """Whether a process was ended in a call of cuBLAS, or while it loaded it."""
+    at = str(loaded.unknown["detail"]).rpartition(", at ")[2] if loaded.unknown else ""
+    return at.startswith(("cublas", "loading /"))

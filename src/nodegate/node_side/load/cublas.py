@@ -1,37 +1,14 @@
-"""cuBLAS if the node has it: finding the library, and one product of square matrices.
-
-The library is searched for where administrators and pip put it (ld cache, /usr/local/cuda*, Python's package folders of
-the system, never those of a home); newest first, none newer than the driver's CUDA. Constants are from
-cublas_api.h and library_types.h.
-"""
+"""One product of square matrices by cuBLAS. Constants are from cublas_api.h and library_types.h."""
 
 import ctypes
-import glob
 import os
 import re
-import subprocess
-from typing import Any, Dict, List, NamedTuple, Tuple
+from typing import Any, Dict, List, NamedTuple
 
 from nodegate.node_side.load.cuda import CudaError
 from nodegate.node_side.probe import child
 
-_NAME = re.compile(r"libcublas\.so\.(\d{1,3})(?:\.(\d{1,5})){0,4}$")
-_MAJORS = (13, 12, 11)
-_FOLDERS = (
-    "/usr/local/cuda*/lib64",
-    "/usr/local/cuda*/targets/*/lib",
-    "/usr/lib/x86_64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
-    "/usr/lib64",
-    "/opt/nvidia/hpc_sdk/Linux_*/*/math_libs/lib64",
-)
-_PACKAGES = (
-    "/usr/lib/python3*/*-packages/nvidia/{}/lib",
-    "/usr/local/lib/python3*/*-packages/nvidia/{}/lib",
-    "/opt/*/lib/python3*/site-packages/nvidia/{}/lib",
-)
-_PACKAGE_NAMES = ("cublas", "cu13")  # nvidia-cublas-cu11, -cu12; nvidia-cublas of CUDA 13
-
+_MAJOR, _MINOR, _PATCH = 0, 1, 2  # libraryPropertyType
 _STATUS = {
     1: "CUBLAS_STATUS_NOT_INITIALIZED",
     3: "CUBLAS_STATUS_ALLOC_FAILED",
@@ -70,40 +47,42 @@ class CublasError(CudaError):
     """cuBLAS itself cannot be used: not loaded, not started, or not suitable for this GPU."""
 
 
-def find(cuda_version: int) -> str:
-    """The best library of the node for a driver (12040: CUDA 12.4); "" if there is none."""
-    found: Dict[int, List[str]] = {}
-    for path in _candidates():
-        match = _NAME.search(os.path.basename(path))
-        if match and os.path.exists(path):
-            found.setdefault(int(match.group(1)), []).append(path)
-    for major in _MAJORS:
-        if major in found and major <= cuda_version // 1000:
-            return max(found[major], key=_version)
-    return ""
+def version_of(path: str) -> List[int]:
+    """What the library says of itself: [12, 4, 5]. Needs neither GPU nor driver.
+
+    Raises:
+        CublasError: it does not load, or does not say.
+    """
+    library, numbers = _loaded(path), []
+    for which in (_MAJOR, _MINOR, _PATCH):
+        value = _int()
+        _call(library, "cublasGetProperty", _int(which), ctypes.byref(value))
+        numbers.append(value.value)
+    return numbers
 
 
-def _candidates() -> List[str]:
-    patterns = list(_FOLDERS) + [each.format(name) for each in _PACKAGES for name in _PACKAGE_NAMES]
-    paths = [path for pattern in patterns for path in glob.glob(pattern + "/libcublas.so.*")]
-    return paths + _from_cache()
+def _loaded(path: str) -> ctypes.CDLL:
+    """The library, with the libcublasLt of its own folder: a pip folder is on no search path."""
+    child.note("loading " + path)
+    beside = os.path.join(os.path.dirname(path), re.sub(r"libcublas\.so", "libcublasLt.so", os.path.basename(path)))
+    try:
+        if os.path.exists(beside):
+            ctypes.CDLL(beside, ctypes.RTLD_GLOBAL)
+        return ctypes.CDLL(path)
+    except OSError as error:
+        raise CublasError("loading " + path, -1, str(error)) from None
 
 
-def _from_cache() -> List[str]:
-    """The libraries in the loader's cache for this machine's word size."""
-    for program in ("/sbin/ldconfig", "/usr/sbin/ldconfig"):
-        try:
-            done = subprocess.run([program, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=10)  # noqa: PLW1510 - an exit code says nothing here
-        except (OSError, subprocess.SubprocessError):
-            continue
-        lines = done.stdout.decode("utf-8", "replace").splitlines()
-        return [line.rpartition(" => ")[2].strip() for line in lines if "libcublas.so" in line and "64" in line]
-    return []
-
-
-def _version(path: str) -> Tuple[int, ...]:
-    """12.4.5.8 of the file behind libcublas.so.12."""
-    return tuple(int(part) for part in re.findall(r"\d{1,5}", os.path.basename(os.path.realpath(path))))
+def _call(library: ctypes.CDLL, name: str, *args: Any) -> None:
+    child.note(name)
+    try:
+        function = getattr(library, name)
+    except AttributeError:
+        raise CublasError(name, -1, "this library has no such function") from None
+    function.restype = _int
+    number = function(*args)
+    if number:
+        raise CublasError(name, number, _STATUS.get(number, "unknown status"))
 
 
 class Cublas:
@@ -115,15 +94,7 @@ class Cublas:
         Raises:
             CublasError: it does not load or does not start.
         """
-        child.note("loading " + path)
-        try:
-            # Found next to it, not by the loader's own search: a pip folder is on no search path.
-            beside = re.sub(r"libcublas\.so", "libcublasLt.so", os.path.basename(path))
-            if os.path.exists(os.path.join(os.path.dirname(path), beside)):
-                ctypes.CDLL(os.path.join(os.path.dirname(path), beside), ctypes.RTLD_GLOBAL)
-            self._library = ctypes.CDLL(path)
-        except OSError as error:
-            raise CublasError("loading " + path, -1, str(error)) from None
+        self._library = _loaded(path)
         handle = _handle()
         self._call("cublasCreate_v2", ctypes.byref(handle))
         self._handle = handle
@@ -134,12 +105,7 @@ class Cublas:
         self.version = version.value
 
     def _call(self, name: str, *args: Any) -> None:
-        child.note(name)
-        function = getattr(self._library, name)
-        function.restype = _int
-        number = function(*args)
-        if number:
-            raise CublasError(name, number, _STATUS.get(number, "unknown status"))
+        _call(self._library, name, *args)
 
     def product(self, dtype: str, n: int, left: int, right: int, result: int) -> None:
         """Queue result[i][j] = sum over k of left[i][k] * right[j][k], all row by row, n x n, at device addresses.
