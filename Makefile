@@ -4,7 +4,9 @@ BIN := .venv/bin
 # The tests start hundreds of Pythons: where bytecode may not be kept, each of them compiles everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test lab lab-table lint wheel docs clean
+PYTHON_HERE = $(shell $(BIN)/python -c pass 2>/dev/null && echo $(BIN)/python || echo $(PYTHON))
+
+.PHONY: demo test gpu lab lab-table lint wheel docs clean
 
 demo: .venv/installed
 	$(BIN)/nodegate demo
@@ -22,6 +24,11 @@ lab: .venv/test-installed
 	tests/system_packages.sh lab
 	$(BIN)/python -m lab build --suite trixie --suite bookworm
 	$(BIN)/python -m pytest lab/tests -n 2 --durations 10
+
+# What nodegate runs on GPUs, on this machine's own: python3 and NVIDIA's driver are enough, no network, no root. 3 minutes;
+# FULL=1: 15. KEEP=1 keeps what was printed in lab/recordings, for the tests of the parsers. Without a GPU it says so.
+gpu:
+	@PYTHONDONTWRITEBYTECODE=1 $(PYTHON_HERE) -m lab gpu $(if $(FULL),--full) $(if $(KEEP),--keep) $(GPU_ARGS)
 
 # docs/injected-faults.md is what the tests of the lab have seen; a test fails when it lacks one of them
 lab-table: .venv/test-installed

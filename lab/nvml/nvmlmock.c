@@ -18,6 +18,7 @@
 #define _GNU_SOURCE
 #include "scenario.h"
 
+#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -602,10 +603,27 @@ Result nvmlDeviceGetUtilizationRates(void *device, Utilization *out) {
 
 typedef struct { u32 pid; u64 memory; u32 gpu_instance, compute_instance; } Process;
 
-/* processes.compute = PID:BYTES PID:BYTES ...; bytes "-": the driver does not say */
+/* processes.compute = PID:BYTES PID:BYTES ...; bytes "-": the driver does not say. With processes.own = 1 also those
+ * that have a context by the stand-in for CUDA (tests/cuda): it leaves a file GPU.PID in the folder SCENARIO.users. */
+static u32 with_context(int gpu, Process *out, u32 room) {
+    char folder[4096];
+    const char *scenario = getenv("NVML_MOCK_SCENARIO");
+    snprintf(folder, sizeof folder, "%s.users", scenario ? scenario : "/etc/nvml-mock.conf");
+    DIR *listed = opendir(folder);
+    u32 found = 0;
+    for (struct dirent *each; listed && (each = readdir(listed));) {
+        int its_gpu, pid;
+        if (sscanf(each->d_name, "%d.%d", &its_gpu, &pid) != 2 || its_gpu != gpu || kill(pid, 0)) continue;
+        if (out && found < room) out[found] = (Process){(u32)pid, ~0ULL, ~0u, ~0u};
+        found++;
+    }
+    if (listed) closedir(listed);
+    return found;
+}
 static Result list_processes(int gpu, const char *name, u32 *count, Process *out) {
     const char *rest = gpu_value(gpu, name);
     u32 room = *count, found = 0;
+    if (!strcmp(name, "processes.compute") && gpu_value(gpu, "processes.own")) found = with_context(gpu, out, room);
     for (char *after; rest && *rest; found++) {
         u32 pid = (u32)strtoul(rest, &after, 10);
         if (after == rest) break;

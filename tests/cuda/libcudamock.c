@@ -5,6 +5,7 @@
  *
  *   cuda.memory = 8388608            bytes of device memory that are free
  *   cuda.product_s = 0.05            seconds that events count for one matrix product (nothing waits for them)
+ *   processes.own = 1                NVML lists the processes that have a context on this GPU
  *   cuda.absent = 1                  CUDA does not see this GPU
  *   cuda.flip = 7                    one bit of the 7th product is wrong
  *   cuda.wrong = 1                   the same bit of every product is wrong
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
@@ -151,10 +153,22 @@ Result cuDeviceGetAttribute(int *out, int which, int device) {
     *out = which == 75 ? major : which == 76 ? minor : which == 16 ? 132 : -1;
     return *out < 0 ? INVALID_VALUE : SUCCESS;
 }
+/* Leave a note for the stand-in of NVML, which lists who has a context while he lives. */
+static void note_user(int gpu) {
+    char name[4200];
+    const char *scenario = getenv("NVML_MOCK_SCENARIO");
+    snprintf(name, sizeof name, "%.4096s.users", scenario ? scenario : "/etc/nvml-mock.conf");
+    mkdir(name, 0755);
+    size_t length = strlen(name);
+    snprintf(name + length, sizeof name - length, "/%d.%d", gpu, (int)getpid());
+    FILE *note = fopen(name, "w");
+    if (note) fclose(note);
+}
 Result cuDevicePrimaryCtxRetain(u64 *out, int device) {
     CALL(0)
     if (device < 0 || device >= seen_count) return INVALID_DEVICE;
     retained[seen[device]] = 1;
+    if (gpu_value(seen[device], "processes.own")) note_user(seen[device]);
     *out = (u64)(CONTEXT + seen[device]);
     return SUCCESS;
 }
