@@ -53,6 +53,13 @@ from {main} import main
 main(**json.loads({options!r}))
 """
 
+# A module that another one imports from node_side/, for programs that are no more than these two.
+_HELPER = """import sys, types
+package = sys.modules.setdefault("nodegate.node_side", types.ModuleType("nodegate.node_side"))
+package.{name} = types.ModuleType("nodegate.node_side.{name}")
+exec(compile({source!r}, "(sent) {name}", "exec"), package.{name}.__dict__)
+"""
+
 
 def pack(*, main: str, packages: Sequence[str], options: Mapping[str, object], purpose: str) -> bytes:
     """The source to give to `python3 -I -S -` on a node.
@@ -104,6 +111,12 @@ def node_source(name: str) -> str:
     """The source of a module of node_side/, by its name there: "guard", "tools.find_tools"."""
     path = name.replace(".", "/") + ".py"
     return resources.files("nodegate.node_side").joinpath(path).read_text("utf-8")
+
+
+@functools.cache
+def node_source_with(name: str, helper: str) -> str:
+    """The source of a module of node_side/ that imports another one there, which needs nothing but Python's own."""
+    return _HELPER.format(name=helper, source=node_source(helper)) + node_source(name)
 
 
 @functools.lru_cache(maxsize=8)

@@ -24,6 +24,7 @@ WRITE, READ = "ib_write_bw", "ib_read_bw"
 ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
 LOST = {"text": "peer-lost.txt", "timed_out": True}
 NINE = tuple(f"gpu{number:02}" for number in range(5, 14))
+UNPLACED = "sysfs does not say to which of 2 NUMA nodes mlx5_3 belongs"
 NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install perftest")
 
 
@@ -374,6 +375,68 @@ CASES = (
             "the two ends apart"
         ),
         attempts=lambda _links: [attempt(of_two(), partners=1)],
+    ),
+    LinkCase(
+        "known false alarm: perftest may have run on the other socket, for sysfs does not say where the NIC is",
+        "rdma_bandwidth.share_of_rate",
+        ERROR,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 300 Gb/s, not measured near the NIC: sysfs does not say "
+            "to which of 2 NUMA nodes mlx5_3 belongs - let the node say where its NICs are (numa_node in sysfs: the "
+            "BIOS, or the topology that its virtual machine is given), then measure again"
+        ),
+        change=slow(300.25, client_unbound=UNPLACED),
+    ),
+    LinkCase(
+        "known false alarm: the programs of the partners may have run on the other socket",
+        "rdma_bandwidth.write",
+        ERROR,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 300 Gb/s, not measured near the NIC: on gpu02: sysfs "
+            "does not say to which of 2 NUMA nodes mlx5_3 belongs - let the node say where its NICs are (numa_node in "
+            "sysfs: the BIOS, or the topology that its virtual machine is given), then measure again"
+        ),
+        change=slow(300.25, server_unbound=UNPLACED),
+    ),
+    LinkCase(
+        "slow near its NIC with one partner, and with the others who knows where",
+        "rdma_bandwidth.share_of_rate",
+        FAIL,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 300 Gb/s, expected at least 360 Gb/s (90 % "
+            "of the link's 400 Gb/s; h100.yaml rdma.share_of_rate_percent: test) - check the NIC's PCIe "
+            "width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
+            "cables with a good rail"
+        ),
+        change=lambda links: (
+            slow(300.25, server_unbound=UNPLACED)(links),
+            slow(299.25, "gpu04", client_near="NUMA node 0", server_near="NUMA node 1")(links),
+        ),
+    ),
+    LinkCase(
+        "known false alarm: slow in one direction, from the other socket perhaps",
+        "rdma_bandwidth.both_ways",
+        ERROR,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): sends slowly with gpu02 mlx5_3, gpu04 mlx5_3, gpu03 mlx5_3, not measured "
+            "near the NIC: sysfs does not say to which of 2 NUMA nodes mlx5_3 belongs - let the node say where its "
+            "NICs are (numa_node in sysfs: the BIOS, or the topology that its virtual machine is given), then measure "
+            "again"
+        ),
+        change=one_way(client_unbound=UNPLACED, server_unbound=UNPLACED),
+    ),
+    LinkCase(
+        "healthy: nobody knows where the NIC is, and it is fast",
+        "rdma_bandwidth.complete",
+        PASS,
+        (
+            "8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: measured; not bound to CPUs near "
+            "the NIC: none of the CPUs near it may be used here"
+        ),
+        change=lambda links: [
+            slow(391.5, device=rail, client_unbound="none of the CPUs near it may be used here")(links)
+            for rail in RAILS
+        ],
     ),
     LinkCase(
         "slow on every node of the run",

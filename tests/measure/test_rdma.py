@@ -26,6 +26,7 @@ from nodegate.measure.rdma import rails as rdma_rails
 from nodegate.measure.rdma import run as rdma
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.findings import blamed
+from nodegate.measure.rdma.perftest_runner import Program
 from nodegate.measure.rdma.result import PLAN, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
@@ -41,6 +42,19 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What hangs is ended sooner than on a real fabric; a loaded machine needs a few seconds to start Python."""
     monkeypatch.setattr(rdma_pair, "SETUP_S", 20.0)
     monkeypatch.setattr(perftest_runner, "SERVER_END_S", 1.0)
+
+
+@pytest.fixture
+def two_sockets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree of sysfs in which mlx5_1 is near this machine's last CPU, and nobody knows where mlx5_0 is."""
+    files = {"class/infiniband/mlx5_0/device/numa_node": "-1", "devices/system/node/has_cpu": "0-1"}
+    files |= {"class/infiniband/mlx5_1/device/numa_node": "1"}
+    files["class/infiniband/mlx5_1/device/local_cpulist"] = str(max(os.sched_getaffinity(0)))
+    for name, text in files.items():
+        file = tmp_path / "tree" / "sys" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n")
+    monkeypatch.setenv("NODEGATE_PROBE_ROOT", str(tmp_path / "tree"))
 
 
 def measured(fleet: RdmaFleet, pool: Crew | None = None) -> dict[str, RdmaBandwidth]:
@@ -88,6 +102,26 @@ def test_what_a_number_was_measured_with_is_kept(tmp_path):
         "memory": "host",
         "path": "between",
     }
+
+
+@pytest.mark.usefixtures("two_sockets")
+def test_every_program_runs_near_its_nic_and_the_result_says_so(tmp_path):
+    fleet = RdmaFleet(tmp_path, durations=another_length(rounds=1))
+    targets = fleet.targets()
+    runs = rdma.measure(targets, Crew())
+    last = str(max(os.sched_getaffinity(0)))
+    ends = {(f"{end}_cpus", f"{end}_near"): (last, "NUMA node 1") for end in ("server", "client")}
+    for ran in (
+        ran for each in runs.values() for ran in each if "peer" in ran.labels and "mlx5_1" in ran.labels["device"]
+    ):
+        assert {names: tuple(ran.labels[name] for name in names) for names in ends} == ends
+    node = parse([runs["gpu01"]])
+    places = {metric.device: dict(metric.over_runs) for metric in node.named(WRITE)}
+    assert places == {"mlx5_0": {}, "mlx5_1": {"place": "near the NICs"}}
+    (run,) = node.of(WRITE, "mlx5_0")
+    assert run.unbound == "sysfs does not say to which of 2 NUMA nodes mlx5_0 belongs"
+    for target in targets:
+        target.session.close()
 
 
 def test_all_pairs_and_all_rails_of_a_round_are_measured_at_once(tmp_path):
@@ -273,7 +307,7 @@ def test_roce_takes_the_gid_that_is_v2_with_an_ipv4_address(tmp_path):
     rdma_node = rdma.prepare(targets[0])
     assert rdma_node.rails[0].gid_index == 3
     words = rdma_pair._words(rdma.NodePair(rdma_node, rdma_node, "1"), rdma.WRITE, ("mlx5_0", "mlx5_0"))
-    assert words.server[words.server.index("-x") + 1] == "3"
+    assert words.server.argv[words.server.argv.index("-x") + 1] == "3"
     for target in targets:
         target.session.close()
 
@@ -282,8 +316,8 @@ def test_infiniband_has_no_gid_index(tmp_path):
     (target,) = RdmaFleet(tmp_path, names=("gpu01",), machine=Machine.hgx_h100).targets()
     rdma_node = rdma.prepare(target)
     words = rdma_pair._words(rdma.NodePair(rdma_node, rdma_node, "1"), rdma.WRITE, ("mlx5_0", "mlx5_1"))
-    assert "-x" not in words.server
-    assert words.client[-1] == "127.0.0.1"
+    assert "-x" not in words.server.argv
+    assert words.client.argv[-1] == "127.0.0.1"
     target.session.close()
 
 
@@ -358,7 +392,8 @@ def test_the_inventory_may_name_the_rails(tmp_path):
 def test_a_program_that_ignores_sigterm_is_ended_and_the_others_say_theirs(tmp_path):
     (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
     word = f"9{os.getpid()}77"
-    programs = [["sh", "-c", f"echo on; trap '' TERM; sleep {word}; sleep {word}"], ["echo", "hello"], ["nothing-here"]]
+    stubborn = ("sh", "-c", f"echo on; trap '' TERM; sleep {word}; sleep {word}")
+    programs = [Program(stubborn), Program(("echo", "hello")), Program(("nothing-here",))]
     stubborn, quick, missing = perftest_runner.run_at_once(target, "test", programs, timeout_s=5)
     assert (stubborn.stdout, stubborn.timed_out, stubborn.exit_code) == ("on\n", True, None)
     assert (quick.stdout, quick.exit_code, quick.timed_out) == ("hello\n", 0, False)
@@ -376,7 +411,7 @@ def test_python_3_6_runs_several_programs_at_once(tmp_path):
     connection = replace(target.node.connection, python=str(OLDEST))
     target = replace(target, node=replace(target.node, connection=connection))
     found = perftest_runner.run_at_once(
-        target, "test", [["echo", "one"], ["sh", "-c", "echo two >&2; exit 3"]], timeout_s=20
+        target, "test", [Program(("echo", "one")), Program(("sh", "-c", "echo two >&2; exit 3"))], timeout_s=20
     )
     assert [(ran.stdout, ran.stderr, ran.exit_code) for ran in found] == [("one\n", "", 0), ("", "two\n", 3)]
     target.session.close()
@@ -384,7 +419,7 @@ def test_python_3_6_runs_several_programs_at_once(tmp_path):
 
 def test_output_without_an_end_is_cut(tmp_path):
     (target,) = RdmaFleet(tmp_path, names=("gpu01",)).targets()
-    (endless,) = perftest_runner.run_at_once(target, "test", [["yes"]], timeout_s=5)
+    (endless,) = perftest_runner.run_at_once(target, "test", [Program(("yes",))], timeout_s=5)
     assert endless.truncated
     assert endless.timed_out
     assert len(endless.stdout) <= perftest_runner.MAX_KEPT // 2

@@ -408,6 +408,18 @@ def test_a_runtime_that_is_not_there_is_told(session: Session, monkeypatch: pyte
     assert said.value.next_step.startswith("install singularity")
 
 
+@pytest.mark.skipif(not shutil.which("taskset") or os.cpu_count() == 1, reason="no taskset here, or one CPU")
+def test_a_tool_in_a_container_runs_on_the_cpus_of_who_asked_for_it(session: Session, engine: Path) -> None:
+    """A daemon starts it, which may use all CPUs."""
+    path = program(engine.parent / "image" / "gpu_burn", "grep Cpus_allowed_list /proc/self/status")
+    last = str(max(os.sched_getaffinity(0)))
+    wrapper = [NODE_PYTHON, "-I", "-S", "-c", node_source("tools.in_container"), "docker", container_engine.IMAGE]
+    bound = session.run(["taskset", "-c", last, *wrapper, str(path)], timeout_s=20)
+    assert bound.stdout.split() == [b"Cpus_allowed_list:", last.encode()], bound.stderr
+    free = session.run([*wrapper, str(path)], timeout_s=20)
+    assert free.stdout.split() != bound.stdout.split()
+
+
 STUBBORN = "trap '' TERM HUP INT; sleep {seconds} & setsid sleep {seconds} & sleep {seconds}"
 
 

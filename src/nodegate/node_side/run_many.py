@@ -8,6 +8,8 @@ were in use before); then one line for each program when it has ended, with its 
 Ports are looked up in /proc/net/tcp: a connection would look like the client that a server waits for.
 A program may have `counters`, the folder of an RDMA port's counters: its line then has `counted`, what was sent and
 received before it and after it, in words of four bytes; null where that cannot be read.
+A program may have `seat`: it is then bound to CPUs near its NIC before it starts (seats.py), and its line says which it
+was bound to and what the kernel said of it while it ran.
 """
 
 import contextlib
@@ -21,6 +23,8 @@ import termios
 import threading
 import time
 
+from nodegate.node_side import seats
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -28,6 +32,7 @@ if TYPE_CHECKING:
 TERM_S = 1.0  # from SIGTERM to SIGKILL; the guard allows two seconds when it ends this program
 KILL_S = 3.0  # after SIGKILL: what is still alive waits in the kernel (state D)
 STEP_S = 0.05
+LOOK_S = 1.0  # between two looks at where a program runs
 CHUNK = 65536
 COUNTERS, COUNTERS_S = ("port_xmit_data", "port_rcv_data"), 2.0
 LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
@@ -36,7 +41,7 @@ LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 class Program:
     """One program, from its start to its line."""
 
-    def __init__(self, place: int, request: "dict[str, Any]", max_bytes: int) -> None:
+    def __init__(self, place: int, request: "dict[str, Any]", max_bytes: int, seat: "seats.Seat | None" = None) -> None:
         self.place, self.argv, self.max_bytes = place, request["argv"], max_bytes
         self.written = {"stdout": b"", "stderr": b""}
         self.timed_out, self.truncated, self.told = False, False, 0
@@ -46,12 +51,14 @@ class Program:
         self.exit_code: int | None = None
         self.counters = request.get("counters", "")
         self.before = counted(self.counters)
+        self.seat, self.look_s = seat, 0.0
         (out, out_end), (err, err_end) = terminal(), os.pipe()
         self.streams = {"stdout": out, "stderr": err}
         try:
-            self.process = subprocess.Popen(
-                self.argv, stdin=subprocess.DEVNULL, stdout=out_end, stderr=err_end, start_new_session=True
-            )
+            with seats.taken(seat):
+                self.process = subprocess.Popen(
+                    self.argv, stdin=subprocess.DEVNULL, stdout=out_end, stderr=err_end, start_new_session=True
+                )
         except (OSError, ValueError) as error:
             missing = isinstance(error, (FileNotFoundError, NotADirectoryError))
             self.exit_code = 127 if missing else 126
@@ -90,11 +97,20 @@ class Program:
             self.tell(signal.SIGKILL)  # what it left in its own process group
             self.read()
             return True
+        self.look()
         late_s = time.monotonic() - self.deadline_s
         if late_s >= 0:
             self.timed_out = True
             self.tell(signal.SIGTERM if late_s < TERM_S else signal.SIGKILL)
         return bool(late_s >= TERM_S + KILL_S)
+
+    def look(self) -> None:
+        """See on which CPUs it may run, now and then: it may change them itself."""
+        now_s = time.monotonic()
+        if self.seat is None or self.process is None or now_s < self.look_s:
+            return
+        if self.seat.look(self.process.pid, self.argv):
+            self.look_s = now_s + LOOK_S
 
     def tell(self, number: int) -> None:
         """Signal its process group, once for each signal."""
@@ -118,6 +134,7 @@ class Program:
             "started_epoch_s": self.started_epoch_s,
             "duration_s": time.monotonic() - self.started_s,
             "counted": self.counted(),
+            "seat": None if self.seat is None else self.seat.line(),
         }
 
     def counted(self) -> "list[int] | None":
@@ -185,7 +202,11 @@ def say(line: "dict[str, Any]") -> None:
 def run(request: "dict[str, Any]") -> None:
     """Run the programs."""
     taken = listening(request["ports"])
-    programs = [Program(place, each, request["max_bytes"]) for place, each in enumerate(request["programs"])]
+    room = seats.Room(request.get("nics", ()))
+    programs = [
+        Program(place, each, request["max_bytes"], room.seat(each.get("seat")))
+        for place, each in enumerate(request["programs"])
+    ]
     ending: list[bool] = []
     signal.signal(signal.SIGTERM, lambda *_: ending.append(True))
     heard_until_s = time.monotonic() + request["listen_s"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.measure.rdma.asked import seconds_asked, size_asked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.perftest import Report
@@ -40,15 +40,6 @@ class _Counter:
     @property
     def moved_bytes(self) -> int:
         return (self.after - self.before) * _WORD_BYTES
-
-
-def counted_labels(*, server: ProgramRun, client: ProgramRun) -> Mapping[str, str]:
-    """The labels of a result with what both ends' ports counted."""
-    return {
-        f"{end}_{COUNTED}": ran.labels[COUNTED]
-        for end, ran in (("server", server), ("client", client))
-        if COUNTED in ran.labels
-    }
 
 
 def unlike_counted(ran: ProgramRun, report: Report) -> str:

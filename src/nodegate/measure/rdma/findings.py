@@ -51,8 +51,12 @@ def device_of(port: RdmaPort) -> str:
 def how_measured(found: RdmaBandwidth, device: str) -> str:
     """That a device was measured, and whether its port's own counters could bear it out."""
     numbers = [run for run in found.runs if run.device == device and run.name in BETWEEN and run.value is not None]
-    alone = any(run.unconfirmed for run in numbers)
-    return "measured; the ports' own counters cannot confirm it" if alone else "measured"
+    said = ["measured"]
+    if any(run.unconfirmed for run in numbers):
+        said.append("the ports' own counters cannot confirm it")
+    if far := unbound(found, device):
+        said.append(f"not bound to CPUs near the NIC: {far}")
+    return "; ".join(said)
 
 
 def test_of(run: LinkRun) -> str:
@@ -159,6 +163,20 @@ def unproven(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown 
     if found.fault is Fault.UNPROVEN:
         return f"measured only with partners that are slow with others too ({', '.join(found.bad_with)})"
     return ""
+
+
+def unplaced(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown | None) -> str:
+    """Why a number from host memory below its limit may be the way between two sockets; empty where it is not."""
+    if not _is_number(limit) or metric.best >= limit.value or metric.name not in BETWEEN:
+        return ""
+    return unbound(measured, metric.device, metric.name)
+
+
+def unbound(measured: RdmaBandwidth, device: str, *names: str) -> str:
+    """Why no number of a device is from programs near their NICs; empty where one is, or nobody asked for that."""
+    runs = [run for run in measured.runs if run.device == device and run.name in (names or BETWEEN)]
+    told = [run for run in runs if run.value is not None]
+    return "" if any(run.near for run in told) else next((run.unbound for run in told if run.unbound), "")
 
 
 def slow_everywhere(

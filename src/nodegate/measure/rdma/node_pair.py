@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.rdma import perftest_runner
-from nodegate.measure.rdma.counted import counted_labels
+from nodegate.measure.rdma.counted import COUNTED
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
 from nodegate.measure.rdma.rdma_node import RdmaNode, cuda_words
 from nodegate.measure.rdma.result import CLIENT, LOST, OF_ANOTHER_RAIL, number
+from nodegate.measure.rdma.seats import SEAT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from nodegate.measure.rdma.pairing import Pair, Round
     from nodegate.measure.rdma.rails import Rail
@@ -86,7 +87,7 @@ def _run_step(
 ) -> list[Both]:
     seconds = node_pair.client.target.durations.link_s
     limit_s = SETUP_S if test in LATENCIES else SETUP_S + seconds
-    server, client = node_pair.server.target, node_pair.client.target
+    server, client = _end(node_pair.server), _end(node_pair.client)
     try:
         ended = perftest_runner.pair(server, client, test.tool, [words for _, words in links], timeout_s=limit_s)
     except CannotMeasure as why:
@@ -109,8 +110,17 @@ def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkC
     common = ("-p", str(port), *test.words(node_pair.client.target.durations.link_s))
     where = "127.0.0.1" if node_pair.is_inside else node_pair.server.address
     link = f"{node_pair.client.name} {pair[1]} - {node_pair.server.name} {pair[0]}"
-    counters = [_counters(each.rail(name)) for each, name in ((node_pair.server, pair[0]), (node_pair.client, pair[1]))]
-    return perftest_runner.LinkCommands(link, (*ends[0], *common), (*ends[1], *common, where), port, *counters)
+    server, client = (*ends[0], *common), (*ends[1], *common, where)
+    return perftest_runner.LinkCommands(
+        link,
+        perftest_runner.Program(server, _counters(node_pair.server.rail(pair[0])), pair[0]),
+        perftest_runner.Program(client, _counters(node_pair.client.rail(pair[1])), pair[1], turn=1),
+        port,
+    )
+
+
+def _end(rdma_node: RdmaNode) -> perftest_runner.End:
+    return perftest_runner.End(rdma_node.target, tuple(rail.name for rail in rdma_node.rails))
 
 
 def _counters(rail: Rail) -> str:
@@ -119,13 +129,19 @@ def _counters(rail: Rail) -> str:
 
 def _of_both(node_pair: NodePair, test: Test, pair: Pair, ended: perftest_runner.Ended) -> Both:
     """The client's output for both nodes; the server's too if the client has no number: it may have the reason."""
-    counted = counted_labels(server=ended.server, client=ended.client)
+    said = of_both_ends(COUNTED, *SEAT, server=ended.server, client=ended.client)
     programs = {CLIENT: ended.client} if number(ended.client) is not None else vars(ended)
     return tuple(
-        (node, replace(ran, labels={**labels, "program": program, **counted}))
+        (node, replace(ran, labels={**labels, "program": program, **said}))
         for program, ran in programs.items()
         for node, labels in _ends(node_pair, test, pair)
     )
+
+
+def of_both_ends(*names: str, server: ProgramRun, client: ProgramRun) -> Mapping[str, str]:
+    """The labels of a result with what was noted of either end's program."""
+    ends = (("server", server), ("client", client))
+    return {f"{end}_{name}": ran.labels[name] for name in names for end, ran in ends if name in ran.labels}
 
 
 def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> list[Both]:

@@ -13,13 +13,13 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.program_run import MAX_KEPT, ProgramRun, not_run
 from nodegate.measure.rdma.counted import COUNTED
-from nodegate.node_program import node_source
+from nodegate.measure.rdma.seats import seat_labels
+from nodegate.node_program import node_source, node_source_with
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -35,18 +35,40 @@ END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, a
 
 
 @dataclass(frozen=True)
-class LinkCommands:
-    """One link's two programs, the TCP port by which they find each other, and the name of the link for messages.
+class Program:
+    """One program: its command line, the folder of its port's own counters, and the NIC near which it runs.
 
-    `server_counters` and `client_counters` are the folders of the ports' own counters.
+    `turn` tells the two programs of a NIC apart, which may run on one node.
     """
 
+    argv: tuple[str, ...]
+    counters: str = ""
+    nic: str = ""
+    turn: int = 0
+
+    def to_json(self, timeout_s: float) -> dict[str, object]:
+        """Its form in a request to run_many.py."""
+        search = node_source("tools.in_container") in self.argv
+        seat = {"nic": self.nic, "turn": self.turn, "search": search} if self.nic else None
+        return {"argv": list(self.argv), "timeout_s": timeout_s, "counters": self.counters, "seat": seat}
+
+
+@dataclass(frozen=True)
+class LinkCommands:
+    """One link's two programs, the TCP port by which they find each other, and the name of the link for messages."""
+
     link: str
-    server: tuple[str, ...]
-    client: tuple[str, ...]
+    server: Program
+    client: Program
     port: int
-    server_counters: str = ""
-    client_counters: str = ""
+
+
+@dataclass(frozen=True)
+class End:
+    """A node of a link, with all NICs that are measured there."""
+
+    target: Target
+    nics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,27 +82,25 @@ class Ended:
 def run_at_once(
     target: Target,
     what: str,
-    programs: Sequence[Sequence[str]],
+    programs: Sequence[Program],
     *,
     timeout_s: float,
     labels: Mapping[str, str] | None = None,
-    counters: Sequence[str] = (),
+    nics: Sequence[str] = (),
 ) -> tuple[ProgramRun, ...]:
-    """Run programs on one node at the same time, each within `timeout_s`; `counters` are read before and after each.
+    """Run programs on one node at the same time, each within `timeout_s`; `nics` are all that are measured there.
 
     Raises:
         Unreachable: the connection broke.
     """
-    stdin = _request(programs, timeout_s, counters=counters)
+    stdin = _request(programs, timeout_s, nics=nics)
     output = target.session.run(
         _argv(target), timeout_s=timeout_s + END_S, stdin=stdin, as_root=target.node.connection.become
     )
     return _rans(output, what, programs, labels or {})
 
 
-def pair(
-    server: Target, client: Target, what: str, links: Sequence[LinkCommands], *, timeout_s: float
-) -> tuple[Ended, ...]:
+def pair(server: End, client: End, what: str, links: Sequence[LinkCommands], *, timeout_s: float) -> tuple[Ended, ...]:
     """Measure all links between two nodes, or within one, at the same time; each client within `timeout_s`.
 
     Raises:
@@ -89,11 +109,11 @@ def pair(
     programs = [link.server for link in links]
     limit_s = LISTEN_S + timeout_s + END_S
     ports = [link.port for link in links]
-    running = server.session.start(
-        _argv(server),
+    running = server.target.session.start(
+        _argv(server.target),
         timeout_s=limit_s + END_S,
-        stdin=_request(programs, limit_s, ports=ports, counters=[link.server_counters for link in links]),
-        as_root=server.node.connection.become,
+        stdin=_request(programs, limit_s, ports=ports, nics=server.nics),
+        as_root=server.target.node.connection.become,
     )
     clients: dict[int, ProgramRun] = {}
     try:
@@ -101,8 +121,7 @@ def pair(
         ready = [place for place, link in enumerate(links) if link.port in heard]
         if ready:
             started = [links[place].client for place in ready]
-            counters = [links[place].client_counters for place in ready]
-            ran = run_at_once(client, what, started, timeout_s=timeout_s, counters=counters)
+            ran = run_at_once(client.target, what, started, timeout_s=timeout_s, nics=client.nics)
             clients = dict(zip(ready, ran, strict=True))
         running.ended(SERVER_END_S if ready else 0.0)
     except BaseException:
@@ -111,7 +130,7 @@ def pair(
         raise
     servers = _rans(running.stop(), what, programs, {})
     return tuple(
-        Ended(servers[place], clients.get(place) or not_run(what, _silent(link, server, servers[place])))
+        Ended(servers[place], clients.get(place) or not_run(what, _silent(link, server.target, servers[place])))
         for place, link in enumerate(links)
     )
 
@@ -126,7 +145,7 @@ def _silent(link: LinkCommands, target: Target, server: ProgramRun) -> CannotMea
 
 @cache
 def _source() -> str:
-    return node_source("run_many") + "\nmain()\n"
+    return node_source_with("run_many", "seats") + "\nmain()\n"
 
 
 def _argv(target: Target) -> list[str]:
@@ -134,14 +153,12 @@ def _argv(target: Target) -> list[str]:
 
 
 def _request(
-    programs: Sequence[Sequence[str]], timeout_s: float, ports: Sequence[int] = (), counters: Sequence[str] = ()
+    programs: Sequence[Program], timeout_s: float, ports: Sequence[int] = (), nics: Sequence[str] = ()
 ) -> bytes:
     request = {
-        "programs": [
-            {"argv": list(argv), "timeout_s": timeout_s, "counters": folder}
-            for argv, folder in zip_longest(programs, counters, fillvalue="")
-        ],
+        "programs": [program.to_json(timeout_s) for program in programs],
         "ports": list(ports),
+        "nics": list(nics),
         "listen_s": LISTEN_S,
         "max_bytes": MAX_KEPT // 2,
     }
@@ -156,17 +173,15 @@ def _heard(line: str) -> frozenset[int]:
     return frozenset()
 
 
-def _rans(
-    output: Output, what: str, programs: Sequence[Sequence[str]], labels: Mapping[str, str]
-) -> tuple[ProgramRun, ...]:
+def _rans(output: Output, what: str, programs: Sequence[Program], labels: Mapping[str, str]) -> tuple[ProgramRun, ...]:
     """The result of each program, in their order; one without a line could not be run, or was not ended in time."""
     found = dict(_line(line) for line in output.stdout.decode("utf-8", "replace").splitlines())
     said = printable(output.stderr, 160)
     why = "it was ended with the other programs of its node" if output.timed_out or output.exit_code is None else said
     missing = CannotMeasure(f"no result of {what}{': ' + why if why else ''}", next_step="run again")
     return tuple(
-        _ran(what, argv, found[place], output, labels) if place in found else not_run(what, missing, labels)
-        for place, argv in enumerate(programs)
+        _ran(what, program.argv, found[place], output, labels) if place in found else not_run(what, missing, labels)
+        for place, program in enumerate(programs)
     )
 
 
@@ -194,7 +209,7 @@ def _ran(
         stuck=tuple(str(each)[:100] for each in stuck[:20]) if isinstance(stuck, list) else output.stuck,
         started_epoch_s=time.time() - output.duration_s,
         duration_s=_seconds(line.get("duration_s")),
-        labels={**labels, **_counted(line)},
+        labels={**labels, **_counted(line), **seat_labels(line.get("seat"))},
     )
 
 

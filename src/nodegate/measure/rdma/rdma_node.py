@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.rdma.perftest_runner import run_at_once
+from nodegate.measure.rdma.perftest_runner import Program, run_at_once
 from nodegate.measure.rdma.rails import READ_GIDS, ROCE, Rail, gid_index, nearest_gpus, parse_gids, rails_in_service
 from nodegate.tools import perftest
 
@@ -69,7 +69,8 @@ def prepare(target: Target) -> RdmaNode:
     tools = {name: target.tools.find(name).argv for name in TOOLS}
     first = tools[TOOLS[0]]
     asked = [(*first, "--version"), (*first, "--help"), ("grep", "-w", "nvidia_peermem", "/proc/modules")]
-    version, help_text, peer_memory = run_at_once(target, "perftest", asked, timeout_s=ASK_S)
+    programs = [Program(argv) for argv in asked]
+    version, help_text, peer_memory = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
     options = perftest.options_in(help_text.stdout + help_text.stderr)
     return RdmaNode(
         target=target,
@@ -103,7 +104,7 @@ def _with_gids(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
     lacking = [rail for rail in rails if rail.layer == ROCE and rail.gid_index is None]
     if not lacking:
         return tuple(rails)
-    (answer,) = run_at_once(target, "gids", [("sh", "-c", READ_GIDS)], timeout_s=ASK_S)
+    (answer,) = run_at_once(target, "gids", [Program(("sh", "-c", READ_GIDS))], timeout_s=ASK_S)
     tables = parse_gids(answer.stdout)
     return tuple(
         replace(rail, gid_index=gid_index(tables.get((rail.device, rail.port), {}))) if rail in lacking else rail

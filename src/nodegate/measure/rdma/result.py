@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.measure.rdma.asked import size_asked, unlike_asked
 from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
+from nodegate.measure.rdma.seats import NEAR, are_near, unbound
 from nodegate.metric import Metric
 from nodegate.tools import perftest
 from nodegate.tools.perftest import Trouble
@@ -74,6 +75,8 @@ class LinkRun:
     server_died: bool = False  # the server ended by itself before it listened: a trouble of its node, not of the link
     trouble: Trouble | None = None
     unconfirmed: bool = False  # the ports' own counters cannot tell whether it is true
+    near: bool = False  # both programs ran near their NICs
+    unbound: str = ""  # why one of them did not
     conditions: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -256,6 +259,8 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
         server_died=bool(ran.cannot) and server is not None and server.exit_code is not None,
         trouble=trouble,
         unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),
+        near=are_near(ran),
+        unbound=unbound(ran),
         conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, report),
     )
 
@@ -334,14 +339,15 @@ def _conditions(ran: ProgramRun, report: Report) -> tuple[tuple[str, str], ...]:
 
 
 def _metric(name: str, device: str, rounds: Mapping[int, LinkRun]) -> Metric:
-    latency = is_latency(name)
+    latency, first = is_latency(name), rounds[min(rounds)]
     return Metric(
         name=name,
         values=tuple(run.value for _, run in sorted(rounds.items()) if run.value is not None),
         unit="µs" if latency else "Gb/s",
         device=device,
         better="lower" if latency else "higher",
-        conditions=dict(rounds[min(rounds)].conditions),
+        conditions=dict(first.conditions),
+        over_runs=NEAR if first.near else {},
     )
 
 

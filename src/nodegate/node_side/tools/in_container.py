@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 PASSED_ON = ("NCCL_", "CUDA_", "UCX_", "OMPI_MCA_")  # settings of a measurement, which a container would not see
 
-# $1: the tool's folder; then the tool and its arguments. SIGTERM, then a second to end by itself, as the guard gives 2.
+# $1: the tool's folder; $2: the CPUs it is bound to, or nothing, for what a daemon starts does not inherit those of its
+# client; then the tool and its arguments. SIGTERM, then a second to end by itself, as the guard gives 2.
 WATCH = """\
 cd "$1" || exit 126
-shift
 own=; command -v setsid >/dev/null 2>&1 && own=setsid
+[ "$2" ] && taskset -c "$2" true 2>/dev/null && own="$own taskset -c $2"
+shift 2
 exec 3<&0
 $own "$@" </dev/null 3<&- &
 tool=$!
@@ -68,9 +70,16 @@ def command(runtime: str, image: str) -> "list[str]":
     return [runtime, "exec", "--nv", image, "sh"]
 
 
+def bound_to() -> str:
+    """The CPUs that this program was bound to, as taskset takes them; empty where it may use all."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return "" if len(cpus) >= (os.cpu_count() or 1) else ",".join(map(str, cpus))
+
+
 def main(runtime: str, image: str, *tool: str) -> None:
     """Run the tool, end with its exit code."""
-    argv = [*command(runtime, image), "-c", WATCH, "nodegate", os.path.dirname(tool[0]) or "/", *tool]
+    folder = os.path.dirname(tool[0]) or "/"
+    argv = [*command(runtime, image), "-c", WATCH, "nodegate", folder, bound_to(), *tool]
     theirs, ours = os.pipe()
     try:
         process = subprocess.Popen(argv, stdin=theirs)

@@ -1,0 +1,241 @@
+"""What the checks of RDMA bandwidth say: findings for numbers, directions and errors, and the next steps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate import part
+from nodegate.measure.rdma import findings
+from nodegate.measure.rdma.fault_location import Fault
+from nodegate.measure.rdma.result import INSIDE, WAYS
+from nodegate.metric_names import words
+from nodegate.numbers import metric_findings
+from nodegate.numbers.assessments import assessments
+from nodegate.text import with_unit
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.measure.rdma.fault_location import FaultLocation
+    from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
+    from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
+    from nodegate.numbers.peers import NodePeers
+    from nodegate.probe.rdma import Rdma
+    from nodegate.verdicts import Verdicts
+
+SLOW = (
+    "check the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
+    "cables with a good rail"
+)
+GPU_MEMORY = (
+    "load nvidia_peermem, or a kernel and driver with dma-buf; switch ACS off on the bridges between GPU and NIC, and "
+    "the IOMMU to pass-through"
+)
+PLACE = (
+    "let the node say where its NICs are (numa_node in sysfs: the BIOS, or the topology that its virtual machine is "
+    "given), then measure again"
+)
+FAR = "check the switch of this rail, other traffic on it, and CPU idle states"
+ENDS = "check this NIC's cable, port counters and kernel log, and PFC and MTU of its switch port"
+PATH = "check the links between the two switches and the routing of this rail"
+OTHER = "measure it with another node"
+THIRD = "measure it with a third node, which tells the two ends apart"
+EVERYWHERE = (
+    "not one cable: check what all nodes of this rail share, the rate and the settings of the switch ports, and PCIe "
+    "in the BIOS and on the NICs (ATS, ACS, relaxed ordering)"
+)
+LEAF = "not one NIC: check the leaf switch of this rail, its uplinks and port settings, and how the rail is cabled"
+ONE_WAY = "clean or swap the cable and its transceivers, see symbol errors of both ends; then swap the NIC"
+ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
+ERRORS = "rdma_bandwidth.errors"
+
+
+def say_dead_server(found: RdmaBandwidth, device: str, verdicts: Verdicts) -> None:
+    """A rail may be well as a client, and its server may never start: too little memory to register, a taken port."""
+    dead = [run for run in found.runs if run.device == device and run.role == "server" and run.server_died]
+    if dead and dead[0].trouble is not None:
+        verdicts.found(
+            Verdict.WARN,
+            part=part.named(device),
+            text=f"the server of {findings.test_of(dead[0])} ended by itself: {dead[0].trouble.said}",
+            action=dead[0].trouble.next_step,
+            quantity="server",
+            code="server ended",
+        )
+
+
+def why_not(found: RdmaBandwidth, device: str) -> tuple[str, str]:
+    """Why a device has no number, and what to do."""
+    if device in found.missing:
+        return found.missing[device].reason.removeprefix(f"{device}: "), found.missing[device].next_step
+    for run in found.runs:
+        if device in ("", run.device) and run.trouble is not None:
+            return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
+    if found.failed:
+        return found.failed[-1].reason, found.failed[-1].next_step
+    if device and device not in found.planned:
+        return "not chosen to be measured", "name the rails of this node in the inventory (nodegate_nics: a list)"
+    return "no other node could be measured with it", "see what the other nodes say, then run again"
+
+
+def between(found: RdmaBandwidth, verdicts: Verdicts, *names: str) -> tuple[Metric, ...]:
+    """The numbers of these names that were measured between nodes; ends the check where there are none."""
+    if not found.partners:
+        verdicts.not_done(ALONE)
+    metrics = found.named(*names)
+    if not metrics:
+        reason, step = why_not(found, "")
+        hung = any(run.trouble is not None and run.trouble.kind == "link" for run in found.runs)
+        verdicts.cannot(reason, next_step=step, blocked_by=ERRORS if hung else "")
+    return metrics
+
+
+def say_numbers(
+    found: RdmaBandwidth,
+    metrics: tuple[Metric, ...],
+    rdma: Rdma,
+    verdicts: Verdicts,
+    *,
+    baseline: Baseline,
+    peers: NodePeers,
+) -> None:
+    """Each number by all comparisons; a low one of which the other end may be the cause proves nothing."""
+    rates = findings.physics(rdma)
+    for metric, said in assessments(metrics, baseline=baseline, peers=peers, physics=rates):
+        is_bad = said.verdict is Verdict.FAIL
+        unproven = findings.unproven(found, metric, said.limit) if is_bad else ""
+        if is_bad and (far := findings.unplaced(found, metric, said.limit)):
+            say_unplaced(verdicts, metric, far)
+        elif unproven and not findings.slow_everywhere(found, metric, said.limit, peers):
+            told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, {unproven}"
+            verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=THIRD)
+        else:
+            verdicts.add(metric_findings.finding_of(metric, said, remedy=SLOW))
+            metric_findings.add_proof(verdicts, metric, said)
+
+
+def say_shares(
+    found: RdmaBandwidth,
+    metrics: tuple[Metric, ...],
+    rdma: Rdma,
+    verdicts: Verdicts,
+    *,
+    baseline: Baseline,
+    peers: NodePeers,
+    action: str,
+) -> None:
+    """Each number against its share of the rate; a low one of which either end may be the cause proves nothing.
+
+    Unless it is low on every node of the run: then it is none of the ends but what they share. A low one from a program
+    that may have run on the other socket proves nothing either.
+    """
+    for metric in metrics:
+        rail, what = part.named(metric.device), words(metric.name)
+        observed, limit = float(f"{metric.best:.5g}"), findings.share_of_rate(rdma, metric.device, baseline)
+        if far := findings.unplaced(found, metric, limit):
+            say_unplaced(verdicts, metric, far)
+        elif findings.slow_everywhere(found, metric, limit, peers):
+            verdicts.at_least(
+                part=rail,
+                quantity=what,
+                observed=observed,
+                limit=limit,
+                note="no node of the run reaches it on this rail",
+                action=EVERYWHERE,
+                code="everywhere",
+            )
+        elif unproven := findings.unproven(found, metric, limit):
+            told = f"{what} {with_unit(metric.best, metric.unit)}, {unproven}"
+            verdicts.found(Verdict.ERROR, part=rail, text=told, action=THIRD)
+        else:
+            verdicts.at_least(part=rail, quantity=what, observed=observed, limit=limit, action=action)
+
+
+def say_unplaced(verdicts: Verdicts, metric: Metric, why: str) -> None:
+    """A low number of a program that may have run on the other socket: of the NIC it says nothing."""
+    told = f"{words(metric.name)} {with_unit(metric.best, metric.unit)}, not measured near the NIC: {why}"
+    verdicts.found(Verdict.ERROR, part=part.named(metric.device), text=told, action=PLACE)
+
+
+def say_way_beside(verdicts: Verdicts, slow: tuple[Metric, Assessment]) -> None:
+    """One direction that is behind the other nodes, while the other one is not."""
+    metric, found = slow
+    other = "what it receives is not" if metric.name == WAYS[True] else "what it sends is not"
+    verdicts.add(metric_findings.finding_of(metric, found, remedy=ONE_WAY, note=other))
+
+
+def say_untried(verdicts: Verdicts, device: str, *, has_limit: bool) -> None:
+    """That data went one way only, or that there is no limit for it."""
+    if has_limit:
+        verdicts.found(Verdict.SKIP, part=part.named(device), text="measured in one direction only")
+    else:
+        text, action = "RDMA bandwidth has no limit to be judged by", metric_findings.ADD_A_LIMIT
+        verdicts.found(Verdict.NOT_JUDGED, part=part.named(device), text=text, action=action)
+
+
+def say_ways(verdicts: Verdicts, device: str, ways: dict[str, FaultLocation], far: str) -> None:
+    """Whether a rail is slow in one direction alone; `far` says why its programs may have been on the other socket."""
+    slow = [way for way, blame in ways.items() if blame.bad_with and not blame.good_with]
+    if len(slow) != 1:
+        verdicts.passed(
+            part=part.named(device), text="sends as well as it receives", quantity="slow directions", observed=len(slow)
+        )
+    elif far:
+        text = f"{slow[0]} slowly with {', '.join(ways[slow[0]].bad_with)}, not measured near the NIC: {far}"
+        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=PLACE)
+    elif (blame := ways[slow[0]]).fault is Fault.HERE:
+        other = "receives" if slow[0] == "sends" else "sends"
+        verdicts.found(
+            Verdict.FAIL,
+            part=part.named(device),
+            text=f"{slow[0]} slowly with {', '.join(blame.bad_with)}, and {other} at full rate",
+            action=ONE_WAY,
+            quantity="slow directions",
+            observed=1,
+        )
+    else:
+        text = f"{slow[0]} slowly with {', '.join(blame.bad_with)}: either end may be at fault"
+        verdicts.found(Verdict.ERROR, part=part.named(device), text=text, action=THIRD)
+
+
+ORDER = (
+    Fault.HERE,
+    Fault.EITHER,
+    Fault.UNPROVEN,
+    Fault.PATH,
+    Fault.PATH_OR_PARTNER,
+    Fault.PARTNER,
+    Fault.NONE,
+    Fault.UNTRIED,
+)
+
+
+def say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: FaultLocation) -> None:
+    """Transfers that hung or ended with an error: at this end, at the other, or between them."""
+    first = next((run for run in bad if run.partner in blame.bad_with), bad[0])
+    said = first.trouble.said if first.trouble else ""
+    what, rail = f"{findings.test_of(first)} with {first.partner}: {said}", part.named(device)
+    if blame.fault in {Fault.EITHER, Fault.UNPROVEN} and first.name == INSIDE:
+        text = f"{what}; on some networks the NICs of one node do not reach each other, and there was no other node"
+        verdicts.found(Verdict.ERROR, part=rail, text=text, action=OTHER)
+    elif blame.fault in {Fault.HERE, Fault.EITHER}:
+        here = "it fails with every partner"
+        whom = here if blame.fault is Fault.HERE else "its only partner, so either end may be at fault"
+        verdicts.found(Verdict.FAIL, part=rail, text=f"{what}; {whom}", action=ENDS, quantity="errors")
+    elif blame.fault is Fault.UNPROVEN:
+        text = f"{what}; that partner fails with others too"
+        verdicts.found(Verdict.ERROR, part=rail, text=text, action="measure this node again with good ones")
+    elif blame.fault is Fault.PATH:
+        text = f"{what}; both ends work with others"
+        verdicts.found(Verdict.WARN, part=rail, text=text, action=PATH, quantity="errors", code="path")
+    else:
+        verdicts.passed(part=rail, text=f"works with {', '.join(blame.good_with)}; {what}", quantity="errors")
+
+
+def why_not_gpu(runs: tuple[LinkRun, ...], device: str) -> tuple[str, str]:
+    """Why a device has no number from GPU memory, and what to do."""
+    for run in runs:
+        if run.device == device and run.trouble is not None:
+            return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
+    return "no run", "measure this node again"
