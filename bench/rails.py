@@ -123,33 +123,40 @@ class Fleet:
         return float(good * (1 + lost) + more)
 
     def pair(
-        self, server: Target, client: Target, what: str, links: Sequence[LinkCommands], *, timeout_s: float
+        self,
+        server: perftest_runner.End,
+        client: perftest_runner.End,
+        what: str,
+        links: Sequence[LinkCommands],
+        *,
+        timeout_s: float,
     ) -> tuple[Ended, ...]:
         """In place of perftest on two nodes: every link has its result."""
-        for each in {server.node.name, client.node.name}:
+        names = server.target.node.name, client.target.node.name
+        for each in {*names}:
             self.meetings[each] += 1
             if self.meetings[each] > self.lost_after.get(each, sys.maxsize):
                 raise Unreachable("dropped", f"{each}: the connection broke", next_step="see the node")
-        ended = tuple(self._ended(server.node.name, client.node.name, what, link, timeout_s) for link in links)
-        self.busy_s[server.node.name, client.node.name] += START_S + max(each.client.duration_s for each in ended)
+        ended = tuple(self._ended(*names, what, link, timeout_s) for link in links)
+        self.busy_s[names] += START_S + max(each.client.duration_s for each in ended)
         return ended
 
     def _ended(self, server: str, client: str, tool: str, link: LinkCommands, timeout_s: float) -> Ended:
         self.programs += 1
-        ends = [(server, _option(link.server, "-d")), (client, _option(link.client, "-d"))]
+        ends = [(server, _option(link.server.argv, "-d")), (client, _option(link.client.argv, "-d"))]
         text: str | None
         if server == client and self.fabric.rail_only:
             text = None
         elif tool.endswith("_lat"):
-            text = _latency(link.client, self.microseconds(tool, *ends))
+            text = _latency(link.client.argv, self.microseconds(tool, *ends))
         else:
             gbps = self.gbps(tool, *ends)
-            text = None if gbps is None else _bandwidth(link.client, gbps)
+            text = None if gbps is None else _bandwidth(link.client.argv, gbps)
         head = HEAD.format(device=ends[1][1])
-        hung, took = text is None, timeout_s if text is None else float(_option(link.client, "-D") or 3) + 1
-        ran = ProgramRun(tool, link.client, stdout=head + (text or ""), timed_out=hung, duration_s=took)
+        hung, took = text is None, timeout_s if text is None else float(_option(link.client.argv, "-D") or 3) + 1
+        ran = ProgramRun(tool, link.client.argv, stdout=head + (text or ""), timed_out=hung, duration_s=took)
         ran = ProgramRun(**{**vars(ran), "exit_code": None if hung else 0})
-        return Ended(ProgramRun(tool, link.server, stdout=HEAD.format(device=ends[0][1])), ran)
+        return Ended(ProgramRun(tool, link.server.argv, stdout=HEAD.format(device=ends[0][1])), ran)
 
 
 def _option(words: Sequence[str], name: str) -> str:
