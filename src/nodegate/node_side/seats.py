@@ -45,7 +45,7 @@ class Room:
         self.near = {nic: near_nic(nic.partition(":")[0]) for nic in nics}
 
     def seat(self, asked: "Optional[Dict[str, Any]]") -> "Optional[Seat]":
-        """The seat that is asked for; None where none is."""
+        """The seat that was requested; None if there was no request."""
         if not asked:
             return None
         cpus, place, why = self.near.get(asked["nic"]) or near_nic(asked["nic"].partition(":")[0])
@@ -61,7 +61,7 @@ class Room:
 
 @contextlib.contextmanager
 def taken(seat: "Optional[Seat]") -> "Iterator[None]":
-    """A process that is started meanwhile runs there from its first instruction: it inherits this thread's CPUs."""
+    """A process that is started in this context runs there from the first instruction: it inherits our CPUs."""
     if seat is None or seat.why or not seat.cpus:
         yield
         return
