@@ -101,7 +101,7 @@ def cores(cpus: "Set[int]") -> "List[int]":
 
 
 def process_of(argv: "Sequence[str]") -> int:
-    """The process whose command line is the end of `argv`, from the program on; 0 where there is none."""
+    """The process whose command line is the last part of `argv`, without what starts it; 0: there is no such one."""
     wanted = [list(argv[place:]) for place in range(1, len(argv))]
     for name in os.listdir("/proc"):
         if name.isdigit():
