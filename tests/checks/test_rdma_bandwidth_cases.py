@@ -371,8 +371,8 @@ CASES = (
         ERROR,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s, measured with gpu02 mlx5_3 alone: "
-            "either end or the path between them may be slow - measure it with a third node, which tells "
-            "the two ends apart"
+            "either end or the path between them may be slow - measure it with a third node to find out "
+            "which end it is"
         ),
         attempts=lambda _links: [attempt(of_two(), partners=1)],
     ),
@@ -457,8 +457,8 @@ CASES = (
         ERROR,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 198 Gb/s, measured only with partners that are slow "
-            "with others too (gpu02 mlx5_3, gpu03 mlx5_3, gpu04 mlx5_3) - measure it with a third node, which tells "
-            "the two ends apart"
+            "with others too (gpu02 mlx5_3, gpu03 mlx5_3, gpu04 mlx5_3) - measure it with a third node to find out "
+            "which end it is"
         ),
         change=slow(198.25, peer_best="198.5"),
         fleet={**dict.fromkeys(PARTNERS, 198.5), "gpu05": 391.5},
@@ -469,8 +469,8 @@ CASES = (
         ERROR,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 198 Gb/s, measured only with partners that are slow "
-            "with others too (gpu02 mlx5_3, gpu03 mlx5_3) - measure it with a third node, which tells the two ends "
-            "apart"
+            "with others too (gpu02 mlx5_3, gpu03 mlx5_3) - measure it with a third node to find out which end "
+            "it is"
         ),
         attempts=lambda _links: [attempt(of_three(), partners=2)],
         fleet=dict.fromkeys(PARTNERS[:2], 198.5),
@@ -514,7 +514,7 @@ CASES = (
         ERROR,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 212 Gb/s, measured with gpu02 mlx5_3 alone: either end "
-            "or the path between them may be slow - measure it with a third node, which tells the two ends apart"
+            "or the path between them may be slow - measure it with a third node to find out which end it is"
         ),
         attempts=lambda _links: [attempt(of_two(), partners=1)],
     ),
@@ -702,7 +702,7 @@ CASES = (
         ERROR,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): sends slowly with gpu02 mlx5_3: either end may be at fault - "
-            "measure it with a third node, which tells the two ends apart"
+            "measure it with a third node to find out which end it is"
         ),
         attempts=lambda links: [attempt(of_two_one_way(), partners=1)],
     ),

@@ -38,7 +38,7 @@ END_S = 15.0  # what run_many.py needs beyond its programs' time: to end them, a
 class Program:
     """One program: its command line, the folder of its port's own counters, and the NIC near which it runs.
 
-    `turn` tells the two programs of a NIC apart, which may run on one node.
+    The two programs of a NIC, which may run on one node, differ in `turn`.
     """
 
     argv: tuple[str, ...]

@@ -40,7 +40,7 @@ FAR = "check the switch of this rail, other traffic on it, and CPU idle states"
 ENDS = "check this NIC's cable, port counters and kernel log, and PFC and MTU of its switch port"
 PATH = "check the links between the two switches and the routing of this rail"
 OTHER = "measure it with another node"
-THIRD = "measure it with a third node, which tells the two ends apart"
+THIRD = "measure it with a third node to find out which end it is"
 EVERYWHERE = (
     "not one cable: check what all nodes of this rail share, the rate and the settings of the switch ports, and PCIe "
     "in the BIOS and on the NICs (ATS, ACS, relaxed ordering)"
