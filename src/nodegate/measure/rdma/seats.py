@@ -37,7 +37,7 @@ def are_near(ran: ProgramRun) -> bool:
 
 
 def unbound(ran: ProgramRun) -> str:
-    """Why a program of a link did not run near its NIC, this node's first; empty where both did, or it was not requested."""
+    """Why a program of a link did not run near its NIC, this node's first; empty if both did, or none asked for it."""
     ours = ran.labels.get("role") or "client"
     for end in sorted(_ENDS, key=lambda each: each != ours):
         if why := ran.labels.get(f"{end}_unbound", ""):
