@@ -27,6 +27,40 @@ def test_a_healthy_fleet_is_accepted_also_where_racks_are_a_switch_further_apart
         assert run(seed=seed, **fabric).accepted == ALL
 
 
+@pytest.mark.parametrize("racks", [racks_of(8, 2), racks_of(6, 3)], ids=["racks of two", "racks of three"])
+def test_in_small_racks_good_nodes_are_not_rejected_for_slower_pairs_over_racks(racks):
+    everybody = frozenset(name for names in racks.values() for name in names)
+    for seed in range(3):
+        assert run(racks=racks, across=0.88, seed=seed).accepted == everybody
+        judged = run(Sick("gpu010", 0.9), racks=racks, across=0.88, seed=seed)
+        assert judged.are("fail") == {"gpu010"}
+        assert judged.accepted == everybody - {"gpu010"}
+
+
+@pytest.mark.parametrize("left", [0.9, 0.7])
+def test_rack_mates_of_two_slow_nodes_are_not_rejected_where_racks_are_a_switch_further_apart(left):
+    racks = racks_of(4, 4)
+    everybody = frozenset(name for names in racks.values() for name in names)
+    for sick in ({"gpu009", "gpu011"}, {"gpu012", "gpu015"}):
+        judged = run(*(Sick(name, left) for name in sick), racks=racks, across=0.88)
+        assert judged.are("fail") == sick
+        assert judged.accepted == everybody - sick
+
+
+def test_good_nodes_that_are_launched_over_racks_to_compare_others_are_not_judged_by_it():
+    racks = racks_of(8, 2)
+    for seed in (2, 3):
+        assert run(racks=racks, across=0.5, seed=seed).are("fail") == set()
+
+
+def test_uplinks_that_hide_a_slow_node_do_not_clear_it():
+    racks = racks_of(8, 2)
+    for seed in range(3):
+        judged = run(Sick("gpu010", 0.9), racks=racks, uplink=0.88, seed=seed)
+        assert "gpu010" not in judged.accepted
+        assert judged.are("fail") <= {"gpu009", "gpu010"}  # of these two nobody can say which one it is
+
+
 @pytest.mark.parametrize("left", [0.97, 0.95, 0.92, 0.7])
 def test_rack_mates_of_a_slow_node_are_not_rejected(left):
     for seed in range(5):

@@ -75,6 +75,7 @@ class Path:
 class Fabric:
     """What launches over the nodes give. `across`: the share that is left between racks, where all is well.
 
+    `uplink`: the share that uplinks carry at most, which hides nodes that are less slow.
     `lost`: after so many launches a node is not reached any more.
     """
 
@@ -83,6 +84,7 @@ class Fabric:
     noise: float = 0.01
     disturbed: float = 0.0
     across: float = 1.0
+    uplink: float = 1.0
     seed: int = 0
     lost: tuple[str, int] | None = None
     launches: int = 0
@@ -138,9 +140,10 @@ class Fabric:
         return ProgramRun(what, stdout=text, exit_code=code, timed_out=hangs, duration_s=took_s, labels=labels)
 
     def _speed(self, what: str, nodes: frozenset[str], spoilt: Iterable[str | float]) -> float:
-        good = GOOD_GB_PER_S[what] * min([1.0, *(each for each in spoilt if isinstance(each, float))])
+        share = min([1.0, *(each for each in spoilt if isinstance(each, float))])
         if len({self._rack_of[name] for name in nodes}) > 1:
-            good *= self.across
+            share = min(share * self.across, self.uplink)
+        good = GOOD_GB_PER_S[what] * share
         if self.draw.random() < self.disturbed:
             good *= 1.0 - self.draw.uniform(0.05, 0.30)
         return max(good * self.draw.gauss(1.0, self.noise), 0.01)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     Conditions = tuple[tuple[str, str], ...]
 
-_SHAPE = frozenset({"nodes", "gpus"})  # of a group of nodes: racks have different sizes, which is not a contradiction
+# of a group of nodes: racks have different sizes, which is not a contradiction
+_SHAPE = frozenset({"nodes", "gpus", "racks"})
 _NAMED = 3  # nodes of each kind that the message names
 
 

@@ -72,9 +72,10 @@ class Measurement:
     `applies` says why it does not apply to a node ("no RDMA adapters"), empty if it does: a `skip`, not an `error`.
     `rests_on` are the ids of checks that must not have failed on a node, which otherwise would spoil this measurement
     for it and its neighbours. `measure` runs it over all targets at once. `again` measures suspects once more, with
-    the other targets as partners if needed. `parse` reads the attempts of one node, in their order.
-    `takes_s` is about how many seconds it takes, for the progress line. `doubtful`: whether a node has no number for a
-    reason that a second attempt may clear (a link that hung once): it is measured again, as with a bad number.
+    the other targets as partners if needed; what it returns of others is kept too. `parse` reads the attempts of one
+    node, in their order. `takes_s` is about how many seconds it takes, for the progress line. `doubtful`: whether a
+    node has no number for a reason that a second attempt may clear (a link that hung once): it is measured again, as
+    with a bad number.
     `bounds` says what a node's own parts allow, where that is more than its platform says. `settled`: whether a node's
     fault is known, or must be feared: it takes no part in second looks, as a suspect or as another one's partner.
     `alone`: each node is measured without the others, so that more looks at all cost no more time than at one.

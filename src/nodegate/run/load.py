@@ -84,8 +84,7 @@ class Load:
             self._say(measurement, shorter, f", {len(suspects)} nodes once more")
             ready = [target for target in shorter if target.node.name not in settled]
             runs = measurement.again(ready, self._pool, suspects)
-            again = {name: runs[name] for name in suspects if name in runs}
-            metrics |= self._keep(measurement, attempts, again, started)
+            metrics |= self._keep(measurement, attempts, runs, started)
 
     def _say(self, measurement: Measurement, going: list[Target], more: str) -> None:
         expected_s = measurement.takes_s(going[0].durations) if measurement.takes_s else 0.0

@@ -146,7 +146,8 @@ def judge_bandwidth(
     """The bus bandwidth of some collectives over some kinds of groups; each that gave none is an error of its own."""
     chosen = []
     for what in whats:
-        metrics = [each for each in groups.named(NAMES[what]) if each.conditions.get("group") in kinds]
+        found = groups.named(NAMES[what])
+        metrics = [each for each in found if each.conditions.get("group") in kinds and not groups.is_for_others(each)]
         chosen += metrics
         excused = {run.group: groups.excuses(run) for run in groups.of(what) if run.kind in kinds}
         excused = {group: named for group, named in excused.items() if named}
@@ -269,6 +270,8 @@ def bounds_of(rdma: Rdma) -> Bounds:
         if isinstance(total, Unknown) or not total:
             return Physics()
         top, whose = _MOST_OF_RAILS * total, f"{_MOST_OF_RAILS} times the rate of all rails"
+        if "racks" in metric.conditions:  # what is between racks bounds good ones too
+            return Physics(top, whose)
         if metric.name == NAMES["all_reduce"]:
             limit = least_by_rate(rdma, baseline)
             least = None if isinstance(limit, Unknown) else replace(limit, direction=AT_LEAST)

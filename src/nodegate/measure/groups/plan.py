@@ -33,6 +33,17 @@ def pairs(names: Sequence[str]) -> tuple[Group, ...]:
     return tuple(pair(one, other) for one, other in found)
 
 
+def pairs_by_rack(names: Sequence[str], rack_of: Mapping[str, str]) -> tuple[Group, ...]:
+    """Pairs inside each rack, for no other node is as near; nodes that are alone in theirs with each other."""
+    inside: defaultdict[str, list[str]] = defaultdict(list)
+    for name in names:
+        inside[rack_of[name]].append(name)
+    alone = [nodes[0] for nodes in inside.values() if len(nodes) == 1]
+    if len(alone) == 1:  # with a node of another rack, which has its own pair
+        alone = [*next(([nodes[0]] for nodes in inside.values() if len(nodes) > 1), []), *alone]
+    return (*(each for nodes in inside.values() for each in pairs(nodes)), *pairs(alone))
+
+
 def pair(one: str, other: str, good: Iterable[str] = ()) -> Group:
     """Two nodes."""
     return Group("pair", f"pair {one}+{other}", (one, other), frozenset(good))
@@ -58,7 +69,7 @@ def fleet(names: Sequence[str]) -> tuple[Group, ...]:
 def without(group: Group, bad: Sequence[str]) -> tuple[Group, ...]:
     """A rack or a fleet again without its bad nodes, if there are some and enough others."""
     rest = tuple(name for name in group.nodes if name not in bad)
-    if len(rest) == len(group.nodes) or len(rest) < 3:
+    if len(rest) == len(group.nodes) or len(rest) < 2:
         return ()
     return (Group(group.kind, f"{group.name}{_WITHOUT}{len(group.nodes) - len(rest)} bad", rest),)
 

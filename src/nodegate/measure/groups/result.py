@@ -96,6 +96,8 @@ class GroupRun:
     concerned: bool = False
     left_out: tuple[str, ...] = ()
     builds: int = 1
+    racks: int = 0  # 0: not known
+    slower: str = ""  # the node of a pair that is slow with good ones too
     test: NcclTest | None = None
     own_gb_per_s: float | None = None  # of a launch in which each node runs by itself
     stuck: tuple[str, ...] = ()
@@ -112,11 +114,22 @@ class GroupRun:
         return self.ending == "whole" and self.test is not None and not self.test.corrupt
 
     @property
+    def is_help(self) -> bool:
+        """Whether this node was the good partner of one that was not known to be good."""
+        return self.kind == "pair" and self.served and not self.partners_well
+
+    @property
+    def is_far(self) -> bool:
+        """Whether it is a pair of two racks, in a fabric that makes these slower than pairs of one rack."""
+        return self.kind == "pair" and self.racks > 1
+
+    @property
     def conditions(self) -> Mapping[str, str]:
         """What two values must share to be comparable."""
         if self.test is None:
             return {}
         row = _row(self.test, self.size_bytes)
+        far = {"racks": str(self.racks)} if self.is_far else {}
         told = {"tool_version": self.test.version, "nccl": self.test.nccl, "cuda": self.test.cuda}
         return {
             "tool": "nccl-tests",
@@ -126,6 +139,7 @@ class GroupRun:
             "gpus": str(self.gpus),
             "size_bytes": str(self.size_bytes),
             "dtype": row.dtype if row else "",
+            **far,
         }
 
 
@@ -142,13 +156,16 @@ class NcclGroups:
     def metrics(self) -> tuple[Metric, ...]:
         """The best group of each kind, once for each attempt: a bad neighbour does not make this node slow.
 
-        A launch for which another node is named says nothing about this one, nor does a pair with an unknown node
-        once there is one with a good node, nor one in which this node was the good partner of another one.
+        A launch for which another node is named says nothing about this one, nor does a pair whose other node is the
+        slower one, nor a pair with an unknown node once there is one with a good node, nor one in which this node was
+        the good partner of another one.
         """
         found: defaultdict[tuple[str, tuple[tuple[str, str], ...]], list[tuple[GroupRun, float]]] = defaultdict(list)
+        explained = {(run.what, *sorted(run.nodes)) for run in self.runs if run.slower not in {"", self.node}}
         for run in self.runs:
             name, value = _quantity(run)
-            if name and value and not self.excuses(run):
+            not_its_own = run.kind == "pair" and (run.what, *sorted(run.nodes)) in explained
+            if name and value and not (not_its_own or self._only_helped(run) or self.excuses(run)):
                 found[name, tuple(sorted(run.conditions.items()))].append((run, value))
         return tuple(
             Metric(
@@ -161,9 +178,22 @@ class NcclGroups:
             for (name, conditions), values in found.items()
         )
 
+    def _only_helped(self, run: GroupRun) -> bool:
+        """Whether this node was the good partner of another one, and has pairs of its own."""
+        alike = [each for each in self.runs if (each.kind, each.what) == (run.kind, run.what)]
+        return run.is_help and not all(each.is_help for each in alike)
+
     def named(self, *names: str) -> tuple[Metric, ...]:
         """The metrics of these names."""
         return tuple(metric for metric in self.metrics if metric.name in names)
+
+    def is_for_others(self, metric: Metric) -> bool:
+        """Whether a pair's number over racks is for others to compare with: this node has one of its own rack."""
+        if "racks" not in metric.conditions:
+            return False
+        far = [run for run in self.runs if run.is_far and NAMES.get(run.what) == metric.name]
+        pairs = [each for each in self.named(metric.name) if each.conditions.get("group") == "pair"]
+        return all(run.served for run in far) or any("racks" not in each.conditions for each in pairs)
 
     def of(self, *whats: str) -> tuple[GroupRun, ...]:
         """The runs of these collectives, parts of a bisection not among them."""
@@ -207,7 +237,7 @@ def _quantity(run: GroupRun) -> tuple[str, float | None]:
 
 def _best_of_attempts(values: Sequence[tuple[GroupRun, float]]) -> tuple[float, ...]:
     known: Sequence[tuple[GroupRun, float]] = [each for each in values if each[0].partners_well]
-    known = known or [each for each in values if not each[0].served] or values
+    known = known or values
     best: dict[int, float] = {}
     for run, value in known:
         best[run.attempt] = max(best.get(run.attempt, 0.0), value)
@@ -258,6 +288,8 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         concerned=label("concerned", "") == "yes",
         left_out=_names(label("left_out", "")),
         builds=_number(label("builds")),
+        racks=_number(label("racks")),
+        slower=label("slower", ""),
         stuck=ran.stuck,
     )
     if ran.cannot:

@@ -16,7 +16,7 @@ from nodegate.measure.groups.findings import bounds_of
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch_session import LaunchSession
 from nodegate.measure.groups.result import ALONE, parse
-from nodegate.measure.groups.slow import SlowLaunches, is_slow_together, slow_in_pairs, slow_launches
+from nodegate.measure.groups.slow import SlowLaunches, enough_in_pairs, is_slow_together, slow_in_pairs, slow_launches
 from nodegate.measure.groups.standing import is_settled
 from nodegate.measure.groups.tour import Tour
 from nodegate.measure.measurement import Measurement
@@ -62,6 +62,7 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
 
 def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     """Suspects with nodes that passed; and the racks and fleets that were slow, until it is known by which nodes."""
+    kept = set(suspects)
     with LaunchSession(targets, pool) as launch_session:
         for ready in launch_session.pools():
             names = [member.name for member in ready]
@@ -70,9 +71,11 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
             if len(names) < 2 or not (bad or slow):
                 continue
             tour = Tour(launch_session, ready, pool)
-            well = tour.pairs_again(bad, [name for name in names if name not in bad]) if bad else frozenset(names)
+            good = [name for name in names if name not in bad]
+            well = tour.pairs_again(bad, good, enough_in_pairs(suspects)) if bad else frozenset(names)
+            kept |= tour.compared
             SlowLaunches(tour, slow_in_pairs(tour, suspects).union(set(names) - well)).run(slow)
-    return {name: runs for name, runs in launch_session.runs.items() if name in suspects and runs}
+    return {name: runs for name, runs in launch_session.runs.items() if name in kept and runs}
 
 
 def _alone(launch_session: LaunchSession, member: GroupNode, count: int) -> None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     Enough = Mapping[str, float]  # collective -> what it has to reach, in GB/s
 
+FAR_SHARE = 0.96  # not a limit: a node that is this much slower over racks than good ones is left out of what follows
 _KINDS: tuple[Literal["rack"], Literal["fleet"]] = ("rack", "fleet")  # the fleet last: it has the racks' nodes
 _COLLECTIVE = {name: what for what, name in NAMES.items()}
 
@@ -49,6 +50,16 @@ def slow_launches(suspects: Suspects) -> dict[Group, Enough]:
         for kind in _KINDS
         if (kind, str(len(names))) == (conditions[launch].get("group"), conditions[launch].get("nodes"))
     }
+
+
+def enough_in_pairs(suspects: Suspects) -> Enough:
+    """What pairs have to reach, by collective, as far as a suspect does not."""
+    found: dict[str, float] = {}
+    for doubt in (doubt for doubts in suspects.values() for doubt in doubts):
+        what = _COLLECTIVE.get(doubt.metric.name, "")
+        if what and doubt.enough is not None and doubt.metric.conditions.get("group") == PAIR:
+            found[what] = max(found.get(what, 0.0), doubt.enough)
+    return found
 
 
 class SlowLaunches:
@@ -115,6 +126,12 @@ class SlowLaunches:
         return (group,) if self._known.isdisjoint(group.nodes) else without(group, sorted(self._known))
 
 
+def _enough(tour: Tour, pair: Group, what: str, enough: float) -> float:
+    """What a pair has to reach: one over two racks what good ones over racks do, not what a pair of a rack does."""
+    over_racks = tour.good_over_racks(what) if tour.is_far(pair) else 0.0
+    return FAR_SHARE * over_racks if over_racks else enough
+
+
 def slow_in_pairs(tour: Tour, suspects: Suspects) -> frozenset[str]:
     """The suspects whose pairs with nodes that passed were too slow again."""
     found = set()
@@ -123,6 +140,8 @@ def slow_in_pairs(tour: Tour, suspects: Suspects) -> frozenset[str]:
         of_pairs = [each for each in doubts if each.metric.conditions.get("group") == PAIR] if pairs else []
         for doubt in of_pairs:
             what = _COLLECTIVE.get(doubt.metric.name, "")
-            if doubt.enough is not None and all(tour.speed(each, what) < doubt.enough for each in pairs):
+            if doubt.enough is not None and all(
+                tour.speed(each, what) < _enough(tour, each, what, doubt.enough) for each in pairs
+            ):
                 found.add(name)
     return frozenset(found)
