@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from nodegate.node_side.load.residents import is_resident
 from nodegate.profile import Profile
 from nodegate.subjects.gpu import answering, mebibytes
 from nodegate.subjects.reported import absence
@@ -22,16 +23,15 @@ pytestmark = pytest.mark.tier("bootcheck")
 
 _END = "find its job (ps -fp PID) and end it before the node takes work"
 _WHOSE = "ask whose it is (ps -fp PID): the job that is looked at, or one that was left behind"
-# Daemons of the node that hold a GPU without using it. Prefixes, since the kernel cuts a name after 15 characters.
-_RESIDENTS = ("nvidia-persiste", "nv-hostengine", "dcgm", "nv-fabricmanage", "nvidia-cuda-mps", "nvidia-imex")
 
 
 def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """No process is left on any GPU when a job is about to start. (F15)
 
     A process of an earlier or another job takes memory and time from the new one: out of memory, or half speed.
-    NVIDIA's own daemons and an MPS server may run. A desktop's process (kind `graphics`) only warns. Under troubleshoot
-    the job may still run: its processes are named and pass, and one without a known job warns.
+    NVIDIA's own daemons and an MPS server may run, a client of MPS is a job. A desktop's process (kind `graphics`)
+    only warns. Under troubleshoot the job may still run: its processes are named and pass, and one without a known job
+    warns.
     """
     for gpu in answering(gpus, verdicts):
         if isinstance(gpu.processes, Unknown):
@@ -42,7 +42,7 @@ def test_processes(gpus: Gpus, jobs: Jobs, baseline: Baseline, profile: Profile,
                 absent=absence("processes", gpu, gpus, baseline),
             )
             continue
-        strays = [process for process in gpu.processes if not _is_resident(process)]
+        strays = [process for process in gpu.processes if not is_resident(process.name)]
         for stray in strays:
             job = jobs.running(stray.pid) if profile is Profile.TROUBLESHOOT else ""
             if job:
@@ -81,11 +81,6 @@ def _unexplained_bytes(gpu: Gpu) -> Known[int]:
     drawn = sum(value_or(process.memory_bytes, 0) for process in processes if process.kind == "graphics")
     used = gpu.memory_used_bytes
     return used if isinstance(used, Unknown) else max(used - drawn, 0)
-
-
-def _is_resident(process: GpuProcess) -> bool:
-    name = process.name.rpartition("/")[2]
-    return process.kind == "mps" or name.startswith(_RESIDENTS)
 
 
 def _words(process: GpuProcess) -> str:

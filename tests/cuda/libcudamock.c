@@ -6,6 +6,7 @@
  *   cuda.memory = 8388608            bytes of device memory that are free
  *   cuda.product_s = 0.05            seconds that events count for one matrix product (nothing waits for them)
  *   processes.own = 1                NVML lists the processes that have a context on this GPU
+ *   compute_mode = 3                 exclusive process: a second process with a context on this GPU is refused (46)
  *   cuda.absent = 1                  CUDA does not see this GPU
  *   cuda.flip = 7                    one bit of the 7th product is wrong
  *   cuda.wrong = 1                   the same bit of every product is wrong
@@ -19,6 +20,7 @@
 #include "../../lab/nvml/scenario.h"
 
 #include <dlfcn.h>
+#include <dirent.h>
 #include <math.h>
 #include <signal.h>
 #include <stdint.h>
@@ -29,7 +31,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
+enum { SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, NOT_INITIALIZED, DEVICE_UNAVAILABLE = 46, NO_DEVICE = 100, INVALID_DEVICE = 101, INVALID_CONTEXT = 201,
        INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, ILLEGAL_ADDRESS = 700, PEER_ALREADY_ENABLED = 704 };
 enum { MOST = 256, MOMENT_US = 50000 };
 
@@ -118,7 +120,8 @@ Result cuInit(u32 flags) {
 Result cuDriverGetVersion(int *out) { *out = 12040; return SUCCESS; }
 Result cuGetErrorName(Result number_, const char **out) {
     static const struct { Result number; const char *name; } names[] = {
-        {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"}, {100, "CUDA_ERROR_NO_DEVICE"},
+        {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"}, {46, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
+        {100, "CUDA_ERROR_NO_DEVICE"},
         {101, "CUDA_ERROR_INVALID_DEVICE"}, {201, "CUDA_ERROR_INVALID_CONTEXT"}, {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
         {218, "CUDA_ERROR_INVALID_PTX"}, {400, "CUDA_ERROR_INVALID_HANDLE"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
         {719, "CUDA_ERROR_LAUNCH_FAILED"}, {802, "CUDA_ERROR_SYSTEM_NOT_READY"}, {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"},
@@ -153,22 +156,40 @@ Result cuDeviceGetAttribute(int *out, int which, int device) {
     *out = which == 75 ? major : which == 76 ? minor : which == 16 ? 132 : -1;
     return *out < 0 ? INVALID_VALUE : SUCCESS;
 }
-/* Leave a note for the stand-in of NVML, which lists who has a context while he lives. */
-static void note_user(int gpu) {
-    char name[4200];
+/* Notes in the folder SCENARIO.users, one for each process with a context: the stand-in of NVML lists those that live. */
+static void name_of_note(char *name, size_t room, const char *file) {
     const char *scenario = getenv("NVML_MOCK_SCENARIO");
-    snprintf(name, sizeof name, "%.4096s.users", scenario ? scenario : "/etc/nvml-mock.conf");
-    mkdir(name, 0755);
-    size_t length = strlen(name);
-    snprintf(name + length, sizeof name - length, "/%d.%d", gpu, (int)getpid());
-    FILE *note = fopen(name, "w");
-    if (note) fclose(note);
+    snprintf(name, room, "%.4000s.users/%s", scenario ? scenario : "/etc/nvml-mock.conf", file);
 }
+static void note_user(int gpu, int has_context) {
+    char file[40], name[4200];
+    name_of_note(name, sizeof name, "");
+    mkdir(name, 0755);
+    snprintf(file, sizeof file, "%d.%d", gpu, (int)getpid());
+    name_of_note(name, sizeof name, file);
+    FILE *note = has_context ? fopen(name, "w") : NULL;
+    if (note) fclose(note);
+    if (!has_context) unlink(name);
+}
+static int has_other_user(int gpu) {
+    char name[4200];
+    name_of_note(name, sizeof name, "");
+    DIR *listed = opendir(name);
+    int found = 0;
+    for (struct dirent *each; listed && (each = readdir(listed));) {
+        int its_gpu, pid;
+        if (sscanf(each->d_name, "%d.%d", &its_gpu, &pid) == 2 && its_gpu == gpu && pid != getpid() && !kill(pid, 0)) found = 1;
+    }
+    if (listed) closedir(listed);
+    return found;
+}
+static int is_noted(int gpu) { return gpu_value(gpu, "processes.own") || number(gpu, "compute_mode", 0) == 3; }
 Result cuDevicePrimaryCtxRetain(u64 *out, int device) {
     CALL(0)
     if (device < 0 || device >= seen_count) return INVALID_DEVICE;
+    if (number(seen[device], "compute_mode", 0) == 3 && has_other_user(seen[device])) return DEVICE_UNAVAILABLE;
     retained[seen[device]] = 1;
-    if (gpu_value(seen[device], "processes.own")) note_user(seen[device]);
+    if (is_noted(seen[device])) note_user(seen[device], 1);
     *out = (u64)(CONTEXT + seen[device]);
     return SUCCESS;
 }
@@ -182,6 +203,7 @@ Result cuDevicePrimaryCtxRelease_v2(int device) {
     CALL(0)
     if (device < 0 || device >= seen_count || !retained[seen[device]]) return INVALID_CONTEXT;
     retained[seen[device]] = 0;
+    if (is_noted(seen[device])) note_user(seen[device], 0);
     current = -1;
     return SUCCESS;
 }

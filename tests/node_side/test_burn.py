@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from support import cuda
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
 from nodegate.node_program import PYTHON_OPTIONS
-from nodegate.node_side.load import burn, sampler, told
+from nodegate.node_side.load import burn, residents, sampler, told
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 SECOND_PHASE = [["bf16", 0.5], ["fp32", 0.5]]
@@ -338,3 +339,67 @@ cuda.release(0)
 """
     variables = dict(os.environ, **cuda.environment(healthy_h100(2).write(tmp_path / "scenario.conf")))
     subprocess.run([sys.executable, "-c", script], env=variables, check=True, timeout=60)
+
+
+@pytest.mark.parametrize("kind", ["compute", "mps"])
+def test_the_daemons_of_a_node_are_at_home_and_a_client_of_mps_is_not(kind: str, tmp_path: Path) -> None:
+    scenario = healthy_h100(1).set(0, f"processes.{kind}", "4242:1000")
+    for name, refused in (
+        ("/usr/bin/nv-hostengine -n", ""),
+        ("dcgm-exporter", ""),
+        ("nvidia-imex", ""),
+        ("dcgmproftester12", "GPU 0 is in use by process 4242 (dcgmproftester12)"),
+        (
+            "nvidia-cuda-mps-server",
+            "GPU 0 is shared by an MPS server (process 4242): stop MPS (echo quit | nvidia-cuda-mps-control)",
+        ),
+    ):
+        document = cuda.burn(scenario.system("process.4242", name), tmp_path, phases=[["fp32", 1]])
+        assert document["refused"] == refused
+
+
+def test_a_control_daemon_of_mps_is_asked_to_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residents, "mps_daemons", lambda: [77])
+    idle = {"index": 0, "error": "", "mig_mode": [0, 0], "processes": [], "memory_used_bytes": 0}
+    said = burn.refusal(burn.Options(1.0), [dict(idle, memory_total_bytes=1)])
+    assert said == "MPS runs on this node (process 77): stop MPS (echo quit | nvidia-cuda-mps-control)"
+
+
+def test_mps_is_seen_by_its_name(tmp_path: Path) -> None:
+    daemon = tmp_path / "nvidia-cuda-mps-control"
+    daemon.symlink_to(shutil.which("sleep") or "")
+    with subprocess.Popen([daemon, "60"]) as running:
+        assert wait_until(lambda: running.pid in residents.mps_daemons(), limit_s=10)
+        running.kill()
+    assert running.pid not in residents.mps_daemons()
+
+
+def test_gpus_in_exclusive_process_mode_burn(tmp_path: Path) -> None:
+    """The stand-in refuses a second process with a context, as a driver does in that mode."""
+    scenario = healthy_h100(2).set(None, "compute_mode", 3)
+    assert [gpu["error"] for gpu in cuda.burn(scenario, tmp_path)["gpus"]] == ["", ""]
+    notes = tmp_path / "scenario.conf.users"
+    (notes / f"1.{os.getpid()}").touch()
+    second = cuda.burn(scenario, tmp_path)["gpus"]
+    assert [gpu["error"] for gpu in second] == ["", "cuDevicePrimaryCtxRetain: 46 CUDA_ERROR_DEVICE_UNAVAILABLE"]
+
+
+def test_every_gpu_is_held_open_until_the_end(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    for name in ("nvidia0", "nvidia1", "nvidiactl"):
+        (tmp_path / "dev" / name).touch()
+    script = (
+        "from nodegate.node_side.probe import children, held_open; held_open.hold_open(); input(); children.end_all()"
+    )
+    variables = dict(os.environ, NODEGATE_PROBE_ROOT=str(tmp_path))
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, env=variables) as running:
+        assert wait_until(lambda: open_below(tmp_path, running.pid) == ["nvidia0", "nvidia1"], limit_s=20)
+        held = children_of(running.pid)
+        running.communicate(b"\n")
+    assert running.returncode == 0
+    assert wait_until(lambda: not any(name_of(pid) for pid in held))
+
+
+def open_below(folder: Path, parent: int) -> list[str]:
+    links = [each for pid in children_of(parent) for each in Path(f"/proc/{pid}/fd").glob("*")]
+    return sorted(each.resolve().name for each in links if each.resolve().is_relative_to(folder))

@@ -90,6 +90,13 @@ def test_a_single_gpu_has_nobody_to_copy_with(tmp_path: Path) -> None:
     assert found["peers"]["copies"] == []
 
 
+def test_gpus_in_exclusive_process_mode_are_measured_too(tmp_path: Path) -> None:
+    """A GPU's own process has ended before the one of the pairs begins."""
+    found = copies_node.run(healthy_h100(2).set(None, "compute_mode", 3), tmp_path, peers="all")
+    assert [gpu["error"] for gpu in found["gpus"]] == ["", ""]
+    assert [each["error"] for each in found["peers"]["copies"]] == ["", ""]
+
+
 def test_a_ring_has_one_pair_for_each_gpu() -> None:
     assert peers.pairs_of("ring", [0, 1, 3]) == [(0, 1), (1, 3), (3, 0)]
     assert len(peers.pairs_of("all", range(8))) == 56

@@ -30,6 +30,8 @@ PACKAGES = (
     "nodegate.node_side.load",
     "nodegate.node_side.probe.child",
     "nodegate.node_side.probe.children",
+    "nodegate.node_side.probe.files",
+    "nodegate.node_side.probe.held_open",
     "nodegate.node_side.probe.nvml_readings",
     "nodegate.node_side.probe.reading",
 )

@@ -9,6 +9,7 @@ from nodegate.errors import CannotMeasure, NotApplicable, NotDone, NotJudged
 from nodegate.facts import FACTS, NodeFacts
 from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
+from nodegate.measure.measurement import SPLIT
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
 from nodegate.part import NO_PARTS
 from nodegate.probe.document import document_of
@@ -127,10 +128,17 @@ class Context:
     def _read_measured(self, name: str) -> Measured:
         wanted = measurement(name)
         reason = wanted.applies(self.known_facts)
+        if reason == SPLIT and not self._is_split_by_policy:
+            raise NotDone(f"{name} is not measured: {reason}; if it is meant to be, say so (nodegate_mig: on)")
         if reason:
             raise NotApplicable(f"{name} is not measured: {reason}")
         evidence = self._evidence_of(name)
         return wanted.of_document(evidence.document or {})
+
+    @property
+    def _is_split_by_policy(self) -> bool:
+        wanted = self.baseline.find("gpu.mig")
+        return wanted is not None and wanted.value == "on"
 
     def _counters(self) -> Counters:
         from nodegate.subjects.counters import Counters  # noqa: PLC0415 - a bootcheck has none

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.node_side.load.residents import is_resident
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
     from nodegate.facts import NodeFacts
-
-# These hold a GPU's device node all day without using the GPU.
-DAEMONS = frozenset(
-    {"nvidia-persistenced", "nvidia-persiste", "nv-hostengine", "nv-fabricmanager", "nv-fabricmanage", "dcgm-exporter"}
-)
 
 
 def busy_reason(facts: NodeFacts) -> str:
@@ -27,7 +23,7 @@ def _holders(facts: NodeFacts) -> str:
         holders = facts.jobs.gpu_users
     except CannotMeasure:
         return ""
-    found = [] if isinstance(holders, Unknown) else [each for each in holders if each.name not in DAEMONS]
+    found = [] if isinstance(holders, Unknown) else [each for each in holders if not is_resident(each.name)]
     return f"{found[0].name} (pid {found[0].pid}) holds a GPU, and NVML does not tell what it does" if found else ""
 
 
@@ -51,7 +47,7 @@ def _processes(facts: NodeFacts) -> str:
         for gpu in devices
         if not isinstance(gpu.processes, Unknown)
         for process in gpu.processes
-        if process.name.rpartition("/")[2] not in DAEMONS
+        if not is_resident(process.name)
     ]
     more = f" and {len(found) - 1} more" if len(found) > 1 else ""
     return f"{found[0]}{more}" if found else ""

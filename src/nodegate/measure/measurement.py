@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Session
 
 T = TypeVar("T")
+SPLIT = "MIG is on for every GPU: there is no whole GPU"  # by design where the site says so, else left open
 Stage = Literal["gpu", "node", "links", "fabric"]
 STAGES: tuple[Stage, ...] = ("gpu", "node", "links", "fabric")  # in this order, with a barrier between them
 
@@ -134,9 +135,19 @@ def broke_off(document: Mapping[str, object]) -> bool:
 def no_gpus(facts: NodeFacts) -> str:
     """`applies` of a measurement of GPUs: also empty if NVML does not answer: the measurement then reports why."""
     try:
-        return "" if facts.gpus.devices else "no NVIDIA GPU"
+        devices = facts.gpus.devices
     except CannotMeasure:
         return ""
+    return split_by_mig(facts) if devices else "no NVIDIA GPU"
+
+
+def split_by_mig(facts: NodeFacts) -> str:
+    """SPLIT where every GPU is split into instances, else empty."""
+    try:
+        devices = facts.gpus.devices
+    except CannotMeasure:
+        return ""
+    return SPLIT if devices and all(gpu.mig_enabled is True for gpu in devices) else ""
 
 
 def on_each_node(run: Callable[[Target], Sequence[ProgramRun]]) -> Callable[[Sequence[Target], Pool], Runs]:

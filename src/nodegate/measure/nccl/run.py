@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
-from nodegate.measure.measurement import Measurement, on_each_node, suspects_alone
+from nodegate.measure.measurement import Measurement, on_each_node, split_by_mig, suspects_alone
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
@@ -67,7 +67,8 @@ def applies(facts: NodeFacts) -> str:
         count = gpu_count(facts)
     except CannotMeasure:
         return ""
-    return f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two" if count < FEWEST_GPUS else ""
+    few = f"{count or 'no'} GPU{'' if count == 1 else 's'}: a collective needs two" if count < FEWEST_GPUS else ""
+    return few or split_by_mig(facts)
 
 
 def gpu_count(facts: NodeFacts) -> int:

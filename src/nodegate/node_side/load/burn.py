@@ -10,9 +10,9 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from nodegate.node_side.load import find_cublas, load, ptx, sampler, told
+from nodegate.node_side.load import find_cublas, load, ptx, residents, sampler, told
 from nodegate.node_side.load.board import Board
-from nodegate.node_side.probe import child, children, reading
+from nodegate.node_side.probe import child, children, held_open, reading
 from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
 
 SCHEMA = "nodegate.burn/1"
@@ -54,6 +54,7 @@ class Options(NamedTuple):
 def main(**options: Any) -> None:
     """Burn, then write the document."""
     children.adopt_orphans()
+    held_open.hold_open()
     importlib.import_module("pynvml")  # once, before there are many processes
     document = burn(Options(**options), time.monotonic())
     children.end_all()
@@ -160,7 +161,7 @@ def refusal(options: Options, entries: "List[Entry]") -> str:
     if absent or not entries:
         return "NVML does not list GPU {}".format(", ".join(map(str, absent))) if absent else "NVML does not list GPU"
     reasons = [reason for each in entries if not each["error"] for reason in [_in_use(each, options.busy_ok)] if reason]
-    return "; ".join(reasons[:4])
+    return "; ".join(reasons[:4]) or _shared_by_mps()
 
 
 def _in_use(gpu: Entry, busy_ok: bool) -> str:
@@ -172,13 +173,21 @@ def _in_use(gpu: Entry, busy_ok: bool) -> str:
     processes, used, total = gpu["processes"], gpu["memory_used_bytes"], gpu["memory_total_bytes"]
     if isinstance(processes, dict):
         return "{}: the processes that use it cannot be read ({})".format(name, processes["detail"])
-    computing = [each for each in processes if each["kind"] != "graphics"]
+    computing = [each for each in processes if each["kind"] != "graphics" and not residents.is_resident(each["name"])]
     if computing:
         named = ["process {} ({})".format(each["pid"], each["name"] or "?") for each in computing[:3]]
         return "{} is in use by {}".format(name, ", ".join(named))
-    if isinstance(used, int) and isinstance(total, int) and used > IN_USE * total:
-        return f"{name} has {used / 2**30:.1f} GiB of its memory in use, without a visible process"
-    return ""
+    servers = [each["pid"] for each in processes if residents.is_mps(each["name"])]
+    if servers:
+        return f"{name} is shared by an MPS server (process {servers[0]}): {residents.STOP_MPS}"
+    full = isinstance(used, int) and isinstance(total, int) and used > IN_USE * total
+    return f"{name} has {used / 2**30:.1f} GiB of its memory in use, without a visible process" if full else ""
+
+
+def _shared_by_mps() -> str:
+    """A control daemon alone has no process on a GPU yet: our own program would start its server."""
+    daemons = residents.mps_daemons()
+    return f"MPS runs on this node (process {daemons[0]}): {residents.STOP_MPS}" if daemons else ""
 
 
 def _burn_with(document: Entry, options: Options, entries: "List[Entry]", library: str, began: float) -> None:

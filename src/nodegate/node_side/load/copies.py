@@ -15,7 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 from nodegate.node_side.load import burn, copying, link_watch, peers
 from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.turns import Turns
-from nodegate.node_side.probe import child, children
+from nodegate.node_side.probe import child, children, held_open
 
 SCHEMA = "nodegate.copies/1"
 WIRE = b"nodegate.copies/1+zlib:"
@@ -41,6 +41,7 @@ class Options(NamedTuple):
 def main(**options: Any) -> None:
     """Copy, then write the document."""
     children.adopt_orphans()
+    held_open.hold_open()
     document = copies(Options(**options))
     children.end_all()
     text = json.dumps(document, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

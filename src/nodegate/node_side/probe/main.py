@@ -19,6 +19,7 @@ from nodegate.node_side.probe import (
     disks,
     driver,
     files,
+    held_open,
     host,
     infiniband,
     kernel_log,
@@ -74,6 +75,8 @@ def main(
     software.asked_for.extend(programs)
     epoch_s, started = time.time(), time.monotonic()
     children.adopt_orphans()
+    if sections is None or "nvml" in sections:
+        held_open.hold_open()
     found = read_sections(list(SECTIONS) if sections is None else sections, limits_s or {})
     children.end_all()
     head = {"schema": SCHEMA, "python": sys.version.split()[0], "uid": os.getuid(), "epoch_s": epoch_s}

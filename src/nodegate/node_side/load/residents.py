@@ -1,0 +1,46 @@
+"""NVIDIA's own daemons, which hold GPUs all day without using them: one list for the node side and for judging.
+
+Exact names, as the kernel cuts them: a load such as dcgmproftester is no daemon.
+"""
+
+import os
+from typing import List
+
+_MOST = 15  # characters that the kernel keeps of a name
+_MPS = ("nvidia-cuda-mps-control", "nvidia-cuda-mps-server")
+NAMES = (
+    "nvidia-persistenced",
+    "nv-hostengine",
+    "dcgm-exporter",
+    "nv-fabricmanager",
+    "nvidia-imex",
+    *_MPS,
+)
+STOP_MPS = "stop MPS (echo quit | nvidia-cuda-mps-control)"
+
+
+def is_resident(name: str) -> bool:
+    """Whether a process of this name (a path and arguments may be around it) is one of the daemons."""
+    return _named(name) in [each[:_MOST] for each in NAMES]
+
+
+def is_mps(name: str) -> bool:
+    """Whether it belongs to MPS itself: its control daemon or a server, never one of its clients."""
+    return _named(name) in [each[:_MOST] for each in _MPS] and "mps" in name
+
+
+def mps_daemons() -> "List[int]":
+    """The processes of MPS on this node: with a control daemon, every CUDA program would start a server."""
+    found = []
+    for name in os.listdir("/proc"):
+        try:
+            with open(f"/proc/{name}/comm") as file:
+                comm = file.read().strip() if name.isdigit() else ""
+        except OSError:  # it has ended
+            continue
+        found += [int(name)] if comm and is_mps(comm) else []
+    return sorted(found)
+
+
+def _named(name: str) -> str:
+    return (name.split() or [""])[0].rpartition("/")[2][:_MOST]
