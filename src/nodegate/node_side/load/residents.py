@@ -1,6 +1,6 @@
 """NVIDIA's own daemons, which hold GPUs all day without using them: one list for the node side and for judging.
 
-Exact names, as the kernel cuts them: a load such as dcgmproftester is no daemon.
+Exact names, as the kernel cuts them: a load such as dcgmproftester is not a daemon.
 """
 
 import os
