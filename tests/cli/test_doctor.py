@@ -123,6 +123,17 @@ def test_gpus_hidden_from_the_login_are_told() -> None:
     assert "hides 8 GPUs from this login" in [complaint.what for complaint in complaints]
 
 
+@pytest.mark.parametrize(("compiler", "complains"), [([], True), (["/usr/lib64/libnvidia-ptxjitcompiler.so.1"], False)])
+def test_a_driver_without_its_compiler_is_told(compiler: list[str], complains: bool) -> None:
+    machine = Machine.hgx_h100("gpu0001")
+    libraries = {"libcuda.so.1": ["/usr/lib64/libcuda.so.1"], "libnvidia-ptxjitcompiler.so.1": compiler}
+    machine.sections["software"]["driver_libraries"] = libraries
+    said = [complaint.what for complaint in doctor.complaints_about("gpu0001", facts_of(machine))]
+    assert any("lacks libnvidia-ptxjitcompiler.so.1" in each for each in said) is complains
+    machine.sections["software"]["driver_libraries"] = {name: [] for name in libraries}
+    assert not any("ptxjit" in each.what for each in doctor.complaints_about("gpu0001", facts_of(machine)))
+
+
 def test_equal_complaints_are_folded_and_stops_come_first() -> None:
     complaints = [
         Complaint("a2", "lacks x", "install x", blocks=False),

@@ -39,6 +39,7 @@ typedef int Result;
 typedef unsigned int u32;
 typedef uint64_t u64;
 
+static u32 scheduled[MOST_GPUS]; /* how a context waits; 4: without using a core */
 static int started, retained[MOST_GPUS], current = -1; /* the GPU of the current context */
 static int seen[MOST_GPUS], seen_count;
 static struct { u64 base; size_t size; int gpu, host; } blocks[MOST];
@@ -123,7 +124,7 @@ Result cuGetErrorName(Result number_, const char **out) {
         {1, "CUDA_ERROR_INVALID_VALUE"}, {2, "CUDA_ERROR_OUT_OF_MEMORY"}, {3, "CUDA_ERROR_NOT_INITIALIZED"}, {46, "CUDA_ERROR_DEVICE_UNAVAILABLE"},
         {100, "CUDA_ERROR_NO_DEVICE"},
         {101, "CUDA_ERROR_INVALID_DEVICE"}, {201, "CUDA_ERROR_INVALID_CONTEXT"}, {214, "CUDA_ERROR_ECC_UNCORRECTABLE"},
-        {218, "CUDA_ERROR_INVALID_PTX"}, {400, "CUDA_ERROR_INVALID_HANDLE"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+        {218, "CUDA_ERROR_INVALID_PTX"}, {221, "CUDA_ERROR_JIT_COMPILER_NOT_FOUND"}, {400, "CUDA_ERROR_INVALID_HANDLE"}, {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
         {719, "CUDA_ERROR_LAUNCH_FAILED"}, {802, "CUDA_ERROR_SYSTEM_NOT_READY"}, {803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH"},
         {804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -192,6 +193,11 @@ Result cuDevicePrimaryCtxRetain(u64 *out, int device) {
     if (is_noted(seen[device])) note_user(seen[device], 1);
     *out = (u64)(CONTEXT + seen[device]);
     return SUCCESS;
+}
+Result cuDevicePrimaryCtxSetFlags_v2(int device, u32 flags) {
+    CALL(0)
+    if (device < 0 || device >= seen_count) return INVALID_DEVICE;
+    return flags > 7 || flags == 3 ? INVALID_VALUE : retained[seen[device]] ? SUCCESS : (scheduled[seen[device]] = flags, SUCCESS);
 }
 Result cuCtxSetCurrent(u64 context) {
     CALL(0)
@@ -304,6 +310,7 @@ Result cuStreamCreate(u64 *out, u32 flags) {
 /* Whoever waits for work waits a moment without computing, as beside a real GPU: a load of a second costs no second. */
 Result cuStreamSynchronize(u64 stream) {
     CALL(1)
+    if (scheduled[current] != 4) return INVALID_VALUE; /* nodegate's own rule */
     static double waited_s;
     if (clock_s > waited_s) usleep(MOMENT_US);
     waited_s = clock_s;

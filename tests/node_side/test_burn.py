@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from support import cuda
@@ -17,7 +18,7 @@ from support import cuda
 from lab.nvml.scenario import Scenario, healthy_h100
 from lab.processes import children_of, name_of, wait_until
 from nodegate.node_program import PYTHON_OPTIONS
-from nodegate.node_side.load import burn, residents, sampler, told
+from nodegate.node_side.load import burn, place, residents, sampler, told
 
 TFLOP = 2e-12 * 256**3  # of one product; the stand-in says that it takes 0.05 s
 SECOND_PHASE = [["bf16", 0.5], ["fp32", 0.5]]
@@ -106,6 +107,23 @@ def test_cuda_that_does_not_start_is_an_error_of_every_gpu(number: int, name: st
     gpus = cuda.burn(healthy_h100(2).set(None, "cuda.error.cuInit", number), tmp_path)["gpus"]
     assert [gpu["error"] for gpu in gpus] == [f"cuInit: {number} {name}"] * 2
     assert [(gpu["phases"], gpu["started_s"]) for gpu in gpus] == [([], None)] * 2
+
+
+def test_a_driver_without_its_compiler_is_named(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).set(None, "cuda.error.cuModuleLoadDataEx", 221)
+    error = cuda.burn(scenario, tmp_path)["gpus"][0]["error"]
+    assert error.startswith(
+        "cuModuleLoadDataEx: 221 CUDA_ERROR_JIT_COMPILER_NOT_FOUND (libnvidia-ptxjitcompiler.so.1 is"
+    )
+
+
+def test_settings_of_a_login_that_would_change_the_burn_are_removed() -> None:
+    foreign = (*place._FOREIGN, "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLASLT_LOG_LEVEL")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("CU")}
+    with mock.patch.dict(os.environ, {**kept, **dict.fromkeys(foreign, "1")}, clear=True):
+        place.see_only(["GPU-1"])
+        own = {name: value for name, value in os.environ.items() if name not in kept}
+    assert own == {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1", "CUDA_CACHE_DISABLE": "1"}
 
 
 def test_a_gpu_that_cuda_does_not_see_is_an_error_and_the_others_burn(tmp_path: Path) -> None:

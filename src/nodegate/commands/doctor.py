@@ -183,6 +183,9 @@ def complaints_about(name: str, facts: NodeFacts) -> Iterator[Complaint]:
         if not facts.driver.loaded:
             yield Complaint(name, "has not loaded the NVIDIA driver", "install and load the driver", blocks=False)
         facts.kernel_log  # noqa: B018 - read for its refusal
+        if facts.software.no_compiler:
+            step = "install libnvidia-ptxjitcompiler1, or the driver's package of compute libraries"
+            yield Complaint(name, "lacks libnvidia-ptxjitcompiler.so.1, so no GPU can be loaded", step, blocks=False)
         if not facts.software.tools.get("nvidia-smi"):
             yield Complaint(name, "lacks nvidia-smi", "install nvidia-smi or put it on PATH", blocks=False)
     except CannotMeasure as said:

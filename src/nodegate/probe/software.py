@@ -16,6 +16,8 @@ from nodegate.unknown import Known, Unknown, Why, value_or
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_DRIVER = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")  # the driver, and what compiles kernels for its GPUs
+
 
 @dataclass(frozen=True)
 class NcclLibrary:
@@ -35,6 +37,7 @@ class Software:
     ofed: Known[str]
     packages: Known[Mapping[str, str]]
     tools: Mapping[str, str]
+    no_compiler: bool  # the driver's library is there, its compiler for PTX is not
 
 
 def parse(data: object) -> Software:
@@ -54,7 +57,13 @@ def parse(data: object) -> Software:
         ofed=read.mapped(read.text(found, "ofed"), lambda text: text.rstrip(":")),
         packages=read.mapped(read.mapping(found, "packages"), _texts),
         tools=_texts(tools),
+        no_compiler=_no_compiler(read.mapping(found, "driver_libraries")),
     )
+
+
+def _no_compiler(libraries: Known[Mapping[str, object]]) -> bool:
+    driver, compiler = ([] if isinstance(libraries, Unknown) else libraries.get(name) for name in _DRIVER)
+    return bool(driver) and compiler == []
 
 
 def cuda_version_in(written: str) -> Known[str]:

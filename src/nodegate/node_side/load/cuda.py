@@ -2,7 +2,7 @@
 
 Every call notes its name first (node_side/probe/child.py), so that a hang can be named, and raises its error.
 Prototypes are those of cuda.h; names with `_v2` are what its macros expand to, and are exported by every driver since
-CUDA 4.0 (cuDevicePrimaryCtxRelease_v2: 11.0).
+CUDA 4.0 (cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxSetFlags_v2: 11.0).
 """
 
 import ctypes
@@ -20,6 +20,10 @@ _PORTABLE = 1  # CU_MEMHOSTALLOC_PORTABLE
 _JIT_ERROR_LOG, _JIT_ERROR_LOG_BYTES = 5, 6  # CUjit_option
 _LOG_BYTES = 4096
 PEER_ALREADY_ENABLED = 704
+_BLOCKING_SYNC = 4  # CU_CTX_SCHED_BLOCKING_SYNC: whoever waits for a GPU sleeps, and costs no core
+_MORE = {
+    221: "libnvidia-ptxjitcompiler.so.1 is missing: install it with the driver; some distributions package it apart"
+}
 
 _int, _uint, _size = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t
 _address = ctypes.c_uint64  # CUdeviceptr
@@ -37,6 +41,7 @@ _PROTOTYPES: Dict[str, Tuple[Any, ...]] = {
     "cuDeviceGetPCIBusId": (ctypes.c_char_p, _int, _int),
     "cuDeviceGetAttribute": (_out, _int, _int),
     "cuDevicePrimaryCtxRetain": (_out, _int),
+    "cuDevicePrimaryCtxSetFlags_v2": (_int, _uint),
     "cuDevicePrimaryCtxRelease_v2": (_int,),
     "cuCtxSetCurrent": (_handle,),
     "cuCtxSynchronize": (),
@@ -103,7 +108,7 @@ class Cuda:
         child.note(name)
         number = self._function(name)(*args)
         if number:
-            raise CudaError(f"{name} {about}".strip(), number, self.error_name(number))
+            raise CudaError(f"{name} {about}".strip(), number, self.error_name(number), _MORE.get(number, ""))
 
     def _function(self, name: str) -> Any:
         try:
@@ -149,6 +154,7 @@ class Cuda:
 
     def context(self, device: int) -> int:
         """The primary context of a device (the one that cuBLAS uses too), made current for this thread."""
+        self.call("cuDevicePrimaryCtxSetFlags_v2", device, _BLOCKING_SYNC)
         context = self._made("cuDevicePrimaryCtxRetain", device)
         self.use(context)
         return context
@@ -256,7 +262,7 @@ class Cuda:
             return self._made("cuModuleLoadDataEx", ptx.encode("ascii"), 2, options, values)
         except CudaError as error:
             said = log.value.decode("utf-8", "replace").strip().replace("\n", " ")
-            raise CudaError(error.call, error.number, error.name, said[:300]) from None
+            raise CudaError(error.call, error.number, error.name, said[:300] or _MORE.get(error.number, "")) from None
 
     def kernel(self, module: int, name: str, shared: int = 0) -> int:
         """A kernel of a module; `shared` is the dynamic shared memory in bytes that it will be launched with."""

@@ -6,14 +6,12 @@ what a GPU did before it hung or failed stays. They are described in docs/burn-d
 
 import array
 import ctypes
-import os
-import signal
 import time
 import zlib
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from nodegate.node_side.load import board as boards
-from nodegate.node_side.load import cuda, operands, ptx
+from nodegate.node_side.load import cuda, operands, place, ptx
 from nodegate.node_side.load.cublas import Cublas, CublasError
 from nodegate.node_side.probe import child
 
@@ -24,8 +22,6 @@ _CHECKED = 32  # elements of the first result that the host computes too
 _PIECE = 16 << 20
 _NONE = 0xFFFFFFFF
 _COMPARE_BLOCKS = 1024
-# Settings of a login that would change what is measured, or write to the disk.
-_FOREIGN = ("CUDA_LAUNCH_BLOCKING", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT", "NVIDIA_TF32_OVERRIDE")
 
 
 class Phase(NamedTuple):
@@ -53,40 +49,26 @@ class Job(NamedTuple):
 def run(job: Job, board: boards.Board) -> Dict[str, object]:
     """The whole load. Returns {"error": text, "of_library": whether cuBLAS itself could not be used}."""
     board.say(job.slot, boards.PREPARING)
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    _set_environment(job.uuid)
+    place.see_only([job.uuid])
     try:
-        _answer_within(job.start_limit_s)
+        place.answer_within(job.start_limit_s)
         gpu = _Gpu(job)
         first = _Ring(gpu, 0)
-        _answer_within(0)
+        place.answer_within(0)
         board.say(job.slot, boards.READY)
         board.wait_for_all(job.start_until)
         board.say(job.slot, boards.LOADING)
         child.emit({"started": board.started})
         first.load(board.started)
         for number in range(1, len(job.phases)):
-            _answer_within(job.answer_limit_s)
+            place.answer_within(job.answer_limit_s)
             _Ring(gpu, number).load(board.started)
-        _answer_within(0)
+        place.answer_within(0)
     except cuda.CudaError as error:
         return {"error": str(error), "of_library": isinstance(error, CublasError)}
     finally:
         board.say(job.slot, boards.ENDED)
     return {"error": "", "of_library": False}
-
-
-def _set_environment(uuid: str) -> None:
-    """Only this GPU is visible, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
-    for name in list(os.environ):
-        if name in _FOREIGN or name.startswith("CUBLAS"):
-            del os.environ[name]
-    os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=uuid, CUDA_CACHE_DISABLE="1")
-
-
-def _answer_within(seconds: float) -> None:
-    """Be ended by SIGALRM unless the GPU answers in time; 0: no limit. A call that hangs does not block the signal."""
-    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 class _Gpu:
@@ -165,7 +147,7 @@ class _Ring:
         length = max(1.0, self.phase.seconds / MOST_WINDOWS)
         sums = [0, 0.0, 0]  # products, their seconds on the GPU, mismatches: of this window
         while True:
-            _answer_within(self.gpu.job.answer_limit_s)
+            place.answer_within(self.gpu.job.answer_limit_s)
             count = max(1, min(int(CHUNK_S / self.product_s), self.results - 1))
             took = self._timed(count)
             self.product_s = max(took / count, 1e-6)

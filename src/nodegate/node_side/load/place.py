@@ -6,15 +6,30 @@ from typing import Dict, List, Sequence, Set
 
 from nodegate.node_side.probe import files
 
-# Settings of a login that would change what is measured, or write to the disk.
-_FOREIGN = ("CUDA_LAUNCH_BLOCKING", "CUDA_FORCE_PTX_JIT", "CUDA_DISABLE_PTX_JIT")
+# Settings of a login that would change what is measured, load foreign code, or write to the disk.
+_FOREIGN = (
+    "CUDA_DEVICE_MAX_CONNECTIONS",
+    "CUDA_DISABLE_PTX_JIT",
+    "CUDA_FORCE_PTX_JIT",
+    "CUDA_INJECTION32_PATH",
+    "CUDA_INJECTION64_PATH",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "NVIDIA_TF32_OVERRIDE",
+)
+_FOREIGN_PREFIXES = ("CUBLAS",)  # CUBLASLT_* and cuBLAS's switches for emulated precision
 _MOST_CPUS = 8192
 
 
 def see_only(uuids: Sequence[str]) -> None:
-    """CUDA sees only these GPUs, so that a sick neighbour cannot stop cuInit; nothing is cached on the disk."""
-    for name in _FOREIGN:
-        os.environ.pop(name, None)
+    """CUDA uses only these GPUs; nothing is cached on the disk.
+
+    A sick neighbour should not stop cuInit then. That is a hope: cuInit may look at each GPU before it leaves some out.
+    """
+    for name in [name for name in os.environ if name in _FOREIGN or name.startswith(_FOREIGN_PREFIXES)]:
+        del os.environ[name]
     os.environ.update(CUDA_DEVICE_ORDER="PCI_BUS_ID", CUDA_VISIBLE_DEVICES=",".join(uuids), CUDA_CACHE_DISABLE="1")
 
 

@@ -41,6 +41,8 @@ _LIBRARY_FOLDERS = (
     "/opt/nccl*/lib",
     "/opt/nccl*/build/lib",
 )
+_DRIVER_FOLDERS = ("/usr/lib/*-linux-gnu/nvidia/current", "/usr/local/nvidia/lib64", "/usr/lib/nvidia*")
+DRIVER_LIBRARIES = ("libcuda.so.1", "libnvidia-ptxjitcompiler.so.1")
 MOST_LIBRARIES = 20
 asked_for: List[str] = []  # programs that the inventory requires, in addition to TOOLS
 
@@ -51,6 +53,7 @@ def read() -> object:
         "nccl": _nccl(),
         "cuda": _cuda(),
         "nvcc": commands.which("nvcc"),
+        "driver_libraries": {name: _libraries(name) for name in DRIVER_LIBRARIES},
         "ofed": commands.text(["ofed_info", "-s"], limit_s=4.0),
         "packages": _packages(),
         "tools": {name: commands.which(name) for name in list(TOOLS) + asked_for},
@@ -71,6 +74,12 @@ def _nccl() -> List[Dict[str, str]]:
         real = os.path.realpath(files.rooted(path))
         by_file.setdefault(real, {"path": path, "file": os.path.basename(real)})
     return list(by_file.values())[:MOST_LIBRARIES]
+
+
+def _libraries(name: str) -> List[str]:
+    """Where a library of the driver is, in the loader's folders."""
+    folders = [*_LIBRARY_FOLDERS, *_DRIVER_FOLDERS, *_loader_folders()]
+    return sorted({path for folder in folders for path in _found(f"{folder}/{name}")})[:MOST_LIBRARIES]
 
 
 def _loader_folders() -> List[str]:
