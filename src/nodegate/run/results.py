@@ -108,8 +108,18 @@ def _notes(judging: Judging) -> Iterator[str]:
     yield from notes({name: summary.taken_keys for name, summary in summaries.items() if summary})
     if not judging.others and judging.asked.keys() >= judging.nodes.keys():
         yield from unseen(judging.nodes, summaries)
+    yield from _allows(judging)
     if trees := [name for name, summary in summaries.items() if summary and summary.root]:
         yield f"NODEGATE_PROBE_ROOT is set on {fold(trees)}: what is judged is a tree of files, not the machine itself"
+
+
+def _allows(judging: Judging) -> Iterator[str]:
+    """What the size of the fleet and its noise allow to find; nothing where nothing was measured under load."""
+    measured = {name: (judging.platform(name), judging.metrics(name)) for name in judging.asked}
+    if any(metrics for _, metrics in measured.values()):
+        from nodegate.run.fleet_allows import fleet_allows  # noqa: PLC0415 - pandas only where something was measured
+
+        yield from fleet_allows(measured, judging.peers(), {name: judging.baseline(name) for name in measured})
 
 
 def _remember(report: Report, judging: Judging) -> None:

@@ -1,0 +1,71 @@
+"""What the size of a fleet and its noise allow to find by comparing nodes: said with the run, for each platform."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+from nodegate.errors import NotJudged
+from nodegate.inventory.hostlist import natural
+from nodegate.numbers.against_others import fleet
+from nodegate.numbers.margins import Margins
+from nodegate.numbers.peers import NoPeers
+from nodegate.text import counted, some
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.metric import Metric
+    from nodegate.numbers.peers import Measured, Peers
+
+_COMPARED = frozenset({"TFLOPS", "GB/s", "Gb/s"})  # units of what devices do
+_MUCH = 2.0  # times the floor: what is sought
+_NAMED = 4
+
+
+def fleet_allows(measured: Measured, peers: Peers, baselines: Mapping[str, Baseline]) -> Iterator[str]:
+    """A sentence for each platform of which too few nodes were measured, or whose numbers hide slow devices.
+
+    Args:
+        measured: what each node measured.
+        peers: the same, for comparison.
+        baselines: of each node.
+    """
+    platforms: defaultdict[str, list[str]] = defaultdict(list)
+    for node, (platform, metrics) in measured.items():
+        if platform and any(metric.unit in _COMPARED for metric in metrics):
+            platforms[platform].append(node)
+    for platform, nodes in sorted(platforms.items()):
+        first = min(nodes, key=natural)
+        try:
+            margins = Margins.of(baselines[first])
+        except NotJudged:
+            continue
+        if len(nodes) < margins.peers_min:
+            measured_nodes = f"{platform}: {counted(len(nodes), 'node')} measured, {margins.peers_min:g} are needed"
+            yield (
+                f"{measured_nodes} to compare nodes: a whole node that is "
+                f"{200 * margins.fleet_floor:g} % slow is found only by a limit so close (nodegate baseline learn)"
+            )
+        elif hidden := _hidden(measured[first][1], peers, first, margins):
+            yield f"{platform}: nodes differ so much that a slow one is found by comparison only from: {hidden}"
+
+
+def _hidden(metrics: Sequence[Metric], peers: Peers, node: str, margins: Margins) -> str:
+    """The numbers whose spread hides what is sought, each with how far below the others a device fails."""
+    found: dict[str, float] = {}
+    for metric in metrics:
+        group = peers.group(node, metric, margins) if metric.unit in _COMPARED and not metric.launch else NoPeers("")
+        if isinstance(group, NoPeers) or not group.median:
+            continue
+        limit = fleet(metric, group.median, group, margins).limit
+        if limit is not None and isinstance(limit.value, (int, float)):
+            apart = abs(group.median - limit.value) / abs(group.median)
+            found[metric.name] = max(apart, found.get(metric.name, 0.0))
+    much = sorted(((apart, name) for name, apart in found.items() if apart > _MUCH * margins.fleet_floor), reverse=True)
+    return some([f"{name} {_below(apart)}" for apart, name in much], _NAMED) if much else ""
+
+
+def _below(apart: float) -> str:
+    return f"{100 * apart:.0f} % below the others" if apart < 1 else "not at all"
