@@ -16,7 +16,7 @@ from lab.nodes.nodes import Nodes
 from lab.slurm import config, installed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from lab.nodes.node import LabNode
@@ -96,8 +96,10 @@ class Cluster:
 
 
 @contextmanager
-def cluster(workers: int, folder: Path) -> Iterator[Cluster]:
-    """A controller and workers, all of them idle."""
+def cluster(
+    workers: int, folder: Path, packages: Sequence[str] = (), prepare_more: Callable[[LabNode], None] | None = None
+) -> Iterator[Cluster]:
+    """A controller and workers, all of them idle; with more packages of Debian, and made ready in more ways."""
     unpacked = installed.unpack(folder / "unpacked")
     key = secrets.token_bytes(128)
     count = workers + 1
@@ -107,8 +109,10 @@ def cluster(workers: int, folder: Path) -> Iterator[Cluster]:
         gpus.prepare(node)
         installed.install(node, unpacked)
         config.configure(node, addresses, key)
+        if prepare_more:
+            prepare_more(node)
 
-    with Nodes(image(config.PACKAGES), count, folder, prepare) as lab:
+    with Nodes(image((*config.PACKAGES, *packages)), count, folder, prepare) as lab:
         slurm = Cluster(lab)
         for node in slurm.workers:
             slurm.wait_for(lambda node=node: slurm.state(node), "idle")  # type: ignore[misc]

@@ -331,10 +331,10 @@ def test_no_launcher_on_any_node_is_a_reason_with_a_way_out(tmp_path):
 # Nothing is left behind
 
 
-@pytest.mark.parametrize("fault", ["hang", "absent"])
-def test_daemons_that_do_not_notice_the_end_of_mpirun_are_ended_with_their_ranks(tmp_path, fault):
+@pytest.mark.parametrize(("fault", "ending"), [("hang", "hung"), ("absent", "refused")])
+def test_daemons_that_do_not_notice_the_end_of_mpirun_are_ended_with_their_ranks(tmp_path, fault, ending):
     fleet = NcclFleet(tmp_path, 2, nodes={"gpu2": fault}, launch={"deaf": True}, durations=HANGING)
-    assert {run.ending for run in fleet.measure()["gpu1"].runs} == {"hung"}
+    assert {run.ending for run in fleet.measure()["gpu1"].runs} == {ending}
     assert wait_until(lambda: not naming(fleet.folder)), naming(fleet.folder)
 
 
@@ -495,12 +495,12 @@ def test_no_node_is_in_two_launches_at_once():
     ("expected", "message"),
     [
         ({"launcher": "mpiexec.hydra"}, "nodegate_launcher: 'mpiexec.hydra' is not supported"),
-        ({"nccl_env": {"PATH": "/tmp"}}, "'PATH' is not an NCCL_* variable"),
+        ({"nccl_env": {"PATH": "/tmp"}}, "'PATH' may not be set"),
         ({"nccl_env": {"NCCL_DEBUG": "INFO"}}, "NCCL_DEBUG is set by nodegate itself"),
         ({"nccl_env": {"NCCL_IB_HCA": "a\nb"}}, "must be a number or one line of text"),
         ({"nccl_env": {"NCCL_IB_DISABLE": True}}, 'write "1", not true'),
-        ({"nccl_env": ["NCCL_IB_HCA"]}, "must map NCCL_* variables to values"),
-        ({"nccl_env": "{"}, "must map NCCL_* variables to values"),
+        ({"nccl_env": ["NCCL_IB_HCA"]}, "must map variables to values"),
+        ({"nccl_env": "{"}, "must map variables to values"),
     ],
 )
 def test_what_is_not_of_its_form_is_refused_with_its_line(expected, message):
@@ -548,6 +548,18 @@ def whole_output(ranks):
     return table("all_reduce", ranks, 380.0)
 
 
+BEGUN = "nodegate: ranks begin on gpu1\nssh: connect to host gpu2 port 22: slow\n"
+# Open MPI 4.1.4 between nodes whose docker0 has one address.
+DOCKER = """\
+nodegate: ranks begin on gpu1
+nodegate: ranks begin on gpu2
+--------------------------------------------------------------------------
+WARNING: Open MPI accepted a TCP connection from what appears to be a
+another Open MPI process but cannot find a corresponding process
+entry for that peer.
+"""
+
+
 def a_run(**changes):
     labels = {
         "group": "pair gpu1+gpu2",
@@ -581,7 +593,31 @@ def test_the_ranks_of_a_big_group_are_kept_by_its_head_only():
     ("changes", "ending", "why"),
     [
         ({"stdout": "", "stderr": "", "exit_code": 0}, "incomplete", "the output of nccl-tests is empty"),
-        ({"stdout": "", "exit_code": None, "timed_out": True}, "hung", "not every rank began"),
+        (
+            {"stdout": "", "exit_code": None, "timed_out": True},
+            "refused",
+            "no GPU was listed within 60 s: no rank began (0 of 2 nodes), and nothing was said",
+        ),
+        (
+            {"stdout": "", "stderr": BEGUN, "exit_code": None, "timed_out": True},
+            "refused",
+            "no GPU was listed within 60 s: ranks began on gpu1 (1 of 2 nodes); it says: ssh: connect to host gpu2",
+        ),
+        (
+            {"stdout": "# nThread 1 nGpus 1", "stderr": DOCKER, "exit_code": None, "timed_out": True},
+            "refused",
+            "ranks began on gpu1, gpu2 (2 of 2 nodes); the launch failed: Open MPI accepted a TCP connection",
+        ),
+        (
+            {"stdout": whole_output(2).partition("NCCL version")[0], "exit_code": None, "timed_out": True},
+            "hung",
+            "did not end within 60 s, and finished no size",
+        ),
+        (
+            {"stdout": "", "stderr": "version 16.05 or later: configure and build SLURM --with-pmix.", "exit_code": 1},
+            "refused",
+            "the launch failed: configure and build SLURM --with-pmix",
+        ),
         ({"stdout": whole_output(3)}, "incomplete", "3 of 2 GPUs took part"),
         ({"exit_code": 139, "stdout": whole_output(2)}, "incomplete", "exit code 139"),
         ({"stdout": "x" * 100000, "exit_code": 1}, "incomplete", "is not from nccl-tests"),

@@ -44,7 +44,11 @@ OTHERS = frozenset(
         "image",
         "cublas",
         "launcher",
+        "launch_network",
+        "mpi_args",
         "nccl_env",
+        "srun",
+        "srun_args",
     }
 )
 KNOWN = frozenset(LIMIT_KEYS) | OTHERS

@@ -228,9 +228,10 @@ def _others(names: Iterable[str], nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
-    """Refuse an invalid folder of tools, or invalid tool settings of the inventory, before any node is contacted."""
+    """Refuse an invalid folder of tools, or invalid settings of tools or launches, before any node is contacted."""
     if settings.replay:
         return
+    from nodegate.measure.groups.settings import launch_settings  # noqa: PLC0415
     from nodegate.toolbox.carried import Carried  # noqa: PLC0415
     from nodegate.toolbox.settings import tool_settings  # noqa: PLC0415
 
@@ -238,6 +239,7 @@ def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
         Carried(settings.tools)
     for node in nodes:
         tool_settings(node)
+        launch_settings(node)
 
 
 def _differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:

@@ -2,42 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
+from nodegate.measure.groups.launcher import LOOK, Launcher, heard, known
+from nodegate.measure.groups.network import door
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.nccl.run import gpu_count
-from nodegate.transport.call import printable
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
+    from nodegate.measure.groups.network import Door
     from nodegate.measure.groups.settings import LaunchSettings
     from nodegate.measure.measurement import Target
+    from nodegate.toolbox.toolbox import Tool
 
 COLLECTIVES = ("all_reduce", "alltoall", "sendrecv")
 LOOK_S = 60.0  # reading NCCL's library means 300 MB
-_OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE)\)|Open MPI")
-# $1: the launcher or nothing, $2: a program.
-_LOOK = """\
-[ -n "$1" ] && "$1" --version 2>&1 </dev/null | head -n 1 | sed 's/^/launcher /'
-printf 'program %s\\n' "$(sha256sum <"$2" | cut -c1-12)"
-library=$(ldd "$2" 2>/dev/null | sed -n 's/.*libnccl\\.so[^ ]* => \\([^ ]*\\).*/\\1/p' | head -n 1)
-[ -n "$library" ] && printf 'nccl %s\\n' "$(sha256sum <"$library" | cut -c1-12)"
-exit 0
-"""
-_LINE = re.compile(r"(launcher|program|nccl) (.{0,200})")
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """What starts ranks on other nodes: "mpirun" (of Open MPI) or "srun", and its path."""
-
-    name: str
-    path: str
 
 
 @dataclass(frozen=True)
@@ -45,7 +29,7 @@ class GroupNode:
     """A node that may take part. `launcher` says why it cannot be the head of a group.
 
     `programs` are the paths of nccl-tests built with MPI, by collective; `missing` why one is missing. `build`
-    identifies the programs and the NCCL of a node.
+    identifies the programs and the NCCL of a node. `door` is where it is reached, None if that is not known.
     """
 
     target: Target
@@ -56,6 +40,7 @@ class GroupNode:
     build: str
     launcher: Launcher | CannotMeasure
     settings: LaunchSettings
+    door: Door | None = None
 
     @property
     def name(self) -> str:
@@ -70,11 +55,7 @@ class GroupNode:
     @property
     def pool(self) -> tuple[object, ...]:
         """What nodes must share to be launched together: the number of ranks per node, and the path of the program."""
-        return (self.gpus, self.model, self.programs.get("all_reduce"), self.settings.launcher, *self._environment)
-
-    @property
-    def _environment(self) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted(self.settings.environment.items()))
+        return (self.gpus, self.model, self.programs.get("all_reduce"), *self.settings.key)
 
 
 def _launched_by(member: GroupNode) -> str:
@@ -94,13 +75,23 @@ def prepare(target: Target) -> GroupNode:
         raise CannotMeasure(str(wrong), next_step="correct the inventory") from None
     gpus = gpu_count(target.facts)
     programs, missing = _programs(target)
-    launcher = _launcher(target, settings)
-    said = _look(target, launcher, programs["all_reduce"])
-    if isinstance(launcher, Launcher) and launcher.name == "mpirun" and not _OPEN_MPI.search(said.get("launcher", "")):
-        reason = f"{target.node.name}: {launcher.path} is not Open MPI's: {said.get('launcher', 'no answer')}"
-        launcher = CannotMeasure(reason, next_step="install openmpi-bin, or set nodegate_launcher: srun")
-    build = f"nccl-tests {said.get('program', '')}" + (f", NCCL {said['nccl']}" if "nccl" in said else "")
-    return GroupNode(target, gpus, _model(target), programs, missing, build, launcher, settings)
+    found = _launcher(target, settings)
+    said = _look(target, found, programs["all_reduce"])
+    build = f"nccl-tests {_first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else "")
+    own = door(target.node.address, said)
+    launcher = _understood(target, found, said, settings)
+    return GroupNode(target, gpus, _model(target), programs, missing, build, launcher, settings, own)
+
+
+def _understood(
+    target: Target, found: Tool | CannotMeasure, said: Mapping[str, Sequence[str]], settings: LaunchSettings
+) -> Launcher | CannotMeasure:
+    if isinstance(found, CannotMeasure):
+        return found
+    try:
+        return known(found.name, found.argv[0], said, settings)
+    except CannotMeasure as why:
+        return CannotMeasure(f"{target.node.name}: {why.reason}", next_step=why.next_step)
 
 
 def _programs(target: Target) -> tuple[dict[str, str], dict[str, CannotMeasure]]:
@@ -131,7 +122,7 @@ def _path(target: Target, *names: str) -> str:
     return tool.argv[0]
 
 
-def _launcher(target: Target, settings: LaunchSettings) -> Launcher | CannotMeasure:
+def _launcher(target: Target, settings: LaunchSettings) -> Tool | CannotMeasure:
     names = (settings.launcher,) if settings.launcher else ("mpirun", "srun")
     try:
         tool = target.tools.find(*names)
@@ -142,14 +133,19 @@ def _launcher(target: Target, settings: LaunchSettings) -> Launcher | CannotMeas
     if len(tool.argv) > 1:
         reason = f"{target.node.name}: {tool.name} ({tool.origin}) cannot start programs on other nodes"
         return CannotMeasure(reason, next_step=f"install {tool.name} on the node itself")
-    return Launcher(tool.name, tool.argv[0])
+    return tool
 
 
-def _look(target: Target, launcher: Launcher | CannotMeasure, program: str) -> dict[str, str]:
-    path = launcher.path if isinstance(launcher, Launcher) else ""
-    output = target.session.run(["sh", "-c", _LOOK, "nodegate-look", path, program], timeout_s=LOOK_S)
-    lines = (_LINE.match(printable(line, 220)) for line in output.stdout[:8192].splitlines())
-    return {line[1]: line[2].strip() for line in lines if line}
+def _look(target: Target, found: Tool | CannotMeasure, program: str) -> Mapping[str, Sequence[str]]:
+    """What the node says of its launcher, its programs and its addresses: some lines under each name."""
+    path = found.argv[0] if not isinstance(found, CannotMeasure) else ""
+    argv = ["sh", "-c", LOOK, "nodegate-look", path, program, target.node.address]
+    output = target.session.run(argv, timeout_s=LOOK_S)
+    return heard(output.stdout)
+
+
+def _first(said: Mapping[str, Sequence[str]], name: str) -> str:
+    return next(iter(said.get(name, ())), "")
 
 
 def _model(target: Target) -> str:

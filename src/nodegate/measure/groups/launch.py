@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.group_node import Launcher
+from nodegate.measure.groups.launcher import Launcher, for_ranks, start
+from nodegate.measure.groups.network import networks
 from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run
@@ -37,11 +38,13 @@ WHOLE_UP_TO = 8  # up to this group size each node keeps the whole output
 OF_RANKS = "[... {count} lines of ranks left out by nodegate: the evidence of the head has them ...]\n"
 _DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
 
-# $1: the mark, $2: seconds; then the rank. It ends when its daemon or this shell is gone, and at its time limit.
-# The daemon is looked for in /proc, where it is visible: Slurm's is root's and cannot be signalled.
+# $1: the mark, $2: seconds; then the rank. The first one on a node says that it is there. A rank ends when its daemon
+# or this shell is gone, and at its time limit. The daemon is looked for in /proc, where it is visible: Slurm's is
+# root's and cannot be signalled.
 RANK = """\
 NODEGATE_LAUNCH=$1; export NODEGATE_LAUNCH
 left=$2; shift 2
+[ "${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}" = 0 ] && echo "nodegate: ranks begin on $(uname -n)" >&2
 "$@" </dev/null &
 rank=$!
 trap 'kill -TERM $rank 2>/dev/null' TERM INT HUP
@@ -59,8 +62,6 @@ wait $rank; code=$?
 while kill -0 $rank 2>/dev/null; do wait $rank; code=$?; done
 exit $code
 """
-# Open MPI refuses root otherwise. Its ssh cannot prompt: a guarded program has no terminal.
-_FOR_MPIRUN = ("OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")
 
 
 @dataclass(frozen=True)
@@ -95,33 +96,17 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
         mark: the mark by which all its processes are found.
     """
     head = members[0]
-    gpus = head.gpus
-    total = gpus * len(members)
     unset = [word for name in (*UNSET, *RING_SETTINGS) for word in ("-u", name)]
-    settings = {"NCCL_DEBUG": "WARN", **head.settings.environment}
+    network = head.settings.network or networks([member.door for member in members])
+    settings = {"NCCL_DEBUG": "WARN", **for_ranks(launcher, head.settings, network)}
     if launch.apart:
-        settings["NCCL_TESTS_SPLIT"] = f"DIV {gpus}"
+        settings["NCCL_TESTS_SPLIT"] = f"DIV {head.gpus}"
     rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S))
     program = ("env", *unset, *(f"{name}={value}" for name, value in settings.items()))
     program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
     report = ("-I", "1", "-J", launch.report) if launch.report else ()
     hosts = [member.host for member in members]
-    return (*_start(launcher, hosts, gpus, total, launch.limit_s), *rank, *program, *report)
-
-
-def _start(launcher: Launcher, hosts: Sequence[str], gpus: int, total: int, limit_s: float) -> tuple[str, ...]:
-    if launcher.name == "srun":
-        minutes = str(int(limit_s // 60) + 2)
-        return (
-            *(launcher.path, "-N", str(len(hosts)), "-n", str(total), f"--ntasks-per-node={gpus}"),
-            *("-w", ",".join(hosts), "--distribution=block", "--mpi=pmix", "--kill-on-bad-exit=1", "--cpu-bind=none"),
-            *(f"--gpus-per-node={gpus}", "--exclusive", "--immediate=60", "--time", minutes, "-J", "nodegate"),
-        )
-    slots = ",".join(f"{host}:{gpus}" for host in hosts)
-    return (
-        *("env", *_FOR_MPIRUN),
-        *(launcher.path, "-H", slots, "-np", str(total), "--map-by", f"ppr:{gpus}:node", "--bind-to", "none"),
-    )
+    return (*start(launcher, head.settings, hosts, head.gpus, network, launch.limit_s), *rank, *program, *report)
 
 
 def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: str) -> ProgramRun:
@@ -170,6 +155,7 @@ def labels_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> dic
         "turns": str(launch.sweep.iterations + launch.sweep.warmup),
         "limit_s": f"{launch.limit_s:.1f}".removesuffix(".0"),
         "builds": str(len({member.build for member in members})),
+        **({"settings": members[0].settings.said} if members[0].settings.environment else {}),
     }
 
 

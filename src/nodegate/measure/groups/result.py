@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.plan import whole_of
+from nodegate.measure.groups.refused import has_devices, never_began, refusal, without_begun
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
 from nodegate.transport.call import printable
@@ -35,33 +35,6 @@ _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them on
 _LEFT_OUT = " left out by nodegate"
 _AGAIN = "run the command in the evidence file by hand on its head node"
 _SEE = "read the output in the evidence file"
-# A launcher's messages when it cannot start a rank, and what to do. Open MPI 4 and 5, OpenSSH, Slurm.
-_REFUSALS = (
-    (
-        r"There are not enough slots available|not enough available resources",
-        "make the nodes' GPUs slots of Open MPI: no host file or Slurm allocation may be smaller than the group",
-    ),
-    (
-        r"[^\n]{0,120}(?:Permission denied|Host key verification failed)[^\n]{0,120}",
-        "allow ssh without a prompt from the head to each node, or set nodegate_launcher: srun",
-    ),
-    (
-        r"[^\n]{0,120}(?:Could not resolve hostname|Connection refused|No route to host|timed out)[^\n]{0,80}",
-        "the head must reach the other nodes by ssh under their inventory addresses (ansible_host)",
-    ),
-    (
-        r"srun: (?:error|fatal): [^\n]{0,200}",
-        "check sinfo and the limits of the login: it must be able to start a job on the nodes",
-    ),
-    (
-        r"A daemon failed to report back|unable to reliably start one or more daemons|lost communication with a remote",
-        "Open MPI must be under the same path on all nodes, and TCP must be open between them",
-    ),
-    (
-        r"could not access\s{1,8}an executable|error while loading shared libraries: [^\n]{0,120}|No such file or dir",
-        "install nccl-tests, and the MPI that it was built with, under the same path on all nodes",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -72,7 +45,7 @@ class GroupRun:
     was the good partner, by which another one was judged. `blamed`
     are the nodes that the search names for this launch, `paths` those on the sides of a bad path or behind bad uplinks,
     which a node cannot help; `concerned`, that this node is one of these. `searched` says it. `left_out` are the
-    nodes without which a rack or a fleet was launched again and was good.
+    nodes without which a rack or a fleet was launched again and was good. `settings` is what the inventory set for it.
     """
 
     what: str
@@ -98,6 +71,7 @@ class GroupRun:
     builds: int = 1
     racks: int = 0  # 0: not known
     slower: str = ""  # the node of a pair that is slow with good ones too
+    settings: str = ""
     test: NcclTest | None = None
     own_gb_per_s: float | None = None  # of a launch in which each node runs by itself
     stuck: tuple[str, ...] = ()
@@ -140,6 +114,7 @@ class GroupRun:
             "size_bytes": str(self.size_bytes),
             "dtype": row.dtype if row else "",
             **far,
+            **({"settings": self.settings} if self.settings else {}),
         }
 
 
@@ -290,12 +265,14 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         builds=_number(label("builds")),
         racks=_number(label("racks")),
         slower=label("slower", ""),
+        settings=label("settings", ""),
         stuck=ran.stuck,
     )
     if ran.cannot:
         return replace(base, ending="refused", why=ran.cannot, next_step=ran.next_step or _AGAIN)
     try:
-        test: NcclTest | None = _all_ranks(ran, nccl_tests.parse(ran.stdout, ran.stderr, collective=ran.what))
+        stderr = without_begun(ran.stderr)
+        test: NcclTest | None = _all_ranks(ran, nccl_tests.parse(ran.stdout, stderr, collective=ran.what))
         unread = ""
     except CannotMeasure as said:
         test, unread = None, said.reason
@@ -304,15 +281,10 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
 
 
 def _ended(ran: ProgramRun, base: GroupRun, test: NcclTest | None, unread: str) -> tuple[Ending, str, str]:
+    if test is None:
+        return _without_table(ran, base, unread)
     if ran.timed_out:
         return _timed_out(ran, base, test)
-    if test is None:
-        refused = _refusal(f"{ran.stdout}\n{ran.stderr}")
-        if refused:
-            return "refused", *refused
-        code = f" (exit code {ran.exit_code})" if ran.exit_code else ""
-        last = printable((ran.stderr.strip().splitlines() or [""])[-1].encode(), 120)
-        return "incomplete", f"{unread}{code}{f': {last}' if last and last not in unread else ''}", _AGAIN
     if test.faults:
         fault = test.faults[0]
         text = f"{fault.host}: {fault.text}" if fault.host else fault.text
@@ -329,6 +301,20 @@ def _ended(ran: ProgramRun, base: GroupRun, test: NcclTest | None, unread: str) 
     return ("incomplete", "; ".join(gaps), _AGAIN) if gaps else ("whole", "", "")
 
 
+def _without_table(ran: ProgramRun, base: GroupRun, unread: str) -> tuple[Ending, str, str]:
+    """A launch that printed no row and no fault: a GPU may hang only where one was listed."""
+    if ran.timed_out and has_devices(ran.stdout):
+        return _timed_out(ran, base, None)
+    refused = refusal(f"{ran.stdout}\n{ran.stderr}")
+    if ran.timed_out:
+        return "refused", *never_began(ran, base.count, refused)
+    if refused:
+        return "refused", *refused
+    code = f" (exit code {ran.exit_code})" if ran.exit_code else ""
+    last = printable((without_begun(ran.stderr).strip().splitlines() or [""])[-1].encode(), 120)
+    return "incomplete", f"{unread}{code}{f': {last}' if last and last not in unread else ''}", _AGAIN
+
+
 def _row(test: NcclTest, size_bytes: int) -> Row | None:
     """The row of a size: collectives that distribute a message round it down to a multiple of the ranks."""
     least = size_bytes - size_bytes // 100
@@ -340,8 +326,7 @@ def _timed_out(ran: ProgramRun, base: GroupRun, test: NcclTest | None) -> tuple[
     if test and test.faults:
         limit += f", after: {test.faults[0].text}"
     if test is None or not test.rows:
-        began = "nThread" in ran.stdout
-        return "hung", f"{limit}, and {'finished no size' if began else 'not every rank began'}", _SEE
+        return "hung", f"{limit}, and finished no size", _SEE
     row = test.rows[-1]
     speed = max(row.out_of_place.algbw_gb_per_s, 1e-6) * 1e9
     needed_s = 4.0 * (_number(ran.labels.get("turns")) + 2) * base.size_bytes / speed
@@ -349,14 +334,6 @@ def _timed_out(ran: ProgramRun, base: GroupRun, test: NcclTest | None) -> tuple[
     if needed_s > float(_number(ran.labels.get("limit_s", "").partition(".")[0])):
         return "slow", f"{reached}: it needs more time than the limit", "measure it with a longer profile"
     return "hung", reached, _SEE
-
-
-def _refusal(text: str) -> tuple[str, str] | None:
-    for pattern, step in _REFUSALS:
-        match = re.search(pattern, text)
-        if match:
-            return f"the launch failed: {printable(match[0].encode(), 200)}", step
-    return None
 
 
 def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:

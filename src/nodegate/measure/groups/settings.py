@@ -1,43 +1,92 @@
-"""The inventory's settings for launches over several nodes: nodegate_launcher and nodegate_nccl_env."""
+"""The inventory's settings for launches over several nodes: who launches, with which words, settings and network."""
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
 
     from nodegate.node import Node
 
 LAUNCHERS = ("mpirun", "srun")
-_SAME = {"slurm": "srun", "openmpi": "mpirun", "mpi": "mpirun"}
-_NAME = re.compile(r"NCCL_[A-Z0-9_]{1,80}", re.ASCII)
+_SAME = {"slurm": "srun", "openmpi": "mpirun", "mpi": "mpirun", "hpcx": "mpirun"}
 _VALUE = re.compile(r"[^\0-\x1f\x7f]{0,500}")
 MOST_SETTINGS = 64
-# Variables that nodegate sets itself, and those that would change what is measured.
-OURS = frozenset(
+MOST_WORDS = 64
+# What may be set for the ranks: settings of NCCL, of what carries its messages, and of the MPI that starts it.
+PREFIXES = (
+    *("NCCL_", "UCX_", "UCC_", "HCOLL_", "SHARP_", "FI_", "OFI_NCCL_", "IBV_", "MLX5_", "RDMAV_", "PSM3_"),
+    *("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_"),
+)
+NAMES = frozenset(
     {
-        "NCCL_DEBUG",
-        "NCCL_TESTS_SPLIT",
-        "NCCL_TESTS_SPLIT_MASK",
-        "NCCL_TESTS_MIN_BW",
-        "NCCL_TESTS_DEVICE",
-        "NCCL_COMM_ID",
+        *("LD_LIBRARY_PATH", "LD_PRELOAD", "OPAL_PREFIX", "OMP_NUM_THREADS"),
+        *("CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING"),
     }
 )
+_NAME = re.compile(rf"(?:{'|'.join(PREFIXES)})[A-Za-z0-9_]{{1,80}}", re.ASCII)
+# What the launcher itself needs too: mpirun reads the settings of MPI before any rank runs.
+_OF_MPI = re.compile(r"(?:OMPI_|PRTE_|PMIX_)\w{1,90}|OPAL_PREFIX|LD_LIBRARY_PATH", re.ASCII)
+# Variables that nodegate sets itself, and those that would change what is measured or hide what NCCL says.
+OURS = frozenset(
+    {
+        *("NCCL_DEBUG", "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_COMM_ID"),
+        *("NCCL_TESTS_SPLIT", "NCCL_TESTS_SPLIT_MASK", "NCCL_TESTS_MIN_BW", "NCCL_TESTS_DEVICE"),
+    }
+)
+SRUN_KEYS = ("partition", "account", "qos", "reservation", "mpi")
+_SRUN_VALUE = re.compile(r"[A-Za-z0-9_.,:+@/=-]{1,120}", re.ASCII)
+# Options that say which nodes and how many ranks: nodegate's own.
+_OURS_OF_MPIRUN = (
+    *("-H", "-host", "--host", "-hostfile", "--hostfile", "-machinefile", "--machinefile"),
+    *("-np", "--np", "-n", "--n", "-c", "-app", "--app"),
+)
+_OURS_OF_SRUN = (
+    *("-N", "--nodes", "-n", "--ntasks", "--ntasks-per-node", "-w", "--nodelist", "-F", "--nodefile"),
+    *("--multi-prog", "--mpi", "-o", "--output", "-e", "--error", "-t", "--time"),
+)
+_INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}", re.ASCII)
 
 
 @dataclass(frozen=True)
 class LaunchSettings:
-    """`launcher` is empty if the inventory does not set it: mpirun, then srun. `environment` is of NCCL."""
+    """`launcher` is empty if the inventory does not set it: mpirun, then srun.
+
+    `environment` is of the ranks. `srun` has the partition and the like. `mpi_words` and `srun_words` are a site's own
+    arguments of mpirun and srun. `network` are the networks or interfaces over which the ranks of MPI meet; empty:
+    those of the inventory's addresses.
+    """
 
     launcher: Literal["", "mpirun", "srun"] = ""
     environment: Mapping[str, str] = field(default_factory=dict)
+    srun: Mapping[str, str] = field(default_factory=dict)
+    mpi_words: tuple[str, ...] = ()
+    srun_words: tuple[str, ...] = ()
+    network: str = ""
+
+    @property
+    def of_launcher(self) -> dict[str, str]:
+        """The part of the environment that the launcher itself needs."""
+        return {name: value for name, value in self.environment.items() if _OF_MPI.fullmatch(name)}
+
+    @property
+    def said(self) -> str:
+        """The settings of the ranks in one line, for the conditions of what is measured."""
+        return " ".join(f"{name}={value}" for name, value in sorted(self.environment.items()))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What nodes must share to be launched together."""
+        more = (tuple(sorted(self.srun.items())), self.mpi_words, self.srun_words, self.network)
+        return (self.launcher, self.said, *more)
 
 
 def launch_settings(node: Node) -> LaunchSettings:
@@ -50,21 +99,90 @@ def launch_settings(node: Node) -> LaunchSettings:
     launcher = _SAME.get(given, given)
     if launcher not in ("", "mpirun", "srun"):
         raise _wrong(node, f"nodegate_launcher: {shown(given)} is not supported", did_you_mean(given, LAUNCHERS))
-    return LaunchSettings(launcher, _environment(node))  # type: ignore[arg-type]
+    return LaunchSettings(
+        launcher,  # type: ignore[arg-type]
+        _environment(node),
+        _srun(node),
+        _words(node, "mpi_args", _OURS_OF_MPIRUN),
+        _words(node, "srun_args", _OURS_OF_SRUN),
+        _network(node),
+    )
 
 
 def _environment(node: Node) -> Mapping[str, str]:
     given = node.mapping("nccl_env")
     if given is None or len(given) > MOST_SETTINGS:
-        raise _wrong(node, "nodegate_nccl_env must map NCCL_* variables to values", "{NCCL_SOCKET_IFNAME: eth0}")
+        raise _wrong(node, "nodegate_nccl_env must map variables to values", "{NCCL_SOCKET_IFNAME: eth0}")
     for name, value in given.items():
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _wrong(node, f"nodegate_nccl_env: {shown(str(name))} is not an NCCL_* variable", "NCCL_SOCKET_IFNAME")
+        if not isinstance(name, str) or not (name in NAMES or _NAME.fullmatch(name)):
+            allowed = ", ".join([*(f"{prefix}*" for prefix in PREFIXES), *sorted(NAMES)])
+            raise _wrong(node, f"nodegate_nccl_env: {shown(str(name))} may not be set", f"allowed are {allowed}")
         if name in OURS:
             raise _wrong(node, f"nodegate_nccl_env: {name} is set by nodegate itself", "remove it")
         if isinstance(value, (dict, list, bool)) or not _VALUE.fullmatch(str(value)):
             raise _wrong(node, f"nodegate_nccl_env: {name} must be a number or one line of text", 'write "1", not true')
     return {name: str(value) for name, value in given.items()}
+
+
+def _srun(node: Node) -> Mapping[str, str]:
+    given = node.mapping("srun")
+    if given is None:
+        raise _wrong(node, "nodegate_srun must map names to values", "{partition: gpu, account: acceptance}")
+    for name, value in given.items():
+        if name not in SRUN_KEYS:
+            raise _wrong(node, f"nodegate_srun: unknown {shown(str(name))}", did_you_mean(str(name), SRUN_KEYS))
+        if isinstance(value, bool) or not _SRUN_VALUE.fullmatch(str(value)) or str(value).startswith("-"):
+            raise _wrong(
+                node, f"nodegate_srun: {name}: {shown(str(value))} is no name of Slurm's", "see sinfo, sacctmgr"
+            )
+    return {str(name): str(value) for name, value in given.items()}
+
+
+def _words(node: Node, name: str, ours: Collection[str]) -> tuple[str, ...]:
+    """A site's own arguments: a list of words, or one text that is split as a shell does. None of them sees a shell."""
+    given = node.expected.get(name, ())
+    variable = f"nodegate_{name}"
+    try:
+        words = shlex.split(given) if isinstance(given, str) else given
+    except ValueError as problem:
+        raise _wrong(node, f"{variable}: {str(problem).lower()}", "close the quote") from None
+    if not isinstance(words, (list, tuple)) or len(words) > MOST_WORDS:
+        raise _wrong(node, f"{variable} must be a list of at most {MOST_WORDS} words", "[--mca, btl_tcp_links, 2]")
+    found = tuple(str(word) for word in words)
+    for word in found:
+        if not word or not _VALUE.fullmatch(word):
+            raise _wrong(node, f"{variable}: {shown(word)} is not one line of text", "write one word an entry")
+        if word == "--" or _option(word, ours):
+            raise _wrong(node, f"{variable}: {word} is set by nodegate itself", "remove it")
+    if found and not found[0].startswith("-"):
+        raise _wrong(
+            node, f"{variable}: {shown(found[0])} is no option", "start with an option: it would be the program"
+        )
+    return found
+
+
+def _option(word: str, ours: Collection[str]) -> bool:
+    """Whether a word is one of these options, alone, with `=value`, or as `-n8`."""
+    name = word.partition("=")[0]
+    return name in ours or (re.fullmatch(r"-[A-Za-z]\d{1,9}", word) is not None and word[:2] in ours)
+
+
+def _network(node: Node) -> str:
+    given = node.expected.get("launch_network", "")
+    parts: Sequence[object] = given if isinstance(given, list) else str(given).replace(",", " ").split()
+    for part in parts:
+        if not _is_network(str(part)):
+            wrong = f"nodegate_launch_network: {shown(str(part))} is neither a network nor an interface"
+            raise _wrong(node, wrong, "10.0.0.0/16 or eth0")
+    return ",".join(map(str, parts))
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ip_network(text)
+    except ValueError:
+        return bool(_INTERFACE.fullmatch(text)) and not text[0].isdigit() and not text.startswith("-")
+    return "/" in text
 
 
 def _wrong(node: Node, message: str, hint: str) -> UsageError:

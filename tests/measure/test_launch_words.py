@@ -1,0 +1,323 @@
+"""The command lines of launches over several nodes at six sites, word for word, and what they are made from.
+
+To accept other words read the difference, then write them with NODEGATE_WRITE_GOLDEN=1.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from support.nccl_fleet import COLLECTIVES, DELIVERY, facts
+
+from nodegate.errors import CannotMeasure, UsageError
+from nodegate.measure.groups.group_node import GroupNode
+from nodegate.measure.groups.launch import RANK, Launch, labels_of, sweep, words
+from nodegate.measure.groups.launcher import Launcher, heard, known
+from nodegate.measure.groups.network import Door, door, networks
+from nodegate.measure.groups.plan import pair
+from nodegate.measure.groups.result import read
+from nodegate.measure.groups.settings import launch_settings
+from nodegate.measure.measurement import Target
+from nodegate.measure.program_run import ProgramRun
+from nodegate.node import Connection, Node
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "launches"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Two nodes: what their inventory says, which launcher they have, and what each says of itself."""
+
+    launcher: str
+    path: str
+    look: str
+    addresses: tuple[str, str]  # of the inventory
+    own: tuple[Sequence[str], Sequence[str]]  # interfaces of each node
+    expected: Mapping[str, object] = field(default_factory=dict)
+
+
+DOCKER = "address docker0 172.17.0.1/16"
+SITES = {
+    "open-mpi-4": Site(
+        "mpirun",
+        "/usr/bin/mpirun",
+        "launcher mpirun (Open MPI) 4.1.4\npath /usr/bin/orterun",
+        ("10.0.0.11", "10.0.0.12"),
+        (["address eno1 10.0.0.11/16", DOCKER], ["address eno1 10.0.0.12/16", DOCKER]),
+        {"nccl_env": {"NCCL_SOCKET_IFNAME": "eno1"}},
+    ),
+    "open-mpi-5": Site(
+        "mpirun",
+        "/opt/openmpi-5.0.7/bin/mpirun",
+        "launcher mpirun (Open MPI) 5.0.7\npath /opt/openmpi-5.0.7/bin/mpirun",
+        ("gpu01", "gpu02"),  # names, in racks with networks of their own
+        (
+            ["means 127.0.1.1", "means 10.1.1.11", "address bond0 10.1.1.11/24", DOCKER],
+            ["means 10.1.2.11", "address bond0 10.1.2.11/24", DOCKER],
+        ),
+        {"mpi_args": ["--mca", "btl_tcp_links", "2", "--prtemca", "plm_ssh_no_tree_spawn", "1"]},
+    ),
+    "hpc-x": Site(
+        "mpirun",
+        "/sw/hpcx-v2.19/ompi/bin/mpirun",
+        "launcher mpirun (Open MPI) 4.1.7a1\npath /sw/hpcx-v2.19/ompi/bin/orterun",
+        ("10.2.0.4", "10.2.0.5"),
+        (["address eth0 10.2.0.4/22", DOCKER], ["address eth0 10.2.0.5/22", DOCKER]),
+        {
+            "nccl_env": {
+                "LD_LIBRARY_PATH": "/sw/nccl-2.27/lib",
+                "NCCL_IB_PCI_RELAXED_ORDERING": 1,
+                "UCX_TLS": "tcp",
+                "UCX_NET_DEVICES": "eth0",
+                "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+            }
+        },
+    ),
+    "slurm-pmix": Site(
+        "srun",
+        "/usr/bin/srun",
+        "launcher slurm 23.11.4\nmpi pmi2\nmpi pmix\nmpi pmix_v4\nmpi listed\ngres gpu",
+        ("10.3.0.11", "10.3.0.12"),
+        (["address eth0 10.3.0.11/20", DOCKER], ["address eth0 10.3.0.12/20", DOCKER]),
+        {
+            "launcher": "slurm",
+            "srun": {"partition": "h100", "account": "acceptance", "qos": "high"},
+            "nccl_env": {"LD_LIBRARY_PATH": "/opt/amazon/efa/lib", "FI_EFA_USE_DEVICE_RDMA": 1},
+        },
+    ),
+    "slurm-pmi2-reserved": Site(
+        "srun",
+        "/opt/slurm/bin/srun",
+        "launcher slurm 20.11.9\nmpi cray_shasta\nmpi pmi2\nmpi listed\ngres (null)",
+        ("10.4.0.11", "10.4.0.12"),
+        (["address ib0 10.4.0.11/16"], ["address ib0 10.4.0.12/16"]),
+        {
+            "launcher": "srun",
+            "srun": {"reservation": "accept"},
+            "srun_args": "--overcommit --comment 'two words; $HOME'",
+        },
+    ),
+    "cloud-single-addresses": Site(
+        "mpirun",
+        "/usr/local/mpi/bin/mpirun",
+        "launcher mpirun (Open MPI) 4.1.6rc4",
+        ("a3-0", "a3-1"),
+        (
+            ["reached 10.128.0.7", "address ens9 10.128.0.7/32", DOCKER],
+            ["reached 10.128.0.6", "address ens9 10.128.0.6/32", DOCKER],
+        ),
+        {"nccl_env": {"LD_LIBRARY_PATH": "/usr/local/gib/lib64", "NCCL_NET": "gIB"}},
+    ),
+}
+
+
+def members(site: Site) -> list[GroupNode]:
+    found = []
+    for place, address in enumerate(site.addresses):
+        node = Node(f"gpu0{place + 1}", Connection(address=address), expected=site.expected, origin="hosts.yaml:3")
+        said = heard("\n".join([site.look, *site.own[place]]).encode())
+        settings = launch_settings(node)
+        programs = {name: f"/opt/nccl-tests/{name}_perf_mpi" for name in COLLECTIVES}
+        launcher = known(site.launcher, site.path, said, settings)
+        target = Target(node, None, facts(8), None, DELIVERY)  # type: ignore[arg-type]
+        found.append(GroupNode(target, 8, "H100", programs, {}, "x", launcher, settings, door(node.address, said)))
+    return found
+
+
+def line(site: Site) -> str:
+    """One option with its value a line."""
+    nodes = members(site)
+    assert isinstance(nodes[0].launcher, Launcher)
+    argv = words(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), nodes, nodes[0].launcher, "the-mark")
+    text = " ".join("THE_SHELL_AROUND_A_RANK" if word == RANK else shlex.quote(word) for word in argv)
+    return text.replace(" -", " \\\n  -") + "\n"
+
+
+@pytest.mark.parametrize("name", SITES)
+def test_the_command_line_of_a_site_is_word_for_word(name):
+    file = GOLDEN / f"{name}.txt"
+    if os.environ.get("NODEGATE_WRITE_GOLDEN"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(line(SITES[name]))
+    assert line(SITES[name]) == file.read_text()
+
+
+def test_there_is_no_line_of_a_site_that_is_gone():
+    assert {file.stem for file in GOLDEN.iterdir()} == set(SITES)
+
+
+def test_no_word_of_a_site_meets_a_shell():
+    argv = words(
+        Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0),
+        (nodes := members(SITES["slurm-pmi2-reserved"])),
+        nodes[0].launcher,  # type: ignore[arg-type]
+        "the-mark",
+    )
+    assert "two words; $HOME" in argv  # one argument, as it is
+
+
+# The launcher, by what it says
+
+
+def told(*lines: str) -> Mapping[str, Sequence[str]]:
+    return heard("\n".join(lines).encode())
+
+
+def settings(**expected: object):
+    return launch_settings(Node("gpu01", expected=expected, origin="hosts.yaml:3"))
+
+
+@pytest.mark.parametrize(
+    ("version", "major"),
+    [
+        ("mpirun (Open MPI) 4.1.4", 4),
+        ("mpirun (Open MPI) 5.0.11", 5),
+        ("mpirun.real (OpenRTE) 2.1.1", 2),
+        ("prterun (Open MPI) 6.0.0a1", 6),
+    ],
+)
+def test_the_release_of_open_mpi_is_read(version, major):
+    assert known("mpirun", "/usr/bin/mpirun", told(f"launcher {version}"), settings()).major == major
+
+
+@pytest.mark.parametrize("version", ["HYDRA build details:", "Intel(R) MPI Library for Linux* OS, Version 2021.9", ""])
+def test_another_mpi_is_refused_by_what_it_says(version):
+    with pytest.raises(CannotMeasure, match="is not Open MPI's"):
+        known("mpirun", "/usr/bin/mpirun", told(f"launcher {version}"), settings())
+
+
+def test_hpc_x_is_told_where_it_is_unless_its_module_is_loaded():
+    path = "/opt/hpcx-v2.18/ompi/bin/mpirun"
+    bare = known(
+        "mpirun", path, told("launcher mpirun (Open MPI) 4.1.7", "libraries /usr/local/cuda/lib64"), settings()
+    )
+    assert dict(bare.environment) == {
+        "OPAL_PREFIX": "/opt/hpcx-v2.18/ompi",
+        "LD_LIBRARY_PATH": "/opt/hpcx-v2.18/ompi/lib:/usr/local/cuda/lib64",
+    }
+    loaded = told("launcher mpirun (Open MPI) 4.1.7", "prefix /opt/hpcx-v2.18/ompi")
+    assert known("mpirun", path, loaded, settings()).environment == ()
+    own = settings(nccl_env={"OPAL_PREFIX": "/elsewhere"})
+    assert dict(known("mpirun", path, told("launcher mpirun (Open MPI) 4.1.7"), own).environment)["OPAL_PREFIX"] == (
+        "/elsewhere"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lines", "mpi"),
+    [
+        (["mpi pmi2", "mpi pmix", "mpi pmix_v4", "mpi listed"], "pmix"),
+        (["mpi pmi2", "mpi pmix_v3", "mpi listed"], "pmix_v3"),
+        (["mpi cray_shasta", "mpi pmi2", "mpi listed"], "pmi2"),
+        (["mpi cray_shasta", "mpi listed"], "cray_shasta"),
+        ([], "pmix"),  # a node that says nothing of it: what most have
+    ],
+)
+def test_srun_is_asked_for_a_type_of_mpi_that_it_has(lines, mpi):
+    assert known("srun", "/usr/bin/srun", told("launcher slurm 23.11.4", *lines), settings()).mpi == mpi
+
+
+def test_a_site_may_name_the_type_of_mpi():
+    found = known("srun", "/usr/bin/srun", told("mpi pmix", "mpi listed"), settings(srun={"mpi": "pmi2"}))
+    assert found.mpi == "pmi2"
+
+
+def test_slurm_without_any_type_of_mpi_starts_nothing():
+    with pytest.raises(CannotMeasure, match="neither pmix nor pmi2") as refused:
+        known("srun", "/usr/bin/srun", told("launcher slurm 23.11.4", "mpi listed"), settings())
+    assert "nodegate_launcher: mpirun" in refused.value.next_step
+
+
+# The network
+
+
+def test_an_address_is_found_on_its_interface():
+    said = told("address lo 127.0.0.1/8", "address eth0.7@eth0 10.0.0.5/24", "address eth1 2001:db8::5/64")
+    assert door("10.0.0.5", said) == Door("eth0.7", "10.0.0.0/24")
+    assert door("2001:db8::5", said) == Door("eth1", "2001:db8::/64")
+    assert door("127.0.0.1", said) is None
+    assert door("gpu01", {**said, "means": ["127.0.1.1", "10.0.0.5"]}) == Door("eth0.7", "10.0.0.0/24")
+    assert door("bastion", {**said, "reached": ["10.0.0.5"]}) == Door("eth0.7", "10.0.0.0/24")
+    assert door("bastion", said) is None
+    assert door("10.0.0.5", told("address eth0 nonsense", "address x")) is None
+
+
+def test_the_networks_of_a_launch():
+    assert networks([Door("eth0", "10.0.0.0/24"), Door("eth0", "10.0.0.0/24")]) == "10.0.0.0/24"
+    assert networks([Door("eth0", "10.0.0.0/24"), Door("eno1", "10.0.7.0/24")]) == "10.0.0.0/24,10.0.7.0/24"
+    assert networks([Door("eth0", "10.0.0.0/24"), None]) == ""
+    assert networks([Door("eth0", "2001:db8::/64"), Door("eno1", "10.0.7.0/24")]) == "eno1,eth0"
+    many = [Door("eth0", f"10.128.{place}.4/32") for place in range(0, 250, 2)]
+    assert networks(many) == "10.128.0.0/16"
+
+
+def test_the_inventory_names_another_network():
+    site = SITES["open-mpi-4"]
+    other = Site(
+        site.launcher, site.path, site.look, site.addresses, site.own, {"launch_network": "192.168.8.0/21, ib0"}
+    )
+    assert "--mca oob_tcp_if_include 192.168.8.0/21,ib0" in " ".join(line(other).replace("\\\n", "").split())
+
+
+@pytest.mark.parametrize(
+    ("expected", "gone"),
+    [
+        ({"mpi_args": "--mca btl_tcp_if_exclude lo,docker0"}, "btl_tcp_if_include"),
+        ({"mpi_args": "--mca pml ucx"}, "pml ob1"),
+        ({"nccl_env": {"OMPI_MCA_btl": "self,vader,tcp"}}, "btl self,tcp"),
+    ],
+)
+def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
+    site = SITES["open-mpi-4"]
+    text = line(Site(site.launcher, site.path, site.look, site.addresses, site.own, expected))
+    assert f"--mca {gone}" not in text
+    assert f"--mca {gone}" in line(site)
+
+
+# The inventory
+
+
+@pytest.mark.parametrize(
+    ("expected", "message"),
+    [
+        ({"mpi_args": "mpirun --mca x y"}, "nodegate_mpi_args: 'mpirun' is no option"),
+        ({"mpi_args": "--mca x 'y"}, "nodegate_mpi_args: no closing quotation"),
+        ({"mpi_args": ["--host", "a"]}, "nodegate_mpi_args: --host is set by nodegate itself"),
+        ({"mpi_args": ["-np", "2"]}, "nodegate_mpi_args: -np is set by nodegate itself"),
+        ({"mpi_args": ["-x", "A=1\n"]}, "is not one line of text"),
+        ({"mpi_args": {"a": "b"}}, "nodegate_mpi_args must be a list of at most 64 words"),
+        ({"srun_args": "--nodelist=gpu99"}, "nodegate_srun_args: --nodelist=gpu99 is set by nodegate itself"),
+        ({"srun_args": "-n4"}, "nodegate_srun_args: -n4 is set by nodegate itself"),
+        ({"srun_args": ["--overcommit", "--"]}, "nodegate_srun_args: -- is set by nodegate itself"),
+        ({"srun": "partition"}, "nodegate_srun must map names to values"),
+        ({"srun": {"partion": "gpu"}}, "nodegate_srun: unknown 'partion'"),
+        ({"srun": {"partition": "gpu; reboot"}}, "nodegate_srun: partition: 'gpu; reboot' is no name of Slurm's"),
+        ({"srun": {"account": "-x"}}, "nodegate_srun: account: '-x' is no name of Slurm's"),
+        ({"launch_network": "10.0.0.0/99"}, "nodegate_launch_network: '10.0.0.0/99' is neither"),
+        ({"launch_network": "10.0.0.1"}, "nodegate_launch_network: '10.0.0.1' is neither"),
+        ({"launch_network": ["eth0", "$(reboot)"]}, "nodegate_launch_network: '$(reboot)' is neither"),
+        ({"nccl_env": {"PATH": "/tmp"}}, "nodegate_nccl_env: 'PATH' may not be set"),
+        ({"nccl_env": {"NCCL_DEBUG_FILE": "/tmp/x"}}, "NCCL_DEBUG_FILE is set by nodegate itself"),
+    ],
+)
+def test_what_cannot_be_a_setting_of_a_launch_is_refused_with_its_line(expected, message):
+    with pytest.raises(UsageError) as refused:
+        settings(**expected)
+    assert message in str(refused.value)
+    assert str(refused.value).startswith("hosts.yaml:3: gpu01: ")
+
+
+@pytest.mark.parametrize("name", ["UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER"])
+def test_settings_beyond_nccl_are_allowed_and_said_in_the_conditions(name):
+    nodes = members(Site(**{**vars(SITES["open-mpi-4"]), "expected": {"nccl_env": {name: "x"}}}))
+    labels = labels_of(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), pair("gpu01", "gpu02"), nodes)
+    assert labels["settings"] == f"{name}=x"
+    assert read(ProgramRun("all_reduce", labels=labels)).settings == f"{name}=x"
