@@ -288,7 +288,7 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
 @pytest.mark.parametrize(
     ("expected", "message"),
     [
-        ({"mpi_args": "mpirun --mca x y"}, "nodegate_mpi_args: 'mpirun' is no option"),
+        ({"mpi_args": "mpirun --mca x y"}, "nodegate_mpi_args: 'mpirun' does not begin with '-'"),
         ({"mpi_args": "--mca x 'y"}, "nodegate_mpi_args: no closing quotation"),
         ({"mpi_args": ["--host", "a"]}, "nodegate_mpi_args: --host is set by nodegate itself"),
         ({"mpi_args": ["-np", "2"]}, "nodegate_mpi_args: -np is set by nodegate itself"),
@@ -299,8 +299,8 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
         ({"srun_args": ["--overcommit", "--"]}, "nodegate_srun_args: -- is set by nodegate itself"),
         ({"srun": "partition"}, "nodegate_srun must map names to values"),
         ({"srun": {"partion": "gpu"}}, "nodegate_srun: unknown 'partion'"),
-        ({"srun": {"partition": "gpu; reboot"}}, "nodegate_srun: partition: 'gpu; reboot' is no name of Slurm's"),
-        ({"srun": {"account": "-x"}}, "nodegate_srun: account: '-x' is no name of Slurm's"),
+        ({"srun": {"partition": "gpu; reboot"}}, "nodegate_srun: partition: 'gpu; reboot' is not a name in Slurm"),
+        ({"srun": {"account": "-x"}}, "nodegate_srun: account: '-x' is not a name in Slurm"),
         ({"launch_network": "10.0.0.0/99"}, "nodegate_launch_network: '10.0.0.0/99' is neither"),
         ({"launch_network": "10.0.0.1"}, "nodegate_launch_network: '10.0.0.1' is neither"),
         ({"launch_network": ["eth0", "$(reboot)"]}, "nodegate_launch_network: '$(reboot)' is neither"),

@@ -212,6 +212,8 @@ class _Session:
         if "nodegate-look" in argv:
             version = nccl.nccl_of(self._made[self.node.name].machine)
             said = f"launcher mpirun (Open MPI) 4.1.6\nprogram 5d0c6a1b77e2\nnccl {_digest(version)}\n"
+            own = f"10.20.0.{sorted(self._made).index(self.node.name) + 1}"
+            said += f"means {own}\naddress bond0 {own}/16\naddress docker0 172.17.0.1/16\n"
             return Output(said.encode(), b"", 0, 0.4)
         return Output(b'{"stuck": []}', b"", 0, 0.2)
 

@@ -164,7 +164,7 @@ def _srun_words(
 
 
 def for_ranks(launcher: Launcher, settings: LaunchSettings, network: str) -> dict[str, str]:
-    """The settings in a rank's environment. Without mpirun the parameters of Open MPI stand there too."""
+    """The settings in a rank's environment. Without mpirun they include the parameters of Open MPI."""
     plain = {}
     if launcher.name == "srun":
         plain = {f"OMPI_MCA_{name}": value for name, value in PLAIN.items()}

@@ -133,7 +133,7 @@ def _srun(node: Node) -> Mapping[str, str]:
             raise _wrong(node, f"nodegate_srun: unknown {shown(str(name))}", did_you_mean(str(name), SRUN_KEYS))
         if isinstance(value, bool) or not _SRUN_VALUE.fullmatch(str(value)) or str(value).startswith("-"):
             raise _wrong(
-                node, f"nodegate_srun: {name}: {shown(str(value))} is no name of Slurm's", "see sinfo, sacctmgr"
+                node, f"nodegate_srun: {name}: {shown(str(value))} is not a name in Slurm", "see sinfo, sacctmgr"
             )
     return {str(name): str(value) for name, value in given.items()}
 
@@ -156,7 +156,7 @@ def _words(node: Node, name: str, ours: Collection[str]) -> tuple[str, ...]:
             raise _wrong(node, f"{variable}: {word} is set by nodegate itself", "remove it")
     if found and not found[0].startswith("-"):
         raise _wrong(
-            node, f"{variable}: {shown(found[0])} is no option", "start with an option: it would be the program"
+            node, f"{variable}: {shown(found[0])} does not begin with '-'", "mpirun and srun take it for the program"
         )
     return found
 
