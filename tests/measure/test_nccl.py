@@ -22,6 +22,7 @@ from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.node import Connection, Node
 from nodegate.profile import Profile
+from nodegate.tools import nccl_tests
 from nodegate.transport import Options, connect
 from nodegate.unknown import Unknown
 
@@ -264,16 +265,70 @@ def test_sizes_by_profile_and_by_what_links_the_gpus():
     assert judged(Profile.DELIVERY, nvlink=True) == 8 * GIB
     assert judged(Profile.NIGHTLY, nvlink=True) == judged(Profile.BOOTCHECK, nvlink=True) == GIB
     assert judged(Profile.DELIVERY, nvlink=False) == GIB // 2
-    assert nccl.has_nvlink(facts_of(Machine.hgx_h100()))
-    assert not nccl.has_nvlink(facts_of(Machine.pcie_l40s()))
+    assert nccl.links(facts_of(Machine.hgx_h100())) == "switched"
+    assert nccl.links(facts_of(Machine.pcie_l40s())) == "none"
+
+
+def with_links(change, gpus=range(8)):
+    """An HGX node with its NVLinks changed: (key, value) of each link of these GPUs."""
+    machine = Machine.hgx_h100()
+    for gpu in gpus:
+        for link in range(18):
+            machine.set_nvlink(gpu, link, *change)
+    return machine
 
 
 def test_a_link_that_is_down_does_not_change_the_sizes():
-    machine = Machine.hgx_h100()
-    for gpu in range(8):
-        for link in range(18):
-            machine.set_nvlink(gpu, link, "state", 0)
-    assert nccl.has_nvlink(facts_of(machine))
+    assert nccl.links(facts_of(with_links(("state", 0), range(7)))) == "switched"
+
+
+def test_cards_whose_links_are_all_down_have_no_bridge():
+    assert nccl.links(facts_of(with_links(("state", 0)))) == "none"
+
+
+@pytest.mark.parametrize(
+    ("busbw", "least", "judged"),
+    [
+        (200.0, 512 << 20, 1 << 30),  # four GPUs joined directly
+        (5.0, 64 << 20, 128 << 20),  # pairs with bridges: between them it goes by PCIe
+        (0.3, 64 << 20, 64 << 20),
+    ],
+)
+def test_the_sizes_of_bridged_cards_are_chosen_by_the_speed_of_the_first(tmp_path, busbw, least, judged):
+    bridged = with_links(("remote_type", 1))
+    rans = run_here(fake.install(tmp_path / "tools", busbw=busbw), machine=bridged)
+    assert [ran.what for ran in rans] == ["first size", *WHATS]
+    assert {ran.labels["size_bytes"] for ran in rans[1:]} == {str(judged)}
+    assert {ran.argv[ran.argv.index("-b") + 1] for ran in rans[1:]} == {str(least)}
+    assert {outcome.ending for outcome in replayed(rans).all} == {"whole"}
+
+
+def test_where_the_first_size_gives_nothing_the_launches_themselves_say_why(tmp_path):
+    bridged = with_links(("remote_type", 1))
+    rans = run_here(fake.install(tmp_path / "tools", faults={"*": "empty"}), machine=bridged)
+    assert {ran.labels["size_bytes"] for ran in rans[1:]} == {str(128 << 20)}
+    assert {outcome.ending for outcome in replayed(rans).all} == {"incomplete"}
+    missing = run_here(tmp_path, machine=bridged)
+    assert [ran.what for ran in missing] == WHATS
+    assert {ran.cannot for ran in missing} == {
+        "all_reduce_perf is not on the node",
+        *(f"{what}_perf is not on the node" for what in WHATS if " " not in what),
+    }
+
+
+@pytest.mark.parametrize("profile", [Profile.DELIVERY, Profile.NIGHTLY, Profile.BOOTCHECK])
+@pytest.mark.parametrize("speed", [0.2, 0.6, 1.3, 3.0, 5.0, 8.0, 12.0, 40.0, 300.0])
+def test_what_is_chosen_is_far_from_the_time_limit(profile, speed):
+    durations = OF_PROFILE[profile]
+    row = next(row for row in a_table(speed) if row.size_bytes == 64 << 20)
+    chosen = nccl.bounded(durations, row)
+    assert chosen == nccl.FIRST or chosen.needed_s(speed * 1e9) <= durations.collective_s / 3
+
+
+def a_table(algbw):
+    """The rows of a launch with this bandwidth at 64 MiB."""
+    text, _, _ = fake.output("all_reduce", {"busbw": algbw * 1.75}, "-b 64M -e 64M -f 2 -n 10 -w 2 -g 8")
+    return nccl_tests.parse(text).rows
 
 
 def test_a_node_with_one_gpu_has_no_collective():

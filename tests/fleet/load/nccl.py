@@ -14,7 +14,7 @@ from fleet.machine import facts_of
 from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.nccl.launches import ALL_REDUCE, LAUNCHES, RING
-from nodegate.measure.nccl.run import gpu_count, has_nvlink, sweep
+from nodegate.measure.nccl.run import gpu_count, links, sweep
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.profile import Profile
 from nodegate.toolbox.tool_list import how_to_get
@@ -97,9 +97,10 @@ def lacking(collective: str) -> CannotMeasure:
 
 def _attempts(machine: Machine) -> Attempts:
     facts = facts_of(machine)
-    chosen, gpus = sweep(LENGTH, nvlink=has_nvlink(facts)), gpu_count(facts)
+    joined = links(facts) != "none"
+    chosen, gpus = sweep(LENGTH, nvlink=joined), gpu_count(facts)
     figures = boards.of(machine.sections["nvml"]["gpus"])
-    good = WITH_NVLS if has_nvlink(facts) else PCIE
+    good = WITH_NVLS if joined else PCIE
     nvls, noise = good is WITH_NVLS, boards.noise(machine.sections["nvml"]["gpus"]).nccl
     if figures:
         good, nvls = dict(zip(WITH_NVLS, figures.nccl, strict=True)), figures.nvls

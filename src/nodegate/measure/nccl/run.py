@@ -7,14 +7,15 @@ multicast. Source: NVIDIA/nccl-tests issue 212 (H100: 480 GB/s with NVLS, 370 wi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.measurement import Measurement, on_each_node, split_by_mig, suspects_alone
 from nodegate.measure.nccl.launches import LAUNCHES, RESTS_ON, RING_SETTINGS, Launch
 from nodegate.measure.nccl.result import parse
 from nodegate.measure.program_run import not_run, run
+from nodegate.tools import nccl_tests
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -24,8 +25,10 @@ if TYPE_CHECKING:
     from nodegate.measure.durations import Durations
     from nodegate.measure.measurement import Pool, Runs, Target
     from nodegate.measure.program_run import ProgramRun
+    from nodegate.tools.nccl_rows import Row
 
 FEWEST_GPUS = 2
+_SWITCH = 2  # NVML_NVLINK_DEVICE_TYPE_SWITCH
 LONG_S = 120.0  # with this time limit or more, the sweep goes up to the largest size
 MIB = 1 << 20
 # A job's own choice of GPUs or of a test's options must not be taken over from the login.
@@ -48,6 +51,14 @@ class Sweep:
         sizes = ("-b", str(self.first_bytes), "-e", str(self.judged_bytes), "-f", "2")
         return (*sizes, "-n", str(self.iterations), "-w", str(self.warmup), "-c", "1")
 
+    def needed_s(self, speed: float) -> float:
+        """How long it takes at so many bytes a second, each iteration out of place and in place."""
+        return 2.0 * (self.iterations + self.warmup + 2) * 2.0 * self.judged_bytes / speed
+
+
+FIRST = Sweep(64 * MIB, 64 * MIB, iterations=10, warmup=2)  # by which the sizes of bridged cards are chosen
+FIRST_WHAT = "first size"
+
 
 def sweep(durations: Durations, *, nvlink: bool) -> Sweep:
     """Which sizes are run.
@@ -59,6 +70,17 @@ def sweep(durations: Durations, *, nvlink: bool) -> Sweep:
     if nvlink:
         return Sweep(512 * MIB, (8192 if long else 1024) * MIB, iterations=20, warmup=5)
     return Sweep(64 * MIB, (512 if long else 128) * MIB, iterations=10, warmup=2)
+
+
+def bounded(durations: Durations, first: Row | None) -> Sweep:
+    """The largest sizes that a third of the time limit holds at the speed of a first launch; None: it gave none.
+
+    Bridges join pairs of cards: over all eight of them a collective goes by PCIe.
+    """
+    sweeps = (sweep(durations, nvlink=True), sweep(durations, nvlink=False), FIRST)
+    speed = max(first.out_of_place.algbw_gb_per_s, 1e-6) * 1e9 if first else 0.0
+    fits = (each for each in sweeps if speed and each.needed_s(speed) <= durations.collective_s / 3)
+    return next(fits, sweeps[1] if first is None else FIRST)
 
 
 def applies(facts: NodeFacts) -> str:
@@ -80,10 +102,13 @@ def gpu_count(facts: NodeFacts) -> int:
     return sum(gpu.lost is None for gpu in facts.gpus.devices)
 
 
-def has_nvlink(facts: NodeFacts) -> bool:
-    """Whether the GPUs have NVLinks, up or down: a link that is lost must not change what is measured."""
-    links = (gpu.nvlinks for gpu in facts.gpus.devices)
-    return any(not isinstance(each, Unknown) and len(each) > 0 for each in links)
+def links(facts: NodeFacts) -> Literal["switched", "direct", "none"]:
+    """How the GPUs are joined by the NVLinks that are up: cards without a bridge have links too, which are down."""
+    found = [gpu.nvlinks for gpu in facts.gpus.devices if not isinstance(gpu.nvlinks, Unknown)]
+    up = [link for links in found for link in links if link.up is True]
+    if not up:
+        return "none"
+    return "switched" if any(link.remote_type == _SWITCH for link in up) else "direct"
 
 
 def measure(targets: Sequence[Target], pool: Pool) -> Runs:
@@ -93,17 +118,16 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
 
 def _launches(target: Target, pool: Pool) -> Sequence[ProgramRun]:
     try:
-        gpus, chosen = gpu_count(target.facts), sweep(target.durations, nvlink=has_nvlink(target.facts))
+        gpus, joined = gpu_count(target.facts), links(target.facts)
     except CannotMeasure as said:
         return [not_run(launch.what, said) for launch in LAUNCHES]
+    chosen, first = sweep(target.durations, nvlink=joined == "switched"), ()
+    if joined == "direct":
+        chosen, first = _by_first_size(target, gpus)
     done: list[ProgramRun] = []
     stop: CannotMeasure | None = None
     for launch in LAUNCHES:
-        labels = {
-            "gpus": str(gpus),
-            "size_bytes": str(chosen.judged_bytes),
-            "limit_s": f"{target.durations.collective_s:.1f}".removesuffix(".0"),
-        }
+        labels = _labels(target, gpus, chosen)
         stop = stop or _reason_to_stop(done, pool)
         try:
             if stop:
@@ -114,7 +138,25 @@ def _launches(target: Target, pool: Pool) -> Sequence[ProgramRun]:
             done.append(not_run(launch.what, said, labels))
         except CannotMeasure as said:
             done.append(not_run(launch.what, said, labels))
-    return done
+    return [*first, *done]
+
+
+def _labels(target: Target, gpus: int, chosen: Sweep) -> dict[str, str]:
+    limit_s = f"{target.durations.collective_s:.1f}".removesuffix(".0")
+    return {"gpus": str(gpus), "size_bytes": str(chosen.judged_bytes), "limit_s": limit_s}
+
+
+def _by_first_size(target: Target, gpus: int) -> tuple[Sweep, tuple[ProgramRun, ...]]:
+    """The sizes by a launch of one small size, which is kept beside the others and judged by none of them."""
+    try:
+        ran = replace(_run(target, LAUNCHES[0], FIRST, gpus, _labels(target, gpus, FIRST)), what=FIRST_WHAT)
+    except CannotMeasure:  # the launches themselves report it
+        return bounded(target.durations, None), ()
+    try:
+        row = nccl_tests.parse(ran.stdout, ran.stderr).row(FIRST.judged_bytes)
+    except CannotMeasure:
+        row = None
+    return bounded(target.durations, row), (ran,)
 
 
 def _reason_to_stop(done: Sequence[ProgramRun], pool: Pool) -> CannotMeasure | None:
