@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nodegate.measure.rdma.pairing import in_rounds, inside, nic_pairs, rounds, with_good_ones, with_roles
+from nodegate.measure.rdma.pairing import in_rounds, inside, nic_pairs, rounds, second_looks, with_good_ones, with_roles
 
 
 def names(count: int) -> list[str]:
@@ -75,6 +75,37 @@ def test_suspects_meet_only_those_who_passed(count, good, turns):
         assert all(one in suspects and other in passed for one, other in pairs)
     for suspect in suspects:
         assert len(set(partners(found, suspect))) == min(turns, good)
+
+
+MANY_SUSPECTS = (st.integers(1, 60), st.integers(0, 20))
+
+
+@given(*MANY_SUSPECTS)
+def test_second_looks_take_no_more_rounds_however_many_are_suspects(count, good):
+    suspects = [f"bad{number}" for number in range(count)]
+    found = second_looks(suspects, names(good), 2, 4)
+    assert len(found) <= 4
+    for pairs in found:
+        assert max(Counter(name for pair in pairs for name in pair).values()) == 1
+
+
+@given(*MANY_SUSPECTS)
+def test_every_suspect_has_its_looks_with_two_partners_if_there_are_any(count, good):
+    suspects = [f"bad{number}" for number in range(count)]
+    found = second_looks(suspects, names(good), 2, 4)
+    fewest = min(len({*partners(found, suspect)}) for suspect in suspects)
+    assert fewest >= min(2, good or count - 1)
+
+
+@given(*MANY_SUSPECTS)
+def test_the_first_suspects_meet_those_who_passed_and_only_the_last_one_another(count, good):
+    suspects, passed = [f"bad{number}" for number in range(count)], names(good)
+    found = second_looks(suspects, passed, 2, 4)
+    with_good = [{*partners(found, suspect)} <= {*passed} for suspect in suspects]
+    assert with_good == sorted(with_good, reverse=True)
+    assert sum(with_good) >= min(count, 2 * good) - 2
+    if good >= count / 2:
+        assert all(with_good)
 
 
 @given(st.sets(st.integers(0, 15)), st.sets(st.integers(0, 15)))

@@ -14,8 +14,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
 
+import rails
 from rails import DISTURBED, FLAT, NOISY, QUIET, RAIL_ONLY, RAILS, Fabric, Fleet, Judged, Noise, names_of, run, tiers
 
+from nodegate.measure.rdma.run import again
+from nodegate.metric import Metric
+from nodegate.numbers.suspects import Doubt
 from nodegate.verdict import Verdict
 
 PASS, WARN, FAIL, ERROR = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR
@@ -141,3 +145,55 @@ def test_of_a_node_alone_the_nic_that_hangs_is_named_and_not_its_neighbours():
     sick = fleet(1)
     sick.slow("gpu0000", RAIL, 0.0)
     assert {part for _, _, part in blamed(run(sick), FAIL)} == {RAIL}
+
+
+def met_again(looked_at: Fleet, suspects: dict[str, tuple[Doubt, ...]]) -> tuple[dict[str, set[str]], float]:
+    """Whom each suspect met in a second look, and what the fleet waited for it."""
+    pool = rails.Pool(looked_at)
+    with rails.wired(looked_at):
+        found = again([rails._target(name) for name in looked_at.names], pool, suspects)
+    peers = {
+        name: {ran.labels["peer"] for ran in runs if "peer" in ran.labels} - {name} for name, runs in found.items()
+    }
+    return peers, pool.seconds
+
+
+def doubt(gbps: float) -> tuple[Doubt, ...]:
+    return (Doubt(Metric("rdma.write_gbps", (gbps,), "Gb/s", RAIL, "higher"), 370.0),)
+
+
+def late(us: float) -> tuple[Doubt, ...]:
+    return (Doubt(Metric("rdma.write_latency_us", (us,), "µs", RAIL, "lower"), 2.0),)
+
+
+@pytest.mark.parametrize("one", [doubt(360.0), late(2.5)], ids=["slow", "late"])
+def test_a_second_look_takes_no_longer_where_more_nodes_are_suspects(one):
+    looked_at = fleet(32)
+    _, of_some = met_again(looked_at, dict.fromkeys(looked_at.names[:12], one))
+    _, of_many = met_again(looked_at, dict.fromkeys(looked_at.names[:30], one))
+    assert of_many <= 2 * of_some
+
+
+def test_of_many_suspects_the_most_doubtful_meet_nodes_that_passed_and_no_one_goes_without_a_look():
+    looked_at = fleet(16)
+    good, suspects = {"gpu0000", "gpu0015"}, dict.fromkeys(looked_at.names[1:15], doubt(375.0))
+    suspects |= {"gpu0012": doubt(200.0), "gpu0013": doubt(300.0), "gpu0014": ()}
+    met, _ = met_again(looked_at, suspects)
+    assert all(met[name] == good for name in ("gpu0012", "gpu0013", "gpu0014"))
+    assert all(len(met[name]) >= 2 for name in suspects)
+    assert {len(met[name] & good) for name in suspects} == {0, 2}
+
+
+def test_where_two_thirds_are_slow_they_are_named_though_some_have_their_second_looks_among_themselves():
+    sick = fleet(16)
+    for name in sick.names[5:]:
+        sick.slow(name, RAIL, 0.6)
+    assert {name for name, *_ in blamed(run(sick), FAIL, ERROR)} == {*sick.names[5:]}
+
+
+def test_a_nic_is_named_in_a_noisy_fleet_where_most_nodes_are_suspects():
+    sick = fleet(16, noise=NOISY, seed=3)
+    sick.slow(SICK, RAIL, 0.85)
+    judged = run(sick)
+    assert {(name, part) for name, _, part in blamed(judged, FAIL)} == {(SICK, RAIL)}
+    assert judged.seconds < 12 * 60

@@ -38,6 +38,14 @@ class Doubt:
     metric: Metric
     enough: float | None = None
 
+    @property
+    def far_off(self) -> float:
+        """The best of the number and what is enough, as a ratio: above 1 it is not reached; 1 if nobody knows."""
+        if not self.enough or not self.metric.best:
+            return 1.0
+        ratio = self.enough / self.metric.best
+        return 1 / ratio if self.metric.better == "lower" else ratio
+
 
 def suspects(
     measured: Measured,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -36,6 +37,23 @@ def with_good_ones(suspects: Sequence[str], good: Sequence[str], count: int) -> 
             some = suspects[first : first + len(good)]
             found.append(tuple((suspect, good[(place + turn) % len(good)]) for place, suspect in enumerate(some)))
     return tuple(found)
+
+
+def second_looks(suspects: Sequence[str], good: Sequence[str], count: int, most: int) -> tuple[Round, ...]:
+    """Rounds in which suspects meet `count` good ones, in at most `most` rounds, however many they are.
+
+    Where turns at the good ones would take longer, the first suspects have them, and the others meet one another
+    meanwhile: three of them at least, so that each has `count` partners of which not all need be bad. Without good
+    ones all of them meet one another.
+    """
+    found = with_good_ones(suspects, good, count)
+    if good and len(found) <= most:
+        return found
+    turns = min(count, len(good))
+    first = max(0, min(most // turns * len(good), len(suspects) - count - 1)) if good else 0
+    with_each_other = rounds(suspects[first:], count)
+    both = zip_longest(with_good_ones(suspects[:first], good, count), with_each_other, fillvalue=())
+    return tuple((*ones, *others) for ones, others in both)
 
 
 def nic_pairs(ours: Sequence[str], theirs: Sequence[str]) -> tuple[Round, ...]:

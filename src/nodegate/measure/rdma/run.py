@@ -6,6 +6,7 @@ All pairs of a round run at the same time, so that the fabric is loaded as by a 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
@@ -18,7 +19,7 @@ from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.findings import bounds_of
 from nodegate.measure.rdma.node_pair import GPU_WRITE, LATENCIES, READ, WRITE, NodePair, not_met, runs_of
-from nodegate.measure.rdma.pairing import in_rounds, rounds, with_good_ones, with_roles
+from nodegate.measure.rdma.pairing import in_rounds, rounds, second_looks, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
 from nodegate.measure.rdma.result import INSIDE, PLAN, doubtful, is_latency, parse
@@ -34,8 +35,9 @@ if TYPE_CHECKING:
     from nodegate.measure.rdma.pairing import Pair, Round
     from nodegate.numbers.suspects import Doubt, Suspects
 
-PARTNERS_AGAIN = 2  # a suspect meets this many nodes that passed
-NEARER = 4  # suspects and good nodes that one of a bad latency meets too, to find one that is near
+PARTNERS_AGAIN = 2  # a suspect meets this many nodes, of those that passed if there are enough
+ROUNDS_AGAIN = 4  # of a second look, however many are suspects: enough for two suspects per good node
+NEARER = 4  # suspects and rounds with good nodes that one of a bad latency meets too, to find one that is near
 ODD_AGAIN, ODD_ROUNDS = 2, 2  # looks more at odd pairs, and the rounds that each may take
 LATENCY_S = 3.0  # of one latency test, start and end included
 INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s  # a run as thorough as this measures NIC to NIC in each node too
@@ -67,7 +69,10 @@ def measure(targets: Sequence[Target], pool: Pool) -> Runs:
 
 
 def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
-    """Suspects with nodes that passed, never with each other; if no node of their fabric passed, as at first.
+    """Suspects with nodes that passed; if no node of their fabric passed, as at first.
+
+    Where more than two suspects come on each node that passed, the most doubtful have these, and the others meet one
+    another, as at first: so a second look takes ROUNDS_AGAIN rounds and no more.
 
     Those of a bad latency then meet each other and more of the good ones, without load: if they hang on a smaller leaf,
     a switch further away than most, some of them are near. Inside a node only what was bad inside is measured again.
@@ -79,9 +84,10 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
     fabrics = _fabrics(targets).values()
     for names in fabrics:
         bad, good = [name for name in names if name in suspects], [name for name in names if name not in suspects]
-        paired.append(with_good_ones(bad, good, PARTNERS_AGAIN) if good else rounds(bad, PARTNERS_AGAIN))
+        bad.sort(key=lambda name: _far_off(suspects[name]), reverse=True)
+        paired.append(second_looks(bad, good, PARTNERS_AGAIN, ROUNDS_AGAIN))
         late = [name for name in bad if _is_late(suspects[name])]
-        nearer.append((*rounds(late, NEARER), *with_good_ones(late, good[::-1], NEARER)))
+        nearer.append((*rounds(late, NEARER), *with_good_ones(late, good[::-1], NEARER)[:NEARER]))
         needed.update(bad, *_pairs((paired[-1], nearer[-1])))
     rdma_nodes, found = _rdma_nodes([by_name[name] for name in by_name if name in needed], pool)
     _plan(rdma_nodes, fabrics, found)
@@ -172,6 +178,12 @@ def _odd_ones_once_more(pool: Pool, rdma_nodes: Mapping[str, RdmaNode], found: F
                 for server, client in pairs
             }
             _run_pairs(pool, node_pairs, (WRITE, READ, GPU_WRITE), found)
+
+
+def _far_off(doubts: Sequence[Doubt]) -> float:
+    """How doubtful a node is: by its worst number between nodes; most of all one that gave no number."""
+    between = (doubt.far_off for doubt in doubts if doubt.metric.name != INSIDE)
+    return max(between, default=0.0) if doubts else math.inf
 
 
 def _is_late(doubts: Sequence[Doubt]) -> bool:
