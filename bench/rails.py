@@ -104,14 +104,17 @@ class Fleet:
 
     def gbps(self, tool: str, server: End, client: End) -> float | None:
         """What one run gives; None: it hangs."""
-        sender, receiver = (client, server) if "write" in tool else (server, client)
-        left = min(self.sends.get(sender, 1.0), self.receives.get(receiver, 1.0))
-        left = min(left, self.paths.get(frozenset((sender, receiver)), 1.0))
+        ways = [(client, server) if "write" in tool else (server, client)]
+        ways += [(server, client)] if tool.endswith("-b") else []
+        path = self.paths.get(frozenset((server, client)), 1.0)
+        each = [min(self.sends.get(one, 1.0), self.receives.get(other, 1.0), path) for one, other in ways]
+        left = sum(each) if min(each) else 0.0
         hit = self.rng.random() < self.noise.disturbed
         if left == 0.0 or (hit and self.rng.random() < 0.1):
             return None
         lost = self.rng.uniform(0.05, 0.6) if hit else 0.0
-        return float(min(GBPS[tool] * left * self.rng.normal(1, self.noise.spread) * (1 - lost), 399.0))
+        good = GBPS[tool.partition(" ")[0]] * left
+        return float(min(good * self.rng.normal(1, self.noise.spread) * (1 - lost), 399.0 * len(ways)))
 
     def microseconds(self, tool: str, server: End, client: End) -> float:
         """The latency of one run."""

@@ -10,7 +10,7 @@ from nodegate import part
 from nodegate.errors import NotJudged
 from nodegate.measure.rdma import distance, findings, saying
 from nodegate.measure.rdma.fault_location import Fault
-from nodegate.measure.rdma.result import INSIDE
+from nodegate.measure.rdma.result import BOTH_AT_ONCE, INSIDE
 from nodegate.measure.rdma.shared_rail import shared_rail
 from nodegate.metric_names import words
 from nodegate.numbers import metric_findings
@@ -220,6 +220,24 @@ def test_path(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, ver
 
 
 @pytest.mark.tier("delivery")
+def test_both_at_once(
+    rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
+    """Each rail carries nearly its rate in both directions at the same time, as NCCL's rings do. (F05, F07)
+
+    A rail may be at full rate in each direction alone and not in both: PCIe without relaxed ordering or with too few
+    credits, firmware, flow control. With messages of 64 KiB, which stay in the caches of the CPUs: what all rails carry
+    both ways may be more than the memory of a node does. Source: imbue-ai/cluster-health, 720 Gb/s on links of 400.
+    """
+    if rdma_bandwidth.partners and not rdma_bandwidth.of(BOTH_AT_ONCE):
+        verdicts.not_done("both directions at once were not asked for")
+    metrics = saying.between(rdma_bandwidth, verdicts, BOTH_AT_ONCE)
+    baseline.limit(findings.SHARE_OF_BOTH)
+    saying.say_missing(verdicts, rdma_bandwidth.of(BOTH_AT_ONCE), metrics)
+    saying.say_shares(rdma_bandwidth, metrics, rdma, verdicts, baseline=baseline, peers=peers, action=saying.AT_ONCE)
+
+
+@pytest.mark.tier("delivery")
 def test_inside(
     rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
 ) -> None:
@@ -274,13 +292,10 @@ def test_gpu_memory(
     runs = rdma_bandwidth.of(findings.GPU_WRITE)
     if not runs:
         verdicts.not_done("perftest here cannot use GPU memory (no --use_cuda, or neither nvidia_peermem nor dma-buf)")
-    have = {metric.device for metric in rdma_bandwidth.named(findings.GPU_WRITE)}
-    for device in sorted({run.device for run in runs} - have):
-        reason, step = saying.why_not_gpu(runs, device)
-        quantity = words(findings.GPU_WRITE)
-        verdicts.unknown(part=part.named(device), quantity=quantity, reason=reason, action=step)
-    if have:
-        metrics, rates = rdma_bandwidth.named(findings.GPU_WRITE), findings.physics(rdma)
+    metrics = rdma_bandwidth.named(findings.GPU_WRITE)
+    saying.say_missing(verdicts, runs, metrics)
+    if metrics:
+        rates = findings.physics(rdma)
         metric_findings.judge(
             verdicts, metrics, baseline=baseline, peers=peers, remedy=saying.GPU_MEMORY, physics=rates
         )

@@ -37,6 +37,7 @@ WORDS = {
     "rdma.receives_gbps": "RDMA write bandwidth of what it receives",
     "rdma.write_latency_us": "RDMA write latency",
     "rdma.read_latency_us": "RDMA read latency",
+    "rdma.both_ways_gbps": "RDMA write bandwidth of both directions at once",
     "rdma.inside_gbps": "RDMA write bandwidth inside the node",
     "rdma.gpu_write_gbps": "RDMA write bandwidth from GPU memory",
 }

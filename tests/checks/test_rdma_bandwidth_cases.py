@@ -82,6 +82,20 @@ def of_two_one_way() -> Links:
     }
 
 
+def at_once(gbps: float, device: str = "mlx5_3", **how: object) -> Callable[[Links], None]:
+    """Both directions at the same time, of which this device carries so much with everybody."""
+
+    def change(links: Links) -> None:
+        for rail in RAILS:
+            for peer in PARTNERS:
+                value, more = (gbps, how) if rail == device else (774.5, {})
+                ran = link(WRITE, rail, peer, **{"value": value, "peer_best": "774.5", **more})  # type: ignore[arg-type]
+                both = ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW")
+                links["both", rail, peer] = replace(ran, what="ib_write_bw -b", argv=(*ran.argv, "-b"), stdout=both)
+
+    return change
+
+
 def alone(links: Links) -> list[list[object]]:
     inside = {key: link(WRITE, key, "gpu01", 391.5, path="inside") for key in RAILS}
     return [attempt({}, partners=0, more=tuple(inside.values()))]
@@ -844,6 +858,61 @@ CASES = (
         ("mlx5_3 (0000:3c:00.0, ibs3): RDMA write inside the node with mlx5_2: no memory - look at the other node"),
         change=lambda links: links.clear(),
         attempts=with_inside(cannot="no memory"),
+    ),
+    # Both directions at once
+    LinkCase(
+        "healthy",
+        "rdma_bandwidth.both_at_once",
+        PASS,
+        (
+            "8 alike: mlx5_0, mlx5_1, mlx5_2, mlx5_3, mlx5_4, mlx5_5, mlx5_6, mlx5_7: RDMA write bandwidth of both "
+            "directions at once 774 Gb/s"
+        ),
+        change=at_once(774.5),
+    ),
+    LinkCase(
+        "no more in both directions than in one",
+        "rdma_bandwidth.both_at_once",
+        FAIL,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth of both directions at once 412 Gb/s, expected at least "
+            "720 Gb/s (180 % of the link's 400 Gb/s; h100.yaml rdma.both_ways_share_of_rate_percent: test) - compare "
+            "the BIOS and the NIC's settings with a node that is fast: relaxed ordering and ATS of PCIe, MaxReadReq, "
+            "firmware; then PFC and ECN on its switch port"
+        ),
+        change=at_once(412.5),
+    ),
+    LinkCase(
+        "known false alarm: perftest may have run on the other socket",
+        "rdma_bandwidth.both_at_once",
+        ERROR,
+        "",
+        change=at_once(512.5, client_unbound=UNPLACED),
+    ),
+    LinkCase(
+        "perftest could not register its memory",
+        "rdma_bandwidth.both_at_once",
+        ERROR,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): could not read RDMA write bandwidth of both directions at once: with gpu02 "
+            "mlx5_3: Couldn't allocate MR - raise the locked memory limit (ulimit -l unlimited); for GPU memory load "
+            "nvidia_peermem"
+        ),
+        change=at_once(0.0, value=None, stderr=" Couldn't allocate MR\n"),
+    ),
+    LinkCase(
+        "not part of a nightly run",
+        "rdma_bandwidth.both_at_once",
+        SKIP,
+        "node: both directions at once were not asked for",
+    ),
+    LinkCase(
+        "no other node",
+        "rdma_bandwidth.both_at_once",
+        SKIP,
+        f"node: {ALONE}",
+        change=lambda links: links.clear(),
+        attempts=alone,
     ),
     # GPU memory
     LinkCase(

@@ -113,6 +113,7 @@ def nic_findings(machine: Machine, number: int, gbps: float, mode: str, what: st
         f"rdma_bandwidth.share_of_rate fail {name}",
         f"rdma_bandwidth.inside fail {name}",
         f"rdma_bandwidth.gpu_memory fail {name}",
+        f"rdma_bandwidth.both_at_once fail {name}",
         *_SLOW_IN_GROUPS,
     )
 

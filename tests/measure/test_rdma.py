@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fleet.machine import Machine, facts_of
 from support.rdma_fleet import Crew, RdmaFleet, another_length
+from support.rdma_links import link
 
 from lab.processes import running, wait_until
 from nodegate.errors import CannotMeasure
@@ -27,7 +28,7 @@ from nodegate.measure.rdma import run as rdma
 from nodegate.measure.rdma.fault_location import Fault
 from nodegate.measure.rdma.findings import blamed
 from nodegate.measure.rdma.perftest_runner import Program
-from nodegate.measure.rdma.result import PLAN, doubtful, parse
+from nodegate.measure.rdma.result import BOTH_AT_ONCE, PLAN, doubtful, parse
 from nodegate.measure.rdma.run import RDMA_BANDWIDTH
 from nodegate.node import Node
 
@@ -223,11 +224,38 @@ def test_one_node_alone_is_measured_nic_to_nic(tmp_path):
     assert {metric.name for metric in node.metrics} == {"rdma.inside_gbps"}
 
 
-def test_at_delivery_every_node_is_measured_inside_too(tmp_path, monkeypatch):
+def test_at_delivery_every_node_is_measured_inside_and_in_both_directions_at_once_too(tmp_path, monkeypatch):
     monkeypatch.setattr(asked, "_TIMED_FROM_S", math.inf)  # the stand-in does not work for so long
     durations = another_length(rounds=1, link_s=rdma.INSIDE_FROM_S)
-    found = measured(RdmaFleet(tmp_path, durations=durations))
+    found = measured(RdmaFleet(tmp_path, durations=durations).device("gpu01", "mlx5_1", gbps=80.5))
     assert {name: len(node.named("rdma.inside_gbps")) for name, node in found.items()} == {"gpu01": 2, "gpu02": 2}
+    both = {name: {each.device: each for each in node.named(BOTH_AT_ONCE)} for name, node in found.items()}
+    assert [(each["mlx5_0"].best, each["mlx5_1"].best) for each in both.values()] == [(391.0, 161.0)] * 2
+    assert both["gpu01"]["mlx5_0"].conditions["size_bytes"] == str(rdma_pair.BOTH_BYTES)
+    assert [len(node.of(WRITE)) for node in found.values()] == [2, 2]
+    assert {run.peer_best_way for node in found.values() for run in node.runs} == {None}
+
+
+def test_a_run_that_went_one_way_is_no_number_of_both(tmp_path):
+    one = link("ib_write_bw", "mlx5_0", "gpu02", 391.5)
+    plan = ProgramRun(PLAN, labels={"rails": "mlx5_0", "partners": "1"})
+    ran = replace(one, what="ib_write_bw -b", argv=(*one.argv, "-b"))
+    (run,) = parse([[plan, ran]]).of(BOTH_AT_ONCE)
+    assert run.trouble is not None
+    assert run.trouble.said == "not believed: it transferred in one direction, and both at once were asked for"
+    both = replace(ran, stdout=ran.stdout.replace("RDMA_Write BW", "RDMA_Write Bidirectional BW"))
+    assert parse([[plan, both]]).of(BOTH_AT_ONCE)[0].value == 391.5
+
+
+def test_gpu_memory_has_more_time_to_start():
+    assert [(test.what, test.setup_s) for test in rdma_pair.TESTS] == [
+        ("ib_write_bw", 20.0),
+        ("ib_read_bw", 20.0),
+        ("ib_write_lat", 20.0),
+        ("ib_read_lat", 20.0),
+        ("ib_write_bw", 60.0),
+        ("ib_write_bw -b", 20.0),
+    ]
 
 
 def test_gpu_memory_is_measured_where_the_build_can(tmp_path):

@@ -41,6 +41,7 @@ LIMITS = """
   rdma.inside_gbps: {value: 380, unit: Gb/s, source: test, direction: at least}
   rdma.gpu_write_gbps: {value: 360, unit: Gb/s, source: test, direction: at least}
   rdma.share_of_rate_percent: {value: 90, unit: "%", source: test}
+  rdma.both_ways_share_of_rate_percent: {value: 180, unit: "%", source: test}
   rdma.latency_tier_percent: {value: 75, unit: "%", source: test}
 """
 

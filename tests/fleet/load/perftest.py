@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nodegate.measure.rdma.node_pair import LATENCY_BYTES, LATENCY_ROUNDS, QUEUE_PAIRS, SIZE_BYTES
+from nodegate.measure.rdma.node_pair import BOTH_BYTES, LATENCY_BYTES, LATENCY_ROUNDS, QUEUE_PAIRS, SIZE_BYTES
 
 VERSION = "24.10"
 _TITLES = {
     "ib_write_bw": "RDMA_Write BW Test",
+    "ib_write_bw -b": "RDMA_Write Bidirectional BW Test",
     "ib_read_bw": "RDMA_Read BW Test",
     "ib_write_lat": "RDMA_Write Latency Test",
     "ib_read_lat": "RDMA_Read Latency Test",
@@ -48,7 +49,7 @@ def printed(tool: str, value: float, ours: End, theirs: End, seconds: float) -> 
     lines = [_RULER, f"{'':20}{_TITLES[tool]}", *_settings(ours, pairs), _RULER]
     for number in range(pairs):
         lines += [ours.line("local", number), theirs.line("remote", number + 16)]
-    lines += [_RULER, *(_latency(value) if latency else _bandwidth(value, seconds)), _RULER]
+    lines += [_RULER, *(_latency(value) if latency else _bandwidth(tool, value, seconds)), _RULER]
     return "\n".join(lines) + "\n"
 
 
@@ -71,12 +72,15 @@ def _settings(end: End, pairs: int) -> list[str]:
     ]
 
 
-def _bandwidth(gbps: float, seconds: float) -> list[str]:
-    rate = gbps * 1e9 / 8 / SIZE_BYTES
+def _bandwidth(what: str, gbps: float, seconds: float) -> list[str]:
+    """The row has the rate of both ends where both send, and counts what one does."""
+    ends = 2 if what.endswith("-b") else 1
+    size = BOTH_BYTES if ends == 2 else SIZE_BYTES
+    rate = gbps * 1e9 / 8 / size
     return [
         " WARNING: BW peak won't be measured in this run.",
         " #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]",
-        f" {SIZE_BYTES:<10} {int(rate * seconds):<14} 0.00               {gbps:.2f}\t\t   {rate / 1e6:.6f}",
+        f" {size:<10} {int(rate / ends * seconds):<14} 0.00               {gbps:.2f}\t\t   {rate / 1e6:.6f}",
     ]
 
 

@@ -12,7 +12,7 @@ from fleet.machine import facts_of
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.program_run import ProgramRun
 from nodegate.measure.rdma.ends import Ends
-from nodegate.measure.rdma.node_pair import GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE
+from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, SETUP_S, WRITE
 from nodegate.measure.rdma.pairing import inside, nic_pairs, rounds, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import Rail, fabric, rails_in_service
 from nodegate.measure.rdma.result import CLIENT, PLAN
@@ -31,7 +31,8 @@ NAME = "rdma_bandwidth"
 ROUNDS, AGAIN = 3, 2  # of pairs over the fleet; partners of a suspect
 SECONDS = OF_PROFILE[Profile.DELIVERY].link_s
 # A good link, as a share of its rate, and in µs: on InfiniBand, and on Ethernet.
-_SHARES = {"ib_write_bw": (0.9795, 0.9795), "ib_read_bw": (0.9705, 0.9745)}
+_SHARES = {"ib_write_bw": (0.9795, 0.9795), "ib_read_bw": (0.9705, 0.9745), "ib_write_bw -b": (1.941, 1.937)}
+_CORES = 48  # of a socket
 _TIMES_US = {"ib_write_lat": (1.72, 2.24), "ib_read_lat": (2.94, 3.71)}
 
 
@@ -56,11 +57,19 @@ class _Station:
     lids: Mapping[str, int]
     epoch_s: float
     attempt: int
+    numa: Mapping[str, str]  # of each rail
     cuda: bool  # whether its perftest can use GPU memory: the HGX nodes have one of their own, the others a package
 
     def end(self, device: str) -> perftest.End:
         rail = next(rail for rail in self.rails if rail.name == device)
         return perftest.End(rail.device, self.lids[device], rail.gid_index)
+
+    def seat(self, device: str, turn: int) -> dict[str, str]:
+        """Where the program of a rail ran: near its NIC, on a core of its own."""
+        beside = [name for name, node in self.numa.items() if node == self.numa[device]]
+        core = int(self.numa[device]) * _CORES + 1 + 2 * beside.index(device) + turn
+        end = "client" if turn else "server"
+        return {f"{end}_cpus": str(core), f"{end}_near": f"NUMA node {self.numa[device]}"}
 
 
 Found = dict[str, list[ProgramRun]]  # by node
@@ -85,7 +94,8 @@ def slower(device: str, gbps: float) -> Change:
 
     def change(found: Nics) -> None:
         for tool in found[device].gbps:
-            found[device].gbps[tool] = min(gbps, found[device].gbps[tool])
+            most = 2 * gbps if tool == BOTH.what else gbps
+            found[device].gbps[tool] = min(most, found[device].gbps[tool])
 
     return change
 
@@ -98,7 +108,8 @@ def _station(machine: Machine, attempt: int) -> _Station:
     lids = {name: int(port["lid"], 16) for name, port in ports.items()}
     figures = boards.of(machine.sections["nvml"]["gpus"])
     cuda = figures.gpudirect if figures else all(rail.gid_index is None for rail in rails)
-    return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt, cuda)
+    numa = {rail.name: machine.sections["infiniband"][rail.device]["numa_node"] for rail in rails}
+    return _Station(machine.name, rails, nics, lids, machine.epoch_s, attempt, numa, cuda)
 
 
 def _nic(rail: Rail) -> Nic:
@@ -116,7 +127,7 @@ def _first(stations: Mapping[str, _Station]) -> Found:
         for place, pairs in enumerate(with_roles(rounds(group, ROUNDS))):
             for pair in pairs:
                 gpu = (GPU_WRITE,) if all(stations[name].cuda for name in pair) else ()
-                _meet(stations, pair, (*LATENCIES, WRITE, READ, *gpu), str(place + 1), found)
+                _meet(stations, pair, (*LATENCIES, WRITE, READ, *gpu, BOTH), str(place + 1), found)
     for station in stations.values():
         _meet_inside(station, found)
     return _with_peers_best(found)
@@ -128,8 +139,8 @@ def _again(stations: Mapping[str, _Station], suspects: frozenset[str]) -> Found:
         bad, good = [name for name in group if name in suspects], [name for name in group if name not in suspects]
         for place, pairs in enumerate(with_roles(with_good_ones(bad, good, AGAIN))):
             for pair in pairs:
-                tests = (WRITE, READ, GPU_WRITE) if all(stations[name].cuda for name in pair) else (WRITE, READ)
-                _meet(stations, pair, tests, str(place + 1), found)
+                gpu = (GPU_WRITE,) if all(stations[name].cuda for name in pair) else ()
+                _meet(stations, pair, (WRITE, READ, *gpu, BOTH), str(place + 1), found)
     return {
         name: [
             replace(ran, labels={**ran.labels, "peer_passed": "yes"}) if "peer" in ran.labels else ran for ran in done
@@ -177,7 +188,7 @@ def _meet_inside(station: _Station, found: Found) -> None:
 
 def _link(test: Test, server: _End, client: _End, labels: Mapping[str, str], found: Found) -> None:
     """One program between two NICs, as evidence of both of their nodes: the slower end sets the pace."""
-    tool, gpu = test.tool, test.memory == "gpu"
+    tool, gpu = test.what, test.memory == "gpu"
     nics = [station.nics[device] for station, device in (server, client)]
     latency = tool.endswith("_lat")
     value = max(nic.usec[tool] for nic in nics) if latency else min(nic.gbps[tool] for nic in nics)
@@ -185,18 +196,19 @@ def _link(test: Test, server: _End, client: _End, labels: Mapping[str, str], fou
     value = near(value, 4.0 if latency else 0.12, tool, *where, labels["round"], *(["gpu"] if gpu else []))
     ours, theirs = (station.end(device) for station, device in (client, server))
     text = (perftest.CUDA if gpu else "") + perftest.printed(tool, value, ours, theirs, SECONDS)
+    seats = {**server[0].seat(server[1], 0), **client[0].seat(client[1], 1)}
     for role, (station, device), (peer, peer_device) in (("server", server, client), ("client", client, server)):
         about = {"role": role, "device": device, "peer": peer.name, "peer_device": peer_device}
         about |= {"memory": test.memory, "version": perftest.VERSION, "program": CLIENT}
         found[station.name].append(
             ProgramRun(
                 tool,
-                (f"/usr/bin/{tool}", "-d", ours.device),
+                (f"/usr/bin/{test.tool}", "-d", ours.device, *(("-b",) if test.both else ())),
                 stdout=text,
                 exit_code=0,
                 started_epoch_s=station.epoch_s + BEGIN_S + BURN_S + 90,
                 duration_s=1.3 if latency else SECONDS + SETUP_S / 100,
-                labels={**labels, **about},
+                labels={**labels, **about, **seats},
             )
         )
 

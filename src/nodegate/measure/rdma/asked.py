@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.perftest import Report
 
+AT_ONCE = "-b"  # perftest's option for both directions at once: its rates are then those of both together
 _TIMED_FROM_S = 3  # a shorter run is mostly start and end
 _LEAST_OF_TIME = 0.5
 _SIGNALS_FROM = 128  # what a shell adds to the number of a signal
@@ -24,6 +25,8 @@ def unlike_asked(ran: ProgramRun, report: Report) -> str:
     sizes = {row.size_bytes for row in report.bandwidth} | {row.size_bytes for row in report.latency}
     if size and sizes and size not in sizes:
         return f"it transferred {', '.join(map(str, sorted(sizes)))} bytes at a time, and {size} were asked for"
+    if AT_ONCE in ran.argv and report.test and "Bidirectional" not in report.test:
+        return "it transferred in one direction, and both at once were asked for"
     seconds = _number(ran, "-D")
     if seconds >= _TIMED_FROM_S and 0 < ran.duration_s < _LEAST_OF_TIME * seconds:
         return f"it ended after {ran.duration_s:.1f} s, and {seconds} s were asked for"

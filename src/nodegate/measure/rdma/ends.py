@@ -7,6 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from nodegate.measure.rdma.asked import AT_ONCE
 from nodegate.measure.rdma.result import CLIENT, EVEN, NONE, number, sends
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ def _of_test(ran: ProgramRun, node: str, end: str) -> _Key:
 
 
 def _of_way(ran: ProgramRun, node: str, end: str, out: bool) -> _Key:
-    """Writing and reading together: a client writes to its server, and reads from it. A latency has no way."""
-    kind = "latency" if _is_latency(ran) else "out" if out else "in"
+    """Writing and reading together: a client writes to its server, and reads from it. The rest has no way."""
+    kind = "latency" if _is_latency(ran) else "both" if AT_ONCE in ran.what else "out" if out else "in"
     return node, ran.labels.get(end, ""), kind, ran.labels.get("memory", ""), ran.labels.get("path", "")
 
 

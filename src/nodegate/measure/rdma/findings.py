@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
-from nodegate.measure.rdma.result import BANDWIDTHS, ODD, WAYS, is_latency
+from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, is_latency
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import Physics, of_platform
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from nodegate.tools.perftest import Trouble
 
 SHARE = "rdma.share_of_rate_percent"
+SHARE_OF_BOTH = "rdma.both_ways_share_of_rate_percent"
 GPU_WRITE = "rdma.gpu_write_gbps"
 BETWEEN = BANDWIDTHS
 # Slow with so many partners, and nobody in a run of so many nodes is not: then it is what they share. Were it single
@@ -64,9 +65,9 @@ def test_of(run: LinkRun) -> str:
     return words(run.name).replace(" bandwidth", "")
 
 
-def share_of_rate(rdma: Rdma, device: str, baseline: Baseline) -> NumberLimit | Unknown | None:
+def share_of_rate(rdma: Rdma, device: str, baseline: Baseline, name: str = "") -> NumberLimit | Unknown | None:
     """The least bandwidth of a device by its own link's rate, in Gb/s; None without a limit for the share."""
-    share, port = baseline.find_number(SHARE), port_of(rdma, device)
+    share, port = baseline.find_number(SHARE_OF_BOTH if name == BOTH_AT_ONCE else SHARE), port_of(rdma, device)
     if share is None or port is None:
         return None
     if isinstance(port.rate_gbps, Unknown):
@@ -98,8 +99,10 @@ def bounds_of(rdma: Rdma) -> Bounds:
         real = any(each.name == metric.device.partition(":")[0] and each.address for each in rdma.devices)
         if is_latency(metric.name) or not real or port is None or isinstance(port.rate_gbps, Unknown):
             return of_platform(metric, baseline)
-        limit = share_of_rate(rdma, metric.device, baseline)
+        limit = share_of_rate(rdma, metric.device, baseline, metric.name)
         least = replace(limit, direction=AT_LEAST) if isinstance(limit, Limit) else None
+        if metric.name == BOTH_AT_ONCE:
+            return Physics(2 * port.rate_gbps, f"rate of {metric.device} in both directions", least)
         return Physics(port.rate_gbps, f"rate of {metric.device}", least)
 
     return bounds
@@ -109,7 +112,7 @@ def least(rdma: Rdma, name: str, device: str, baseline: Baseline) -> NumberLimit
     """What one run must reach to be a good one: the platform's limit for this metric, else the share of the rate."""
     limit = baseline.find_number(name)
     if limit is None and not is_latency(name):
-        share = share_of_rate(rdma, device, baseline)
+        share = share_of_rate(rdma, device, baseline, name)
         limit = None if isinstance(share, Unknown) else share
     return limit
 
@@ -167,7 +170,7 @@ def unproven(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown 
 
 def unplaced(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown | None) -> str:
     """Why a number from host memory below its limit may be the way between two sockets; empty where it is not."""
-    if not _is_number(limit) or metric.best >= limit.value or metric.name not in BETWEEN:
+    if not _is_number(limit) or metric.best >= limit.value or metric.name not in (*BETWEEN, BOTH_AT_ONCE):
         return ""
     return unbound(measured, metric.device, metric.name)
 

@@ -12,7 +12,7 @@ from nodegate.measure.rdma.counted import COUNTED
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
 from nodegate.measure.rdma.rdma_node import RdmaNode, cuda_words
-from nodegate.measure.rdma.result import CLIENT, LOST, OF_ANOTHER_RAIL, number
+from nodegate.measure.rdma.result import AT_ONCE, CLIENT, LOST, OF_ANOTHER_RAIL, number
 from nodegate.measure.rdma.seats import SEAT
 
 if TYPE_CHECKING:
@@ -23,28 +23,45 @@ if TYPE_CHECKING:
 
 SIZE_BYTES = 1 << 20  # large enough that neither message rate nor start-up counts
 QUEUE_PAIRS = 4  # one queue pair does not fill 400 Gb/s
+BOTH_BYTES = 64 << 10  # what goes both ways at once stays in the CPUs' caches: memory may be slower than the NICs
 LATENCY_BYTES, LATENCY_ROUNDS = 8, 5000
 SETUP_S = 20.0  # to register memory and connect, on a loaded node
+GPU_SETUP_S = 60.0  # the same, and to start CUDA: of eight GPUs in sixteen programs at once, without persistence
 
 
 @dataclass(frozen=True)
 class Test:
-    """One program over a link. `memory` is where its buffers are: host, or the nearest GPU."""
+    """One program over a link. `memory` is where its buffers are: host, or the nearest GPU.
+
+    `both`: data goes both ways at once, and the number is that of both together.
+    """
 
     tool: str
     memory: str = "host"
+    both: bool = False
+
+    @property
+    def what(self) -> str:
+        """Its name in evidence."""
+        return f"{self.tool} {AT_ONCE}" if self.both else self.tool
+
+    @property
+    def setup_s(self) -> float:
+        """How long it may take to start and connect."""
+        return GPU_SETUP_S if self.memory == "gpu" else SETUP_S
 
     def words(self, seconds: float) -> tuple[str, ...]:
         """The options that both ends must share."""
         if self.tool.endswith("_lat"):
             return ("-s", str(LATENCY_BYTES), "-n", str(LATENCY_ROUNDS), "-F")
-        size = ("-s", str(SIZE_BYTES), "-q", str(QUEUE_PAIRS))
-        return (*size, "-D", str(max(1, round(seconds))), "--report_gbits", "-F")
+        size = ("-s", str(BOTH_BYTES if self.both else SIZE_BYTES), "-q", str(QUEUE_PAIRS))
+        return (*size, *((AT_ONCE,) if self.both else ()), "-D", str(max(1, round(seconds))), "--report_gbits", "-F")
 
 
 WRITE, READ, GPU_WRITE = Test("ib_write_bw"), Test("ib_read_bw"), Test("ib_write_bw", "gpu")
+BOTH = Test("ib_write_bw", both=True)
 LATENCIES = (Test("ib_write_lat"), Test("ib_read_lat"))
-TESTS = (WRITE, READ, *LATENCIES, GPU_WRITE)
+TESTS = (WRITE, READ, *LATENCIES, GPU_WRITE, BOTH)
 
 
 @dataclass(frozen=True)
@@ -86,10 +103,10 @@ def _run_step(
     node_pair: NodePair, test: Test, links: Sequence[tuple[Pair, perftest_runner.LinkCommands]]
 ) -> list[Both]:
     seconds = node_pair.client.target.durations.link_s
-    limit_s = SETUP_S if test in LATENCIES else SETUP_S + seconds
+    limit_s = test.setup_s if test in LATENCIES else test.setup_s + seconds
     server, client = _end(node_pair.server), _end(node_pair.client)
     try:
-        ended = perftest_runner.pair(server, client, test.tool, [words for _, words in links], timeout_s=limit_s)
+        ended = perftest_runner.pair(server, client, test.what, [words for _, words in links], timeout_s=limit_s)
     except CannotMeasure as why:
         return [_not_met(node_pair, test, pair, why) for pair, _ in links]
     return [_of_both(node_pair, test, pair, each) for (pair, _), each in zip(links, ended, strict=True)]
@@ -152,7 +169,7 @@ def not_met(node_pair: NodePair, tests: Sequence[Test], why: CannotMeasure) -> l
 def _not_met(node_pair: NodePair, test: Test, pair: Pair, why: CannotMeasure) -> Both:
     names = (node_pair.server.name, node_pair.client.name)
     lost = next((name for name in names if isinstance(why, Unreachable) and why.reason.startswith(f"{name}: ")), "")
-    ran = not_run(test.tool, why, {LOST: lost} if lost else {})
+    ran = not_run(test.what, why, {LOST: lost} if lost else {})
     both = _of_both(node_pair, test, pair, perftest_runner.Ended(ran, ran))
     return tuple((name, replace(each, labels={**each.labels, **ran.labels})) for name, each in both)
 

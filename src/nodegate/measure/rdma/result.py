@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.rdma.asked import size_asked, unlike_asked
+from nodegate.measure.rdma.asked import AT_ONCE, size_asked, unlike_asked
 from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
 from nodegate.measure.rdma.seats import NEAR, are_near, unbound
 from nodegate.metric import Metric
@@ -30,6 +30,7 @@ OF_ANOTHER_RAIL = (
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
 WAYS = {True: "rdma.sends_gbps", False: "rdma.receives_gbps"}  # of the writes: those in which a device sent the data
 INSIDE = "rdma.inside_gbps"
+BOTH_AT_ONCE = "rdma.both_ways_gbps"  # of both directions together
 _MAY_PASS = ("link", "number")  # troubles that may not happen again
 EVEN = 0.92  # share of what both ends reach with others, from which on a run is not odd
 ODD = 0.9  # of what it reaches with others: a NIC pair below it, in every look, is a bad path
@@ -44,6 +45,7 @@ _NAMES = {
     ("ib_read_lat", "host", "between"): "rdma.read_latency_us",
     ("ib_write_bw", "gpu", "between"): "rdma.gpu_write_gbps",
     ("ib_write_bw", "host", "inside"): INSIDE,
+    (f"ib_write_bw {AT_ONCE}", "host", "between"): BOTH_AT_ONCE,
 }
 _BY_HAND = "run it between the two nodes by hand"
 _HUNG_STEP = "check both ends: cable, port counters and kernel log, PFC on the switch"

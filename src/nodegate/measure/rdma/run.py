@@ -18,7 +18,7 @@ from nodegate.measure.measurement import Measurement
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.rdma.ends import Ends
 from nodegate.measure.rdma.findings import bounds_of
-from nodegate.measure.rdma.node_pair import GPU_WRITE, LATENCIES, READ, WRITE, NodePair, not_met, runs_of
+from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, WRITE, NodePair, not_met, runs_of
 from nodegate.measure.rdma.pairing import in_rounds, rounds, second_looks, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
@@ -40,8 +40,8 @@ ROUNDS_AGAIN = 4  # of a second look, however many are suspects: enough for two 
 NEARER = 4  # suspects and rounds with good nodes that one of a bad latency meets too, to find one that is near
 ODD_AGAIN, ODD_ROUNDS = 2, 2  # looks more at odd pairs, and the rounds that each may take
 LATENCY_S = 3.0  # of one latency test, start and end included
-INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s  # a run as thorough as this measures NIC to NIC in each node too
-
+# A run as thorough as this measures NIC to NIC in each node too, and both directions at once.
+INSIDE_FROM_S = OF_PROFILE[Profile.DELIVERY].link_s
 
 Found = dict[str, list[ProgramRun]]  # by node
 
@@ -102,8 +102,9 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
 
 def takes_s(durations: Durations) -> float:
     """About how long the rounds take; every pair with every other, and odd links once more, are not included."""
-    inside = 2 * (durations.link_s + 4.0) if durations.link_s >= INSIDE_FROM_S else 0.0
-    return (durations.rounds or 1) * 2 * (durations.link_s + 4.0 + LATENCY_S) + inside + 20.0
+    thorough, test_s = durations.link_s >= INSIDE_FROM_S, durations.link_s + 4.0
+    inside_s, both_s = (2 * test_s, test_s) if thorough else (0.0, 0.0)
+    return (durations.rounds or 1) * (2 * (test_s + LATENCY_S) + both_s) + inside_s + 20.0
 
 
 def _rdma_nodes(targets: Sequence[Target], pool: Pool) -> tuple[dict[str, RdmaNode], Found]:
@@ -145,7 +146,7 @@ def _run_rounds(
     found: Found,
     *,
     passed: frozenset[str] = frozenset(),
-    tests: Sequence[Test] = (WRITE, READ, GPU_WRITE),
+    tests: Sequence[Test] = (WRITE, READ, GPU_WRITE, BOTH),
 ) -> None:
     """Every round of all groups at the same time; in each the latencies first, before there is load.
 
@@ -177,7 +178,7 @@ def _odd_ones_once_more(pool: Pool, rdma_nodes: Mapping[str, RdmaNode], found: F
                 f"{server} - {client}": NodePair(rdma_nodes[server], rdma_nodes[client], about)
                 for server, client in pairs
             }
-            _run_pairs(pool, node_pairs, (WRITE, READ, GPU_WRITE), found)
+            _run_pairs(pool, node_pairs, (WRITE, READ, GPU_WRITE, BOTH), found)
 
 
 def _far_off(doubts: Sequence[Doubt]) -> float:
@@ -211,6 +212,8 @@ def _run_pairs(
     """All node pairs at once; the result of each goes to both of its nodes."""
     if not node_pairs or pool.cancelled:
         return
+    thorough = any(each.client.target.durations.link_s >= INSIDE_FROM_S for each in node_pairs.values())
+    tests = [test for test in tests if thorough or not test.both]
     done = pool.at_once({name: _held(node_pair, tests) for name, node_pair in node_pairs.items()})
     for name, node_pair in node_pairs.items():
         result = done[name]

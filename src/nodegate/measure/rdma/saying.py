@@ -15,6 +15,8 @@ from nodegate.text import with_unit
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.rdma.fault_location import FaultLocation
     from nodegate.measure.rdma.result import LinkRun, RdmaBandwidth
@@ -27,6 +29,10 @@ if TYPE_CHECKING:
 SLOW = (
     "check the NIC's PCIe width and speed, its cable and port counters, PFC and ECN on its switch port; then swap "
     "cables with a good rail"
+)
+AT_ONCE = (
+    "compare the BIOS and the NIC's settings with a node that is fast: relaxed ordering and ATS of PCIe, MaxReadReq, "
+    "firmware; then PFC and ECN on its switch port"
 )
 GPU_MEMORY = (
     "load nvidia_peermem, or a kernel and driver with dma-buf; switch ACS off on the bridges between GPU and NIC, and "
@@ -132,7 +138,10 @@ def say_shares(
     """
     for metric in metrics:
         rail, what = part.named(metric.device), words(metric.name)
-        observed, limit = float(f"{metric.best:.5g}"), findings.share_of_rate(rdma, metric.device, baseline)
+        observed, limit = (
+            float(f"{metric.best:.5g}"),
+            findings.share_of_rate(rdma, metric.device, baseline, metric.name),
+        )
         if far := findings.unplaced(found, metric, limit):
             say_unplaced(verdicts, metric, far)
         elif findings.slow_everywhere(found, metric, limit, peers):
@@ -233,9 +242,12 @@ def say_errors(verdicts: Verdicts, device: str, bad: list[LinkRun], blame: Fault
         verdicts.passed(part=rail, text=f"works with {', '.join(blame.good_with)}; {what}", quantity="errors")
 
 
-def why_not_gpu(runs: tuple[LinkRun, ...], device: str) -> tuple[str, str]:
-    """Why a device has no number from GPU memory, and what to do."""
-    for run in runs:
-        if run.device == device and run.trouble is not None:
-            return f"with {run.partner}: {run.trouble.said}", run.trouble.next_step
-    return "no run", "measure this node again"
+def say_missing(verdicts: Verdicts, runs: Sequence[LinkRun], metrics: Sequence[Metric]) -> None:
+    """The devices that were tried in one test without a number, and why."""
+    have = {metric.device for metric in metrics}
+    for device in sorted({run.device for run in runs} - have):
+        first = next(run for run in runs if run.device == device)
+        reason, step = "no run", "measure this node again"
+        if first.trouble is not None:
+            reason, step = f"with {first.partner}: {first.trouble.said}", first.trouble.next_step
+        verdicts.unknown(part=part.named(device), quantity=words(first.name), reason=reason, action=step)
