@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.measure.rdma import perftest_runner
+from nodegate.measure.rdma.asked import AT_ONCE
 from nodegate.measure.rdma.counted import COUNTED
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
 from nodegate.measure.rdma.rdma_node import RdmaNode, cuda_words
-from nodegate.measure.rdma.result import AT_ONCE, CLIENT, LOST, OF_ANOTHER_RAIL, number
+from nodegate.measure.rdma.result import CLIENT, LOST, OF_ANOTHER_RAIL, number
 from nodegate.measure.rdma.seats import SEAT
 
 if TYPE_CHECKING:
