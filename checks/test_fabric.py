@@ -16,6 +16,7 @@ from nodegate.subjects.fabric import (
     FABRIC_SUMMARIES,
     FABRIC_SUMMARY_VERDICTS,
     IMEX,
+    NO_SWITCHES,
     UNIT,
     decode,
     demand_fabric,
@@ -27,6 +28,7 @@ from nodegate.subjects.fabric import (
     state_of,
 )
 from nodegate.subjects.gpu import answering, named
+from nodegate.subjects.pcie import is_virtual
 from nodegate.subjects.reported import absence, expected
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
@@ -50,11 +52,14 @@ _SERVICE = part.service(UNIT)
 _RESTART = "systemctl restart nvidia-fabricmanager; if it stops again, read /var/log/fabricmanager.log"
 
 
-def test_nvswitches(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_nvswitches(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
     """PCIe lists as many NVSwitches as the platform has, and each responds. (F13)
 
-    The fabric manager refuses to start when one is missing ("don't match with any supported system topology").
+    The fabric manager refuses to start when one is missing ("don't match with any supported system topology"). A
+    virtual machine may be given none of them: its host's fabric manager serves it.
     """
+    if is_virtual(host) and not pci.nvswitches:
+        verdicts.skip(NO_SWITCHES)
     limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:
         verdicts.skip(f"this platform has no NVSwitch on PCIe ({limit.source})")
@@ -79,13 +84,13 @@ def test_nvswitches(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
         )
 
 
-def test_manager(pci: Pci, services: Services, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_manager(pci: Pci, host: Host, services: Services, baseline: Baseline, verdicts: Verdicts) -> None:
     """The service nvidia-fabricmanager is active wherever there are NVSwitches, and did not have to be restarted. (F12)
 
     Without it CUDA does not start on these GPUs (error 802), or NCCL hangs at init. A service that does not run
     and one that systemd says nothing of are different things: the second is `error`.
     """
-    demand_fabric(pci, baseline, verdicts)
+    demand_fabric(pci, host, baseline, verdicts)
     if isinstance(services.units, Unknown):
         reason = f"could not read the state of {UNIT}: {services.units}"
         verdicts.cannot(reason, next_step="run systemctl status on the node")
@@ -116,12 +121,14 @@ def test_manager(pci: Pci, services: Services, baseline: Baseline, verdicts: Ver
     )
 
 
-def test_version(pci: Pci, services: Services, driver: Driver, baseline: Baseline, verdicts: Verdicts) -> None:
+def test_version(  # noqa: PLR0917 - arguments are facts
+    pci: Pci, host: Host, services: Services, driver: Driver, baseline: Baseline, verdicts: Verdicts
+) -> None:
     """The fabric manager is of exactly the driver's version. (F12, F32)
 
     It refuses to run with another driver, at the latest after the next reboot.
     """
-    demand_fabric(pci, baseline, verdicts)
+    demand_fabric(pci, host, baseline, verdicts)
     verdicts.equal(
         part=_SERVICE,
         quantity="version",
@@ -143,7 +150,7 @@ def test_manager_log(  # noqa: PLR0917 - arguments are facts
     of the last 12 h before the boot counts unless the log shows the start. Source: messages as gpud's log matcher has
     them.
     """
-    demand_fabric(pci, baseline, verdicts)
+    demand_fabric(pci, host, baseline, verdicts)
     log = services.fabric_manager_log
     if isinstance(log, Unknown):
         action = "look whether nvidia-fabricmanager runs, and at LOG_FILE_NAME in fabricmanager.cfg"

@@ -128,6 +128,45 @@ class TestSitesOwnFiles:
             baselines(H100, site)
 
 
+CLOUD = """
+platform: cloud-h100
+title: 8 x H100 in a cloud
+match: {gpu_pci_ids: ["10de:2330"], nvswitch: true, system: ["Some Cloud"]}
+like: hgx-h100-8
+without: [gpu.power_limit_w]
+limits:
+  rdma.rails: {value: 16, unit: ports, source: documentation}
+"""
+
+
+class TestAPlatformThatIsLikeAnother:
+    def test_it_has_the_other_s_limits_but_for_its_own_and_those_left_out(self):
+        limits = baselines(CLOUD, H100).platforms["cloud-h100"].limits
+        assert {key: entry.value for key, entry in limits.items()} == {"gpu.count": 8, "rdma.rails": 16}
+        assert limits["gpu.count"].origin == "1.yaml gpu.count: data sheet"
+
+    def test_what_a_site_sets_for_the_board_holds_for_it_too(self):
+        site = "platform: hgx-h100-8\nlimits:\n  gpu.count: {value: 4, unit: GPUs, source: contract}\n"
+        assert baselines(CLOUD, H100, site).platforms["cloud-h100"].limits["gpu.count"].value == 4
+
+    @pytest.mark.parametrize(
+        ("before", "after", "complaint"),
+        [
+            ("like: hgx-h100-8", "like: hgx-h100", "like: hgx-h100: this platform does not exist"),
+            ("like: hgx-h100-8", "like: cloud-h100", "like: cloud-h100: this platform is like another one itself"),
+            ("[gpu.power_limit_w]", "[gpu.power]", "without: gpu.power is not a limit of hgx-h100-8"),
+            ("[gpu.power_limit_w]", "[rdma.rails]", "without: rdma.rails is not a limit of hgx-h100-8"),
+            ("like: hgx-h100-8\n", "", "without leaves out limits of the platform that `like` names"),
+            ("[gpu.power_limit_w]", "gpu.power_limit_w", "without must be a list of texts"),
+        ],
+    )
+    def test_a_slip_is_an_error_of_its_file(self, before: str, after: str, complaint: str):
+        with pytest.raises(UsageError) as problem:
+            baselines(CLOUD.replace(before, after), H100)
+        assert complaint in str(problem.value)
+        assert "0.yaml:" in str(problem.value)
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [

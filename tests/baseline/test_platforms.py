@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from support.hardware import NVSWITCH, gpu_seen, gpus_seen, pci_seen
+from support.hardware import NVSWITCH, gpu_seen, gpus_seen, host_seen, pci_seen
 
 from nodegate.baseline.baseline import Baselines
 from nodegate.errors import NotJudged
@@ -59,6 +59,78 @@ def test_half_and_half_is_unknown(shipped: Baselines):
 def test_nvml_alone_will_do(shipped: Baselines):
     gpus = gpus_seen(*(gpu_seen(index, pci_id=L40S) for index in range(8)))
     assert shipped.for_node(Node("n"), gpus, None).platform == "l40s"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "product", "switches", "expected"),
+    [
+        ("Microsoft Corporation", "Virtual Machine", 0, "azure-nd-h100-v5"),
+        ("Amazon EC2", "p5.48xlarge", 4, "aws-p5"),
+        ("Google", "Google Compute Engine", 4, "gcp-a3"),
+        ("QEMU", "Standard PC (Q35 + ICH9, 2009)", 0, "hgx-h100-8"),
+        ("Supermicro", "SYS-821GE-TNHR", 4, "hgx-h100-8"),
+        ("", "", 4, "hgx-h100-8"),
+    ],
+)
+def test_a_cloud_is_known_by_its_system(
+    shipped: Baselines, vendor: str, product: str, switches: int, expected: str
+) -> None:
+    pci = pci_seen(*[H100] * 8, *[NVSWITCH] * switches)
+    found = shipped.for_node(Node("n"), None, pci, host_seen(vendor, product))
+    assert (found.platform, found.is_part) == (expected, False)
+    assert found.limit("gpu.count").value == 8
+
+
+@pytest.mark.parametrize(
+    ("named", "system"),
+    [
+        ("oci-bm-gpu-h100-8", ("Oracle Corporation", "ORACLE SERVER")),  # known by its name alone
+        ("hgx-h100-8", ("Microsoft Corporation", "Virtual Machine")),  # named before the layout was known
+    ],
+)
+def test_a_layout_and_its_board_are_no_contradiction(shipped: Baselines, named: str, system: tuple[str, str]) -> None:
+    node = Node("n", expected={"platform": named})
+    found = shipped.for_node(node, None, pci_seen(*[H100] * 8, *[NVSWITCH] * 4), host_seen(*system))
+    assert (found.platform, found.named, found.detected) == (named, named, named)
+
+
+class TestAPartOfABoard:
+    @pytest.mark.parametrize("count", [1, 2, 4])
+    @pytest.mark.parametrize("system", [("QEMU", "Standard PC"), ("", "")])
+    def test_a_virtual_machine_may_have_some_of_the_gpus(
+        self, shipped: Baselines, count: int, system: tuple[str, str]
+    ) -> None:
+        found = shipped.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen(*system))
+        assert (found.platform, found.is_part) == ("hgx-h200-8", True)
+        assert found.title == "a virtual machine with a part of 8 x H200 SXM5 141 GB on an HGX board with NVSwitches"
+        assert found.limit("gpu.power_limit_w").value == 700
+        assert found.entry("burn.bf16_tflops") is not None
+        for key in ("gpu.count", "nvlink.count", "fabric.nvswitch_count", "rdma.rails", "memory.peer_gb_per_s"):
+            assert found.find(key) is None
+        with pytest.raises(NotJudged, match=r"part of hgx-h200-8; nodegate_gpus says how many GPUs it has$"):
+            found.limit("gpu.count")
+
+    def test_their_number_is_judged_where_the_inventory_names_it(self, shipped: Baselines) -> None:
+        node = Node("n", expected={"gpus": 2})
+        found = shipped.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
+        assert found.limit("gpu.count").value == 2
+
+    @pytest.mark.parametrize("count", [3, 5, 6, 7])
+    def test_numbers_that_nobody_sells_are_a_lost_gpu(self, shipped: Baselines, count: int) -> None:
+        found = shipped.for_node(Node("n"), None, pci_seen(*[H200] * count), host_seen("QEMU", "KVM"))
+        assert not found.is_part
+        assert found.limit("gpu.count").value in (4, 8)
+        assert found.limit("gpu.count").value != count
+
+    def test_on_bare_metal_a_missing_gpu_is_missing(self, shipped: Baselines) -> None:
+        pci = pci_seen(*[H200] * 4, *[NVSWITCH] * 4)
+        found = shipped.for_node(Node("n"), None, pci, host_seen("Dell Inc.", "PowerEdge XE9680"))
+        assert (found.is_part, found.limit("gpu.count").value) == (False, 8)
+
+    def test_a_named_platform_is_meant_whole(self, shipped: Baselines) -> None:
+        node = Node("n", expected={"platform": "hgx-h200-8"})
+        found = shipped.for_node(node, None, pci_seen(H200), host_seen("QEMU", "KVM"))
+        assert (found.is_part, found.limit("gpu.count").value) == (False, 8)
 
 
 def test_an_unknown_model_is_said_and_not_judged(shipped: Baselines):

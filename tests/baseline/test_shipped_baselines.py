@@ -20,6 +20,8 @@ _NAME = re.compile(r'"([a-z][a-z0-9_]*\.(?:[a-z0-9_.]|\{[^{}"]{1,60}\})+)"')
 WANTED_PLATFORMS = {
     *("hgx-a100-40gb-8", "hgx-a100-80gb-8", "hgx-a800-8", "hgx-h100-8", "hgx-h800-8", "hgx-h20-8", "hgx-h200-8"),
     *("hgx-b200-8", "gb200-tray", "gb300-tray", "h100-pcie", "h100-nvl", "l40s", "a100-pcie-80gb", "rtx-4090"),
+    *("hgx-b300-8", "gh200", "h200-nvl", "rtx-pro-6000", "hgx-h20-3e-8", "a800-pcie-80gb"),
+    *("azure-nd-h100-v5", "aws-p5", "gcp-a3", "oci-bm-gpu-h100-8"),
 }
 
 
@@ -52,7 +54,7 @@ def test_each_file_names_only_documented_keys_in_their_units(file: Path):
 @pytest.mark.parametrize("file", [file for file in FILES if file.name != "common.yaml"], ids=lambda file: file.name)
 def test_each_platform_says_how_it_is_recognised_and_what_it_is(file: Path):
     read = baseline_file.read(file, file.name)
-    assert read.match is not None
+    assert read.match is not None or (read.like and "nodegate_platform" in file.read_text())
     assert read.title
 
 

@@ -13,6 +13,7 @@ ENOUGH = 3  # nodes: of fewer the rack and the fleet cannot be measured
 OPEN = {
     "rtx-4090": {"rails_gpu_memory"},  # GeForce boards have no GPUDirect
     "gb300-tray": {"compute"},  # the platform has no limit for fp32
+    "hgx-b300-8": {"compute"},
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 from nodegate.probe.gpu import Gpu, Gpus
+from nodegate.probe.host import Host
 from nodegate.probe.pci import AerCounters, Pci, PciDevice
 from nodegate.unknown import Unknown, Why
 
@@ -19,6 +20,13 @@ def gpu_seen(index: int, **readings: object) -> Gpu:
 
 def gpus_seen(*devices: Gpu) -> Gpus:
     return Gpus(UNREAD, UNREAD, UNREAD, len(devices), devices)
+
+
+def host_seen(vendor: str, product: str) -> Host:
+    """A machine whose DMI says so; empty: it says nothing."""
+    every = {field.name: UNREAD for field in fields(Host)}
+    said = {"vendor": vendor or UNREAD, "product": product or UNREAD}
+    return Host(**{**every, **said})
 
 
 def pci_seen(*pci_ids: str) -> Pci:

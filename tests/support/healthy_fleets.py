@@ -12,7 +12,7 @@ from fleet import system
 from fleet.load import boards, burn, copies, nccl, rdma
 from fleet.load.boards import Figures, Noise
 from fleet.machine import Machine, facts_of
-from support.healthy_platforms import CARDS, every, limits_of, node_of
+from support.healthy_platforms import CARDS, PLATFORMS, every, limits_of, node_of
 from support.judged_fleet import facts_alone, judged_alone
 
 from nodegate.claims.claim import State
@@ -66,7 +66,7 @@ GOOD: Mapping[str, Figures] = {
         **BLACKWELL,
     ),
     "gb300-tray": Figures(
-        (1600, 72, 1.2),
+        (1930, 72, 1.2),
         (198, 205, 5900, 190, 770),
         (628, 600, 564, 549, 488, 700),
         RAILS_4X400,
@@ -160,9 +160,32 @@ GOOD: Mapping[str, Figures] = {
 }
 
 
+# The same boards in a cloud, and boards of which little is published: as those with the same chip or links.
+GOOD = {
+    **GOOD,
+    **dict.fromkeys(("aws-p5", "azure-nd-h100-v5", "gcp-a3", "oci-bm-gpu-h100-8"), GOOD["hgx-h100-8"]),
+    "a800-pcie-80gb": replace(GOOD["a100-pcie-80gb"], tflops=(215, 18.6, 17.6)),
+    "gh200": Figures((705, 49, 60), (300, 346, 2640, 150, 40.5), CARDS_NCCL, RAILS_4X200, 1740, 620),
+    "h200-nvl": Figures((600, 43, 47), (55.1, 55.4, 3292, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 590),
+    "hgx-b300-8": replace(GOOD["hgx-b200-8"], tflops=(1600, 66.2, 1.2), power_w=1090),
+    "hgx-h20-3e-8": replace(GOOD["hgx-h20-8"], copies=(55.1, 55.4, 2232, 27.4, 376)),
+    "rtx-pro-6000": Figures(
+        (397, 105, 1.6),
+        (55.1, 55.4, 1250, 27.4, 40.5),
+        CARDS_NCCL,
+        RAILS_4X200,
+        2100,
+        590,
+        capability="12.0",
+        multiprocessors=188,
+        memory_temperature_c=None,
+    ),
+}
+
+
 ALARMS = (Verdict.FAIL, Verdict.ERROR, Verdict.WARN)
 # Power limits of boards where the platform's file has none, in W.
-POWER_W = {"h100-pcie": 350, "hgx-b200-8": 1000, "hgx-h100-4": 700, "hgx-h200-4": 700, "rtx-4090": 450}
+POWER_W = {"gh200": 700, "h100-pcie": 350, "hgx-b200-8": 1000, "hgx-h100-4": 700, "hgx-h200-4": 700, "rtx-4090": 450}
 
 
 PAGE = """# Healthy fleets of every platform
@@ -264,7 +287,9 @@ def _order(platform: str, machine: Machine) -> Mapping[str, object]:
     rails, gpus = _rails(machine), machine.sections["nvml"]["gpus"]
     memory = 1024 if platform in CARDS else 2048
     limits = {"host.memory_gib": memory, "rdma.rate_gbps": _rate(platform)}
-    return {"gpus": len(gpus), "rails": len(rails), "mounts": ["/scratch", "/mnt/data:ro"], "limits": limits}
+    named = {} if PLATFORMS[platform].match else {"platform": platform}
+    ordered = {"gpus": len(gpus), "rails": len(rails), "mounts": ["/scratch", "/mnt/data:ro"], "limits": limits}
+    return {**ordered, **named}
 
 
 def _four_rails(machine: Machine) -> None:

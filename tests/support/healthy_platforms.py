@@ -15,7 +15,17 @@ UNSUPPORTED = {"why": "not supported", "detail": "NVML 3: Not Supported", "nvml"
 MISSING = {"why": "missing", "detail": "NVML 13: Function Not Found", "nvml": 13}
 PLATFORMS = Baselines.read().platforms
 NAMES = {"rtx-4090": "NVIDIA GeForce RTX 4090"}
-CARDS = ("a100-pcie-40gb", "a100-pcie-80gb", "h100-nvl", "h100-pcie", "l40s", "rtx-4090")  # servers with PCIe cards
+# Servers with PCIe cards, and superchips, which hang on PCIe too.
+CARDS = (
+    *("a100-pcie-40gb", "a100-pcie-80gb", "a800-pcie-80gb", "gh200", "h100-nvl", "h100-pcie", "h200-nvl", "l40s"),
+    *("rtx-4090", "rtx-pro-6000"),
+)
+# Virtual machines, as their DMI names them, and whether they are given the board's NVSwitches.
+VIRTUAL = {
+    "aws-p5": ("Amazon EC2", "p5.48xlarge", True),
+    "azure-nd-h100-v5": ("Microsoft Corporation", "Virtual Machine", False),
+    "gcp-a3": ("Google", "Google Compute Engine", False),
+}
 
 
 def every(machine: Machine, path: str, value: object) -> None:
@@ -32,7 +42,8 @@ def limits_of(platform: str) -> Mapping[str, object]:
 def node_of(platform: str, make: Callable[[str, int], Machine] = Machine.hgx_h100, number: int = 1) -> Machine:
     """A node whose boards say of themselves what the platform's boards say."""
     limits = limits_of(platform)
-    match = PLATFORMS[platform].match
+    found = PLATFORMS[platform]
+    match = found.match or PLATFORMS[found.like].match
     assert match is not None
     machine = make(f"gpu{number:02d}", number)
     for index in reversed(range(int(str(limits.get("gpu.count", 8))), 8)):
@@ -52,6 +63,11 @@ def node_of(platform: str, make: Callable[[str, int], Machine] = Machine.hgx_h10
     ):
         if key in limits:
             every(machine, path, int(str(limits[key])) * scale)
+    if platform in VIRTUAL:
+        vendor, product, switches = VIRTUAL[platform]
+        machine.set("system", "dmi.sys_vendor", vendor)
+        machine.set("system", "dmi.product_name", product)
+        limits = limits if switches else {**limits, "fabric.nvswitch_count": 0}
     _switches(machine, limits)
     _links_and_features(machine, platform, limits)
     return machine

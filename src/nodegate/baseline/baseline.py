@@ -9,8 +9,8 @@ from nodegate.baseline import baseline_file, expected
 from nodegate.baseline.baseline_file import EVERYWHERE, BaselineFile, Entry, kind
 from nodegate.baseline.consistency import fits, has_effect, known_key, plausible, tell_apart
 from nodegate.baseline.limit_keys import LimitKeys, checks_beside
-from nodegate.baseline.merge import merged, overlaid
-from nodegate.baseline.platform import Platform, detect, look
+from nodegate.baseline.merge import alike, merged, overlaid
+from nodegate.baseline.platform import OF_THE_WHOLE, Platform, detect, look
 from nodegate.baseline.plausible import ranges
 from nodegate.errors import NotJudged, UsageError
 from nodegate.files.paths import BASELINES, CHECKS, suite_folder
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from nodegate.finding import AnyLimit, Limit, NumberLimit
     from nodegate.node import Node
     from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
+
+
+PART_OF = "a virtual machine with a part of"
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class Baseline:
     entries: Mapping[str, Entry] = field(default_factory=dict)
     overrides: Mapping[str, AnyLimit] = field(default_factory=dict)
     statistic: Statistic = Statistic.BEST
+    is_part: bool = False  # a virtual machine with some of the GPUs of a board
 
     def find(self, key: str) -> AnyLimit | None:
         """The limit, or None if there is none."""
@@ -126,6 +131,8 @@ class Baseline:
 
     @property
     def _whose(self) -> str:
+        if self.is_part:
+            return f"{PART_OF} {self.platform}; nodegate_gpus says how many GPUs it has"
         return f"platform {self.platform}" if self.platform else self.reason
 
 
@@ -194,7 +201,8 @@ class Baselines:
         sources = []
         keys = known or LimitKeys()
         all_of: list[Entry] = []
-        for file in files:
+        listed = list(files)
+        for file in listed:
             bounds = ranges(all_of)
             for entry in file.limits.values():
                 known_key(entry, keys)
@@ -207,34 +215,45 @@ class Baselines:
             platforms[file.platform] = merged(platforms.get(file.platform), file)
             sources.append(Source(file.file, file.sha256))
         everywhere = platforms.pop(EVERYWHERE, None)
+        platforms = alike(platforms, {each.platform: each.file for each in reversed(listed)})
         tell_apart(platforms)
         common = everywhere.limits if everywhere else {}
         return Baselines(platforms, common, tuple(sources), keys.and_named(seen), ranges(all_of))
 
-    def for_node(self, node: Node, gpus: Gpus | None, pci: Pci | None) -> Baseline:
+    def for_node(self, node: Node, gpus: Gpus | None, pci: Pci | None, host: Host | None = None) -> Baseline:
         """The limits of this node: by the platform that the inventory names, else by the hardware that was seen.
 
         Raises:
             UsageError: the inventory names a platform without a baseline, or a limit of the wrong type.
         """
-        detected = detect(look(gpus, pci), self.platforms.values())
+        detected = detect(look(gpus, pci, host), self.platforms.values())
         named = node.platform
         if named and named not in self.platforms:
             self.check_expected([node])
         platform = self.platforms.get(named or detected.name)
-        entries = {**self.common, **(platform.limits if platform else {})}
+        own = platform.limits if platform else {}
+        part = detected.part and not named
+        if part:
+            own = {key: entry for key, entry in own.items() if not key.startswith(OF_THE_WHOLE)}
+        entries = {**self.common, **own}
         none: frozenset[str] = frozenset()
         settled = self.settled.get(EVERYWHERE, none) | self.settled.get(platform.name if platform else "", none)
         asked = expected.overrides(node, entries, self.ranges)
         return Baseline(
             platform=platform.name if platform else "",
-            title=platform.title if platform else "",
+            title=f"{PART_OF} {platform.title}" if platform and part else platform.title if platform else "",
             reason="" if platform else detected.reason,
             named=named,
-            detected=detected.name,
+            detected=named if named and self._board(named) == self._board(detected.name) else detected.name,
             entries=entries,
             overrides={key: limit for key, limit in asked.items() if key not in settled},
+            is_part=part,
         )
+
+    def _board(self, platform: str) -> str:
+        """The board of a platform: a layout of a cloud has that of the platform that it is like."""
+        found = self.platforms.get(platform)
+        return platform if found is None else found.like or platform
 
     def check_expected(self, nodes: Iterable[Node]) -> None:
         """Refuse `nodegate_*` variables that nothing reads, and platforms without a baseline.

@@ -30,8 +30,8 @@ __all__ = [
 ]  # of entry, for the readers of files
 
 EVERYWHERE = "*"
-_FILE_WORDS = ("platform", "title", "match", "limits")
-_MATCH_WORDS = ("gpu_pci_ids", "nvswitch")
+_FILE_WORDS = ("platform", "title", "match", "like", "without", "limits")
+_MATCH_WORDS = ("gpu_pci_ids", "nvswitch", "system")
 _VALUE_WORDS = ("value", "source", "tolerance", "floor", "peak", "peak_source", "best_value", "parameters", "note")
 _ENTRY_WORDS = (*_VALUE_WORDS, "unit", "direction", "variants")
 _CLAUSE = "clause"  # of a policy, which names one for each of its limits
@@ -48,6 +48,7 @@ class Match:
 
     gpu_pci_ids: tuple[str, ...]
     nvswitch: bool | None = None
+    system: tuple[str, ...] = ()  # what "vendor product" of DMI begins with; () on any machine
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,8 @@ class BaselineFile:
     title: str
     match: Match | None
     limits: Mapping[str, Entry]
+    like: str = ""  # the platform whose limits hold but for those of this file
+    without: tuple[str, ...] = ()  # those of its limits that do not hold here
 
 
 def read(path: Path, shown: str = "") -> BaselineFile:
@@ -95,6 +98,8 @@ def parse(loaded: Loaded) -> BaselineFile:
         title=reader.text(top, "title", ()) if "title" in top else "",
         match=reader.match() if "match" in top else None,
         limits={key: reader.entry(key) for key in limits},
+        like=reader.text(top, "like", ()) if "like" in top else "",
+        without=reader.texts(top, "without", ()),
     )
 
 
@@ -143,6 +148,12 @@ class _Reader:
             raise self.wrong(where, f"{dotted(path) or 'the file'} needs {word}: some text", "see docs/baselines.md")
         return value
 
+    def texts(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> tuple[str, ...]:
+        listed = found.get(word, [])
+        if not isinstance(listed, list) or not all(isinstance(each, str) and each for each in listed):
+            raise self.wrong((*path, word), f"{word} must be a list of texts", "see docs/baselines.md")
+        return tuple(listed)
+
     def number(self, found: Mapping[str, object], word: str, path: tuple[object, ...]) -> float:
         value = found[word]
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -163,7 +174,7 @@ class _Reader:
         nvswitch = found.get("nvswitch")
         if nvswitch is not None and not isinstance(nvswitch, bool):
             raise self.wrong(("match", "nvswitch"), f"nvswitch must be true or false, not {nvswitch!r}")
-        return Match(tuple(ids), nvswitch)
+        return Match(tuple(ids), nvswitch, self.texts(found, "system", ("match",)))
 
     def entry(self, key: str) -> Entry:
         path = (*self.where, key)

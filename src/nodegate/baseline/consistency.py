@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import EVERYWHERE
@@ -64,11 +65,12 @@ def known_key(entry: Entry, known: LimitKeys) -> None:
 
 def tell_apart(platforms: Mapping[str, Platform]) -> None:
     """Two platforms that match the same hardware could not be distinguished."""
-    seen: dict[tuple[str, bool | None], Platform] = {}
+    seen: dict[tuple[str, bool | None, str], Platform] = {}
     for platform in platforms.values():
         match = platform.match
-        for pci_id in match.gpu_pci_ids if match else ():
-            other = seen.setdefault((pci_id, match.nvswitch if match else None), platform)
+        found = itertools.product(match.gpu_pci_ids, match.system or ("",)) if match else ()
+        for pci_id, system in found:
+            other = seen.setdefault((pci_id, match.nvswitch if match else None, system), platform)
             if other is not platform:
                 raise UsageError(
                     f"platforms {other.name} and {platform.name} both match {pci_id}",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nodegate.numbers.peers import NodePeers
     from nodegate.part import Parts
     from nodegate.probe.gpu import Gpus
+    from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
     from nodegate.subjects.counters import Counters
@@ -178,7 +179,8 @@ class Context:
         if self._baseline is None:
             gpus: Gpus | None = _or_none(self.facts, "gpus")  # type: ignore[assignment]
             pci: Pci | None = _or_none(self.facts, "pci")  # type: ignore[assignment]
-            self._baseline = self._baselines.for_node(self.node, gpus, pci)
+            host: Host | None = _or_none(self.facts, "host")  # type: ignore[assignment]
+            self._baseline = self._baselines.for_node(self.node, gpus, pci, host)
         return self._baseline
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from nodegate.subjects.pcie import is_virtual
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -13,16 +14,20 @@ if TYPE_CHECKING:
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.probe.gpu import Gpu, GpuFabric
+    from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
     from nodegate.probe.services import Services
     from nodegate.verdicts import Verdicts
 
 UNIT, IMEX = "nvidia-fabricmanager", "nvidia-imex"
+NO_SWITCHES = "a virtual machine without NVSwitches"
 _NOT_SUPPORTED = 0  # nvml.h, NVML_GPU_FABRIC_STATE_NOT_SUPPORTED
 
 
-def demand_fabric(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
+def demand_fabric(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts) -> None:
     """End the check where no fabric manager is needed: the site says so, or nothing says it is and no NVSwitch is seen.
+
+    A virtual machine may be given GPUs without their NVSwitches: then the fabric manager runs on its host.
 
     Raises:
         NotApplicable: this node needs none.
@@ -30,6 +35,8 @@ def demand_fabric(pci: Pci, baseline: Baseline, verdicts: Verdicts) -> None:
     required = baseline.find("fabric.required")
     if required is not None and required.value is False:
         verdicts.skip(f"this platform runs no fabric manager ({required.source})")
+    if is_virtual(host) and not pci.nvswitches:
+        verdicts.skip(f"{NO_SWITCHES}: the fabric manager runs on its host")
     if required is None and not pci.nvswitches:
         verdicts.skip("PCIe lists no NVSwitch: no fabric manager is needed")
 
