@@ -79,11 +79,12 @@ def baseline_of(facts: NodeFacts) -> Baseline | str:
         return NO_YAML
     from nodegate.node import Node  # noqa: PLC0415
 
-    try:
+    pci = host = None
+    with contextlib.suppress(CannotMeasure):
         pci = facts.pci
-    except CannotMeasure:
-        pci = None
-    return Baselines.read().for_node(Node("localhost"), facts.gpus, pci)
+    with contextlib.suppress(CannotMeasure):
+        host = facts.host
+    return Baselines.read().for_node(Node("localhost"), facts.gpus, pci, host)
 
 
 def board(facts: NodeFacts) -> str:

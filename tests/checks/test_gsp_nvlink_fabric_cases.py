@@ -57,6 +57,12 @@ def no_switches(machine: Machine) -> None:
     machine.sections["pci"] = [device for device in machine.sections["pci"] if device["class"] != "0x068000"]
 
 
+def in_a_virtual_machine(machine: Machine) -> None:
+    no_switches(machine)
+    machine.set("system", "dmi.sys_vendor", "Microsoft Corporation")
+    machine.set("system", "dmi.product_name", "Virtual Machine")
+
+
 def peers(*rows: tuple[int, ...]) -> Callable[[Machine], object]:
     """What the driver says of the peer access of these GPUs; of all others it is good."""
 
@@ -449,6 +455,20 @@ _REQUIRED = "l40s.yaml fabric.required: no NVSwitch on this platform"
 MANAGER = (
     Case("all there", "fabric.nvswitches", PASS, "node: 4 NVSwitches on PCIe"),
     Case(
+        "a virtual machine whose host keeps the switches",
+        "fabric.nvswitches",
+        SKIP,
+        "node: a virtual machine without NVSwitches",
+        in_a_virtual_machine,
+    ),
+    Case(
+        "a virtual machine whose host runs the fabric manager",
+        "fabric.manager",
+        SKIP,
+        "node: a virtual machine without NVSwitches: the fabric manager runs on its host",
+        in_a_virtual_machine,
+    ),
+    Case(
         "one missing",
         "fabric.nvswitches",
         FAIL,
@@ -768,7 +788,8 @@ def test_a_node_without_gsp_among_nodes_with_it_is_warned_of() -> None:
 def test_a_systemd_that_does_not_answer_is_an_error_and_never_a_dead_service() -> None:
     facts = facts_of(Machine.hgx_h100())
     silent = replace(facts.services, units=Unknown(Why.FAILED, "Failed to connect to bus: Host is down"))
-    arguments = {"pci": facts.pci, "services": silent, "baseline": baseline_of(facts, Node("gpu01"))}
+    arguments = {"pci": facts.pci, "host": facts.host, "services": silent}
+    arguments["baseline"] = baseline_of(facts, Node("gpu01"))
     record = judge(suite.check("fabric.manager"), arguments.__getitem__, "gpu01")
     assert record.verdict is ERROR
     assert record.message == (

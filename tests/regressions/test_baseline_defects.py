@@ -24,7 +24,12 @@ ALL = [
 ]
 HELD_TO_A_PEAK = [(platform, entry) for platform, entry in ALL if entry.peak is not None and entry.value is not None]
 SHIPPED = Baselines.read()
-OF_EIGHT = sorted(file.stem for file in FILES if file.stem.endswith("-8"))
+# Boards with limits of their own; of the newest little is published yet.
+OF_EIGHT = sorted(
+    file.stem
+    for file in FILES
+    if file.stem.endswith("-8") and not baseline_file.read(file).like and "b300" not in file.stem
+)
 GATES_THAT_MATTER = {
     "gpu.count",
     "gpu.ecc",
@@ -48,7 +53,8 @@ class TestAFileThatDoesNotLoad:
 
     @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
     def test_every_shipped_file_loads(self, file: Path) -> None:
-        assert baseline_file.read(file).limits
+        read = baseline_file.read(file)
+        assert read.limits or read.like
 
     @pytest.mark.parametrize(
         ("text", "message"),

@@ -83,7 +83,7 @@ def judge_one(
 
 def baseline_of(facts: NodeFacts, node: Node, limits: Mapping[str, object] | None = None) -> Baseline:
     """The suite's baseline for a machine, with single limits put in its place or taken away (None)."""
-    found = _baselines().for_node(node, _or_none(facts, "gpus"), _or_none(facts, "pci"))
+    found = _baselines().for_node(node, _or_none(facts, "gpus"), _or_none(facts, "pci"), _or_none(facts, "host"))
     given = dict(limits or {})
     entries = {key: entry for key, entry in found.entries.items() if key not in given}
     overrides = {key: limit for key, limit in found.overrides.items() if key not in given}

@@ -99,9 +99,7 @@ def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:
     if 2 * count <= len(seen.gpu_pci_ids):
         return Detected("", f"platform unknown ({seen})")
     fitting = [each for each in platforms if each.match and model in each.match.gpu_pci_ids]
-    of_system = [
-        each for each in fitting if each.match and each.match.system and seen.system.startswith(each.match.system)
-    ]
+    of_system = [each for each in fitting if _is_of(each, seen.system)]
     fitting = of_system or [each for each in fitting if each.match and not each.match.system]
     fitting = [each for each in fitting if each.could_hold(len(seen.gpu_pci_ids))] or fitting
     largest = max(fitting, key=lambda each: each.gpus or 0, default=None)

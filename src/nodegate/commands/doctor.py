@@ -232,7 +232,7 @@ def _has(tools: Toolbox, alternatives: Sequence[str]) -> bool:
 def complaints_about_claims(node: Node, facts: NodeFacts, lacking: frozenset[str], asked: Asked) -> Iterator[Complaint]:
     """What the run will not be able to prove of this node: no limit, no tool, too few nodes."""
     try:
-        baseline = asked.baselines.for_node(node, None, facts.pci)
+        baseline = asked.baselines.for_node(node, None, facts.pci, facts.host)
     except CannotMeasure:
         return
     about: dict[str, list[str]] = {}
