@@ -40,6 +40,54 @@ def test_an_error_that_nobody_knows_says_nothing_of_the_nodes(tmp_path, line):
     assert line.rpartition(": ")[2] in found.sentence.en
 
 
+NOT_A_NUMBER = (
+    "Unexpected result nan on rank 13 at iteration #150 invocation #1 (message='found NaN in local grad norm for bucket"
+    " #0 in backward pass before data-parallel communication collective')"
+)
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "said"),
+    [
+        (
+            "First rerun: unexpected result is not reproducible within the tolerance (2.3 != nan)",
+            Cause.HARDWARE,
+            "hardware: move the job off ",
+        ),
+        (
+            "First rerun: unexpected result is reproducible within the tolerance (nan = nan). Need to rerun on a"
+            " different GPU to verify correctness",
+            Cause.UNKNOWN,
+            "the cause is not in these logs: the same GPU gave the same unexpected result again",
+        ),
+        (
+            "Second rerun: unexpected result is not reproducible on a different GPU, therefore was likely incorrect",
+            Cause.HARDWARE,
+            "hardware, in the run before this one: ",
+        ),
+        (
+            "Second rerun: unexpected result is reproducible on a different GPU, therefore it was likely correct",
+            Cause.PROGRAM,
+            "nothing here speaks against a node: look at the code: ",
+        ),
+    ],
+)
+def test_megatron_runs_a_step_again_and_only_another_gpu_tells_numbers_from_a_bad_gpu(tmp_path, line, cause, said):
+    found = of_lines(tmp_path, iteration("15:30:00.0", 150), NOT_A_NUMBER, line, name="job.log")
+    assert found.cause is cause
+    assert found.sentence.en.startswith(said)
+
+
+def test_a_rank_without_a_heartbeat_is_named_and_is_not_the_cause_itself(tmp_path):
+    line = (
+        "2026-08-10 15:33:00 [WARNING] [RankMonitorServer:34] Did not get subsequent heartbeat. Waited 171.92 seconds."
+    )
+    found = of_lines(tmp_path, iteration("15:30:00.0", 150), line, name="job.log")
+    assert (found.cause, found.sure) == (Cause.UNKNOWN, False)
+    (group,) = found.followed
+    assert group.ranks == (34,)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -42,7 +42,9 @@ _PREFIX = re.compile(
 _NCCL = re.compile(rf"(?P<host>{_HOST}):(?P<pid>[0-9]{{1,10}}):(?P<tid>[0-9]{{1,10}}) \[(?P<gpu>[0-9]{{1,3}})\] ")
 _NODE_FAILURE = re.compile(rf"error: Node failure on (?P<node>{_HOST})")
 _MEGATRON = re.compile(rf"\bRank (?P<rank>[0-9]{{1,7}}),(?: node (?P<node>{_HOST}),)? device (?P<gpu>[0-9]{{1,3}})\b")
-_IN_BRACKETS = re.compile(r"\[(?:PG[^\]\n]{0,120} )?[Rr]ank (?P<rank>[0-9]{1,7})\]")
+_IN_BRACKETS = re.compile(
+    r"(?:\[(?:PG[^\]\n]{0,120} )?[Rr]ank |\[RankMonitorServer:|\bon rank )(?P<rank>[0-9]{1,7})(?:\]| at iteration)"
+)
 _CAPACITY = re.compile(r"\bGPU (?P<gpu>[0-9]{1,3}) has a total capacity")
 # What an event of Kubernetes or a line of a kubelet is about.
 _POD = re.compile(

@@ -32,6 +32,7 @@ CLASS = {
     Cause.UNKNOWN: Text("unknown", "未知"),
 }
 _ON_PURPOSE = frozenset(("slurm_limit",))  # nothing failed: neither a node nor the code is to be looked at
+_OF_AN_EARLIER_RUN = "rerun_other_gpu"  # this job ran elsewhere: not its node is bad
 _OLD_KERNEL = "accelerate_kernel"
 _VERSION = re.compile(r"kernel version ([0-9.]{1,20}),")
 AT_START = frozenset(("store_connect", "store_timeout", "store_clients_missing", "rendezvous_failed"))
@@ -55,10 +56,12 @@ def sentence(root: Root, cause: Cause, *, sure: bool, fine: bool, where: Place, 
         return said
     node = where.node or where.pod or "?"
     maybe, maybe_zh = ("", "") if sure else ("perhaps ", "可能是")
+    if root.event is not None and root.event.kind.id == _OF_AN_EARLIER_RUN:
+        return Text(f"hardware, in the run before this one: {meaning.en}", f"硬件故障（在上一次运行中）：{meaning.zh}")
     if cause is Cause.HARDWARE:
         return Text(
             f"{maybe}hardware: move the job off {_named(where, 'en')} because {meaning.en}",
-            f"{maybe_zh}硬件故障：把作业移出 {_named(where, 'zh')}，因为{meaning.zh}",
+            f"{maybe_zh}硬件故障：把作业移出 {_named(where, 'zh')}，因为{_after_chinese(meaning.zh)}",
         )
     if cause is Cause.PROGRAM and fine:
         en, zh = ("the nodes are fine", "节点正常")
@@ -82,6 +85,11 @@ def _without_a_class(root: Root, cause: Cause, where: Place, meaning: Text) -> T
         rank = "" if where.rank is None else f" (rank {where.rank})"
         return Text(f"cannot tell{rank}: {meaning.en}", f"无法判断{rank}：{meaning.zh}")
     return Text(f"the cause is not in these logs: {meaning.en}", f"这些日志中看不出原因：{meaning.zh}")
+
+
+def _after_chinese(text: str) -> str:
+    """With a space before a Latin word, as Chinese is set."""
+    return f" {text}" if text[:1].isascii() else text
 
 
 def _named(where: Place, language: str) -> str:
@@ -197,7 +205,8 @@ def _laggards(laggards: Laggards) -> Text:
     ranks = rank_list(laggards.ranks)
     if laggards.sign == "behind":
         return Text(f"rank {ranks} had enqueued the least work", f"rank {ranks} 提交的任务最少")
-    return Text(f"rank {ranks} is the one that reports no time-out", f"只有 rank {ranks} 没有报告超时")
+    are = "are the ones that report" if len(laggards.ranks) > 1 else "is the one that reports"
+    return Text(f"rank {ranks} {are} no time-out", f"只有 rank {ranks} 没有报告超时")
 
 
 def _why_first(first: Event, last: Ending) -> Iterator[Text]:
@@ -219,15 +228,15 @@ def _why_first(first: Event, last: Ending) -> Iterator[Text]:
         began, spoke = (hang.began_s or 0.0) - first.began_s, (hang.printed_s or 0.0) - first.began_s
         yield Text(
             f"the collectives hang, starting {_apart(began)} it; their time-outs were printed {lasting(spoke)} later",
-            f"集合通信在其{_apart_zh(began)}开始挂起；超时在 {lasting(spoke)} 后才打印",
+            f"集合通信{_apart_zh(began)}开始挂起；超时在 {lasting(spoke)} 后才打印",
         )
     users = [event for event in others if not event.ran_s and event.kind.side is Side.USER]
     if users and first.kind.side is Side.KERNEL:
         user = min(users, key=lambda event: abs((event.began_s or 0.0) - (first.began_s or 0.0)))
         late = (user.began_s or 0.0) - first.began_s
         yield Text(
-            f"{_who(user)} reported it {_apart(late)}: {user.text[:100]}",
-            f"{_who(user)} 随后报告（{_apart_zh(late)}）：{user.text[:100]}",
+            f"{_who(user)} reported it {_later(late)}: {user.text[:100]}",
+            f"{_who(user)} {_apart_zh(late)}报告：{user.text[:100]}",
         )
     elif not hangs:
         yield Text("it is the earliest error on any rank and in any kernel log", "它是所有 rank 和内核日志中最早的错误")
@@ -241,5 +250,9 @@ def _apart(seconds: float) -> str:
     return f"{lasting(seconds)} {'after' if seconds >= 0 else 'before'}"
 
 
+def _later(seconds: float) -> str:
+    return f"{lasting(seconds)} {'later' if seconds >= 0 else 'earlier'}"
+
+
 def _apart_zh(seconds: float) -> str:
-    return f"{lasting(seconds)}{'后' if seconds >= 0 else '前'}"
+    return f"在该错误之{'后' if seconds >= 0 else '前'} {lasting(seconds)} "

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
-from nodegate.text import visible
+from nodegate.text import counted, visible
 from nodegate.triage.clock import shown, zone_name
 from nodegate.triage.groups import Group, rank_list
 
@@ -61,7 +61,7 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
     labels, root = _LABELS[language], answer.root
     rows = []
     if root is not None or answer.where.node or answer.where.pod or answer.where.rank is not None:
-        rows += [(labels["where"], place_of(answer))]
+        rows += [(labels["where"], place_of(answer, language))]
     if root is not None:
         rows += [(labels["when"], when(answer, language))]
         rows += [(labels["first"], f"{root.log}:{root.line}: {root.text[:_WIDTH]}")]
@@ -82,10 +82,10 @@ def when(answer: Answer, language: str) -> str:
     return f"{shown(answer.began_s, zone_s=answer.zone_s)} {zone_name(answer.zone_s)}{about}"
 
 
-def place_of(answer: Answer) -> str:
+def place_of(answer: Answer, language: str) -> str:
     """Node, rank, GPU and device, as far as they are known."""
     where = answer.where
-    parts = [where.node or "node ?"]
+    parts = [where.node or ("node not known" if language == "en" else "节点未知")]
     parts += [f"pod {where.pod}"] if where.pod else []
     parts += [f"rank {where.rank}"] if where.rank is not None else []
     parts += [f"local rank {where.local_rank}"] if where.local_rank is not None else []
@@ -100,19 +100,25 @@ def followed(group: Group, answer: Answer, language: str) -> str:
     who += [fold(group.nodes)[:60]] if group.nodes else []
     times = f" x{group.count}" if group.count > 1 else ""
     clock = shown(group.printed_s, zone_s=answer.zone_s).partition(" ")[2] or "-"
-    return f"{clock} {' on '.join(who) or group.log}{times}: {pick(group.kind.meaning, language)}"
+    joined = (" on " if language == "en" else "，").join(who)
+    return f"{clock} {joined or group.log}{times}: {pick(group.kind.meaning, language)}"
 
 
 def read_line(answer: Answer, language: str) -> str:
     """How much was read."""
     read = answer.read
-    size = f"{read.size_bytes / 1e6:,.1f} MB"
+    ranks = read.ranks
     if language == "zh":
-        logs = f"{read.job_logs} 个作业日志（{read.ranks} 个 rank），{read.kernel_logs} 个内核日志"
-        return f"{logs}，{read.lines:,} 行，{size}"
-    return (
-        f"{read.job_logs} job logs ({read.ranks} ranks), {read.kernel_logs} kernel logs, {read.lines:,} lines, {size}"
-    )
+        of_ranks = f"（{ranks} 个 rank）" if ranks else ""
+        logs = f"{read.job_logs} 个作业日志{of_ranks}，{read.kernel_logs} 个内核日志"
+        return f"{logs}，{read.lines:,} 行，{_size(read.size_bytes)}"
+    of_ranks = f" ({counted(ranks, 'rank')})" if ranks else ""
+    logs = f"{counted(read.job_logs, 'job log')}{of_ranks}, {counted(read.kernel_logs, 'kernel log')}"
+    return f"{logs}, {read.lines:,} line{'' if read.lines == 1 else 's'}, {_size(read.size_bytes)}"
+
+
+def _size(size_bytes: int) -> str:
+    return f"{size_bytes / 1e6:,.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
 
 
 def as_json(answer: Answer) -> str:

@@ -34,7 +34,7 @@ _SOFT = frozenset(
     (
         *("tool_missing", "nccl_over_sockets", "nan_loss", "nccl_ib_slower", "nccl_ib_failover", "nccl_ib_open"),
         *("nvml_mismatch", "cpu_hot", "nic_module_hot", "machine_check", "firmware_error", "iommu_fault"),
-        *("disk_buffer_error", "pcie_slow_link"),
+        *("disk_buffer_error", "pcie_slow_link", "nvrx_straggler"),
     )
 )
 _CONTAINED = 94
