@@ -55,8 +55,7 @@ NOT_A_NUMBER = (
             "hardware: move the job off ",
         ),
         (
-            "First rerun: unexpected result is reproducible within the tolerance (nan = nan). Need to rerun on a"
-            " different GPU to verify correctness",
+            "First rerun: unexpected result is reproducible within the tolerance (nan = nan).",
             Cause.UNKNOWN,
             "the cause is not in these logs: the same GPU gave the same unexpected result again",
         ),

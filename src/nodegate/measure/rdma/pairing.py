@@ -42,8 +42,8 @@ def with_good_ones(suspects: Sequence[str], good: Sequence[str], count: int) -> 
 def second_looks(suspects: Sequence[str], good: Sequence[str], count: int, most: int) -> tuple[Round, ...]:
     """Rounds in which suspects meet `count` good ones, in at most `most` rounds, however many they are.
 
-    Where turns at the good ones would take longer, the first suspects have them, and the others meet one another
-    meanwhile: three of them at least, so that each has `count` partners of which not all need be bad. Without good
+    Where turns at the good ones would take longer, the first suspects have them, and the others meet one another at the
+    same time: three of them at least, so that each has `count` partners of which not all need be bad. Without good
     ones all of them meet one another.
     """
     found = with_good_ones(suspects, good, count)
