@@ -14,6 +14,7 @@ from support.copies import (
     every_pair,
     judged,
     link,
+    memory,
     of_gpu,
     pair,
     ran_by_others,
@@ -34,6 +35,7 @@ PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdic
 NOT_JUDGED = Verdict.NOT_JUDGED
 GPU3 = "GPU 3 (0000:3d:00.0, S/N 1650001000003)"
 NONE = ""
+ALL = "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7"
 NOT_TOLD = {name: {"why": "not supported", "detail": "NVML 3"} for name in ("link_gen", "link_width")}
 AGAIN = "measure this node again; see the evidence file for what the GPU said"
 BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
@@ -145,7 +147,7 @@ DATA = (
         "copies.data",
         PASS,
         (
-            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 3 copies of 512 MiB "
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: 6 copies of up to 4096 MiB "
             "compared, every word right"
         ),
     ),
@@ -167,7 +169,7 @@ DATA = (
             f"{GPU3}: 1 wrong word of 134217728 copied device to host with all GPUs at once: silent data "
             f"corruption - {LOST}"
         ),
-        wrong(2, what="device_to_host", wrong_words=1, first_word=None),
+        wrong(5, what="device_to_host", wrong_words=1, first_word=None),
     ),
     CopiesCase(
         "a word lost inside",
@@ -487,14 +489,14 @@ MEMORY = (
         "healthy",
         "copies.device_memory",
         PASS,
-        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: memory bandwidth 2490 GB/s",
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: memory bandwidth (copy engine) 2490 GB/s",
     ),
     CopiesCase(
         "a slow memory",
         "copies.device_memory",
         FAIL,
         (
-            f"{GPU3}: memory bandwidth 2200 GB/s, expected at least 2341 GB/s (6 % below 2490 GB/s, "
+            f"{GPU3}: memory bandwidth (copy engine) 2200 GB/s, expected at least 2341 GB/s (6 % below 2490 GB/s, "
             "h100.yaml memory.device_gb_per_s: test); 11.6 % below the median 2490 GB/s of 7 other GPUs of "
             "this node - compare memory clock and ECC errors with a good GPU; replace the board"
         ),
@@ -504,8 +506,148 @@ MEMORY = (
         "no rate from one GPU",
         "copies.device_memory",
         ERROR,
-        f"{GPU3}: could not read memory bandwidth: {CUDA} - {AGAIN}",
+        f"{GPU3}: could not read memory bandwidth (copy engine): {CUDA} - {AGAIN}",
         dead,
+    ),
+)
+BY_KERNELS = (
+    CopiesCase(
+        "healthy",
+        "copies.memory_bandwidth",
+        PASS,
+        f"{ALL}: memory bandwidth (read) 3060 GB/s",
+    ),
+    CopiesCase(
+        "a memory that lost a fifth of its rate",
+        "copies.memory_bandwidth",
+        FAIL,
+        (
+            f"{GPU3}: memory bandwidth (read) 2480 GB/s, expected at least 2512 GB/s "
+            "(derived: 75 % of the peak of h100.yaml memory.device_gb_per_s: test of 3350 GB/s; h100.yaml "
+            "derived.memory_kernels_percent: test); 19.0 % below the median 3060 GB/s of 7 other GPUs of this "
+            "node - compare memory clock and ECC errors with a good GPU; replace the board (and 2 more)"
+        ),
+        together(rate("read", 2480.0), rate("copy", 2400.0), rate("triad", 2410.0)),
+    ),
+    CopiesCase(
+        "one kernel far behind",
+        "copies.memory_bandwidth",
+        FAIL,
+        (
+            f"{GPU3}: memory bandwidth (triad) 1000 GB/s, expected at least 2512 GB/s "
+            "(derived: 75 % of the peak of h100.yaml memory.device_gb_per_s: test of 3350 GB/s; h100.yaml "
+            "derived.memory_kernels_percent: test); 66.6 % below the median 2990 GB/s of 7 other GPUs of this "
+            "node - compare memory clock and ECC errors with a good GPU; replace the board"
+        ),
+        rate("triad", 1000.0),
+    ),
+    CopiesCase(
+        "lower than usual, within what good boards give",
+        "copies.memory_bandwidth",
+        PASS,
+        f"{ALL}: memory bandwidth (read) 2900 GB/s",
+        together(*(rate(what, 2900.0, gpu=gpu) for what in ("read", "copy", "triad") for gpu in range(8))),
+    ),
+    CopiesCase(
+        "faster than the memory can be",
+        "copies.memory_bandwidth",
+        ERROR,
+        (
+            f"{GPU3}: could not read memory bandwidth (read): 3500 GB/s is more than the 3350 GB/s that are possible "
+            "(peak of h100.yaml memory.device_gb_per_s: test): not believed - look at the evidence file and at the "
+            "baseline; one of the two is wrong"
+        ),
+        rate("read", 3500.0),
+    ),
+    CopiesCase(
+        "no rate from one GPU",
+        "copies.memory_bandwidth",
+        ERROR,
+        f"{GPU3}: could not read memory bandwidth (read): {CUDA} - {AGAIN} (and 2 more)",
+        dead,
+    ),
+    CopiesCase(
+        "recorded by a release without kernels",
+        "copies.memory_bandwidth",
+        SKIP,
+        "node: these copies are of a release that had no kernels for memory",
+        lambda found: found.pop("kernel_bytes"),
+    ),
+)
+WRONG = {"wrong_words": 68, "bits": 64, "wrong": [["addresses", 0x1F4C0D400, 0xF4C0D400, 0xF4C0D440]]}
+PATTERNS = (
+    CopiesCase(
+        "healthy",
+        "copies.memory_pattern",
+        PASS,
+        (f"{ALL}: 68 patterns written to 84 GiB, 98.8 % of its memory, and read back right"),
+    ),
+    CopiesCase(
+        "a bit that is always 1",
+        "copies.memory_pattern",
+        FAIL,
+        (
+            f"{GPU3}: 68 wrong words in its memory (bit 6): byte 0x1f4c0d400 held 0xf4c0d440 for 0xf4c0d400: silent "
+            f"data corruption - {LOST_INSIDE}"
+        ),
+        memory(**WRONG),
+    ),
+    CopiesCase(
+        "wrong once, right when measured again",
+        "copies.memory_pattern",
+        FAIL,
+        (
+            f"{GPU3}: 68 wrong words in its memory (bit 6): byte 0x1f4c0d400 held 0xf4c0d440 for 0xf4c0d400: silent "
+            f"data corruption - {LOST_INSIDE}"
+        ),
+        memory(**WRONG),
+        again=(lambda found: None,),
+    ),
+    CopiesCase(
+        "not all patterns within the time",
+        "copies.memory_pattern",
+        ERROR,
+        f"{GPU3}: could not read wrong words: only 12 of 68 patterns were written and checked in the time - {AGAIN}",
+        memory(passes=12),
+    ),
+    CopiesCase(
+        "all patterns in another attempt",
+        "copies.memory_pattern",
+        PASS,
+        (f"{ALL}: 68 patterns written to 84 GiB, 98.8 % of its memory, and read back right"),
+        memory(passes=12),
+        again=(lambda found: None,),
+    ),
+    CopiesCase(
+        "half of the memory in use",
+        "copies.memory_pattern",
+        ERROR,
+        (
+            f"{GPU3}: could not read memory tested: 49.4 % of its memory could be tested, at least 90 % should "
+            "(h100.yaml memory.tested_percent: test) - free the GPU's memory, then measure this node again"
+        ),
+        memory(bytes=42 << 30),
+    ),
+    CopiesCase(
+        "counts that are none",
+        "copies.memory_pattern",
+        ERROR,
+        f"{GPU3}: could not read wrong words: failed: expected a count, the node sent -1 - {AGAIN}",
+        memory(wrong_words=-1),
+    ),
+    CopiesCase(
+        "a GPU whose memory was not tested",
+        "copies.memory_pattern",
+        ERROR,
+        f"{GPU3}: could not read test of its memory: {CUDA} - {AGAIN}",
+        together(dead, of_gpu(3, memory={})),
+    ),
+    CopiesCase(
+        "left out of a short run",
+        "copies.memory_pattern",
+        SKIP,
+        "node: the whole memory is tested at a delivery",
+        lambda found: found.update(pattern_s=0.0),
     ),
 )
 PEERS = (
@@ -653,7 +795,7 @@ OTHER = (
         others=(ran_by_others("no-cuda.json"),),
     ),
 )
-TABLES = (COMPLETE, DATA, IN, OUT, TOGETHER, LINK, MEMORY, PEERS, OTHER)
+TABLES = (COMPLETE, DATA, IN, OUT, TOGETHER, LINK, MEMORY, BY_KERNELS, PATTERNS, PEERS, OTHER)
 
 
 @pytest.mark.parametrize("case", [case for table in TABLES for case in table], ids=str)

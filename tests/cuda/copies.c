@@ -7,6 +7,8 @@
  *   cuda.corrupt.h2d = 7             a bit of the 7th word of every such copy is wrong; d2h, device, peer alike
  *   cuda.idle.d2h = 1                such a copy does nothing, and says that it did
  *
+ * What kernels for the memory do is in memory.c.
+ *
  * CUDA_VISIBLE_DEVICES may name several UUIDs. */
 #define cuInit base_cuInit
 #define cuDeviceCanAccessPeer base_cuDeviceCanAccessPeer
@@ -14,6 +16,8 @@
 #define cuMemcpyDtoHAsync_v2 base_cuMemcpyDtoHAsync_v2
 #define cuMemcpyDtoDAsync_v2 base_cuMemcpyDtoDAsync_v2
 #define cuMemcpyPeerAsync base_cuMemcpyPeerAsync
+#define cuModuleGetFunction base_cuModuleGetFunction
+#define cuLaunchKernel base_cuLaunchKernel
 #include "libcudamock.c"
 #undef cuInit
 #undef cuDeviceCanAccessPeer
@@ -21,6 +25,8 @@
 #undef cuMemcpyDtoHAsync_v2
 #undef cuMemcpyDtoDAsync_v2
 #undef cuMemcpyPeerAsync
+#undef cuModuleGetFunction
+#undef cuLaunchKernel
 
 Result cuInit(u32 flags) {
     scenario_refresh();
@@ -87,3 +93,5 @@ Result cuMemcpyPeerAsync(u64 to, u64 to_context, u64 from, u64 from_context, siz
     if (!answer && from_context != (u64)(CONTEXT + current)) return INVALID_CONTEXT; /* the stream is the source's */
     return took(answer, "peer", 380, (int)(to_context - CONTEXT), to, size);
 }
+
+#include "memory.c"

@@ -61,13 +61,16 @@ def test_every_gpu_gives_its_host_copies_its_memory_and_its_lowest_peer():
     found = copied()
     assert {each.name for each in found.metrics} == {
         "memory.device_gb_per_s",
+        "memory.read_gb_per_s",
+        "memory.copy_gb_per_s",
+        "memory.triad_gb_per_s",
         "memory.host_to_device_gb_per_s",
         "memory.device_to_host_gb_per_s",
         "memory.host_to_device_at_once_gb_per_s",
         "memory.device_to_host_at_once_gb_per_s",
         "memory.peer_gb_per_s",
     }
-    assert len(found.metrics) == 8 * 6
+    assert len(found.metrics) == 8 * 9
     host = metric(found, TO_DEVICE, "GPU 3")
     assert (host.values, host.unit, host.better) == ((55.4,), "GB/s", "higher")
     assert (host.conditions["path"], host.conditions["size_bytes"]) == ("ce", str(512 << 20))
@@ -77,6 +80,17 @@ def test_a_copy_inside_a_gpu_counts_bytes_read_and_bytes_written():
     found = metric(copied(), copies_result.DEVICE, "GPU 0")
     assert found.values == (pytest.approx(2 * 1245.0),)
     assert (found.conditions["path"], found.conditions["counted"]) == ("ce", "both")
+
+
+def test_a_kernel_counts_every_byte_that_it_moves():
+    found = metric(copied(), copies_result.BY_TRIAD, "GPU 0")
+    assert found.values == (2990.0,)
+    assert (found.conditions["path"], found.conditions["size_bytes"]) == ("kernel", str(4 << 30))
+
+
+def test_a_document_of_a_release_without_kernels_for_memory_says_so():
+    assert copied().ran_kernels
+    assert not copied(lambda found: found.pop("kernel_bytes")).ran_kernels
 
 
 def test_the_lowest_partner_of_a_gpu_counts_in_either_direction():
@@ -219,6 +233,8 @@ def test_hostile_values_become_unknown_and_never_zero():
     def nonsense(found):
         found["gpus"][0]["copies"][0].update(gb_per_s=-4, lowest="x", what=[], when={})
         found["gpus"][0]["copies"][1].update(gb_per_s=1e300)
+        found["gpus"][0]["memory"].update(bytes=-1, passes="x", wrong=[7, ["a", 1, 2], ["a", -1, 2, 3], ["b", 1, 2, 3]])
+        found["gpus"][1]["memory"] = "all"
         found["gpus"][0]["data"][0].update(wrong_words=-1, bytes="many", first_word="x")
         found["gpus"][1].update(pci="somewhere", index=-1, copies="none", data=7, link=[], place=3)
         found["gpus"][2]["link"][ALONE]["link_gen"] = [5, "x", 5]
@@ -230,6 +246,10 @@ def test_hostile_values_become_unknown_and_never_zero():
     assert isinstance(first.copies[0].gb_per_s, Unknown)
     assert isinstance(first.copies[1].gb_per_s, Unknown)
     assert isinstance(first.data[0].wrong_words, Unknown)
+    assert isinstance(first.memory.bytes, Unknown)
+    assert isinstance(first.memory.passes, Unknown)
+    assert [str(each) for each in first.memory.wrong] == ["byte 0x1 held 0x00000003 for 0x00000002"]
+    assert second.memory is None
     assert (second.index, second.copies, second.data) == (1, (), ())
     assert isinstance(third.links[ALONE].gen, Unknown)
     assert (0, 1) not in found.pairs
@@ -364,7 +384,7 @@ def test_a_node_without_gpus_copies_nothing():
 
 def test_the_measurement_reads_its_own_evidence():
     evidence = {"attempts": [[ran(document(H100)).to_json()]]}
-    assert len(copies.COPIES.of_document(evidence).metrics) == 48
+    assert len(copies.COPIES.of_document(evidence).metrics) == 72
     assert (copies.COPIES.name, copies.COPIES.stage) == ("gpu_copies", "gpu")
 
 

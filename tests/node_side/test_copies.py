@@ -49,6 +49,9 @@ def test_each_gpu_copies_in_both_directions_alone_and_at_once_and_inside(healthy
             ("device_to_host", "alone"): pytest.approx(55, rel=1e-3),
             ("host_to_device", "alone"): pytest.approx(55, rel=1e-3),
             ("device", "alone"): pytest.approx(1250, rel=1e-3),
+            ("read", "alone"): pytest.approx(3050, rel=1e-3),
+            ("copy", "alone"): pytest.approx(2950, rel=1e-3),
+            ("triad", "alone"): pytest.approx(2950, rel=1e-3),
             ("device_to_host", "at once"): pytest.approx(55, rel=1e-3),
             ("host_to_device", "at once"): pytest.approx(55, rel=1e-3),
         }
@@ -56,7 +59,7 @@ def test_each_gpu_copies_in_both_directions_alone_and_at_once_and_inside(healthy
 
 def test_what_arrives_is_compared_every_time(healthy: dict[str, Any]) -> None:
     for gpu in healthy["gpus"]:
-        assert [each["wrong_words"] for each in gpu["data"]] == [0, 0, 0]
+        assert [each["wrong_words"] for each in gpu["data"]] == [0] * 6
     assert [each["wrong_words"] for each in healthy["peers"]["copies"]] == [0] * 6
 
 
@@ -116,11 +119,53 @@ def test_a_slow_link_and_a_slow_pair_are_slow_in_the_document(tmp_path: Path) ->
     assert pair(found, 1, 0)["gb_per_s"] == pytest.approx(380, rel=1e-3)
 
 
-@pytest.mark.parametrize(("kind", "what"), [("h2d", "host_to_device"), ("d2h", "device_to_host"), ("device", "device")])
+@pytest.mark.parametrize(
+    ("kind", "what"),
+    [
+        ("h2d", "host_to_device"),
+        ("d2h", "device_to_host"),
+        ("device", "device"),
+        ("copy", "copy"),
+        ("triad", "triad"),
+    ],
+)
 def test_a_word_that_arrives_wrong_is_found_with_its_way(tmp_path: Path, kind: str, what: str) -> None:
     found = copies_node.run(healthy_h100(1).set(0, f"cuda.corrupt.{kind}", 7), tmp_path)["gpus"][0]
     (wrong,) = [each for each in found["data"] if each["wrong_words"]]
     assert (wrong["what"], wrong["wrong_words"], wrong["first_word"]) == (what, 1, 7)
+
+
+def test_words_that_a_kernel_did_not_read_as_they_are_show_in_their_sum(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(1).set(0, "cuda.skip.read", 1), tmp_path)["gpus"][0]
+    assert [(each["what"], each["wrong_words"]) for each in found["data"] if each["wrong_words"]] == [("read", 1)]
+
+
+def tested(folder: Path, fault: str, value: int) -> dict[str, Any]:
+    scenario = healthy_h100(1).set(0, "cuda.memory", 4 << 20).set(0, fault, value)
+    return copies_node.run(scenario, folder, pattern_s=30.0, kernel_size=1 << 16)["gpus"][0]["memory"]
+
+
+def test_the_whole_memory_is_written_and_checked_with_every_pattern(tmp_path: Path) -> None:
+    found = tested(tmp_path, "cuda.wrong", 0)
+    assert found["bytes"] > 0.95 * found["total_bytes"] - 3 * (1 << 16) - (1 << 20)
+    assert (found["passes"], found["wrong_words"], found["bits"], found["wrong"]) == (found["planned"], 0, 0, [])
+
+
+def test_a_bit_that_is_stuck_is_found_with_its_place(tmp_path: Path) -> None:
+    found = tested(tmp_path, "cuda.stuck", 9)
+    assert (found["bits"], found["wrong_words"]) == (0x40, found["planned"] // 2)
+    assert found["wrong"][0] == ["addresses", 36, 0, 0x40], "an odd word holds the upper half of its address"
+    assert {tuple(each[1:2]) for each in found["wrong"]} == {(36,)}
+
+
+def test_two_addresses_for_one_cell_are_found(tmp_path: Path) -> None:
+    found = tested(tmp_path, "cuda.alias", 512)
+    assert ["addresses", 2048, 2048, 0] in found["wrong"]
+
+
+def test_patterns_end_with_their_time(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(1), tmp_path, pattern_s=0.001)["gpus"][0]["memory"]
+    assert 0 <= found["passes"] < found["planned"]
 
 
 def test_a_word_that_arrives_wrong_at_another_gpu_is_found(tmp_path: Path) -> None:
@@ -148,7 +193,7 @@ def test_gpus_in_use_are_left_alone(tmp_path: Path) -> None:
 def test_a_gpu_that_cuda_does_not_see_does_not_stop_the_others(tmp_path: Path) -> None:
     found = copies_node.run(healthy_h100(3).set(1, "cuda.absent", 1), tmp_path, peers="all")
     assert "cuInit: 100" in found["gpus"][1]["error"]
-    assert [len(each["copies"]) for each in found["gpus"]] == [5, 0, 5]
+    assert [len(each["copies"]) for each in found["gpus"]] == [8, 0, 8]
     assert {(each["from"], each["to"]) for each in found["peers"]["copies"]} == {(0, 2), (2, 0)}
 
 
@@ -164,7 +209,7 @@ def test_a_gpu_that_hangs_in_its_turn_is_named_and_the_next_one_has_its_own(tmp_
     assert found["gpus"][0]["error"] == "no answer within 12 s, at cuMemcpyHtoDAsync_v2"
     assert [each["what"] for each in found["gpus"][0]["copies"]] == ["device_to_host"]
     assert found["gpus"][1]["error"] == ""
-    assert len(found["gpus"][1]["copies"]) == 5
+    assert len(found["gpus"][1]["copies"]) == 8
 
 
 def test_a_gpu_that_fails_in_mid_copy_keeps_what_it_had(tmp_path: Path) -> None:
@@ -180,7 +225,7 @@ def test_without_nvmls_word_on_the_link_the_copies_stay(tmp_path: Path) -> None:
     assert gpu["link"]["unread"]["link_width"]["why"] == "not supported"
     assert "link_width" not in gpu["link"]["alone"]
     assert gpu["link"]["alone"]["link_gen"] == [5, 5, 5]
-    assert len(gpu["copies"]) == 3
+    assert len(gpu["copies"]) == 6
 
 
 def test_gpus_that_cannot_reach_each_other_say_so(tmp_path: Path) -> None:
@@ -237,7 +282,7 @@ def test_cpus_that_may_not_be_used_are_told(tmp_path: Path) -> None:
     (folder / "local_cpulist").write_text("8190-8191\n")
     gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
     assert gpu["place"]["error"].startswith("no CPU next to it may be used")
-    assert len(gpu["copies"]) == 3
+    assert len(gpu["copies"]) == 6
 
 
 @pytest.mark.parametrize(("listed", "cpus"), [("0-2,8", {0, 1, 2, 8}), ("5", {5}), ("0-99999999", set(range(8193)))])

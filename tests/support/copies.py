@@ -33,12 +33,16 @@ if TYPE_CHECKING:
 
 CHECK_FILE = Path(__file__).resolve().parents[2] / "checks" / "test_copies.py"
 NODE = "gpu01"
-SIZE = 512 << 20
+SIZE, KERNEL_SIZE = 512 << 20, 4 << 30
+KERNELS = ("read", "copy", "triad")
 ALONE, AT_ONCE = "alone", "at once"
 RATES = {
     ("device_to_host", ALONE): 55.1,
     ("host_to_device", ALONE): 55.4,
     ("device", ALONE): 1245.0,
+    ("read", ALONE): 3060.0,
+    ("copy", ALONE): 2980.0,
+    ("triad", ALONE): 2990.0,
     ("device_to_host", AT_ONCE): 41.0,
     ("host_to_device", AT_ONCE): 42.0,
 }
@@ -46,6 +50,8 @@ PEER = 376.0
 LIMITS = """
   memory.device_gb_per_s: {value: 2490, unit: GB/s, direction: at least, tolerance: 0.06, peak: 3350, source: test,
     parameters: {path: ce, counted: both}}
+  memory.tested_percent: {value: 90, unit: "%", direction: at least, source: test}
+  derived.memory_kernels_percent: {value: 75, unit: "%", direction: at least, source: test}
   memory.host_to_device_gb_per_s: {value: 55.4, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63,
     source: test, parameters: {path: ce}}
   memory.device_to_host_gb_per_s: {value: 55.1, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63,
@@ -64,6 +70,8 @@ def document(machine: Machine) -> Document:
         "driver": "550.163.01",
         "cuda_driver_version": 12040,
         "bytes": SIZE,
+        "kernel_bytes": KERNEL_SIZE,
+        "pattern_s": 60.0,
         "refused": "",
         "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
         "peers": {
@@ -93,13 +101,34 @@ def _gpu(index: int, address: str, uuid: str) -> Document:
                 "highest": rate,
                 "copies": 300,
                 "seconds": 3.0,
+                **({"bytes": KERNEL_SIZE} if what in KERNELS else {}),
             }
             for (what, when), rate in RATES.items()
         ],
         "data": [
-            {"when": when, "what": what, "bytes": SIZE, "wrong_words": 0, "first_word": None}
-            for what, when in (("host_to_device", ALONE), ("device", ALONE), ("host_to_device", AT_ONCE))
+            {
+                "when": when,
+                "what": what,
+                "bytes": KERNEL_SIZE if what in KERNELS else SIZE,
+                "wrong_words": 0,
+                "first_word": None,
+            }
+            for what, when in (
+                ("host_to_device", ALONE),
+                *((what, ALONE) for what in ("device", *KERNELS)),
+                ("host_to_device", AT_ONCE),
+            )
         ],
+        "memory": {
+            "bytes": 84 << 30,
+            "total_bytes": 85 << 30,
+            "passes": 68,
+            "planned": 68,
+            "seconds": 4.2,
+            "wrong_words": 0,
+            "bits": 0,
+            "wrong": [],
+        },
         "link": {ALONE: dict(link), AT_ONCE: dict(link), "unread": {}, "replays": 0},
     }
 
@@ -123,6 +152,10 @@ def rate(what: str, gb_per_s: object, *, when: str = ALONE, gpu: int = 3) -> Cal
                 each["gb_per_s"] = gb_per_s
 
     return change
+
+
+def memory(gpu: int = 3, **values: object) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][gpu]["memory"].update(values)
 
 
 def link(gpu: int = 3, **values: object) -> Callable[[Document], object]:

@@ -23,9 +23,9 @@ from nodegate.node_side.load.copies import WIRE
 if TYPE_CHECKING:
     from lab.nvml.scenario import Scenario
 
-SOURCES = tuple(Path(__file__).parent.parent / "cuda" / name for name in ("copies.c", "libcudamock.c"))
+SOURCES = tuple(Path(__file__).parent.parent / "cuda" / name for name in ("copies.c", "libcudamock.c", "memory.c"))
 SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")
-SMALL = {"seconds": 1.0, "size": 1 << 16, "peers": "none"}
+SMALL = {"seconds": 1.0, "size": 1 << 16, "kernel_size": 1 << 18, "peers": "none"}
 
 
 @functools.cache

@@ -76,7 +76,14 @@ GOOD: Mapping[str, Figures] = {
     ),
     "h100-nvl": Figures((548, 43, 47), (55.1, 55.4, 2890, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 349),
     "h100-pcie": Figures(
-        (478, 39, 41), (55.1, 55.4, 1640, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1440, 349, multiprocessors=114
+        (478, 39, 41),
+        (55.1, 55.4, 1640, 27.4, 40.5),
+        CARDS_NCCL,
+        RAILS_4X200,
+        1440,
+        349,
+        multiprocessors=114,
+        triad=1832,
     ),
     "hgx-a100-40gb-4": Figures(
         (247, 18.1, 18), (26.3, 26.1, 1190, 24.9, 92.5), A100_NCCL, RAILS_8X200, 1350, 396, **AMPERE
@@ -156,6 +163,7 @@ GOOD: Mapping[str, Figures] = {
         multiprocessors=128,
         memory_temperature_c=None,
         gpudirect=False,
+        triad=930,
     ),
 }
 

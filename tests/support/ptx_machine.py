@@ -168,6 +168,8 @@ class Block:
     def _cvt(self, modes: Any, operands: Any, mask: Any) -> None:
         if modes == ["u64", "u32"]:
             return self.put(operands[0], self.value(operands[1], np.uint32).astype(np.uint64), mask)
+        if modes == ["u32", "u64"]:
+            return self.put(operands[0], self.value(operands[1], np.uint64).astype(np.uint32), mask)
         upper, lower = (self.value(each, np.float32) for each in operands[1:])
         narrow = to_bf16 if modes[1] == "bf16x2" else lambda values: values.astype(np.float16).view(np.uint16)
         return self.put(operands[0], narrow(lower).astype(np.uint32) | narrow(upper).astype(np.uint32) << 16, mask)
@@ -193,7 +195,18 @@ class Block:
     def _red(self, modes: Any, operands: Any, mask: Any) -> None:
         at = int(self.address(operands[0])[mask][0])
         cell, values = self.machine.memory[at : at + 4].view(np.uint32), self.value(operands[1], np.uint32)[mask]
-        cell[0] = cell[0] + values.sum() if modes[1] == "add" else min(cell[0], values.min())
+        several = {"add": lambda: cell[0] + values.sum(), "min": lambda: min(cell[0], values.min())}
+        several["or"] = lambda: np.bitwise_or.reduce([cell[0], *values])
+        cell[0] = several[modes[1]]()
+
+    def _atom(self, modes: Any, operands: Any, mask: Any) -> None:
+        assert modes == ["global", "add", "u32"]
+        at = int(self.address(operands[1])[mask][0])
+        cell, values = self.machine.memory[at : at + 4].view(np.uint32), self.value(operands[2], np.uint32)
+        before = np.zeros(self.threads, np.uint32)
+        before[mask] = cell[0] + np.cumsum(values[mask], dtype=np.uint32) - values[mask]
+        cell[0] += values[mask].sum()
+        self.put(operands[0], before, mask)
 
     def _take(self, space: str, at: Any, size: int, mask: Any) -> Any:
         self._check_aligned(at, size, mask)

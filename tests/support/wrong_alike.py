@@ -81,7 +81,9 @@ def _gpus_slow(machine: Machine) -> None:
 
 
 def _memory_slow(machine: Machine) -> None:
-    machine.under_load(copies.NAME, lambda document: _scale(document, 0.6, copies.INSIDE))
+    machine.under_load(
+        copies.NAME, lambda document: _scale(document, 0.6, copies.INSIDE, copies.READ, copies.COPY, copies.TRIAD)
+    )
 
 
 def _acs_on(machine: Machine) -> None:
@@ -142,7 +144,7 @@ def _scale(document: Any, share: float, *whats: str) -> None:
 
 FLEETS = (
     Alike("all GPUs 30 % slow", _gpus_slow, frozenset(("burn.throughput",)), "gpu_slow"),
-    Alike("GPU memory at 60 % of its speed", _memory_slow, frozenset(("copies.device_memory",)), "gpu_slow"),
+    Alike("GPU memory at 60 % of its speed", _memory_slow, frozenset(("copies.memory_bandwidth",)), "gpu_slow"),
     Alike("ACS on at every bridge", _acs_on, frozenset(("pcie.acs",)), "no_rdma"),
     Alike("one VBIOS too old everywhere", _old_vbios, frozenset(("ordered.versions",)), "ordered"),
     Alike(

@@ -13,7 +13,8 @@ from support import burning
 from support import nccl as fake
 from support.judging import baseline_of
 
-from nodegate.baseline.baseline import Baseline
+from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.baseline.entry import Entry
 from nodegate.measure.nccl.findings import judge_devices
 from nodegate.measure.nccl.result import parse
 from nodegate.metric import Metric
@@ -69,6 +70,52 @@ def test_slow_memory(platform: str) -> None:
     assert slow.verdict is Verdict.FAIL
     assert slow.limit is not None
     assert slow.limit.kind.is_absolute
+
+
+@tried(
+    "an H200 or a B200 reads, copies or adds at 1,000 GB/s in its memory, and its copy engine is well",
+    before="not measured: the copy engine stood for the memory",
+    now="fail: less than 75 % of the memory's peak, on every platform",
+)
+@pytest.mark.parametrize("platform", sorted(set(Baselines.read().platforms)))
+@pytest.mark.parametrize("kernel", ["read", "copy", "triad"])
+def test_memory_slow_for_kernels(platform: str, kernel: str) -> None:
+    name = f"memory.{kernel}_gb_per_s"
+    entry = of_board(platform).entry("memory.device_gb_per_s")
+    assert isinstance(entry, Entry)
+    assert entry.peak
+    slow = found(platform, name, min(1000.0, 0.7 * entry.peak), "GB/s", path="kernel")
+    assert slow.verdict is Verdict.FAIL
+    assert slow.limit is not None
+    assert slow.limit.kind.is_absolute
+    assert entry.peak / 2 < float(str(slow.limit.value)) < entry.peak
+    good = found(platform, name, 0.9 * entry.peak, "GB/s", path="kernel")
+    assert good.verdict is Verdict.PASS
+    odd = found(platform, name, 1.01 * entry.peak, "GB/s", path="kernel")
+    assert odd.verdict is Verdict.ERROR
+
+
+# Public figures of good GPUs, by kernels of others: te42kyfo/gpu-benches, NVIDIA/cuda-samples issue 366
+GOOD = (
+    ("hgx-a100-40gb-8", "read", 1490.0),
+    ("hgx-a100-40gb-8", "copy", 1381.0),
+    ("hgx-a100-40gb-8", "triad", 1360.0),
+    ("hgx-a100-80gb-8", "triad", 1759.0),
+    ("h100-pcie", "triad", 1832.0),
+    ("l40s", "read", 844.0),
+    ("l40s", "triad", 768.0),
+    ("l40s", "copy", 770.0),
+    ("hgx-h20-8", "copy", 3300.0),
+    ("hgx-h200-8", "copy", 4300.0),
+)
+
+
+@pytest.mark.parametrize(("platform", "kernel", "rate"), GOOD)
+def test_public_figures_of_good_memory_pass(platform: str, kernel: str, rate: float) -> None:
+    good = found(platform, f"memory.{kernel}_gb_per_s", rate, "GB/s", path="kernel")
+    assert good.verdict is Verdict.PASS, good.message
+    sick = found(platform, f"memory.{kernel}_gb_per_s", 0.76 * rate, "GB/s", path="kernel")
+    assert sick.verdict is Verdict.FAIL, sick.message
 
 
 @tried(

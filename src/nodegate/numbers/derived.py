@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS
 _HOST = "memory.host_to_device_gb_per_s"  # its peak is what the PCIe link carries in one direction
+_MEMORY = "memory.device_gb_per_s"
+_BY_KERNELS = ("memory.read_gb_per_s", "memory.copy_gb_per_s", "memory.triad_gb_per_s")
 _PEERS, _ALL_REDUCE = "memory.peer_gb_per_s", "nccl.all_reduce_gb_per_s"
 _OF_EACH = {  # a number -> the number whose peak bounds it, and the key of the share that a good device reaches
-    "memory.device_gb_per_s": ("memory.device_gb_per_s", "derived.memory_percent"),
+    _MEMORY: (_MEMORY, "derived.memory_percent"),
+    **dict.fromkeys(_BY_KERNELS, (_MEMORY, "derived.memory_kernels_percent")),
     _HOST: (_HOST, "derived.host_copies_percent"),
     "memory.device_to_host_gb_per_s": ("memory.device_to_host_gb_per_s", "derived.host_copies_percent"),
     "memory.host_to_device_at_once_gb_per_s": (_HOST, "derived.host_copies_at_once_percent"),
@@ -48,11 +51,11 @@ class Physics:
 
 def of_platform(metric: Metric, baseline: Baseline) -> Physics:
     """What the peaks of its platform say of a metric; nothing on a platform that nobody knows."""
-    own = _peak(baseline, metric.name)
     bounding, share = _bound(metric, baseline)
     top = _peak(baseline, bounding)
     least = None if top is None else _least(baseline, bounding, top, share, metric.unit)
-    return Physics(own, _origin(baseline, metric.name), least)
+    bounded_by = bounding if metric.name in _BY_KERNELS else metric.name
+    return Physics(_peak(baseline, bounded_by), _origin(baseline, bounded_by), least)
 
 
 def share_of(baseline: Baseline, key: str, top: float, unit: str, whose: str) -> NumberLimit | None:

@@ -40,6 +40,7 @@ class Figures:
     memory_temperature_c: float | None = 72.0
     nvls: bool = False
     gpudirect: bool = True
+    triad: float = 0.0  # GB/s of memory by kernels; 0: a fifth more than the copy engine
     noise: Noise = field(default_factory=Noise)
 
 

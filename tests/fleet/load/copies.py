@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.load import boards
 from fleet.load.plan import BEGIN_S, BURN_S, near
-from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT, SCHEMA, WIRE
+from nodegate.measure.copies.document import ALONE, AT_ONCE, COPY, IN, INSIDE, OUT, READ, SCHEMA, TRIAD, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.copies.run import CASES, options_for
 from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.program_run import ProgramRun
+from nodegate.node_side.load.memory import PASSES
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 NAME = "gpu_copies"
 _OPTIONS = options_for(OF_PROFILE[Profile.DELIVERY])
 _LANES = 16
+_OVER_ENGINE = 1.2
+_KERNELS = {READ: 1.02, COPY: 1.0, TRIAD: 1.0}
 _NOT_READY = "CUDA_ERROR_SYSTEM_NOT_READY"
 
 
@@ -35,8 +38,8 @@ _NOT_READY = "CUDA_ERROR_SYSTEM_NOT_READY"
 class _Board:
     """How a board copies, in GB/s: by way, alone; with the host when all do; to a GPU beside it, and to one far off.
 
-    `cpus` and `far_from` say where its servers put it: the CPUs of each socket, and from how many GPUs on a partner
-    sits below another PCIe switch (0: NVSwitches join all).
+    `triad` is its memory by kernels. `cpus` and `far_from` say where its servers put it: the CPUs of each
+    socket, and from how many GPUs on a partner sits below another PCIe switch (0: NVSwitches join all).
     """
 
     rates: Mapping[str, float]
@@ -45,10 +48,11 @@ class _Board:
     far_peer: float
     far_from: int
     cpus: tuple[str, str]
+    triad: float
 
 
-_H100 = _Board({OUT: 55.1, IN: 55.4, INSIDE: 1246.0}, 27.4, 376.0, 376.0, 0, ("0-55,112-167", "56-111,168-223"))
-_L40S = _Board({OUT: 26.3, IN: 26.1, INSIDE: 371.0}, 24.9, 24.8, 21.3, 2, ("0-31,64-95", "32-63,96-127"))
+_H100 = _Board({OUT: 55.1, IN: 55.4, INSIDE: 1246.0}, 27.4, 376.0, 376.0, 0, ("0-55,112-167", "56-111,168-223"), 2990.0)
+_L40S = _Board({OUT: 26.3, IN: 26.1, INSIDE: 371.0}, 24.9, 24.8, 21.3, 2, ("0-31,64-95", "32-63,96-127"), 720.0)
 
 
 def recorded(machines: Sequence[Machine]) -> Mapping[str, Attempts]:
@@ -82,10 +86,23 @@ def words_lost(index: int, what: str, words: int) -> Change:
     return change
 
 
+def bit_stuck(index: int, bit: int, words: int) -> Change:
+    """A GPU in whose memory a bit of some words is always 1: every pattern that asks for 0 shows them."""
+
+    def change(document: Document) -> None:
+        mask = 1 << bit
+        places = [0x1F4C0D400 + 0x40000 * each for each in range(words)]
+        wrong = [["addresses", place, place & 0xFFFFFFFF & ~mask, place & 0xFFFFFFFF | mask] for place in places]
+        patterns = document["gpus"][index]["memory"]["passes"] // 2
+        document["gpus"][index]["memory"].update(wrong_words=words * patterns, bits=mask, wrong=wrong)
+
+    return change
+
+
 def never_started(document: Document) -> None:
     """CUDA did not start on any GPU."""
     for gpu in document["gpus"]:
-        gpu.update(error=f"cuInit: 802 {_NOT_READY}", copies=[], data=[])
+        gpu.update(error=f"cuInit: 802 {_NOT_READY}", copies=[], data=[], memory={})
     document["peers"]["copies"] = []
 
 
@@ -125,6 +142,8 @@ def _document(machine: Machine, attempt: int) -> Document:
         "driver": machine.sections["nvml"]["driver_version"],
         "cuda_driver_version": machine.sections["nvml"]["cuda_driver_version"],
         "bytes": _OPTIONS.size,
+        "kernel_bytes": _OPTIONS.kernel_size,
+        "pattern_s": _OPTIONS.pattern_s,
         "refused": "",
         "gpus": [_gpu(machine.name, gpu, board, attempt) for gpu in gpus],
         "peers": {
@@ -141,7 +160,8 @@ def _board(gpus: Sequence[Mapping[str, Any]]) -> _Board:
     if figures is None:
         return known
     out, into, inside, at_once, peer = figures.copies
-    return _Board({OUT: out, IN: into, INSIDE: inside / 2}, at_once, peer, peer, 0, known.cpus)
+    triad = figures.triad or _OVER_ENGINE * inside
+    return _Board({OUT: out, IN: into, INSIDE: inside / 2}, at_once, peer, peer, 0, known.cpus, triad)
 
 
 def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Document:
@@ -150,6 +170,11 @@ def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Docu
     for what, rate in board.rates.items():
         most = rate if what == INSIDE else rate * width / _LANES
         copies.append(_copy(what, ALONE, near(most, noise, node, gpu["index"], what, attempt)))
+    copies += [
+        _copy(what, ALONE, near(share * board.triad, noise, node, gpu["index"], what, attempt))
+        | {"bytes": _OPTIONS.kernel_size}
+        for what, share in _KERNELS.items()
+    ]
     for copy in copies[:2]:
         at_once = near(board.at_once, noise, node, gpu["index"], copy["what"], AT_ONCE, attempt)
         copies.append(_copy(copy["what"], AT_ONCE, min(at_once, copy["gb_per_s"])))
@@ -164,11 +189,31 @@ def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Docu
         "place": {"cpus": board.cpus[gpu["numa_node"]], "numa_node": str(gpu["numa_node"]), "error": ""},
         "copies": copies,
         "data": [
-            {"what": what, "when": when, "bytes": _OPTIONS.size, "wrong_words": 0, "first_word": None}
-            for what, when in ((IN, ALONE), (INSIDE, ALONE), (IN, AT_ONCE))
+            {"what": what, "when": when, "bytes": _size(what), "wrong_words": 0, "first_word": None}
+            for what, when in ((IN, ALONE), (INSIDE, ALONE), *((each, ALONE) for each in _KERNELS), (IN, AT_ONCE))
         ],
+        "memory": _tested(gpu["memory_total_bytes"], board.triad),
         "link": {ALONE: link, AT_ONCE: dict(link), "unread": {}, "replays": 0},
     }
+
+
+def _tested(total: int, gb_per_s: float) -> Document:
+    """All memory that the driver leaves, written and checked with every pattern."""
+    size = int(total * 0.98) >> 16 << 16
+    return {
+        "bytes": size,
+        "total_bytes": total,
+        "passes": len(PASSES),
+        "planned": len(PASSES),
+        "seconds": round(2 * len(PASSES) * size / gb_per_s / 1e9, 2),
+        "wrong_words": 0,
+        "bits": 0,
+        "wrong": [],
+    }
+
+
+def _size(what: str) -> int:
+    return _OPTIONS.kernel_size if what in _KERNELS else _OPTIONS.size
 
 
 def _copy(what: str, when: str, gb_per_s: float) -> Document:

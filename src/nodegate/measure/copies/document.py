@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
+from nodegate.measure.copies.tested import Tested, tested
 from nodegate.measure.document_head import checked_document
 from nodegate.part import Part, named
 from nodegate.probe import readings as read
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 SCHEMA = "nodegate.copies/1"
 MAX_DOCUMENT_BYTES = 4 << 20
 OUT, IN, INSIDE = "device_to_host", "host_to_device", "device"
+READ, COPY, TRIAD = "read", "copy", "triad"
+BY_KERNELS = READ, COPY, TRIAD
 ALONE, AT_ONCE = "alone", "at once"
 _MAX_COPIES = 64
 _MAX_GPUS = 64
@@ -33,7 +36,8 @@ WIRE = _WIRE.mark
 class Copy:
     """One kind of copy on one GPU, in GB/s (1e9 bytes): the median after the warm-up, the lowest and the highest.
 
-    `what` is OUT, IN or INSIDE (one way, bytes counted once); `when` ALONE or AT_ONCE, together with all other GPUs.
+    `what` is OUT, IN or INSIDE (one way, bytes counted once), or a kernel of BY_KERNELS (all bytes counted that it
+    reads and writes); `when` ALONE or AT_ONCE, together with all other GPUs. `bytes` is the size of each operand.
     """
 
     what: str
@@ -41,6 +45,7 @@ class Copy:
     gb_per_s: Known[float]
     lowest: Known[float]
     highest: Known[float]
+    bytes: Known[int]
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,8 @@ class GpuCopies:
     """One GPU. `error` is what went wrong on it; what it copied before that stays.
 
     `cpus` are those next to it, on which its process ran; `unbound` says why it did not run there. `replays` is the
-    growth of the counter of repeated PCIe packets during the copies.
+    growth of the counter of repeated PCIe packets during the copies. `memory` is the test of its whole memory, if it
+    had one.
     """
 
     index: int
@@ -81,6 +87,7 @@ class GpuCopies:
     links: Mapping[str, Link]
     link_error: str
     replays: Known[int]
+    memory: Tested | None
 
     @property
     def device(self) -> str:
@@ -121,7 +128,10 @@ class Pair:
 
 @dataclass(frozen=True)
 class CopiesDocument:
-    """One measurement of all GPUs of a node. `asked` says which pairs of GPUs were requested: all, ring or none."""
+    """One measurement of all GPUs of a node. `asked` says which pairs of GPUs were requested: all, ring or none.
+
+    `kernels`: of a release that has kernels for the memory. `patterns`: the whole memory was to be tested.
+    """
 
     driver: Known[str]
     cuda: Known[int]
@@ -129,6 +139,8 @@ class CopiesDocument:
     gpus: tuple[GpuCopies, ...]
     asked: str
     pairs: tuple[Pair, ...]
+    kernels: bool
+    patterns: bool
 
 
 def decode(written: str) -> CopiesDocument:
@@ -151,6 +163,8 @@ def decode(written: str) -> CopiesDocument:
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus[:_MAX_GPUS])),
         asked=value_or(read.text(peers, "pairs"), ""),
         pairs=tuple(found for each in pairs if (found := _pair(each, size)) is not None),
+        kernels="kernel_bytes" in data,
+        patterns=bool(value_or(read.number(data, "pattern_s"), 0.0)),
     )
 
 
@@ -170,6 +184,7 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
         links={when: _link(link, when) for when in (ALONE, AT_ONCE)},
         link_error=value_or(read.text(link, "error"), ""),
         replays=read.integer(link, "replays"),
+        memory=tested(data),
     )
 
 
@@ -180,6 +195,7 @@ def _copy(data: Mapping[str, object]) -> Copy:
         gb_per_s=_rate(data, "gb_per_s"),
         lowest=_rate(data, "lowest"),
         highest=_rate(data, "highest"),
+        bytes=read.integer(data, "bytes"),
     )
 
 

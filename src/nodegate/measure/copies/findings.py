@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from nodegate import part
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit, share_left
-from nodegate.measure.copies.document import ALONE, INSIDE
-from nodegate.measure.copies.result import DEVICE, PEER
+from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE
+from nodegate.measure.copies.result import DEVICE, KERNELS, PEER
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import add_proof, finding_of
@@ -38,6 +38,7 @@ LOST_BETWEEN = "take the node out of work; run field diagnostics, then replace b
 PATH = "look at the path between them: nvidia-smi topo -m, NVLink errors, the log of nvidia-fabricmanager"
 _APART = 0.1  # from which part below the best pair on a GPU is blamed for a slow one; only words rest on it
 _NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
+_INSIDE = {INSIDE, *BY_KERNELS}
 _CORRUPT = "silent data corruption"
 COMPLETE = "copies.complete"
 _NEWEST = 5  # the generation that is named where NVML does not say what the GPU has
@@ -90,7 +91,7 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
     have = {each.device for each in copies.named(name)}
     for several in copies.gpus.values():
         if several[0].device not in have:
-            quantity = words(name) if name == DEVICE else f"copy rate ({words(name)})"
+            quantity = words(name) if name in {DEVICE, *KERNELS} else f"copy rate ({words(name)})"
             not_measured(several, quantity, verdicts, otherwise="it was not reached")
 
 
@@ -226,13 +227,14 @@ def judge_data(copies: Copies, verdicts: Verdicts) -> None:
 
 
 def _wrong(whose: Part, data: Data, verdicts: Verdicts) -> None:
-    way = _way(data.what) if data.when == ALONE else f"{_way(data.what)} with all GPUs at once"
+    how = f" by the {data.what} kernel" if data.what in BY_KERNELS else ""
+    way = _way(data.what) + how if data.when == ALONE else f"{_way(data.what)} with all GPUs at once"
     if isinstance(data.wrong_words, Unknown):
         quantity = f"comparison of copied data ({way})"
         verdicts.unknown(part=whose, quantity=quantity, reason=data.wrong_words, action=AGAIN)
         return
     message = _corrupt(f"copied {way}", data.wrong_words, data.first_word, value_or(data.bytes, 0))
-    remedy = LOST_INSIDE if data.what == INSIDE else LOST
+    remedy = LOST_INSIDE if data.what in _INSIDE else LOST
     verdicts.found(
         Verdict.FAIL, part=whose, text=message, action=remedy, quantity="wrong words", observed=data.wrong_words
     )
@@ -251,7 +253,7 @@ def _between(pair: Pair, verdicts: Verdicts) -> None:
 
 
 def _way(what: str) -> str:
-    return "inside the GPU" if what == INSIDE else what.replace("_", " ")
+    return "inside the GPU" if what in _INSIDE else what.replace("_", " ")
 
 
 def _corrupt(copied: str, count: int, first: int | None, size: int) -> str:
@@ -260,4 +262,6 @@ def _corrupt(copied: str, count: int, first: int | None, size: int) -> str:
 
 
 def _mib(sizes: Sequence[int]) -> str:
-    return f"{max(sizes) / 2**20:g} MiB" if sizes else "unknown size"
+    if not sizes:
+        return "unknown size"
+    return f"{'up to ' if min(sizes) < max(sizes) else ''}{max(sizes) / 2**20:g} MiB"

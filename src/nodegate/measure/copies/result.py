@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
-from nodegate.measure.copies.document import ALONE, AT_ONCE, IN, INSIDE, OUT
+from nodegate.measure.copies.document import ALONE, AT_ONCE, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
 from nodegate.measure.program_run import check_end
 from nodegate.metric import Metric, joined
 from nodegate.tools import nvbandwidth
-from nodegate.unknown import Unknown
+from nodegate.unknown import Unknown, value_or
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from nodegate.measure.copies.document import CopiesDocument, GpuCopies, Pair
+    from nodegate.measure.copies.document import CopiesDocument, Copy, GpuCopies, Pair
     from nodegate.measure.program_run import ProgramRun
     from nodegate.tools.nvbandwidth import NvBandwidth
 
 OWN, OTHER = "copies", "nvbandwidth"
 DEVICE = "memory.device_gb_per_s"
+BY_READ, BY_COPY, BY_TRIAD = "memory.read_gb_per_s", "memory.copy_gb_per_s", "memory.triad_gb_per_s"
+KERNELS = BY_READ, BY_COPY, BY_TRIAD
 TO_DEVICE, TO_HOST = "memory.host_to_device_gb_per_s", "memory.device_to_host_gb_per_s"
 TO_DEVICE_AT_ONCE = "memory.host_to_device_at_once_gb_per_s"
 TO_HOST_AT_ONCE = "memory.device_to_host_at_once_gb_per_s"
@@ -35,6 +37,9 @@ _OF_COPY = {
     (IN, AT_ONCE): TO_DEVICE_AT_ONCE,
     (OUT, AT_ONCE): TO_HOST_AT_ONCE,
     (INSIDE, ALONE): DEVICE,
+    (READ, ALONE): BY_READ,
+    (COPY, ALONE): BY_COPY,
+    (TRIAD, ALONE): BY_TRIAD,
 }
 _OF_CASE = {"host_to_device_memcpy_ce": TO_DEVICE, "device_to_host_memcpy_ce": TO_HOST}
 PEER_CASE = "device_to_device_memcpy_write_ce"
@@ -70,6 +75,16 @@ class Copies:
                 key = pair.source, pair.target
                 found[key] = (*found.get(key, ()), pair)
         return found
+
+    @property
+    def ran_kernels(self) -> bool:
+        """Whether any attempt is of a release that has kernels for the memory."""
+        return any(each.kernels for each in self.runs)
+
+    @property
+    def tested_memory(self) -> bool:
+        """Whether the test of the whole memory was a part of any attempt."""
+        return any(each.patterns for each in self.runs)
 
     @property
     def asked_for_pairs(self) -> bool:
@@ -142,6 +157,9 @@ def _metrics_of(document: CopiesDocument) -> Iterable[Metric]:
             if name is None or isinstance(copy.gb_per_s, Unknown):
                 continue
             inside = copy.what == INSIDE
+            if copy.what in BY_KERNELS:
+                yield _by_kernel(name, copy, gpu, conditions)
+                continue
             more = {"counted": "both"} if inside else {"host_memory": "elsewhere" if gpu.unbound else "beside the GPU"}
             if copy.when == AT_ONCE:
                 more["gpus"] = str(len(document.gpus))
@@ -150,6 +168,12 @@ def _metrics_of(document: CopiesDocument) -> Iterable[Metric]:
         lowest = min(_rates_of(document, gpu.index), default=None)
         if lowest is not None:
             yield Metric(PEER, (lowest,), "GB/s", gpu.device, conditions=conditions | {"pairs": document.asked})
+
+
+def _by_kernel(name: str, copy: Copy, gpu: GpuCopies, conditions: dict[str, str]) -> Metric:
+    """A rate that a kernel of ours reached: all bytes that it reads and writes, from operands of this size."""
+    own = conditions | {"path": "kernel", "size_bytes": str(copy.bytes)}
+    return Metric(name, (value_or(copy.gb_per_s, 0.0),), "GB/s", gpu.device, conditions=own)
 
 
 def _conditions(document: CopiesDocument, gpu: GpuCopies) -> dict[str, str]:

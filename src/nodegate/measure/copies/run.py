@@ -13,7 +13,15 @@ from nodegate.measure.copies.result import OTHER, OWN, parse
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.program_run import ProgramRun, not_run, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
-from nodegate.node_side.load.copies import DEVICE_SHARE, HOST_SHARE, PEER_SHARE, Options, limit_s
+from nodegate.node_side.load.copies import (
+    DEVICE_SHARE,
+    HOST_SHARE,
+    KERNEL_SHARE,
+    KERNELS,
+    PEER_SHARE,
+    Options,
+    limit_s,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +41,10 @@ OTHER_LIMIT_S = 300.0
 
 _ALL_PAIRS_FROM_S = 20.0  # with this many seconds of copies for each GPU there is time for every pair of GPUs
 _PAIRS_FROM_S = 8.0  # below it there is no time for pairs
+_PATTERNS_WITHIN_S = (
+    60.0  # all memory, pattern after pattern: 5 to 10 s on good GPUs, whose speed grows with their size
+)
+_PATTERNS_S = 10.0
 _USUAL_GPUS, _MOST_GPUS = 8, 16
 _START_S = 15.0
 _END_S = 30.0
@@ -57,13 +69,15 @@ def options_for(durations: Durations) -> Options:
     """The options of the program: all pairs of GPUs in a long run, a ring of them in a shorter one."""
     seconds = durations.copies_s
     pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
-    return Options(seconds=seconds, peers=pairs)
+    return Options(seconds=seconds, peers=pairs, pattern_s=_PATTERNS_WITHIN_S if pairs == "all" else 0.0)
 
 
 def takes_s(durations: Durations) -> float:
     """About how long it takes on a node of eight GPUs, without nvbandwidth."""
     in_turn = 2 * HOST_SHARE * _USUAL_GPUS
-    return durations.copies_s * (in_turn + DEVICE_SHARE + 2 * HOST_SHARE + PEER_SHARE) + _START_S
+    inside = DEVICE_SHARE + KERNELS * KERNEL_SHARE
+    patterns_s = _PATTERNS_S if options_for(durations).pattern_s else 0.0
+    return durations.copies_s * (in_turn + inside + 2 * HOST_SHARE + PEER_SHARE) + patterns_s + _START_S
 
 
 def _gpus(facts: NodeFacts) -> int:

@@ -36,8 +36,17 @@ class Buffers:
         self._events = api.event(), api.event()
         module = api.module(ptx.common())
         self._fill, self._compare = (api.kernel(module, name) for name in (ptx.FILL, ptx.COMPARE))
-        self.source, self.target = api.allocate(size), api.allocate(size)
+        self.take()
         self._counts = api.allocate(8)
+
+    def give_back(self) -> None:
+        """Free source and target; what they held is lost."""
+        self.cuda.free(self.source)
+        self.cuda.free(self.target)
+
+    def take(self) -> None:
+        """Allocate source and target again."""
+        self.source, self.target = self.cuda.allocate(self.size), self.cuda.allocate(self.size)
 
     def fill(self, seed: int) -> None:
         """Write the pattern of this seed to the source."""
@@ -72,14 +81,18 @@ class Buffers:
         self.cuda.wait(self.stream)
         answer_within(0)
 
-    def timed(self, copy: "Callable[[], None]", seconds: float) -> Entry:
-        """Copy repeatedly for a time, and return how fast: GB/s by the GPU's own events, the warm-up left out."""
+    def timed(self, copy: "Callable[[], None]", seconds: float, moved: int = 0) -> Entry:
+        """Copy repeatedly for a time, and return how fast: GB/s by the GPU's own events, the warm-up left out.
+
+        `moved` are the bytes that one copy counts for, if not those of a buffer.
+        """
+        size = moved or self.size
         chunks: List[Tuple[float, float]] = []  # end in seconds, GB/s
         began, count, copies = time.monotonic(), 1, 0
         while len(chunks) < FEWEST_CHUNKS or chunks[-1][0] < seconds:
             took = self._chunk(copy, count)
             copies += count
-            chunks.append((time.monotonic() - began, self.size * count / took / 1e9))
+            chunks.append((time.monotonic() - began, size * count / took / 1e9))
             count = max(1, min(int(CHUNK_S * count / took), MOST_COPIES))
         cold = max(1, sum(end <= WARM_UP * seconds for end, _ in chunks))
         rates = sorted(rate for _, rate in chunks[min(cold, len(chunks) - 1) :])

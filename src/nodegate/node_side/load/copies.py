@@ -20,6 +20,7 @@ from nodegate.node_side.probe import child, children, held_open
 SCHEMA = "nodegate.copies/1"
 WIRE = b"nodegate.copies/1+zlib:"
 HOST_SHARE, DEVICE_SHARE, PEER_SHARE = 0.1, 0.1, 0.5  # of a GPU's seconds: each host copy (four), inside, its pairs
+KERNEL_SHARE, KERNELS = 0.05, 3  # in addition: each kernel that reads and writes its memory
 _ROUND = 4096  # the kernels take whole blocks of 16 bytes
 _PART_BYTES = 1 << 20
 
@@ -31,6 +32,8 @@ class Options(NamedTuple):
 
     seconds: float
     size: int = 512 << 20
+    kernel_size: int = 4 << 30
+    pattern_s: float = 0.0
     peers: str = peers.ALL
     gpus: Optional[Sequence[int]] = None
     busy_ok: bool = False
@@ -70,6 +73,8 @@ def copies(options: Options) -> Entry:
         "driver": node.get("driver", seen.unknown),
         "cuda_driver_version": node.get("cuda_driver_version", seen.unknown),
         "bytes": options.size,
+        "kernel_bytes": options.kernel_size,
+        "pattern_s": options.pattern_s,
         "refused": str(seen.unknown["detail"]) if seen.unknown else burn.refusal(same, entries),
         "gpus": [_identity(each) for each in entries],
         "peers": {"pairs": options.peers, "copies": []},
@@ -82,7 +87,7 @@ def copies(options: Options) -> Entry:
 
 
 def _identity(seen: Entry) -> Entry:
-    own: Entry = {} if seen["error"] else {"place": {}, "copies": [], "data": [], "link": {}}
+    own: Entry = {} if seen["error"] else {"place": {}, "copies": [], "data": [], "link": {}, "memory": {}}
     return dict(burn.identity(seen), **own)
 
 
@@ -95,7 +100,8 @@ def _copy_each(document: Entry, options: Options) -> None:
     for slot, each in enumerate(good):
         index, host_s, device_s = each["index"], HOST_SHARE * options.seconds, DEVICE_SHARE * options.seconds
         limits = options.start_limit_s, options.answer_limit_s
-        job = copying.Job(slot, each["uuid"], each["pci"], options.size, host_s, device_s, *limits)
+        kernels = KERNEL_SHARE * options.seconds, options.kernel_size, options.pattern_s
+        job = copying.Job(slot, each["uuid"], each["pci"], options.size, host_s, device_s, *kernels, *limits)
         tasks[f"copies {index}"] = child.Task(functools.partial(copying.run, job, turns), limit, _PART_BYTES)
         watch = functools.partial(link_watch.run, index, slot, turns, options.answer_limit_s)
         tasks[f"link {index}"] = child.Task(watch, limit, _PART_BYTES)
@@ -111,6 +117,7 @@ def _take(entry: Entry, outcome: children.Outcome, options: Options) -> None:
     parts = [part for part in outcome.parts if isinstance(part, dict)]
     for part in parts:
         entry["place"] = part.get("place", entry["place"])
+        entry["memory"] = part.get("memory", entry["memory"])
     entry["copies"] = [part["copy"] for part in parts if "copy" in part]
     entry["data"] = [part["data"] for part in parts if "data" in part]
     if outcome.unknown:
@@ -140,7 +147,10 @@ def _longest_s(options: Options) -> Dict[int, float]:
     return {
         steps.PREPARING: options.start_limit_s,
         steps.ALONE: host_s + one,
-        steps.INSIDE: device_s + options.answer_limit_s,
+        steps.INSIDE: device_s
+        + KERNELS * KERNEL_SHARE * options.seconds
+        + options.pattern_s
+        + 2 * options.answer_limit_s,
         steps.OUT: one,
         steps.IN: one,
     }

@@ -1,13 +1,14 @@
 """The copies of one GPU, in its own process: to and from the host alone, inside the GPU, then all GPUs at once.
 
-It sends parts during its work, dictionaries with one key ("place", "copy", "data"), so that what a GPU did before it
-hung or failed stays. They are described in docs/copies-document.md.
+It sends parts during its work, dictionaries with one key ("place", "copy", "data", "memory"), so that what a GPU
+did before it hung or failed stays. They are described in docs/copies-document.md.
 """
 
 from typing import Dict, NamedTuple
 
 from nodegate.node_side.load import buffers, cuda, operands, place
 from nodegate.node_side.load import turns as steps
+from nodegate.node_side.load.memory import Memory
 from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child
 
@@ -25,6 +26,9 @@ class Job(NamedTuple):
     size: int
     host_s: float
     device_s: float
+    kernel_s: float
+    kernel_bytes: int
+    pattern_s: float
     start_limit_s: float
     answer_limit_s: float
 
@@ -71,13 +75,19 @@ class _Gpu:
         self.compare_host(ALONE)
 
     def inside(self) -> None:
-        """From one place of its memory to another."""
+        """From one place of its memory to another, by the copy engine and by kernels; all of it in a long run."""
         of, job = self.buffers, self.job
         of.clear()
         found = of.timed(lambda: self.cuda.copy(of.target, of.source, job.size, of.stream), job.device_s)
         child.emit({"copy": dict(found, what=INSIDE, when=ALONE)})
         wrong, first = of.differences()
         self._tell(INSIDE, ALONE, wrong, first)
+        memory = Memory(of)
+        memory.speeds(job.kernel_s, job.kernel_bytes)
+        if job.pattern_s:
+            of.give_back()
+            memory.patterns(job.pattern_s)
+            of.take()
 
     def at_once(self) -> None:
         """To the host, then back, each together with all other GPUs."""

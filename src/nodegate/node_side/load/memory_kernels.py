@@ -1,0 +1,307 @@
+"""nodegate's own kernels for the memory of a GPU, as PTX text: read, copy and triad, and patterns written and checked.
+
+* `read`, `copy`, `triad` are for the clock: each thread has four loads of 16 bytes under way (triad: eight), a block
+  takes 16 KiB at a time, and as many blocks as all multiprocessors hold share the whole. `read` adds up all words;
+  triad is a = b + 3 c in whole numbers, so that its result is exact.
+* `write` and `check` are for patterns: a word is made from its number alone, by one of three rules (`word`). `check`
+  counts what differs, collects the bits that do, and keeps the first words that its threads met, as they were read.
+
+Verified as the kernels of ptx.py are (tests/node_side/test_memory_kernels.py). No GPU has run them.
+"""
+
+from typing import List, NamedTuple
+
+from nodegate.node_side.load import operands
+
+THREADS = 256
+VECTOR = 16  # bytes of one load
+IN_FLIGHT = 4  # loads of a thread, of each operand
+TILE = THREADS * VECTOR * IN_FLIGHT  # bytes that a block takes at a time
+BLOCKS = 8  # for each multiprocessor: 2048 threads, all that it holds
+READ, COPY, TRIAD = "read", "copy", "triad"
+OPERANDS = {READ: 1, COPY: 2, TRIAD: 3}  # how often a byte is moved
+HASH, WALK, ADDRESS = "hash", "walk", "address"
+RULES = (HASH, WALK, ADDRESS)
+FACTOR = 3  # of triad
+MOST_QUADS = 1 << 28  # of one check: its counts are words of 32 bits
+_HIGH = 0x7FEB352D
+_32 = 0xFFFFFFFF
+
+KEPT = 16  # wrong words that a check keeps
+_HEAD_WORDS, _ENTRY_WORDS = 4, 4
+FOUND_BYTES = 4 * (_HEAD_WORDS + KEPT * _ENTRY_WORDS)
+
+
+class Wrong(NamedTuple):
+    """A word that was not what had been written: its number, and both as they were."""
+
+    number: int
+    expected: int
+    found: int
+
+
+class Found(NamedTuple):
+    """What a check found."""
+
+    words: int
+    bits: int
+    kept: "List[Wrong]"
+
+
+def found_in(words: "List[int]") -> Found:
+    """The answer of one check, from its words in memory."""
+    kept = []
+    for each in range(min(words[2], KEPT)):
+        low, high, expected, found = words[_HEAD_WORDS + _ENTRY_WORDS * each :][:_ENTRY_WORDS]
+        kept.append(Wrong(high << 32 | low, expected, found))
+    return Found(words[0], words[1], kept)
+
+
+def word(rule: str, number: int, key: int, other: int) -> int:
+    """The word of this number by a rule.
+
+    HASH: a hash of its number and `key`. WALK: one bit, which moves on with each word. ADDRESS: even words hold the
+    lower half of their address, odd ones the upper. All of these with the bits of `other` turned. TRIAD: what triad
+    makes of two hashes, with the keys `key` and `other`.
+    """
+    if rule == WALK:
+        return (1 << ((number + key) & 31)) ^ other
+    if rule == ADDRESS:
+        return ((number >> 30 if number & 1 else number << 2) & _32) ^ other
+    low, high = number & _32, number >> 32
+    hashed = operands.word(low, (key + high * _HIGH) & _32)
+    if rule == TRIAD:
+        return (hashed + FACTOR * operands.word(low, (other + high * _HIGH) & _32)) & _32
+    return hashed ^ other
+
+
+def text() -> str:
+    """The module with all of these kernels, for every GPU."""
+    kernels = [_read(), _copy(), _triad()]
+    kernels += [_write(rule) for rule in RULES]
+    kernels += [_check(rule) for rule in (*RULES, TRIAD)]
+    return ".version 6.0\n.target sm_50\n.address_size 64\n" + "".join(kernels)
+
+
+def name(kernel: str, rule: str = "") -> str:
+    """The name of a kernel in the module."""
+    return "nodegate_" + "_".join(filter(None, (kernel, rule)))
+
+
+def _entry(called: str, params: "List[str]", lines: "List[str]") -> str:
+    declared = ",\n".join(f"  .param .{each.split()[0]} {each.split()[1]}" for each in params)
+    body = "".join(f"{line}\n" if line.endswith(":") else f"  {line}\n" for line in lines)
+    return f".visible .entry {called}(\n{declared}\n)\n.maxntid {THREADS}, 1, 1\n{{\n{body}}}\n"
+
+
+def _quad(register: str, number: int = 0) -> str:
+    return "{" + ", ".join(f"%{register}{4 * number + each}" for each in range(4)) + "}"
+
+
+# ---- for the clock ----
+
+
+def _tiles(pointers: "List[str]") -> "List[str]":
+    """The first tile of this block, and the place of this thread in it; %stride leads to the next tile."""
+    lines = [
+        ".reg .pred %past; .reg .b32 %tile, %tiles, %thread, %blocks; .reg .b64 %offset, %place, %stride;",
+        "mov.u32 %tile, %ctaid.x;",
+        "mov.u32 %thread, %tid.x;",
+        "mov.u32 %blocks, %nctaid.x;",
+        "ld.param.u32 %tiles, [p_tiles];",
+        f"mul.wide.u32 %offset, %tile, {TILE};",
+        f"mul.wide.u32 %place, %thread, {VECTOR};",
+        "add.u64 %offset, %offset, %place;",
+        f"mul.wide.u32 %stride, %blocks, {TILE};",
+    ]
+    for each in pointers:
+        lines += [f"ld.param.u64 %{each}, [p_{each}];", f"add.u64 %{each}, %{each}, %offset;"]
+    return lines
+
+
+def _loads(register: str, pointer: str) -> "List[str]":
+    return [
+        f"ld.global.nc.v4.u32 {_quad(register, each)}, [%{pointer}+{each * THREADS * VECTOR}];"
+        for each in range(IN_FLIGHT)
+    ]
+
+
+def _stores(register: str, pointer: str) -> "List[str]":
+    return [
+        f"st.global.v4.u32 [%{pointer}+{each * THREADS * VECTOR}], {_quad(register, each)};"
+        for each in range(IN_FLIGHT)
+    ]
+
+
+def _each_tile(work: "List[str]", pointers: "List[str]") -> "List[str]":
+    return [
+        "NEXT:",
+        "setp.ge.u32 %past, %tile, %tiles;",
+        "@%past bra TOLD;",
+        *work,
+        *[f"add.u64 %{each}, %{each}, %stride;" for each in pointers],
+        "add.u32 %tile, %tile, %blocks;",
+        "bra NEXT;",
+        "TOLD:",
+    ]
+
+
+def _read() -> str:
+    """Each thread adds its words to a sum of its own in [sums]: no two threads wait for one another."""
+    words = 4 * IN_FLIGHT
+    lines = [f".reg .b32 %a<{words}>, %s<4>, %old; .reg .b64 %in, %sums;", *_tiles(["in"])]
+    lines += [f"mov.u32 %s{each}, 0;" for each in range(4)]
+    adds = [f"add.u32 %s{each % 4}, %s{each % 4}, %a{each};" for each in range(words)]
+    lines += _each_tile([*_loads("a", "in"), *adds], ["in"])
+    lines += [f"add.u32 %s0, %s0, %s{each};" for each in range(1, 4)]
+    lines += [
+        "mov.u32 %tile, %ctaid.x;",
+        f"mad.lo.u32 %tile, %tile, {THREADS}, %thread;",
+        "mul.wide.u32 %offset, %tile, 4;",
+        "ld.param.u64 %sums, [p_sums];",
+        "add.u64 %sums, %sums, %offset;",
+        "ld.global.u32 %old, [%sums];",
+        "add.u32 %s0, %s0, %old;",
+        "st.global.u32 [%sums], %s0;",
+        "ret;",
+    ]
+    return _entry(name(READ), ["u64 p_in", "u64 p_sums", "u32 p_tiles"], lines)
+
+
+def _copy() -> str:
+    lines = [f".reg .b32 %a<{4 * IN_FLIGHT}>; .reg .b64 %in, %out;", *_tiles(["in", "out"])]
+    lines += _each_tile([*_loads("a", "in"), *_stores("a", "out")], ["in", "out"])
+    return _entry(name(COPY), ["u64 p_in", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
+
+
+def _triad() -> str:
+    words = 4 * IN_FLIGHT
+    pointers = ["in", "more", "out"]
+    lines = [f".reg .b32 %a<{words}>, %b<{words}>; .reg .b64 %in, %more, %out;", *_tiles(pointers)]
+    adds = [f"mad.lo.u32 %a{each}, %b{each}, {FACTOR}, %a{each};" for each in range(words)]
+    work = [*_loads("a", "in"), *_loads("b", "more"), *adds, *_stores("a", "out")]
+    lines += _each_tile(work, pointers)
+    return _entry(name(TRIAD), ["u64 p_in", "u64 p_more", "u64 p_out", "u32 p_tiles"], [*lines, "ret;"])
+
+
+# ---- patterns ----
+
+_PATTERN_PARAMS = ["u64 p_data", "u64 p_first", "u32 p_quads", "u32 p_key", "u32 p_other"]
+
+
+def _quads() -> "List[str]":
+    """%i is the first quad of this thread, %step leads to the next; %data is where the quads are."""
+    return [
+        ".reg .pred %past, %same; .reg .b32 %i, %quads, %step, %thread, %block, %key, %other, %low, %high, %h, %t, %k;",
+        ".reg .b32 %w<4>; .reg .b64 %data, %first, %number, %offset, %p;",
+        "mov.u32 %block, %ctaid.x;",
+        "mov.u32 %thread, %tid.x;",
+        f"mad.lo.u32 %i, %block, {THREADS}, %thread;",
+        "mov.u32 %step, %nctaid.x;",
+        f"mul.lo.u32 %step, %step, {THREADS};",
+        "ld.param.u64 %data, [p_data];",
+        "ld.param.u64 %first, [p_first];",
+        "ld.param.u32 %quads, [p_quads];",
+        "ld.param.u32 %key, [p_key];",
+        "ld.param.u32 %other, [p_other];",
+    ]
+
+
+def _each_quad(work: "List[str]") -> "List[str]":
+    return [
+        "NEXT:",
+        "setp.ge.u32 %past, %i, %quads;",
+        "@%past bra TOLD;",
+        f"mul.wide.u32 %offset, %i, {VECTOR};",
+        "add.u64 %p, %data, %offset;",
+        "mul.wide.u32 %number, %i, 4;",
+        "add.u64 %number, %number, %first;",
+        "cvt.u32.u64 %low, %number;",
+        "shr.u64 %number, %number, 32;",
+        "cvt.u32.u64 %high, %number;",
+        *work,
+        "add.u32 %i, %i, %step;",
+        "bra NEXT;",
+        "TOLD:",
+    ]
+
+
+def _words(rule: str) -> "List[str]":
+    """The four words of a quad in %w0 to %w3, from %low and %high, the number of the first (a multiple of four)."""
+    lines: List[str] = []
+    for each in range(4):
+        out = f"%w{each}"
+        if rule == WALK:
+            lines += [f"add.u32 %t, %low, {each};", "add.u32 %t, %t, %key;", "and.b32 %t, %t, 31;"]
+            lines += ["mov.u32 %h, 1;", f"shl.b32 {out}, %h, %t;"]
+        elif rule == ADDRESS and each % 2:
+            lines += ["shl.b32 %t, %high, 2;", "shr.u32 %h, %low, 30;", f"or.b32 {out}, %t, %h;"]
+        elif rule == ADDRESS:
+            lines += ["shl.b32 %t, %low, 2;", f"add.u32 {out}, %t, {4 * each};"]
+        else:
+            lines += _hash(each, "%key", out)
+        if rule == TRIAD:
+            lines += [*_hash(each, "%other", "%h"), f"mad.lo.u32 {out}, %h, {FACTOR}, {out};"]
+        else:
+            lines.append(f"xor.b32 {out}, {out}, %other;")
+    return lines
+
+
+def _hash(each: int, key: str, out: str) -> "List[str]":
+    lines = [
+        f"mad.lo.u32 %k, %high, 0x{_HIGH:08X}, {key};",
+        f"add.u32 {out}, %low, {each};",
+        f"mul.lo.u32 {out}, {out}, 0x9E3779B1;",
+        f"add.u32 {out}, {out}, %k;",
+    ]
+    for shift, factor in ((16, "0x85EBCA6B"), (13, "0xC2B2AE35"), (16, "")):
+        lines += [f"shr.u32 %t, {out}, {shift};", f"xor.b32 {out}, {out}, %t;"]
+        lines += [f"mul.lo.u32 {out}, {out}, {factor};"] if factor else []
+    return lines
+
+
+def _write(rule: str) -> str:
+    lines = [*_quads(), *_each_quad([*_words(rule), f"st.global.v4.u32 [%p], {_quad('w')};"]), "ret;"]
+    return _entry(name("write", rule), _PATTERN_PARAMS, lines)
+
+
+def _check(rule: str) -> str:
+    """[found]: wrong words, the bits that differed, how many were kept, 0; then what was kept. [sums]: as in `read`.
+
+    A thread keeps the first wrong word that it meets, if there is room.
+    """
+    lines = [
+        *_quads(),
+        ".reg .pred %full; .reg .b32 %a<4>, %wrong, %bits, %sum, %at, %low_of, %high_of, %was, %found_word, %diff;",
+        ".reg .b64 %found, %entry, %sums;",
+        *[f"mov.u32 %{each}, 0;" for each in ("wrong", "bits", "sum", "low_of", "high_of", "was", "found_word")],
+    ]
+    work = [*_words(rule), f"ld.global.v4.u32 {_quad('a')}, [%p];"]
+    for each in range(4):
+        work += [f"add.u32 %sum, %sum, %w{each};", f"setp.eq.u32 %same, %a{each}, %w{each};", f"@%same bra GOOD{each};"]
+        work += [f"xor.b32 %diff, %a{each}, %w{each};", "or.b32 %bits, %bits, %diff;", "setp.eq.u32 %full, %wrong, 0;"]
+        work += [f"@%full add.u32 %low_of, %low, {each};", "@%full mov.u32 %high_of, %high;"]
+        work += [f"@%full mov.u32 %was, %w{each};", f"@%full mov.u32 %found_word, %a{each};"]
+        work += ["add.u32 %wrong, %wrong, 1;", f"GOOD{each}:"]
+    lines += _each_quad(work)
+    lines += [
+        f"mad.lo.u32 %t, %block, {THREADS}, %thread;",
+        "mul.wide.u32 %offset, %t, 4;",
+        "ld.param.u64 %sums, [p_sums];",
+        "add.u64 %sums, %sums, %offset;",
+        "st.global.u32 [%sums], %sum;",
+        "setp.eq.u32 %same, %wrong, 0;",
+        "@%same bra DONE;",
+        "ld.param.u64 %found, [p_found];",
+        "red.global.add.u32 [%found], %wrong;",
+        "red.global.or.b32 [%found+4], %bits;",
+        "atom.global.add.u32 %at, [%found+8], 1;",
+        f"setp.ge.u32 %full, %at, {KEPT};",
+        "@%full bra DONE;",
+        f"mul.wide.u32 %entry, %at, {4 * _ENTRY_WORDS};",
+        "add.u64 %entry, %entry, %found;",
+        f"st.global.v4.u32 [%entry+{4 * _HEAD_WORDS}], {{%low_of, %high_of, %was, %found_word}};",
+        "DONE:",
+        "ret;",
+    ]
+    return _entry(name("check", rule), [*_PATTERN_PARAMS, "u64 p_found", "u64 p_sums"], lines)
