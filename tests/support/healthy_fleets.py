@@ -176,7 +176,7 @@ GOOD = {
     "gh200": Figures((705, 49, 60), (300, 346, 2640, 150, 40.5), CARDS_NCCL, RAILS_4X200, 1740, 620),
     "h200-nvl": Figures((600, 43, 47), (55.1, 55.4, 3292, 27.4, 40.5), CARDS_NCCL, RAILS_4X200, 1500, 590),
     "hgx-b300-8": replace(GOOD["hgx-b200-8"], tflops=(1600, 66.2, 1.2), power_w=1090),
-    "hgx-h20-3e-8": replace(GOOD["hgx-h20-8"], copies=(55.1, 55.4, 2232, 27.4, 376)),
+    "hgx-h20-3e-8": replace(GOOD["hgx-h20-8"], copies=(55.1, 55.4, 2232, 27.4, 376), triad=4150),
     "rtx-pro-6000": Figures(
         (397, 105, 1.6),
         (55.1, 55.4, 1250, 27.4, 40.5),
