@@ -15,6 +15,7 @@ from nodegate.measure.durations import OF_PROFILE
 from nodegate.measure.groups.findings import bounds_of
 from nodegate.measure.groups.group_node import COLLECTIVES
 from nodegate.measure.groups.launch_session import LaunchSession
+from nodegate.measure.groups.pairs_again import PairsAgain
 from nodegate.measure.groups.result import ALONE, parse
 from nodegate.measure.groups.slow import SlowLaunches, enough_in_pairs, is_slow_together, slow_in_pairs, slow_launches
 from nodegate.measure.groups.standing import is_settled
@@ -72,9 +73,10 @@ def again(targets: Sequence[Target], pool: Pool, suspects: Suspects) -> Runs:
                 continue
             tour = Tour(launch_session, ready, pool)
             good = [name for name in names if name not in bad]
-            well = tour.pairs_again(bad, good, enough_in_pairs(suspects)) if bad else frozenset(names)
-            kept |= tour.compared
-            SlowLaunches(tour, slow_in_pairs(tour, suspects).union(set(names) - well)).run(slow)
+            pairs_again = PairsAgain(tour, enough_in_pairs(suspects))
+            well = pairs_again.run(bad, good) if bad else frozenset(names)
+            kept |= pairs_again.compared
+            SlowLaunches(tour, slow_in_pairs(pairs_again, suspects).union(set(names) - well)).run(slow)
     return {name: runs for name, runs in launch_session.runs.items() if name in kept and runs}
 
 

@@ -18,6 +18,7 @@ from nodegate.measure.groups.tour import SEARCHES
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from nodegate.measure.groups.pairs_again import PairsAgain
     from nodegate.measure.groups.tour import Tour
     from nodegate.numbers.suspects import Doubt, Suspects
 
@@ -126,22 +127,22 @@ class SlowLaunches:
         return (group,) if self._known.isdisjoint(group.nodes) else without(group, sorted(self._known))
 
 
-def _enough(tour: Tour, pair: Group, what: str, enough: float) -> float:
-    """What a pair has to reach: one over two racks what good ones over racks do, not what a pair of a rack does."""
-    over_racks = tour.good_over_racks(what) if tour.is_far(pair) else 0.0
-    return FAR_SHARE * over_racks if over_racks else enough
-
-
-def slow_in_pairs(tour: Tour, suspects: Suspects) -> frozenset[str]:
+def slow_in_pairs(again: PairsAgain, suspects: Suspects) -> frozenset[str]:
     """The suspects whose pairs with nodes that passed were too slow again."""
     found = set()
     for name, doubts in suspects.items():
-        pairs = tour.pairs_with_good_ones(name)
+        pairs = again.tour.pairs_with_good_ones(name)
         of_pairs = [each for each in doubts if each.metric.conditions.get("group") == PAIR] if pairs else []
         for doubt in of_pairs:
             what = _COLLECTIVE.get(doubt.metric.name, "")
             if doubt.enough is not None and all(
-                tour.speed(each, what) < _enough(tour, each, what, doubt.enough) for each in pairs
+                again.tour.speed(each, what) < _enough(again, each, what, doubt.enough) for each in pairs
             ):
                 found.add(name)
     return frozenset(found)
+
+
+def _enough(again: PairsAgain, pair: Group, what: str, enough: float) -> float:
+    """What a pair has to reach: one over two racks what good ones over racks do, not what a pair of a rack does."""
+    over_racks = again.good_over_racks(what) if again.tour.is_far(pair) else 0.0
+    return FAR_SHARE * over_racks if over_racks else enough

@@ -6,8 +6,6 @@ import time
 from collections import defaultdict
 from dataclasses import replace
 from itertools import zip_longest
-from statistics import median
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from nodegate.measure.groups.bisect import Ties
@@ -30,9 +28,6 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Pool
     from nodegate.measure.rdma.pairing import Round
 
-PARTNERS_AGAIN = 2
-SLOWER = 0.975  # not a limit: of two nodes the one that is this much slower than the other makes their pair slow
-GOOD_PAIRS = 4  # enough nodes to compare with (measured.peers_min)
 SEARCHES = 3  # in one launch: what else is bad shows when it is launched without what is named
 SEARCH_TIMES = 8.0  # the longest search for a node, in time limits of a launch
 PART_S, PART_SHARE = 60.0, 0.4  # time limit of a part of a group, or this share of a launch's limit if longer
@@ -49,13 +44,17 @@ class Tour:
         self._rdma = any(device.address for device in ready[0].target.facts.rdma.devices)
         self._speeds: dict[tuple[Group, str], float] = {}  # GB/s of what was launched over a group
         self._variants: defaultdict[str, list[Group]] = defaultdict(list)  # a launch, and itself without some nodes
-        self.compared: set[str] = set()  # good nodes that were launched over racks, to compare others with
         self._behind_paths: set[str] = set()  # nodes that are bad with each other, and well with all others
 
     @property
     def names(self) -> Sequence[str]:
         """All nodes, rack by rack."""
         return self._names
+
+    @property
+    def rack_of(self) -> Mapping[str, str]:
+        """The rack of each node; empty where it is not known."""
+        return self._ties.rack_of
 
     def speed(self, group: Group, what: str) -> float:
         """The bus bandwidth of a collective that was launched over a group, in GB/s; 0 without one."""
@@ -71,10 +70,10 @@ class Tour:
         found = {self._ties.rack(name) for name in group.nodes}
         return len(found) > 1 and all(found)
 
-    def good_over_racks(self, what: str) -> float:
-        """The median of good pairs over two racks, in GB/s; 0 where none was launched."""
-        speeds = (speed for (group, each), speed in self._speeds.items() if each == what and len(group.good) > 1)
-        return median(list(speeds) or [0.0])
+    def label(self, group: Group, *whats: str, **labels: str) -> None:
+        """Note something on the launches of some collectives over a group; of all if none is named."""
+        for what in whats or COLLECTIVES:
+            self._launch_session.add_labels(group, what, **labels)
 
     def pairs(self) -> frozenset[str]:
         """Every pair with every collective; the nodes that are then known to be good."""
@@ -91,79 +90,10 @@ class Tour:
             self._behind_paths.update(*(found.concerned(group) for group in bad))
             left_out = self._in_order(found.cleared)
             if well:  # their own pair said nothing about them
-                for place in self._partners(left_out, self._in_order(well - self._behind_paths or well), 1):
+                for place in self.partners(left_out, self._in_order(well - self._behind_paths or well), 1):
                     self.all([pair(name, partner, [partner]) for name, partner in place])
             well |= found.cleared
         return frozenset(well)
-
-    def pairs_again(
-        self, bad: Sequence[str], good: Sequence[str], enough: Mapping[str, float] = MappingProxyType({})
-    ) -> frozenset[str]:
-        """Suspects with nodes that passed, one after the other; if none passed, as at first.
-
-        Where pairs over racks do not reach what is `enough` for pairs because the fabric makes them slower, they are
-        compared among themselves.
-        """
-        if not good:
-            return self.pairs()
-        well, is_slower = set(good), False
-        for place in self._partners(bad, good, PARTNERS_AGAIN):
-            met = [pair(suspect, partner, [partner]) for suspect, partner in place]
-            far = [each for each in met if self.is_far(each)]
-            busy = {name for each in place for name in each}
-            beside = self._good_pairs_over_racks([name for name in good if name not in busy]) if far else []
-            runs = self.all([*met, *beside])
-            well.update(name for group, run in runs.items() if run.is_well for name in group.nodes)
-            is_slower |= self._is_slower_over_racks(far, enough)
-            self._note_far([*beside, *(far if is_slower else ())])
-        if is_slower:
-            if len(self.compared) < 2 * GOOD_PAIRS:  # most good ones were partners of suspects
-                more = self._good_pairs_over_racks(good)
-                self.all(more)
-                self._note_far(more)
-            self._in_racks_again([name for name in bad if name in well])
-        return frozenset(well)
-
-    def _note_far(self, groups: Iterable[Group]) -> None:
-        for group in groups:
-            for collective in COLLECTIVES:
-                self._launch_session.add_labels(group, collective, racks="2")
-
-    def _is_slower_over_racks(self, far: Sequence[Group], enough: Mapping[str, float]) -> bool:
-        """Whether pairs over racks do not reach what is enough: good ones, else all suspects of this round alike."""
-        found = {what: self.good_over_racks(what) for what in enough}
-        if any(found.values()):
-            return any(0.0 < speed < enough[what] for what, speed in found.items())
-        fastest = {what: max((self.speed(group, what) for group in far), default=0.0) for what in enough}
-        return len(far) > 1 and any(0.0 < speed < enough[what] for what, speed in fastest.items())
-
-    def _in_racks_again(self, suspects: Sequence[str]) -> None:
-        """Pairs of suspects of one rack once more, and which of the two is the slower one with good nodes.
-
-        Over racks a slow node may be as fast as all others. So a slow pair is held against both of its nodes, but where
-        the other one is slower over racks too.
-        """
-        far = [name for name in self._in_order(suspects) if any(map(self.is_far, self.pairs_with_good_ones(name)))]
-        groups = [each for each in pairs_by_rack(far, self._ties.rack_of) if not self.is_far(each)]
-        self.all(groups)
-        for group, what in ((group, what) for group in groups for what in COLLECTIVES):
-            first, second = sorted(group.nodes, key=lambda name: self._with_good_ones(name, what))
-            if self._with_good_ones(first, what) < SLOWER * self._with_good_ones(second, what):
-                self._launch_session.add_labels(group, what, slower=first)
-
-    def _with_good_ones(self, name: str, what: str) -> float:
-        """The median of a node's pairs with good ones, in GB/s."""
-        return median([self.speed(each, what) for each in self.pairs_with_good_ones(name)])
-
-    def _good_pairs_over_racks(self, good: Iterable[str]) -> list[Group]:
-        """Good nodes of different racks with each other, to compare suspects with."""
-        rack = self._ties.rack
-        known = sorted(filter(rack, good), key=rack)
-        half = len(known) // 2
-        halves = zip(known[:half], known[half:], strict=False)
-        chosen = [each for each in halves if rack(each[0]) != rack(each[1])][:GOOD_PAIRS]
-        self.compared.update(name for each in chosen for name in each)
-        return [pair(one, other, (one, other)) for one, other in chosen]
 
     def apart(self, well: frozenset[str]) -> None:
         """The fleet in one launch, each node by itself: whether it starts, and each node's own time.
@@ -279,17 +209,16 @@ class Tour:
                 "paths": listed([name for name in variant.nodes if name in concerned]),
                 "searched": found.said(variant, self._ties, word),
             }
+            self.label(variant, **labels)
             for collective in COLLECTIVES:
-                self._launch_session.add_labels(variant, collective, **labels)
                 for name in concerned:
                     self._launch_session.label_node(name, variant, collective, concerned="yes")
 
     def note_left_out(self, group: Group, names: Sequence[str]) -> None:
         """Note on each node of a launch that it is good because these others take no part."""
-        for collective in COLLECTIVES:
-            self._launch_session.add_labels(group, collective, left_out=listed(names))
+        self.label(group, left_out=listed(names))
 
-    def _partners(self, suspects: Sequence[str], good: Sequence[str], count: int) -> list[Round]:
+    def partners(self, suspects: Sequence[str], good: Sequence[str], count: int) -> list[Round]:
         """Rounds in which each suspect meets good ones, of its own rack if enough are: no others are as near."""
         found: list[Round] = []
         for rack in dict.fromkeys(map(self._ties.rack, suspects)):
