@@ -12,8 +12,6 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "healthy-fleets.md"
 ENOUGH = 3  # nodes: of fewer the rack and the fleet cannot be measured
 OPEN = {
     "rtx-4090": {"rails_gpu_memory"},  # GeForce boards have no GPUDirect
-    "gb300-tray": {"compute"},  # the platform has no limit for fp32
-    "hgx-b300-8": {"compute"},
 }
 
 
