@@ -34,18 +34,23 @@ _COPIES_START_S = 60.0
 
 
 class Lengths(NamedTuple):
-    """How long each part computes, in seconds, `into_s` before it is interrupted; rows of a matrix, bytes of a copy."""
+    """How long each part computes, in seconds, `into_s` before it is interrupted; rows of a matrix, bytes of a copy.
+
+    `patterns_s` is the longest time for the patterns that all of the memory is tested with.
+    """
 
     own_s: float
     cublas_s: float
     copies_s: float
     into_s: float
+    patterns_s: float
     matrix: int = 8192
     copied: int = 512 << 20
 
 
-SHORT = Lengths(12.0, 12.0, 14.0, 6.0)
-FULL = Lengths(240.0, 300.0, 90.0, 6.0)
+_OF_KERNELS = 8  # as much memory for the kernels as for a copy, times this
+SHORT = Lengths(12.0, 12.0, 14.0, 6.0, 15.0)
+FULL = Lengths(240.0, 300.0, 90.0, 6.0, 120.0)
 
 
 @dataclass
@@ -80,10 +85,17 @@ class Bench:
         Raises:
             CannotMeasure: it sent none.
         """
-        options = {"seconds": seconds, "size": self.lengths.copied, "peers": "all", "start_limit_s": _COPIES_START_S}
+        size, patterns_s = self.lengths.copied, self.lengths.patterns_s if name else 0.0
+        options: dict[str, object] = {
+            "seconds": seconds,
+            "size": size,
+            "kernel_size": _OF_KERNELS * size,
+            "pattern_s": patterns_s,
+        }
+        options |= {"peers": "all", "start_limit_s": _COPIES_START_S}
         purpose = "copies to, from and between the GPUs and compares what arrived; writes nothing to disk."
         program = pack(main=COPIES_MAIN, packages=PACKAGES, options=options, purpose=purpose)
-        limit_s = 20 * seconds + _COPIES_START_S + _SPARE_S
+        limit_s = 20 * seconds + 2 * patterns_s + _COPIES_START_S + _SPARE_S
         return self._document("copies", program, limit_s, COPIES_WIRE, name)
 
     def hold(self, uuid: str, pci: str, share: float) -> Running:

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.seconds:
         seconds = asked.seconds
         into_s = min(seconds, lengths.into_s)
-        lengths = lengths._replace(own_s=seconds, cublas_s=seconds, copies_s=seconds, into_s=into_s)
+        lengths = lengths._replace(own_s=seconds, cublas_s=seconds, copies_s=seconds, into_s=into_s, patterns_s=seconds)
     session = local_session()
     try:
         seen = machine.look(session)

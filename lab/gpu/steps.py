@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lab.gpu.step import Step
     from nodegate.measure.burn.document import GpuLoad
+    from nodegate.measure.copies.tested import Tested
     from nodegate.probe.gpu import Gpu
 
 NO_CUBLAS = "cuBLAS was not found"
@@ -61,7 +62,7 @@ def cublas(bench: Bench, step: Step) -> None:
 
 
 def copies(bench: Bench, step: Step) -> None:
-    """Memory and copies: everything arrives as it was sent, and no rate is one that no hardware has."""
+    """Memory by kernels and by copies, whole by patterns: all is held, and arrives, as it was written."""
     document = bench.copies(bench.lengths.copies_s, "copies")
     refused = document.get("refused")
     step.claim(f"the copies were not refused{f' ({refused})' if refused else ''}", not refused)
@@ -76,6 +77,7 @@ def copies(bench: Bench, step: Step) -> None:
         for data in gpu.data:
             step.claim(f"{gpu.device}: {data.what} {data.when} arrived whole", data.wrong_words == 0)
         step.claim(f"{gpu.device}: what arrived was compared", gpu.data)
+        step.claim(f"{gpu.device}: its memory held every pattern", _holds(gpu.memory))
     for pair in found.pairs:
         step.claim(f"{pair}: no error{_in(pair.error)}", not pair.error)
         step.claim(f"{pair}: arrived whole", pair.wrong_words == 0)
@@ -210,6 +212,10 @@ def _first(bench: Bench) -> Gpu:
     if not devices:
         raise CannotMeasure("no GPU answered the probe", next_step="look at the step probe")
     return devices[0]
+
+
+def _holds(memory: Tested | None) -> bool:
+    return memory is not None and memory.wrong_words == 0 and value_or(memory.passes, 0) > 0
 
 
 def _is_whole(gpu: Gpu) -> bool:

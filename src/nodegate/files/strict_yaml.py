@@ -24,13 +24,28 @@ import yaml
 
 from nodegate.errors import UsageError
 from nodegate.files.bounded import read_given
-from nodegate.text import some
+from nodegate.files.hints import did_you_mean, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     Lines = Mapping[object, int]  # key of a mapping, or index of a list -> line
+
+__all__ = [
+    "MAX_BYTES",
+    "MAX_DEPTH",
+    "MAX_VALUES",
+    "Loaded",
+    "Tagged",
+    "did_you_mean",
+    "dotted",
+    "load",
+    "load_file",
+    "read_text",
+    "scalar",
+    "shown",
+]
 
 MAX_BYTES = 16 << 20
 MAX_DEPTH = 50
@@ -108,20 +123,6 @@ class Loaded:
         message = f"{dotted(steps[:-1])}: " if steps[:-1] else ""
         message += f"unknown key {shown(str(steps[-1]))}"
         return self.wrong(message, steps, did_you_mean(str(steps[-1]), allowed))
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint for an unknown word: the nearest known one, else the known ones (at most 12)."""
-    words = sorted(known)
-    near = get_close_matches(word, words, n=3, cutoff=0.7)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return f"known: {some(words, 12)}" if words else ""
-
-
-def shown(text: str) -> str:
-    """Foreign text for a message: quoted, control characters escaped, not too long."""
-    return repr(text if len(text) <= 80 else text[:77] + "...")
 
 
 def dotted(path: Iterable[object]) -> str:

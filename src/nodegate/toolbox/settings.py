@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.files.strict_yaml import did_you_mean, shown
+from nodegate.files.hints import did_you_mean, shown
 from nodegate.toolbox.tool_list import NAMES
 
 if TYPE_CHECKING:
