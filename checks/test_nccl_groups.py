@@ -8,7 +8,7 @@ import pytest
 
 from nodegate import part
 from nodegate.finding import Limit
-from nodegate.measure.groups import findings
+from nodegate.measure.groups import findings, transport
 from nodegate.measure.groups.result import APART_NAME, NAMES
 from nodegate.measure.nccl.findings import CORRUPT, wrong_elements
 from nodegate.metric_names import words
@@ -97,6 +97,28 @@ def test_hang(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
     findings.judge_endings(
         verdicts, nccl_groups, lambda run: run.ending in {"hung", "faulty"}, lambda run: run.why, "ended"
     )
+
+
+@pytest.mark.tier("nightly")
+def test_transport(nccl_groups: NcclGroups, rdma: Rdma, verdicts: Verdicts) -> None:
+    """NCCL sends to other nodes over RDMA where the node has it. (F07, F20)
+
+    Without its plug-in, a device file or enough locked memory NCCL falls back to TCP sockets and says so only with
+    NCCL_DEBUG=INFO: 3 GB/s in place of 480. Source: NVIDIA/nccl, "Using network"; AWS p5 without its plug-in.
+    """
+    findings.skip_alone(verdicts, nccl_groups)
+    transport.judge_network(verdicts, nccl_groups, rdma)
+
+
+@pytest.mark.tier("nightly")
+def test_nvlink_between(nccl_groups: NcclGroups, verdicts: Verdicts) -> None:
+    """Between trays of one NVLink domain NCCL uses NVLink (MNNVL). (F12, F13)
+
+    Without an IMEX domain of all trays it goes over the network: all_reduce over trays falls from 880 to 190 GB/s, and
+    a test with it "on" passes as one with it "off". Source: NVIDIA IMEX service guide; NVIDIA/nccl, "MNNVL 1".
+    """
+    findings.skip_alone(verdicts, nccl_groups)
+    transport.judge_nvlink_between(verdicts, nccl_groups)
 
 
 @pytest.mark.tier("nightly")

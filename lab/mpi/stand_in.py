@@ -76,6 +76,10 @@ def main() -> None:
     """One rank."""
     local = os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") or os.environ.get("SLURM_LOCALID", "0")
     mine = f"{socket.gethostname()} {os.getpid()} {local}"
+    if os.environ.get("NCCL_DEBUG") == "INFO":
+        start = f"{socket.gethostname()}:{os.getpid()}:{os.getpid()} [{local}] NCCL INFO"
+        sys.stdout.write(f"{start} Using network Socket\n")
+        sys.stdout.flush()
     has_pmi2_alone = "PMI_FD" in os.environ and "PMIX_NAMESPACE" not in os.environ
     ranks = by_pmi2(mine) if has_pmi2_alone else by_mpi(mine)
     if ranks:

@@ -108,9 +108,25 @@ def test_srun_launches_where_the_inventory_says_so_with_its_settings(tmp_path):
     argv = runs[0].argv
     assert Path(argv[0]).name == "srun"
     assert ("-w", "gpu1,gpu2") in pairwise(argv)
-    assert {"NCCL_SOCKET_IFNAME=eth0", "NCCL_DEBUG=WARN"} <= set(argv)
+    assert "NCCL_SOCKET_IFNAME=eth0" in argv
     assert argv[argv.index("NCCL_ALGO") - 1] == "-u"  # a stale choice of the login
     assert [run.ending for run in replayed([runs]).runs] == ["whole"] * 3
+
+
+def without(ran, label):
+    return replace(ran, labels={name: text for name, text in ran.labels.items() if name != label})
+
+
+def test_nccl_says_on_each_node_what_it_uses_once(tmp_path):
+    fleet = NcclFleet(tmp_path, 2, gpus=2, network={"gpu2": "Socket"})
+    # Here both are one machine with one host name; the ranks call themselves by the names of the inventory.
+    runs = {name: [without(ran, "hostname") for ran in rans] for name, rans in fleet.runs().items()}
+    found = {name: replayed([rans]).runs for name, rans in runs.items()}
+    said = {name: {run.what: run.log.network for run in each if run.log} for name, each in found.items()}
+    assert said == {"gpu1": {"all_reduce": "IB"}, "gpu2": {"all_reduce": "Socket"}}
+    assert runs["gpu1"][0].stdout.count("Using network") == 2  # of four ranks, the first on each node
+    assert "NCCL INFO" not in runs["gpu1"][1].stdout
+    assert {run.ending for run in found["gpu1"]} == {"whole"}
 
 
 # Hangs, failures, wrong data: the node is found

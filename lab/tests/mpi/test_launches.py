@@ -39,6 +39,9 @@ def test_a_launch_over_four_nodes_ends(four: Site, launcher: str, expected: dict
     assert (run.ending, run.why, ran.stderr if run.ending != "whole" else "") == ("whole", "", "")
     assert hosts(ran.stdout) == [name for name in NODES for _ in range(2)]
     assert sorted(line.split()[-1] for line in ran.stderr.splitlines() if "ranks begin on" in line) == NODES
+    assert ran.stdout.count("Using network") == len(NODES)  # the first rank on each node
+    assert run.log is not None
+    assert run.log.over_sockets
     assert four.left() == []
 
 

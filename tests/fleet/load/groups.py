@@ -14,7 +14,7 @@ from fleet.load.plan import BEGIN_S, BURN_S, near
 from fleet.machine import facts_of
 from fleet.racks import racks
 from nodegate.errors import CannotMeasure
-from nodegate.measure.groups.launch import RANK
+from nodegate.measure.groups.launch import RANK, WHOLE_UP_TO
 from nodegate.measure.groups.plan import PAIR
 from nodegate.measure.groups.result import NAMES, parse
 from nodegate.measure.groups.run import NCCL_GROUPS
@@ -244,12 +244,37 @@ def _printed(collective: str, nodes: Sequence[_Made], chosen: Sweep, *, ended: b
     for number, (machine, gpu) in enumerate(gpus):
         yield nccl.rank(machine, gpu, number, _PID + gpu["index"])
     yield f"NCCL version {version}+cuda12.4"
+    if collective == "all_reduce" and len(nodes) <= WHOLE_UP_TO:
+        for place, made in enumerate(nodes):
+            yield from _transports([each.machine for each in nodes], place * len(gpus) // len(nodes), made.machine)
     if ended:
         names = (f"{made.machine.name} {made.attempt}" for made in nodes)
         good = nodes[0].good[collective][len(nodes) > 2]
         noise = boards.noise([gpu for _, gpu in gpus]).groups
         slowest = min(made.shape.shares[collective] for made in nodes)
         yield from nccl.table(collective, near(good * slowest, noise, collective, *names), chosen, len(gpus))
+
+
+def _transports(machines: Sequence[Machine], rank: int, machine: Machine) -> Iterator[str]:
+    """What NCCL says on a node of its ways to the others."""
+    domains = {str(_domain(each)) for each in machines}
+    mnnvl = len(domains) == 1 and set(domains.pop()) - set("0-") != set()
+    start = f"{machine.name}:{_PID}:{_PID} [0] NCCL INFO "
+    count = len(machine.sections["nvml"]["gpus"])
+    ranks = sum(len(each.sections["nvml"]["gpus"]) for each in machines)
+    yield f"{start}Using network IB"
+    yield (
+        f"{start}comm 0x55d0c8a3b2f0 rank {rank} nRanks {ranks} nNodes {1 if mnnvl else len(machines)} "
+        f"localRanks {ranks if mnnvl else count} localRank {rank if mnnvl else 0} MNNVL {int(mnnvl)}"
+    )
+    if not mnnvl:
+        yield f"{start}Channel 00/0 : {(rank - 1) % ranks}[{count - 1}] -> {rank}[0] [receive] via NET/IB/0/GDRDMA"
+
+
+def _domain(machine: Machine) -> str:
+    """The cluster of its first GPU; empty where it has none."""
+    fabric = machine.sections["nvml"]["gpus"][0].get("fabric")
+    return str(fabric.get("cluster_uuid", "")) if isinstance(fabric, dict) else ""
 
 
 def _digest(text: str) -> str:

@@ -29,7 +29,8 @@ class GroupNode:
     """A node that may take part. `launcher` says why it cannot be the head of a group.
 
     `programs` are the paths of nccl-tests built with MPI, by collective; `missing` why one is missing. `build`
-    identifies the programs and the NCCL of a node. `door` is where it is reached, None if that is not known.
+    identifies the programs and the NCCL of a node. `door` is where it is reached, None if that is not known;
+    `hostname` its own name for itself.
     """
 
     target: Target
@@ -41,6 +42,7 @@ class GroupNode:
     launcher: Launcher | CannotMeasure
     settings: LaunchSettings
     door: Door | None = None
+    hostname: str = ""
 
     @property
     def name(self) -> str:
@@ -80,7 +82,9 @@ def prepare(target: Target) -> GroupNode:
     build = f"nccl-tests {_first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else "")
     own = door(target.node.address, said)
     launcher = _understood(target, found, said, settings)
-    return GroupNode(target, gpus, _model(target), programs, missing, build, launcher, settings, own)
+    return GroupNode(
+        target, gpus, _model(target), programs, missing, build, launcher, settings, own, _first(said, "host")
+    )
 
 
 def _understood(

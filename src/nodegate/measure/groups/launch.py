@@ -20,6 +20,7 @@ from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run
 from nodegate.node_program import node_source
+from nodegate.subjects.fabric import domain_of
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -38,13 +39,18 @@ WHOLE_UP_TO = 8  # up to this group size each node keeps the whole output
 OF_RANKS = "[... {count} lines of ranks left out by nodegate: the evidence of the head has them ...]\n"
 _DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
 
-# $1: the mark, $2: seconds; then the rank. The first one on a node says that it is there. A rank ends when its daemon
-# or this shell is gone, and at its time limit. The daemon is looked for in /proc, where it is visible: Slurm's is
-# root's and cannot be signalled.
+# $1: the mark, $2: seconds, $3: whether NCCL says what it uses; then the rank. The first rank on a node says that it
+# is there, and its NCCL the rest. A rank ends when its daemon or this shell is gone, and at its time limit. The daemon
+# is looked for in /proc, where it is visible: Slurm's is root's and cannot be signalled.
 RANK = """\
 NODEGATE_LAUNCH=$1; export NODEGATE_LAUNCH
-left=$2; shift 2
-[ "${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}" = 0 ] && echo "nodegate: ranks begin on $(uname -n)" >&2
+left=$2; tells=$3; shift 3
+place=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
+[ "$place" = 0 ] && echo "nodegate: ranks begin on $(uname -n)" >&2
+NCCL_DEBUG=WARN; NCCL_DEBUG_FILE=; export NCCL_DEBUG NCCL_DEBUG_FILE
+if [ "$tells$place" = yes0 ]; then
+  NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,NET; export NCCL_DEBUG_SUBSYS
+fi
 "$@" </dev/null &
 rank=$!
 trap 'kill -TERM $rank 2>/dev/null' TERM INT HUP
@@ -98,15 +104,26 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
     head = members[0]
     unset = [word for name in (*UNSET, *RING_SETTINGS) for word in ("-u", name)]
     network = head.settings.network or networks([member.door for member in members])
-    settings = {"NCCL_DEBUG": "WARN", **for_ranks(launcher, head.settings, network)}
+    settings = for_ranks(launcher, head.settings, network)
     if launch.apart:
         settings["NCCL_TESTS_SPLIT"] = f"DIV {head.gpus}"
     rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S))
+    rank = (*rank, "yes" if _tells(launch, len(members)) else "no")
     program = ("env", *unset, *(f"{name}={value}" for name, value in settings.items()))
     program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
     report = ("-I", "1", "-J", launch.report) if launch.report else ()
     hosts = [member.host for member in members]
     return (*start(launcher, head.settings, hosts, head.gpus, network, launch.limit_s), *rank, *program, *report)
+
+
+def _tells(launch: Launch, count: int) -> bool:
+    """Whether NCCL says what it uses: once is enough, and of a big group it would be too much."""
+    return launch.collective == "all_reduce" and not launch.apart and count <= WHOLE_UP_TO
+
+
+def _one_domain(members: Sequence[GroupNode]) -> bool:
+    domains = {domain_of(member.target.facts.gpus.devices) for member in members}
+    return len(domains) == 1 and all(domains)
 
 
 def run_group(launch: Launch, group: Group, members: Sequence[GroupNode], mark: str) -> ProgramRun:
@@ -155,6 +172,8 @@ def labels_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> dic
         "turns": str(launch.sweep.iterations + launch.sweep.warmup),
         "limit_s": f"{launch.limit_s:.1f}".removesuffix(".0"),
         "builds": str(len({member.build for member in members})),
+        **({"told": "transports"} if _tells(launch, len(members)) else {}),
+        **({"nvlink": "one domain"} if _one_domain(members) else {}),
         **({"settings": members[0].settings.said} if members[0].settings.environment else {}),
     }
 

@@ -78,9 +78,14 @@ class LaunchSession:
     def runs(self) -> Runs:
         """The runs of every node."""
         return {
-            name: tuple(replace(ran, labels={**ran.labels, "node": name}) for ran in rans)
+            name: tuple(replace(ran, labels={**ran.labels, "node": name, **self._hostname(name)}) for ran in rans)
             for name, rans in self._found.items()
         }
+
+    def _hostname(self, name: str) -> dict[str, str]:
+        """By which its ranks call the node, if it is another name."""
+        own = self.members[name].hostname if name in self.members else ""
+        return {"hostname": own} if own and own != name else {}
 
     def pools(self) -> list[list[GroupNode]]:
         """The nodes that can be launched together: the same number of GPUs of one model, the program under one path."""

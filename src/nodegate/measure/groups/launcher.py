@@ -33,6 +33,7 @@ LOOK = r"""if [ -n "$1" ]; then
     timeout 15 "${1%srun}scontrol" show config 2>/dev/null </dev/null | sed -n 's/^GresTypes *= */gres /p' ;;
   esac
 fi
+printf 'host %s\n' "$(uname -n)"
 printf 'program %s\n' "$(sha256sum <"$2" | cut -c1-12)"
 library=$(ldd "$2" 2>/dev/null | sed -n 's/.*libnccl\.so[^ ]* => \([^ ]*\).*/\1/p' | head -n 1)
 [ -n "$library" ] && printf 'nccl %s\n' "$(sha256sum <"$library" | cut -c1-12)"
@@ -41,7 +42,7 @@ getent ahosts "$3" 2>/dev/null | awk '{print "means", $1}' | sort -u | head -n 8
 printf '%s\n' "$SSH_CONNECTION" | awk 'NF == 4 {print "reached", $3}'
 exit 0
 """
-_LINE = re.compile(r"(launcher|path|prefix|libraries|mpi|gres|program|nccl|address|means|reached)[ \t]+(.{0,300})")
+_LINE = re.compile(r"(launcher|path|prefix|libraries|mpi|gres|host|program|nccl|address|means|reached)[ \t]+(.{0,300})")
 _OPEN_MPI = re.compile(r"\((?:Open MPI|OpenRTE)\) (\d{1,3})\.|Open MPI v?(\d{1,3})\.|Open MPI|OpenRTE")
 _MPI_TYPES = re.compile(r"pmix|pmix_v\d{1,2}|pmi2|cray_shasta")
 # Open MPI refuses root otherwise. Its ssh cannot prompt: a guarded program has no terminal.

@@ -12,6 +12,7 @@ from nodegate.measure.groups.plan import whole_of
 from nodegate.measure.groups.refused import has_devices, never_began, refusal, without_begun
 from nodegate.metric import Metric
 from nodegate.tools import nccl_tests
+from nodegate.tools.nccl_log import read_log
 from nodegate.transport.call import printable
 from nodegate.unknown import Unknown
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from nodegate.measure.program_run import ProgramRun
+    from nodegate.tools.nccl_log import NcclLog
     from nodegate.tools.nccl_rows import Row
     from nodegate.tools.nccl_tests import NcclTest
 
@@ -72,6 +74,8 @@ class GroupRun:
     racks: int = 0  # 0: not known
     slower: str = ""  # the node of a pair that is slow with good ones too
     settings: str = ""
+    log: NcclLog | None = None  # None: NCCL was not asked
+    one_domain: bool = False  # its nodes are in one NVLink domain
     test: NcclTest | None = None
     own_gb_per_s: float | None = None  # of a launch in which each node runs by itself
     stuck: tuple[str, ...] = ()
@@ -266,6 +270,8 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         racks=_number(label("racks")),
         slower=label("slower", ""),
         settings=label("settings", ""),
+        log=read_log(ran.stdout, label("hostname", node)) if label("told") else None,
+        one_domain=label("nvlink", "") == "one domain",
         stuck=ran.stuck,
     )
     if ran.cannot:

@@ -1,0 +1,100 @@
+"""Findings of the ways that NCCL itself says it takes between nodes: RDMA or sockets, NVLink between trays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate import part
+from nodegate.measure.groups.plan import PAIR
+from nodegate.unknown import Unknown
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nodegate.measure.groups.result import GroupRun, NcclGroups
+    from nodegate.probe.rdma import Rdma
+    from nodegate.tools.nccl_log import NcclLog
+    from nodegate.unknown import Known
+    from nodegate.verdicts import Verdicts
+
+ACTIVE = "ACTIVE"
+NETWORK, NVLINK = part.collective("network of NCCL"), part.collective("NVLink between nodes")
+_SOCKETS_ASKED = ("NCCL_IB_DISABLE=1", "NCCL_NET=Socket")
+_MNNVL_ASKED_OFF = ("NCCL_MNNVL_ENABLE=0",)
+_BY_HAND = "run the command in the evidence file by hand on its head node with NCCL_DEBUG=INFO"
+_NO_RDMA = (
+    "look for NCCL_IB_DISABLE, NCCL_NET and NCCL_IB_HCA in /etc/nccl.conf and nodegate_nccl_env, at /dev/infiniband "
+    "and the limit of locked memory; in a cloud its plug-in must be in LD_LIBRARY_PATH"
+)
+_NO_MNNVL = (
+    "look at nvidia-imex-ctl -N and nodes_config.cfg (one domain of all trays), /dev/nvidia-caps-imex-channels, and "
+    "NCCL_MNNVL_ENABLE in /etc/nccl.conf"
+)
+
+
+def judge_network(verdicts: Verdicts, groups: NcclGroups, rdma: Rdma) -> None:
+    """NCCL sends over RDMA where the node has a port in service. Over sockets it is slow, and nothing says so."""
+    if not any(device.address and port.state == ACTIVE for device in rdma.devices for port in device.ports):
+        verdicts.skip("the node has no RDMA port in service")
+    runs = _asked(verdicts, groups, _SOCKETS_ASKED)
+    slow = [run for run in runs if run.log and run.log.over_sockets]
+    log = _first_known(runs, lambda log: log.network)
+    if slow:
+        text = f"{slow[0].group}: NCCL sends over TCP sockets, and the node has RDMA"
+        verdicts.found(
+            Verdict.FAIL,
+            part=NETWORK,
+            text=text,
+            action=_NO_RDMA,
+            quantity="network",
+            observed="Socket",
+            code="sockets",
+        )
+    elif log is None:
+        verdicts.unknown(part=NETWORK, quantity="network", reason="NCCL did not say which it uses", action=_BY_HAND)
+    else:
+        from_gpus = log.gpu_memory
+        where = "" if isinstance(from_gpus, Unknown) else f", from {'GPU' if from_gpus else 'host'} memory"
+        verdicts.passed(part=NETWORK, text=f"NCCL sends over {log.network}{where}", observed=str(log.network))
+
+
+def judge_nvlink_between(verdicts: Verdicts, groups: NcclGroups) -> None:
+    """Between trays of one NVLink domain NCCL uses NVLink (MNNVL), which needs an IMEX domain of all trays."""
+    runs = [run for run in _asked(verdicts, groups, _MNNVL_ASKED_OFF) if run.one_domain]
+    if not runs:
+        verdicts.skip("it was launched with no other node of its NVLink domain")
+    without = [run for run in runs if run.log and run.log.mnnvl is False]
+    if without:
+        text = f"{without[0].group}: one NVLink domain, and NCCL goes over the network (MNNVL 0)"
+        verdicts.found(
+            Verdict.FAIL, part=NVLINK, text=text, action=_NO_MNNVL, quantity="MNNVL", observed=False, code="mnnvl"
+        )
+    elif _first_known(runs, lambda log: log.mnnvl) is None:
+        reason = "NCCL did not say whether it uses it (before 2.21 it cannot)"
+        verdicts.unknown(part=NVLINK, quantity="MNNVL", reason=reason, action=_BY_HAND)
+    else:
+        verdicts.passed(part=NVLINK, text=f"in use (MNNVL 1): {runs[-1].group}", observed=True)
+
+
+def _asked(verdicts: Verdicts, groups: NcclGroups, asked_off: Sequence[str]) -> list[GroupRun]:
+    """The pairs that started, and in which NCCL was to say what it uses.
+
+    Raises:
+        Skipped: the inventory switches it off.
+        NotDone: no launch asked NCCL, or none started.
+    """
+    started = [
+        run for run in groups.runs if run.kind == PAIR and run.log and run.ending not in {"refused", "incomplete"}
+    ]
+    off = [word for run in started for word in run.settings.split() if word in asked_off]
+    if off:
+        verdicts.skip(f"the inventory sets {off[0]} (nodegate_nccl_env)")
+    if not started:
+        verdicts.not_done("no launch over two nodes started that asks NCCL what it uses")
+    return started
+
+
+def _first_known(runs: Sequence[GroupRun], what: Callable[[NcclLog], Known[object]]) -> NcclLog | None:
+    """The newest log with this reading."""
+    return next((run.log for run in reversed(runs) if run.log and not isinstance(what(run.log), Unknown)), None)

@@ -1,0 +1,182 @@
+"""What the checks say of the ways that NCCL says it takes between nodes, word for word."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fleet.machine import Machine
+from support.group_node import GroupCase
+from support.nccl_fleet import SIZE, table
+
+from nodegate.measure.groups.result import ALONE
+from nodegate.measure.program_run import ProgramRun
+from nodegate.tools.nccl_log import read_log
+from nodegate.unknown import Unknown
+from nodegate.verdict import Verdict
+
+PASS, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+TRANSPORT, BETWEEN = "nccl_groups.transport", "nccl_groups.nvlink_between"
+# As NCCL 2.27 prints them on two nodes of 8 GPUs; a launcher may put its label in front.
+IB = """\
+{host}:5117:5117 [0] NCCL INFO NET/IB : Using [0]mlx5_0:1/IB [1]mlx5_1:1/IB [RO]; OOB eno1:10.0.0.11<0>
+{host}:5117:5117 [0] NCCL INFO Using network IB
+{host}:5117:5203 [0] NCCL INFO comm 0x55d0c8a3b2f0 rank 0 nRanks 16 nNodes 2 localRanks 8 localRank 0 MNNVL 0
+{host}:5117:5203 [0] NCCL INFO Channel 00/0 : 15[7] -> 0[0] [receive] via NET/IB/0/GDRDMA
+{host}:5117:5203 [0] NCCL INFO Channel 01/0 : 0[0] -> 8[0] [send] via NET/IB/3(7)/GDRDMA
+"""
+HOST_MEMORY = IB.replace("/GDRDMA", "")
+SOCKET = """\
+{host}:5117:5117 [0] NCCL INFO NET/IB : No device found.
+{host}:5117:5117 [0] NCCL INFO NET/Socket : Using [0]eno1:10.0.0.11<0>
+{host}:5117:5117 [0] NCCL INFO Using network Socket
+{host}:5117:5203 [0] NCCL INFO Channel 00/0 : 15[7] -> 0[0] [receive] via NET/Socket/0
+"""
+EFA = """\
+{host}:5117:5117 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 32 nics)
+[1,0]<stdout>:{host}:5117:5117 [0] NCCL INFO Using network Libfabric
+"""
+NVLINK = """\
+{host}:5117:5117 [0] NCCL INFO Using network IB
+{host}:5117:5117 [0] NCCL INFO MNNVL busId 0x801000 fabric UUID a44167d1.7d6b24c0 cliqueId 0x2786 state 3
+{host}:5117:5117 [0] NCCL INFO MNNVL 1 cliqueId 2786 cliqueSize 8 cliqueRank 0 nvlDomainSize 8
+{host}:5117:5203 [0] NCCL INFO comm 0x55d0c8a3b2f0 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 1
+"""
+
+
+def ran(mine: str, other: str = IB, **labels: str) -> ProgramRun:
+    """A pair as gpu01 keeps it: what NCCL says on gpu01 and on gpu02."""
+    told = {"group": "pair gpu01+gpu02", "kind": "pair", "head": "gpu01", "nodes": "gpu01 gpu02", "count": "2"}
+    told |= {"gpus": "16", "gpus_of_node": "8", "size_bytes": str(SIZE), "turns": "13", "limit_s": "120", "builds": "1"}
+    told |= {"node": "gpu01", "told": "transports", **labels}
+    text = table("all_reduce", 16, 380.0)
+    said = mine.format(host=told.get("hostname", "gpu01").partition(".")[0]) + other.format(host="gpu02")
+    return ProgramRun("all_reduce", stdout=f"{said}{text}", exit_code=0, duration_s=9.0, labels=told)
+
+
+def no_rdma() -> Machine:
+    machine = Machine.hgx_h100()
+    for device in list(machine.sections["infiniband"]):
+        machine.sections["infiniband"].pop(device)
+    return machine
+
+
+def without_label(found: ProgramRun) -> ProgramRun:
+    return replace(found, labels={name: text for name, text in found.labels.items() if name != "told"})
+
+
+REFUSED = replace(ran(IB), stdout="", stderr="Permission denied (publickey).", exit_code=255)
+ALONE_RUN = [ProgramRun(ALONE, labels={"why": "no other node takes part", "node": "gpu01"})]
+SOCKETS_SAID = (
+    "network of NCCL: pair gpu01+gpu02: NCCL sends over TCP sockets, and the node has RDMA - look for NCCL_IB_DISABLE, "
+    "NCCL_NET and NCCL_IB_HCA in /etc/nccl.conf and nodegate_nccl_env, at /dev/infiniband and the limit of locked "
+    "memory; in a cloud its plug-in must be in LD_LIBRARY_PATH"
+)
+NO_LAUNCH = "node: no launch over two nodes started that asks NCCL what it uses"
+ONE = {"nvlink": "one domain"}
+
+CASES = [
+    GroupCase("over InfiniBand", TRANSPORT, PASS, "network of NCCL: NCCL sends over IB, from GPU memory", [ran(IB)]),
+    GroupCase(
+        "from host memory, as between PCIe boards far from the NIC: its speed is judged elsewhere",
+        TRANSPORT,
+        PASS,
+        "network of NCCL: NCCL sends over IB, from host memory",
+        [ran(HOST_MEMORY)],
+    ),
+    GroupCase("over EFA", TRANSPORT, PASS, "network of NCCL: NCCL sends over Libfabric", [ran(EFA, EFA)]),
+    GroupCase("over sockets", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET)]),
+    GroupCase("under another name", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET, hostname="ip-10-0-0-11.ec2.internal")]),
+    GroupCase("sockets once, in the first of two attempts", TRANSPORT, FAIL, SOCKETS_SAID, [ran(SOCKET)], [ran(IB)]),
+    GroupCase(
+        "the other node goes over sockets",
+        TRANSPORT,
+        PASS,
+        "network of NCCL: NCCL sends over IB, from GPU memory",
+        [ran(IB, SOCKET)],
+    ),
+    GroupCase(
+        "sockets are what the site asks for",
+        TRANSPORT,
+        SKIP,
+        "node: the inventory sets NCCL_IB_DISABLE=1 (nodegate_nccl_env)",
+        [ran(SOCKET, settings="NCCL_IB_DISABLE=1 NCCL_SOCKET_IFNAME=eno1")],
+    ),
+    GroupCase(
+        "a node without RDMA",
+        TRANSPORT,
+        SKIP,
+        "node: the node has no RDMA port in service",
+        [ran(SOCKET)],
+        machine=no_rdma(),
+    ),
+    GroupCase(
+        "NCCL says nothing",
+        TRANSPORT,
+        ERROR,
+        "network of NCCL: could not read network: NCCL did not say which it uses - run the command in the evidence file "
+        "by hand on its head node with NCCL_DEBUG=INFO",
+        [ran("")],
+    ),
+    GroupCase("recorded before NCCL was asked", TRANSPORT, SKIP, NO_LAUNCH, [without_label(ran(SOCKET))]),
+    GroupCase("no launch started", TRANSPORT, SKIP, NO_LAUNCH, [REFUSED]),
+    GroupCase("no other node", TRANSPORT, SKIP, "node: no other node takes part", ALONE_RUN),
+    GroupCase(
+        "two trays over NVLink",
+        BETWEEN,
+        PASS,
+        "NVLink between nodes: in use (MNNVL 1): pair gpu01+gpu02",
+        [ran(NVLINK, **ONE)],
+    ),
+    GroupCase(
+        "two trays of one domain over the network",
+        BETWEEN,
+        FAIL,
+        "NVLink between nodes: pair gpu01+gpu02: one NVLink domain, and NCCL goes over the network (MNNVL 0) - look at "
+        "nvidia-imex-ctl -N and nodes_config.cfg (one domain of all trays), /dev/nvidia-caps-imex-channels, and "
+        "NCCL_MNNVL_ENABLE in /etc/nccl.conf",
+        [ran(IB, **ONE)],
+    ),
+    GroupCase(
+        "an NCCL that says nothing of it",
+        BETWEEN,
+        ERROR,
+        "NVLink between nodes: could not read MNNVL: NCCL did not say whether it uses it (before 2.21 it cannot) - run "
+        "the command in the evidence file by hand on its head node with NCCL_DEBUG=INFO",
+        [ran("{host}:5117:5117 [0] NCCL INFO Using network IB\n", **ONE)],
+    ),
+    GroupCase(
+        "trays of two domains, or no NVLink between nodes",
+        BETWEEN,
+        SKIP,
+        "node: it was launched with no other node of its NVLink domain",
+        [ran(IB)],
+    ),
+    GroupCase(
+        "the site measures without it",
+        BETWEEN,
+        SKIP,
+        "node: the inventory sets NCCL_MNNVL_ENABLE=0 (nodegate_nccl_env)",
+        [ran(IB, settings="NCCL_MNNVL_ENABLE=0", **ONE)],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_cases(case: GroupCase) -> None:
+    record = case.record()
+    assert record.verdict is case.verdict, record.message
+    assert record.message == case.message
+
+
+def test_lines_of_another_host_are_not_this_ones():
+    text = SOCKET.format(host="gpu02") + IB.format(host="gpu021")
+    assert read_log(text, "gpu02.example.com").over_sockets
+    assert read_log(text, "GPU021").network == "IB"
+    assert isinstance(read_log(text, "gpu0").network, Unknown)
+    assert isinstance(read_log("", "gpu02").mnnvl, Unknown)
+
+
+def test_a_line_that_a_launcher_tore_is_replaced_by_the_channels():
+    text = IB.format(host="gpu02").replace("Using network IB", "Using net[1,0]<stdout>:work IB")
+    assert read_log(text, "gpu02").network == "IB"
