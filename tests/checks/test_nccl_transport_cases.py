@@ -114,8 +114,8 @@ CASES = [
         "NCCL says nothing",
         TRANSPORT,
         ERROR,
-        "network of NCCL: could not read network: NCCL did not say which it uses - run the command in the evidence file "
-        "by hand on its head node with NCCL_DEBUG=INFO",
+        "network of NCCL: could not read network: NCCL did not say which it uses - run the command in the evidence "
+        "file by hand on its head node with NCCL_DEBUG=INFO",
         [ran("")],
     ),
     GroupCase("recorded before NCCL was asked", TRANSPORT, SKIP, NO_LAUNCH, [without_label(ran(SOCKET))]),

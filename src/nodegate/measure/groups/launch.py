@@ -107,8 +107,8 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
     settings = for_ranks(launcher, head.settings, network)
     if launch.apart:
         settings["NCCL_TESTS_SPLIT"] = f"DIV {head.gpus}"
-    rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S))
-    rank = (*rank, "yes" if _tells(launch, len(members)) else "no")
+    tells = "yes" if _tells(launch, len(members)) else "no"
+    rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S), tells)
     program = ("env", *unset, *(f"{name}={value}" for name, value in settings.items()))
     program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
     report = ("-I", "1", "-J", launch.report) if launch.report else ()
