@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from support.nccl_fleet import COLLECTIVES, DELIVERY, facts
+from support.nccl_fleet import COLLECTIVES, DELIVERY, facts, table
 
 from nodegate.errors import CannotMeasure, UsageError
+from nodegate.knowledge.tables import clouds, rows
 from nodegate.measure.groups.group_node import GroupNode
 from nodegate.measure.groups.launch import RANK, Launch, labels_of, sweep, words
 from nodegate.measure.groups.launcher import Launcher, heard, known
@@ -304,6 +305,7 @@ def test_what_a_site_sets_itself_is_not_set_twice(expected, gone):
         ({"launch_network": "10.0.0.0/99"}, "nodegate_launch_network: '10.0.0.0/99' is neither"),
         ({"launch_network": "10.0.0.1"}, "nodegate_launch_network: '10.0.0.1' is neither"),
         ({"launch_network": ["eth0", "$(reboot)"]}, "nodegate_launch_network: '$(reboot)' is neither"),
+        ({"nccl_cloud": "aws-p55"}, "nodegate_nccl_cloud: unknown 'aws-p55'"),
         ({"nccl_env": {"PATH": "/tmp"}}, "nodegate_nccl_env: 'PATH' may not be set"),
         ({"nccl_env": {"NCCL_DEBUG_FILE": "/tmp/x"}}, "NCCL_DEBUG_FILE is set by nodegate itself"),
     ],
@@ -315,9 +317,36 @@ def test_what_cannot_be_a_setting_of_a_launch_is_refused_with_its_line(expected,
     assert str(refused.value).startswith("hosts.yaml:3: gpu01: ")
 
 
+@pytest.mark.parametrize("cloud", sorted(clouds()))
+def test_the_settings_of_a_cloud_may_all_be_set_and_have_a_source(cloud):
+    assert settings(nccl_cloud=cloud).environment == clouds()[cloud]
+    assert settings(nccl_env=dict(clouds()[cloud])).environment == clouds()[cloud]
+    assert all(row["source"] for row in rows("nccl_clouds.csv"))
+
+
+def test_a_site_replaces_or_takes_away_single_settings_of_a_cloud():
+    found = settings(
+        nccl_cloud="aws-p5", nccl_env={"NCCL_BUFFSIZE": 4194304, "NCCL_TUNER_PLUGIN": "", "UCX_TLS": "tcp"}
+    )
+    assert found.environment["FI_PROVIDER"] == "efa"
+    assert found.environment["NCCL_BUFFSIZE"] == "4194304"
+    assert found.environment["UCX_TLS"] == "tcp"
+    assert "NCCL_TUNER_PLUGIN" not in found.environment
+
+
 @pytest.mark.parametrize("name", ["UCX_TLS", "OMPI_MCA_pml", "FI_PROVIDER", "LD_LIBRARY_PATH", "CUDA_DEVICE_ORDER"])
 def test_settings_beyond_nccl_are_allowed_and_said_in_the_conditions(name):
     nodes = members(Site(**{**vars(SITES["open-mpi-4"]), "expected": {"nccl_env": {name: "x"}}}))
     labels = labels_of(Launch("all_reduce", sweep(DELIVERY, rdma=True), 300.0), pair("gpu01", "gpu02"), nodes)
     assert labels["settings"] == f"{name}=x"
     assert read(ProgramRun("all_reduce", labels=labels)).settings == f"{name}=x"
+    output = table("all_reduce", 16, 380.0)
+    assert read(ProgramRun("all_reduce", stdout=output, labels=labels)).conditions["settings"] == f"{name}=x"
+
+
+def test_many_settings_are_told_apart_in_the_conditions_by_a_checksum():
+    output = table("all_reduce", 16, 380.0)
+    said = [settings(nccl_cloud="gcp-a3-mega", nccl_env={"NCCL_SHARE": value}).said for value in ("a", "b")]
+    found = [read(ProgramRun("all_reduce", stdout=output, labels={"settings": each})).conditions for each in said]
+    assert found[0]["settings"] != found[1]["settings"]
+    assert max(len(each["settings"]) for each in found) < 250

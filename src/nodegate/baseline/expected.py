@@ -46,6 +46,7 @@ OTHERS = frozenset(
         "launcher",
         "launch_network",
         "mpi_args",
+        "nccl_cloud",
         "nccl_env",
         "srun",
         "srun_args",

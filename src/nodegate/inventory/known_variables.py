@@ -35,6 +35,7 @@ USED = (
     "nodegate_launcher",
     "nodegate_lock",
     "nodegate_mpi_args",
+    "nodegate_nccl_cloud",
     "nodegate_nccl_env",
     "nodegate_recordings",
     "nodegate_srun",

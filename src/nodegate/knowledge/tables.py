@@ -113,6 +113,15 @@ class Setting:
 
 
 @cache
+def clouds() -> Mapping[str, Mapping[str, str]]:
+    """What the known clouds ask of NCCL on their machines: settings by the name of the machine (nccl_clouds.csv)."""
+    found: dict[str, dict[str, str]] = {}
+    for row in rows("nccl_clouds.csv"):
+        found.setdefault(row["cloud"], {})[row["name"]] = row["value"]
+    return found
+
+
+@cache
 def xids() -> Mapping[int, XidRule]:
     """The Xids by code (xid.csv)."""
     return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
+from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
@@ -35,6 +36,7 @@ APART_NAME = "nccl.apart_all_reduce_gb_per_s"
 _JUDGED = ("pair", "rack", "fleet")
 _TOGETHER = ("rack", "fleet")  # one launch over many nodes gives all of them one value
 _LEFT_OUT = " left out by nodegate"
+_LONG = 200
 _AGAIN = "run the command in the evidence file by hand on its head node"
 _SEE = "read the output in the evidence file"
 
@@ -118,7 +120,7 @@ class GroupRun:
             "size_bytes": str(self.size_bytes),
             "dtype": row.dtype if row else "",
             **far,
-            **({"settings": self.settings} if self.settings else {}),
+            **({"settings": _shortened(self.settings)} if self.settings else {}),
         }
 
 
@@ -347,6 +349,11 @@ def _all_ranks(ran: ProgramRun, test: NcclTest) -> NcclTest:
     if _LEFT_OUT not in ran.stdout or not test.devices:
         return test
     return replace(test, ranks=max(device.rank for device in test.devices) + 1)
+
+
+def _shortened(text: str) -> str:
+    """A long text by its beginning and its checksum: clouds ask for dozens of settings."""
+    return text if len(text) <= _LONG else f"{text[:_LONG]}... (sha256 {sha256(text.encode()).hexdigest()[:12]})"
 
 
 def _own(ran: ProgramRun, test: NcclTest | None) -> float | None:

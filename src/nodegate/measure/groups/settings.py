@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
+from nodegate.knowledge.tables import clouds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -121,7 +122,17 @@ def _environment(node: Node) -> Mapping[str, str]:
             raise _wrong(node, f"nodegate_nccl_env: {name} is set by nodegate itself", "remove it")
         if isinstance(value, (dict, list, bool)) or not _VALUE.fullmatch(str(value)):
             raise _wrong(node, f"nodegate_nccl_env: {name} must be a number or one line of text", 'write "1", not true')
-    return {name: str(value) for name, value in given.items()}
+    cloud = _cloud(node)
+    own = {name: str(value) for name, value in given.items()}
+    return {name: value for name, value in {**cloud, **own}.items() if value or name not in cloud}
+
+
+def _cloud(node: Node) -> Mapping[str, str]:
+    """The settings of a cloud's machine, which the inventory's own replace; an empty one takes a setting away."""
+    name = str(node.expected.get("nccl_cloud", ""))
+    if name and name not in clouds():
+        raise _wrong(node, f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, clouds()))
+    return clouds().get(name, {})
 
 
 def _srun(node: Node) -> Mapping[str, str]:
