@@ -48,7 +48,7 @@ def ran(mine: str, other: str = IB, **labels: str) -> ProgramRun:
     """A pair as gpu01 keeps it: what NCCL says on gpu01 and on gpu02."""
     told = {"group": "pair gpu01+gpu02", "kind": "pair", "head": "gpu01", "nodes": "gpu01 gpu02", "count": "2"}
     told |= {"gpus": "16", "gpus_of_node": "8", "size_bytes": str(SIZE), "turns": "13", "limit_s": "120", "builds": "1"}
-    told |= {"node": "gpu01", "told": "transports", **labels}
+    told |= {"node": "gpu01", "asked": "transports", **labels}
     text = table("all_reduce", 16, 380.0)
     said = mine.format(host=told.get("hostname", "gpu01").partition(".")[0]) + other.format(host="gpu02")
     return ProgramRun("all_reduce", stdout=f"{said}{text}", exit_code=0, duration_s=9.0, labels=told)
@@ -62,7 +62,7 @@ def no_rdma() -> Machine:
 
 
 def without_label(found: ProgramRun) -> ProgramRun:
-    return replace(found, labels={name: text for name, text in found.labels.items() if name != "told"})
+    return replace(found, labels={name: text for name, text in found.labels.items() if name != "asked"})
 
 
 REFUSED = replace(ran(IB), stdout="", stderr="Permission denied (publickey).", exit_code=255)

@@ -184,6 +184,7 @@ def test_every_check_passes_somewhere_or_says_why_not():
         "copies.nvbandwidth",  # nvbandwidth
         "fabric.imex",  # a rack with one NVLink domain
         "fabric.one_domain",  # the same
+        "nccl_groups.nvlink_between",  # the same
         "host.ports",  # a site that names ports
         "ordered.parts",  # a site that demands something, as for the next three
         "ordered.serials",

@@ -10,6 +10,7 @@ from nodegate.measure.groups.launcher import LOOK, Launcher, heard, known
 from nodegate.measure.groups.network import door
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.nccl.run import gpu_count
+from nodegate.subjects.fabric import domain_of
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class GroupNode:
 
     `programs` are the paths of nccl-tests built with MPI, by collective; `missing` why one is missing. `build`
     identifies the programs and the NCCL of a node. `door` is where it is reached, None if that is not known;
-    `hostname` its own name for itself.
+    `hostname` its own name for itself, `domain` the NVLink domain of several nodes that it is in, empty for none.
     """
 
     target: Target
@@ -43,6 +44,7 @@ class GroupNode:
     settings: LaunchSettings
     door: Door | None = None
     hostname: str = ""
+    domain: str = ""
 
     @property
     def name(self) -> str:
@@ -80,10 +82,10 @@ def prepare(target: Target) -> GroupNode:
     found = _launcher(target, settings)
     said = _look(target, found, programs["all_reduce"])
     build = f"nccl-tests {_first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else "")
-    own = door(target.node.address, said)
+    own, domain = door(target.node.address, said), domain_of(target.facts.gpus.devices) or ""
     launcher = _understood(target, found, said, settings)
     return GroupNode(
-        target, gpus, _model(target), programs, missing, build, launcher, settings, own, _first(said, "host")
+        target, gpus, _model(target), programs, missing, build, launcher, settings, own, _first(said, "host"), domain
     )
 
 

@@ -20,7 +20,6 @@ from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run
 from nodegate.node_program import node_source
-from nodegate.subjects.fabric import domain_of
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -44,11 +43,11 @@ _DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
 # is looked for in /proc, where it is visible: Slurm's is root's and cannot be signalled.
 RANK = """\
 NODEGATE_LAUNCH=$1; export NODEGATE_LAUNCH
-left=$2; tells=$3; shift 3
+left=$2; says=$3; shift 3
 place=${OMPI_COMM_WORLD_LOCAL_RANK:-${SLURM_LOCALID:-0}}
 [ "$place" = 0 ] && echo "nodegate: ranks begin on $(uname -n)" >&2
 NCCL_DEBUG=WARN; NCCL_DEBUG_FILE=; export NCCL_DEBUG NCCL_DEBUG_FILE
-if [ "$tells$place" = yes0 ]; then
+if [ "$says$place" = yes0 ]; then
   NCCL_DEBUG=INFO; NCCL_DEBUG_SUBSYS=INIT,NET; export NCCL_DEBUG_SUBSYS
 fi
 "$@" </dev/null &
@@ -107,8 +106,8 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
     settings = for_ranks(launcher, head.settings, network)
     if launch.apart:
         settings["NCCL_TESTS_SPLIT"] = f"DIV {head.gpus}"
-    tells = "yes" if _tells(launch, len(members)) else "no"
-    rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S), tells)
+    says = "yes" if _says(launch, len(members)) else "no"
+    rank = ("sh", "-c", RANK, "nodegate-rank", mark, str(int(launch.limit_s) + RANK_EXTRA_S), says)
     program = ("env", *unset, *(f"{name}={value}" for name, value in settings.items()))
     program = (*program, head.programs[launch.collective], *launch.sweep.options, "-g", "1")
     report = ("-I", "1", "-J", launch.report) if launch.report else ()
@@ -116,13 +115,13 @@ def words(launch: Launch, members: Sequence[GroupNode], launcher: Launcher, mark
     return (*start(launcher, head.settings, hosts, head.gpus, network, launch.limit_s), *rank, *program, *report)
 
 
-def _tells(launch: Launch, count: int) -> bool:
+def _says(launch: Launch, count: int) -> bool:
     """Whether NCCL says what it uses: once is enough, and of a big group it would be too much."""
     return launch.collective == "all_reduce" and not launch.apart and count <= WHOLE_UP_TO
 
 
 def _one_domain(members: Sequence[GroupNode]) -> bool:
-    domains = {domain_of(member.target.facts.gpus.devices) for member in members}
+    domains = {member.domain for member in members}
     return len(domains) == 1 and all(domains)
 
 
@@ -172,7 +171,7 @@ def labels_of(launch: Launch, group: Group, members: Sequence[GroupNode]) -> dic
         "turns": str(launch.sweep.iterations + launch.sweep.warmup),
         "limit_s": f"{launch.limit_s:.1f}".removesuffix(".0"),
         "builds": str(len({member.build for member in members})),
-        **({"told": "transports"} if _tells(launch, len(members)) else {}),
+        **({"asked": "transports"} if _says(launch, len(members)) else {}),
         **({"nvlink": "one domain"} if _one_domain(members) else {}),
         **({"settings": members[0].settings.said} if members[0].settings.environment else {}),
     }

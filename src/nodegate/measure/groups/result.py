@@ -272,7 +272,7 @@ def read(ran: ProgramRun, *, attempt: int = 0) -> GroupRun:
         racks=_number(label("racks")),
         slower=label("slower", ""),
         settings=label("settings", ""),
-        log=read_log(ran.stdout, label("hostname", node)) if label("told") else None,
+        log=read_log(ran.stdout, label("hostname", node)) if label("asked") else None,
         one_domain=label("nvlink", "") == "one domain",
         stuck=ran.stuck,
     )
