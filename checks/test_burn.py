@@ -108,15 +108,17 @@ def test_node_spread(burn: Burn, baseline: Baseline, verdicts: Verdicts) -> None
         )
 
 
-def test_clock_reasons(burn: Burn, profile: Profile, verdicts: Verdicts) -> None:
+def test_clock_reasons(burn: Burn, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:
     """Under load neither the power supply nor heat holds the clock of any GPU down. (F08)
 
     hw_slowdown and hw_thermal_slowdown are faults: such a GPU falls from 2 GHz to 500 MHz. sw_thermal_slowdown is bad
-    cooling: rejected at delivery, a warning later. Fewer than three samples of these only warn; a power brake is a
-    fault in any. The software power cap is normal for a GPU that burns. One that NVML calls idle did not burn.
-    Source: NVML; Azure NHC.
+    cooling: rejected at delivery, a warning later. A few samples of these only warn (fewer than three, or within
+    burn.slow_samples_percent); a power brake is a fault in any. NVML's own counters of slow time are asked too
+    (burn.slowed_s). The software power cap is normal for a GPU that burns, and so is the voltage limit for
+    reliability; the board's own limit warns. One that NVML calls idle did not burn. Source: NVML; Azure NHC.
     """
     heat = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
+    few, short = baseline.number("burn.slow_samples_percent"), baseline.number("burn.slowed_s")
     for loads in burn.loads.values():
         whose = loads[0].part
         if not any(load.under_load for load in loads):
@@ -128,12 +130,12 @@ def test_clock_reasons(burn: Burn, profile: Profile, verdicts: Verdicts) -> None
             continue
         reasons = under_load.reasons_of(loads)
         strange = sorted(reasons.keys() - under_load.WORDS.keys())
-        brief = under_load.brief(loads)
+        brief = under_load.brief(loads, few)
         faults = [name for name in under_load.FAULTS if name not in brief]
         under_load.held_down(whose, reasons, faults, Verdict.FAIL, verdicts)
         under_load.held_down(whose, reasons, [name for name in under_load.HEAT if name not in brief], heat, verdicts)
-        under_load.held_down(whose, reasons, [*brief, *strange], Verdict.WARN, verdicts)
-        under_load.slowed(whose, loads, verdicts)
+        under_load.held_down(whose, reasons, [*brief, *under_load.BOARD, *strange], Verdict.WARN, verdicts)
+        under_load.slowed(whose, loads, short, few, heat, verdicts)
         if under_load.idled(whose, reasons, verdicts):
             continue
         if reasons.keys() <= under_load.NORMAL.keys():

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.tier("bootcheck")
 _FAULTS = frozenset({"hw_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"})
 _HEAT = frozenset({"sw_thermal_slowdown"})
 _HARMLESS = frozenset(
-    {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "sync_boost", "display_clock_setting"}
+    {"gpu_idle", "sw_power_cap", "applications_clocks_setting", "sync_boost", "display_clock_setting", "reliability"}
 )
 _REASONS = "clock event reasons"
 _CODES = {
@@ -32,6 +32,7 @@ _CODES = {
     "hw_thermal_slowdown": "thermal",
     "sw_thermal_slowdown": "thermal",
     "hw_slowdown": "slowdown",
+    "board_limit": "board limit",
 }
 _POWER = "check power supplies and power cables of this node; then power-cycle it"
 _COOLING = "check fans, airflow or coolant, and the seat of the heat sink; compare with the same slot of other nodes"
@@ -90,8 +91,9 @@ def test_event_reasons(gpus: Gpus, baseline: Baseline, profile: Profile, verdict
 
     hw_slowdown, hw_thermal_slowdown and hw_power_brake_slowdown are faults at any moment, the last one of the power
     supply. sw_thermal_slowdown is bad cooling: rejected at delivery, a warning later, since hot surroundings pass.
-    gpu_idle, sw_power_cap and applications_clocks_setting are normal (Azure NHC ignores the first two as well). The
-    power supply may hold a GPU down without a word: at work, its clock is compared with the others' at work.
+    gpu_idle, sw_power_cap and applications_clocks_setting are normal (Azure NHC ignores the first two as well), so is
+    the voltage limit for reliability; the board's own limit only warns. The power supply may hold a GPU down without a
+    word: at work, its clock is compared with the others' at work.
     """
     heat = Verdict.FAIL if profile is Profile.DELIVERY else Verdict.WARN
     for gpu in answering(gpus, verdicts):

@@ -474,15 +474,74 @@ REASONS = (
         "a bit without a name",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: clock held down under load by bit_0x200 2 % of the time - {POWER}",
+        f"{GPU3}: clock held down under load by bit_0x800 2 % of the time - {POWER}",
+        moment(3, 30, reason_samples={"2048": 5}),
+    ),
+    BurnCase(
+        "the board's own limit",
+        "burn.clock_reasons",
+        WARN,
+        f"{GPU3}: clock held down under load by the board's own limit 2 % of the time - {POWER}",
         moment(3, 30, reason_samples={"512": 5}),
     ),
     BurnCase(
-        "slowed between two samples",
+        "the voltage limit is normal",
+        "burn.clock_reasons",
+        PASS,
+        (
+            "7 alike: GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7: clock held by software power "
+            "cap 100 % of the time"
+        ),
+        load(3, reason_samples={"4": 5, "1024": 5}),
+    ),
+    BurnCase(
+        "heat in two samples of 300",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: slowed down by heat for 2.4 s of the burn - {COOLING}",
+        f"{GPU3}: clock held down under load by hardware thermal slowdown less than 1 % of the time - {COOLING}",
+        moment(3, 30, reason_samples={"4": 5, "8": 2, "64": 2}),
+    ),
+    BurnCase(
+        "heat in three samples of 300",
+        "burn.clock_reasons",
+        FAIL,
+        f"{GPU3}: clock held down under load by hardware thermal slowdown 1 % of the time - {COOLING}",
+        moment(3, 30, reason_samples={"4": 5, "8": 3, "64": 3}),
+    ),
+    BurnCase(
+        "slowed between two samples, at delivery",
+        "burn.clock_reasons",
+        FAIL,
+        f"{GPU3}: slowed down by heat for 2.4 s of the burn, expected at most 1 s (h100.yaml burn.slowed_s: test) - "
+        f"{COOLING}",
         lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
+    ),
+    BurnCase(
+        "slowed between two samples, at night",
+        "burn.clock_reasons",
+        WARN,
+        f"{GPU3}: slowed down by heat for 2.4 s of the burn, expected at most 1 s (h100.yaml burn.slowed_s: test) - "
+        f"{COOLING}",
+        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=2_400_000_000),
+        profile=Profile.NIGHTLY,
+    ),
+    BurnCase(
+        "slowed by the board for longer than it may",
+        "burn.clock_reasons",
+        WARN,
+        f"{GPU3}: slowed down by the board limit for 2.4 s of the burn, expected at most 1 s (h100.yaml burn.slowed_s: test) - "
+        f"{POWER}",
+        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(board_limit=2_400_000_000),
+    ),
+    BurnCase(
+        "slowed for a moment",
+        "burn.clock_reasons",
+        PASS,
+        (
+            "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: clock held by software power "
+            "cap 100 % of the time"
+        ),
+        lambda found: found["gpus"][3]["samples"]["violations_ns"].update(thermal=400_000_000, board_limit=1),
     ),
     BurnCase(
         "a fault before the load",
@@ -620,8 +679,8 @@ POWER_DRAWN = (
         WARN,
         (
             f"{GPU3}: power in bf16 50 % of the limit, expected at least 85 % of the limit (h100.yaml "
-            "burn.power_percent: test); 350 of 700 W: cooling and power supply were not put to the test - find what "
-            "holds it (burn.clock_reasons, burn.throughput), then burn again"
+            "burn.power_percent: test); 350 of 700 W: cooling and power supply were not put to the test; bf16 350 W, "
+            "1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, 62 °C - find what holds it (burn.clock_reasons, burn.throughput), then burn again"
         ),
         load(3, power_w=[340, 350, 360]),
     ),
@@ -647,7 +706,8 @@ POWER_DRAWN = (
         (
             "GPU 0 (0000:19:00.0, S/N 1650001000000): power in bf16 50 % of the limit, expected at least 70 % of the "
             "limit (h100.yaml burn.power_own_kernels_percent: test); 350 of 700 W: cooling and power supply were not "
-            "put to the test - give the burn a cuBLAS (nodegate_cublas or --tools) and burn again: nodegate's own "
+            "put to the test; bf16 350 W, 1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, 62 °C - "
+            "give the burn a cuBLAS (nodegate_cublas or --tools) and burn again: nodegate's own "
             "kernels do not heat this GPU (and 7 more)"
         ),
         own_kernels(350),

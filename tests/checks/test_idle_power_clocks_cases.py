@@ -480,8 +480,22 @@ REASONS = (
         "a reason that a later driver has",
         "clocks.event_reasons",
         WARN,
-        f"{{gpu6}}: clock held down by bit_0x200 - {_POWER}",
+        f"{{gpu6}}: clock held down by bit_0x800 - {_POWER}",
+        lambda machine: machine.set_gpu(6, "event_reasons", 0x800),
+    ),
+    Case(
+        "the board's own limit",
+        "clocks.event_reasons",
+        WARN,
+        f"{{gpu6}}: clock held down by board_limit - {_POWER}",
         lambda machine: machine.set_gpu(6, "event_reasons", 0x200),
+    ),
+    Case(
+        "the voltage limit for reliability",
+        "clocks.event_reasons",
+        PASS,
+        "{gpus}: clock held by reliability",
+        lambda machine: every(machine, "event_reasons", 0x400),
     ),
     Case(
         "not told",

@@ -80,6 +80,14 @@ def test_a_driver_that_hangs_over_its_peers_keeps_all_other_readings(probe: Prob
     assert all(set(gpu) == {"index", *READINGS} for gpu in data["gpus"])
 
 
+def test_time_slowed_down_is_read_by_its_field_where_the_call_is_not_supported(gpus: Callable[..., Any]) -> None:
+    scenario = healthy_h100(1).error("nvmlDeviceGetViolationStatus", 3)
+    scenario.set(0, "field.74", 7).set(0, "field.75", 8).set(0, "field.77", "error 3").set(0, "field.79", 0)
+    violation = gpus(scenario)[0]["violation_ns"]
+    assert (violation["power"], violation["thermal"], violation["reliability"]) == (7, 8, 0)
+    assert violation["board_limit"]["why"] == "not supported"
+
+
 def test_every_reading_has_the_documented_form(gpus: Callable[..., Any]) -> None:
     scenario = (
         healthy_h100(1).set(0, "processes.compute", "4242:1073741824 4343:-").system("process.4242", "python x.py")

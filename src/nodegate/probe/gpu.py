@@ -31,6 +31,8 @@ EVENT_REASONS = {
     0x40: "hw_thermal_slowdown",
     0x80: "hw_power_brake_slowdown",
     0x100: "display_clock_setting",
+    0x200: "board_limit",  # since NVML 13.5, as the next
+    0x400: "reliability",
 }
 
 

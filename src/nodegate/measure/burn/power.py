@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import TYPE_CHECKING, NamedTuple
 
 from nodegate.finding import Limit, LimitKind
+from nodegate.measure.burn.by_phase import by_phase, described
 from nodegate.measure.burn.document import median_of
 from nodegate.measure.burn.findings import AGAIN, facts_by_index, not_measured, stopped
 from nodegate.subjects.reported import absence
@@ -13,11 +13,11 @@ from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.finding import NumberLimit
-    from nodegate.measure.burn.document import GpuLoad, Window
+    from nodegate.measure.burn.document import GpuLoad
     from nodegate.measure.burn.run import Burn
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.verdicts import Verdicts
@@ -43,25 +43,12 @@ class Drawn(NamedTuple):
 
 def drawn(load: GpuLoad) -> Known[Drawn]:
     """What a GPU drew in its heaviest type of numbers; types of numbers draw different power."""
-    medians = ((dtype, median_of(windows, "power_w")) for dtype, windows in _by_phase(load))
+    medians = ((dtype, median_of(windows, "power_w")) for dtype, windows in by_phase(load))
     found = [Drawn(dtype, watts) for dtype, watts in medians if watts is not None]
     if found:
         return max(found, key=lambda each: each.watts)
     overall = load.middle("power_w")
     return overall if isinstance(overall, Unknown) else Unknown(Why.FAILED, "no sample lies within a phase of the burn")
-
-
-def _by_phase(load: GpuLoad) -> Iterator[tuple[str, list[Window]]]:
-    """The settled windows that lie within each type of numbers, which follow one another."""
-    starts = [each.start_s for each in load.windows if each.start_s >= 0]
-    length_s = max((later - earlier for earlier, later in itertools.pairwise(starts)), default=0.0)
-    begin_s = 0.0
-    for phase in load.phases:
-        if isinstance(phase.seconds, Unknown):
-            return
-        end_s = begin_s + phase.seconds
-        yield phase.dtype, [each for each in load.settled if begin_s <= each.start_s <= end_s - length_s]
-        begin_s = end_s
 
 
 def judged(loads: Sequence[GpuLoad], burn: Burn, gpus: Gpus, baseline: Baseline, verdicts: Verdicts) -> None:
@@ -103,7 +90,7 @@ def _held_to(load: GpuLoad, most: Drawn, allowed_w: float, least: NumberLimit, v
         limit=least,
         action=_HEAT_IT[load.path == _OWN_KERNELS],
         otherwise=Verdict.WARN,
-        note=f"{watts}: {_COLD}",
+        note=f"{watts}: {_COLD}; {described(load)}",
     )
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
+from nodegate.measure.burn.by_phase import in_first
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, run, unended
 from nodegate.metric import Metric, joined
@@ -37,6 +38,11 @@ PAYLOAD = "nodegate.node_side.load"
 PHASES = (("bf16", 0.6), ("fp32", 0.2), ("fp64", 0.2))  # share of the time; tensor cores draw the most power
 
 _THE_BURN = "the burn"
+_STATE: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
+    ("sm_clock_mhz", "MHz", "higher"),
+    ("power_w", "W", "higher"),
+    ("temperature_c", "°C", "lower"),
+)
 _START_LIMIT_S = 120.0
 _ANSWER_LIMIT_S = 60.0
 _END_S = 30.0
@@ -249,14 +255,11 @@ def _metrics_of_gpu(document: BurnDocument, load: GpuLoad) -> Iterable[Metric]:
         if not isinstance(phase.tflops, Unknown):
             with_type = conditions | _of_phase(phase)
             yield Metric(f"burn.{phase.dtype}_tflops", (phase.tflops,), "TFLOPS", load.device, conditions=with_type)
-    conditions |= {"dtype": "+".join(document.dtypes)}
-    clock, power, heat = load.middle("sm_clock_mhz"), load.middle("power_w"), load.middle("temperature_c")
-    if not isinstance(clock, Unknown):
-        yield Metric("burn.sm_clock_mhz", (clock,), "MHz", load.device, conditions=conditions)
-    if not isinstance(power, Unknown):
-        yield Metric("burn.power_w", (power,), "W", load.device, conditions=conditions)
-    if not isinstance(heat, Unknown):
-        yield Metric("burn.temperature_c", (heat,), "°C", load.device, better="lower", conditions=conditions)
+    for quantity, unit, better in _STATE:
+        dtype, value = in_first(load, quantity)
+        if not isinstance(value, Unknown):
+            of_type = conditions | {"dtype": dtype or "+".join(document.dtypes)}
+            yield Metric(f"burn.{quantity}", (value,), unit, load.device, better=better, conditions=of_type)
 
 
 def _conditions(document: BurnDocument, load: GpuLoad) -> dict[str, str]:

@@ -33,11 +33,13 @@ FAULTS = {
     "hw_power_brake_slowdown": "power brake (power supply)",
 }
 HEAT = {"sw_thermal_slowdown": "thermal slowdown by the driver"}
+BOARD = {"board_limit": "the board's own limit"}
 _CODES = {
     "hw_slowdown": "hardware slowdown",
     "hw_thermal_slowdown": "thermal",
     "hw_power_brake_slowdown": "power brake",
     "sw_thermal_slowdown": "thermal",
+    "board_limit": "board limit",
 }
 _OF_ANOTHER = "hw_slowdown"  # NVML sets it together with the actual reason, if it knows one
 NORMAL = {
@@ -46,10 +48,11 @@ NORMAL = {
     "applications_clocks_setting": "application clock setting",
     "sync_boost": "sync boost",
     "display_clock_setting": "display clock setting",
+    "reliability": "the voltage limit for reliability",
 }
 FEWEST_SAMPLES = 3  # at five a second; eight GPUs in ten minutes have 24,000
 MOST_IDLE = 0.5
-WORDS = {**FAULTS, **HEAT, **NORMAL}
+WORDS = {**FAULTS, **HEAT, **BOARD, **NORMAL}
 COOLING = "check fans, air flow, heat sink and inlet temperature"
 POWER = "check power supplies, power cables and cooling of this GPU; then power-cycle the node"
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
@@ -70,15 +73,17 @@ def reasons_of(loads: Iterable[GpuLoad]) -> dict[str, float]:
     return found
 
 
-def brief(loads: Iterable[GpuLoad]) -> list[str]:
-    """What slowed a clock in so few samples that a disturbance explains it; a power brake never is one."""
-    found: dict[str, float] = {}
+def brief(loads: Iterable[GpuLoad], most: NumberLimit) -> list[str]:
+    """What slowed a clock in so few samples that a disturbance explains it; a power brake never is one.
+
+    Few are fewer than three, or no larger share of the samples than `most`, in each of the burns.
+    """
+    long: set[str] = set()
     for load in loads:
         samples = sum(window.count for window in load.under_load)
-        for name, share in load.reasons.items():
-            found[name] = max(found.get(name, 0.0), share * samples)
-    slow = {*FAULTS, *HEAT} - {"hw_power_brake_slowdown"}
-    return sorted(name for name in slow if 0 < found.get(name, 0.0) < FEWEST_SAMPLES - 0.5)
+        least = max(FEWEST_SAMPLES - 0.5, samples * most.value / 100)
+        long |= {name for name, share in load.reasons.items() if share * samples > least}
+    return sorted({*FAULTS, *HEAT}.intersection(reasons_of(loads)) - long - {"hw_power_brake_slowdown"})
 
 
 def idled(whose: Part, reasons: Mapping[str, float], verdicts: Verdicts) -> bool:
@@ -228,20 +233,29 @@ def link(load: GpuLoad, quantity: str, what: str, own: Known[int], verdicts: Ver
     )
 
 
-def slowed(whose: Part, loads: Sequence[GpuLoad], verdicts: Verdicts) -> None:
-    """NVML's own time counters, which miss nothing between two samples."""
+def slowed(  # noqa: PLR0917 - one caller
+    whose: Part, loads: Sequence[GpuLoad], least: NumberLimit, most: NumberLimit, heat: Verdict, verdicts: Verdicts
+) -> None:
+    """NVML's own time counters, which miss nothing between two samples.
+
+    Time up to `least` seconds says nothing. Heat for more of the time than `most` (percent) is as bad as `heat` says.
+    """
     for name, reason, action in (("thermal", "heat", COOLING), ("board_limit", "the board limit", POWER)):
-        known = [each for load in loads if not isinstance(each := load.violations_s.get(name, 0.0), Unknown)]
-        longest = max(known, default=0.0)
-        if longest > 0:
-            message = f"slowed down by {reason} for {longest:.1f} s of the burn"
-            verdicts.found(
-                Verdict.WARN,
-                part=whose,
-                text=message,
-                action=action,
-                quantity=f"time slowed down by {reason}",
-                observed=longest,
-                unit="s",
-                code=name.replace("_", " "),
-            )
+        known = [(each, load) for load in loads if not isinstance(each := load.violations_s.get(name, 0.0), Unknown)]
+        if not known:
+            continue
+        longest, load = max(known, key=lambda each: each[0])
+        if longest <= least.value:
+            continue
+        much = name == "thermal" and longest > load.watched_s * most.value / 100
+        verdicts.found(
+            heat if much else Verdict.WARN,
+            part=whose,
+            text=f"slowed down by {reason} for {longest:.1f} s of the burn",
+            action=action,
+            quantity=f"time slowed down by {reason}",
+            observed=longest,
+            unit="s",
+            limit=Limit(least.value, "s", least.source, AT_MOST, least.kind),
+            code=name.replace("_", " "),
+        )

@@ -25,6 +25,8 @@ _POWER, _THERMAL, _BOARD_LIMIT, _RELIABILITY = 0, 1, 3, 5  # nvmlPerfPolicyType_
 _SHUTDOWN, _SLOWDOWN = 0, 1  # nvmlTemperatureThresholds_t
 # NVML_FI_DEV_*: identifiers from 251 on differ between releases and are not used.
 _FIELD_MEMORY_TEMPERATURE, _FIELD_RECOVERY_ACTION = 82, 230
+# NVML_FI_DEV_PERF_POLICY_*: the same counters
+_FIELD_OF_POWER, _FIELD_OF_THERMAL, _FIELD_OF_BOARD_LIMIT, _FIELD_OF_RELIABILITY = 74, 75, 77, 79
 _FIELD_REPLAY, _FIELD_RECOVERY, _FIELD_CRC, _FIELD_SPEED = 161, 162, 163, 164
 _UNION_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")  # by nvmlValueType_t
 _MOST_LINKS = 36
@@ -107,9 +109,19 @@ def _pci(field: str) -> Reader:
     return _guarded(read)
 
 
-def _violation(policy: int) -> Reader:
-    """Nanoseconds for which a policy has limited the clock."""
-    return _guarded(lambda nvml, handle: ask(nvml, "nvmlDeviceGetViolationStatus", handle, policy).violationTime)
+def _violation(policy: int, field: int) -> Reader:
+    """Nanoseconds for which a policy limited the clock: by the call, which NVML 13.5 deprecates, or by its field."""
+
+    def read(nvml: ModuleType, handle: Handle) -> object:
+        try:
+            return ask(nvml, "nvmlDeviceGetViolationStatus", handle, policy).violationTime
+        except reading.CannotRead as error:
+            if error.reading["why"] not in ("not supported", "missing"):
+                return error.reading
+            found = _one_field(field)(nvml, handle)
+            return error.reading if isinstance(found, dict) else found
+
+    return read
 
 
 def _memory(field: str) -> Reader:
@@ -310,10 +322,10 @@ READINGS: Dict[str, Reader] = {
         "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"
     ),
     "violation_ns": _group(
-        power=_violation(_POWER),
-        thermal=_violation(_THERMAL),
-        board_limit=_violation(_BOARD_LIMIT),
-        reliability=_violation(_RELIABILITY),
+        power=_violation(_POWER, _FIELD_OF_POWER),
+        thermal=_violation(_THERMAL, _FIELD_OF_THERMAL),
+        board_limit=_violation(_BOARD_LIMIT, _FIELD_OF_BOARD_LIMIT),
+        reliability=_violation(_RELIABILITY, _FIELD_OF_RELIABILITY),
     ),
     "power_mw": _simple("nvmlDeviceGetPowerUsage"),
     "power_limit_mw": _simple("nvmlDeviceGetPowerManagementLimit"),
