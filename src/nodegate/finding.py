@@ -34,6 +34,7 @@ class LimitKind(Enum):
     BASELINE = "baseline"  # stored for the platform, by nodegate or by a site
     ORDER = "order"  # the inventory's word
     DERIVED = "derived"  # a share of what physics allows: of a port's rate, a memory's peak
+    FLOOR = "floor"  # what only a broken part falls below: a part that keeps it may still be slow
     FLEET = "fleet"  # the other nodes of the run
     NODE = "node"  # the other parts of the node, or what most of them have
     PAST = "past"  # the node's own earlier runs
@@ -42,6 +43,11 @@ class LimitKind(Enum):
     def is_absolute(self) -> bool:
         """Whether it says what is right; otherwise it only says what others have."""
         return self not in {LimitKind.FLEET, LimitKind.NODE, LimitKind.PAST}
+
+    @property
+    def proves(self) -> bool:
+        """Whether a part that keeps it is shown to be good."""
+        return self.is_absolute and self is not LimitKind.FLOOR
 
 
 @dataclass(frozen=True)
@@ -113,8 +119,8 @@ class Finding:
 
     @property
     def is_proof(self) -> bool:
-        """Whether it shows that the part keeps an absolute limit; other nodes and the past only compare."""
-        return self.verdict is Verdict.PASS and self.limit is not None and self.limit.kind.is_absolute
+        """Whether it shows that the part keeps a limit that proves it; other nodes and the past only compare."""
+        return self.verdict is Verdict.PASS and self.limit is not None and self.limit.kind.proves
 
     @property
     def brief(self) -> str:

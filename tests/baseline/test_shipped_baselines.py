@@ -99,6 +99,7 @@ def test_an_h100_node_has_every_limit_that_its_platform_promises():
         "burn.bf16_tflops",
         "burn.fp32_tflops",
         "burn.fp64_tflops",
+        "burn.fp8_tflops",
         "memory.device_gb_per_s",
         "memory.host_to_device_gb_per_s",
         "memory.device_to_host_gb_per_s",

@@ -54,6 +54,31 @@ def idle_from(index: int, second: int) -> Callable[[Document], object]:
     return change
 
 
+def odd_with_cublas(*, stopped: bool = False, **own: object) -> Callable[[Document], object]:
+    """GPU 3's result in fp32 is odd; then the same with own kernels, with something changed on it."""
+
+    def change(found: Document) -> None:
+        phase(3, 1, checksum="deadbeef")(found)
+        clean = {"dtype": "fp32", "matrix": 8192, "iterations": 9, "seconds": 4.0, "checksum": "0000aaaa"}
+        clean |= {"mismatches": 0, "reference_errors": 0}
+        names = ("index", "name", "multiprocessors")
+        found["again"] = [
+            {name: gpu[name] for name in names} | {"error": "", "phases": [dict(clean)]} for gpu in found["gpus"]
+        ]
+        found["again"][3]["phases"][0].update(own)
+        found["again"][3]["error"] = "no answer within 60 s" if stopped else ""
+
+    return change
+
+
+def without_fp64(found: Document) -> None:
+    """As on a board that has no units for it."""
+    for each in found["gpus"]:
+        each["left_out"] = {"fp64": "this board has hardly any units for it"}
+        each["phases"] = each["phases"][:2]
+        each["phases"][0]["seconds"] += 12.0
+
+
 def every_gpu(**values: object) -> Callable[[Document], object]:
     def change(found: Document) -> None:
         for index in range(8):
@@ -168,6 +193,20 @@ def gen4_slot(machine: Machine) -> None:
 BROKE = not_run("burn", CannotMeasure("gpu01: the connection broke", next_step="look at the node"))
 
 COMPLETE = (
+    BurnCase(
+        "a type of numbers that the board does not have",
+        "burn.complete",
+        PASS,
+        "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: worked to the end of 60 s in bf16, fp32",
+        without_fp64,
+    ),
+    BurnCase(
+        "bf16 cannot be left out",
+        "burn.complete",
+        ERROR,
+        f"{GPU3}: could not read burn result: bf16 was not measured - {AGAIN}",
+        lambda found: found["gpus"][3].update(left_out={"bf16": "no"}, phases=found["gpus"][3]["phases"][1:]),
+    ),
     BurnCase(
         "healthy",
         "burn.complete",
@@ -285,6 +324,37 @@ RESULTS = (
             f"GPU 7: silent data corruption - {RMA}"
         ),
         phase(3, 1, checksum="deadbeef"),
+    ),
+    BurnCase(
+        "a result that is odd with cuBLAS alone",
+        "burn.results",
+        ERROR,
+        (
+            f"{GPU3}: could not read fp32 result comparison: cuBLAS's fp32 result deadbeef differs from that of GPU 0, "
+            "GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7, while nodegate's own kernels give equal bits: another algorithm, "
+            "or a fault that they did not meet - set nodegate_cublas: none for this node and burn it again; if that is "
+            "clean, the GPU is good: compare its VBIOS and settings with those of the others"
+        ),
+        odd_with_cublas(),
+    ),
+    *(
+        BurnCase(
+            f"a result that is odd with cuBLAS, and {what}",
+            "burn.results",
+            FAIL,
+            (
+                f"{GPU3}: fp32 result deadbeef differs from that of GPU 0, GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, "
+                f"GPU 7: silent data corruption - {RMA}"
+            ),
+            change,
+        )
+        for what, change in (
+            ("with own kernels too", odd_with_cublas(checksum="deadbeef")),
+            ("wrong later with own kernels", odd_with_cublas(mismatches=1)),
+            ("wrong on the host with own kernels", odd_with_cublas(reference_errors=2)),
+            ("stopped with own kernels", odd_with_cublas(stopped=True)),
+            ("wrong later with cuBLAS", lambda found: (odd_with_cublas()(found), phase(3, 1, mismatches=1)(found))),
+        )
     ),
     BurnCase(
         "a first result that is wrong",
@@ -529,7 +599,8 @@ REASONS = (
         "slowed by the board for longer than it may",
         "burn.clock_reasons",
         WARN,
-        f"{GPU3}: slowed down by the board limit for 2.4 s of the burn, expected at most 1 s (h100.yaml burn.slowed_s: test) - "
+        f"{GPU3}: slowed down by the board limit for 2.4 s of the burn, expected at most 1 s (h100.yaml burn.slowed_s: "
+        "test) - "
         f"{POWER}",
         lambda found: found["gpus"][3]["samples"]["violations_ns"].update(board_limit=2_400_000_000),
     ),
@@ -680,7 +751,8 @@ POWER_DRAWN = (
         (
             f"{GPU3}: power in bf16 50 % of the limit, expected at least 85 % of the limit (h100.yaml "
             "burn.power_percent: test); 350 of 700 W: cooling and power supply were not put to the test; bf16 350 W, "
-            "1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, 62 °C - find what holds it (burn.clock_reasons, burn.throughput), then burn again"
+            "1755 MHz, 62 °C; fp32 350 W, 1755 MHz, 62 °C; fp64 350 W, 1755 MHz, 62 °C - find what "
+            "holds it (burn.clock_reasons, burn.throughput), then burn again"
         ),
         load(3, power_w=[340, 350, 360]),
     ),

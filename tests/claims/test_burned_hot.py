@@ -65,6 +65,16 @@ def test_own_kernels_may_draw_less_and_the_claim_says_so() -> None:
     assert "power in bf16 80 % of the limit" in in_words(claim.amounts)
 
 
+def test_own_kernels_do_not_prove_the_rate_of_a_board_until_theirs_is_known() -> None:
+    machines = [Machine.hgx_h100(f"node{number:02d}", number) for number in range(1, NODES + 1)]
+    for machine in machines:
+        drawing(690, "ptx")(machine)
+    records = judged_alone(machines, ORDERED)["node01"]
+    compute = next(each for each in claims_of_node(Profile.DELIVERY, records, lambda _: "") if each.claim == "compute")
+    assert compute.state is State.NOT_PROVEN
+    assert compute.why.startswith("no value is known of a good one, only a floor (derived: 30 % of the peak")
+
+
 def test_own_kernels_that_do_not_heat_the_board_prove_nothing() -> None:
     _, claim = burned(drawing(450, "ptx"))
     assert claim.state is State.NOT_PROVEN

@@ -9,7 +9,7 @@
  *   compute_mode = 3                 exclusive process: a second process with a context on this GPU is refused (46)
  *   cuda.absent = 1                  CUDA does not see this GPU
  *   cuda.flip = 7                    one bit of the 7th product is wrong
- *   cuda.wrong = 1                   the same bit of every product is wrong
+ *   cuda.wrong = 1                   the same bit of every product is wrong; cuda.wrong.cublas = 1: of every one by cuBLAS
  *   cuda.error.FUNCTION = 214        a call answers this; cuda.after.FUNCTION = 5: from its fifth time on
  *   cuda.hang.FUNCTION = 1           a call never comes back; cuda.crash.FUNCTION = 1: it dies of SIGSEGV. After as above
  *
@@ -346,8 +346,8 @@ Result cuEventDestroy_v2(u64 event) { CALL(1) return is(event, EVENT, event_coun
 
 /* ---- kernels ---- */
 
-enum { FILL, COMPARE, BF16, FP16, TF32, FP32, FP64 };
-static const int element_bytes[] = {0, 0, 2, 2, 4, 4, 8};
+enum { FILL, COMPARE, BF16, FP16, TF32, FP32, FP64, FP8 };
+static const int element_bytes[] = {0, 0, 2, 2, 4, 4, 8, 1}, result_bytes[] = {0, 0, 2, 2, 4, 4, 8, 2};
 
 Result cuModuleLoadDataEx(u64 *out, const char *text, u32 count, const int *options, void **values) {
     CALL(1)
@@ -401,6 +401,12 @@ static u32 hashed(u32 position, u32 seed) {
 static double element(const void *from, size_t at, int kind) {
     union { u32 bits; float value; } single;
     if (kind == FP64) return ((const double *)from)[at];
+    if (kind == FP8) { /* e4m3 */
+        uint8_t byte = ((const uint8_t *)from)[at];
+        int exponent = byte >> 3 & 15;
+        double size = exponent ? ldexp(8 + (byte & 7), exponent - 10) : ldexp(byte & 7, -9);
+        return byte & 0x80 ? -size : size;
+    }
     if (kind == FP16) return (double)((const _Float16 *)from)[at];
     if (kind != BF16) return ((const float *)from)[at];
     single.bits = (u32)((const uint16_t *)from)[at] << 16;
@@ -411,7 +417,7 @@ static void put(void *to, size_t at, int kind, double value) {
     single.value = (float)value;
     if (kind == FP64) ((double *)to)[at] = value;
     else if (kind == FP16) ((_Float16 *)to)[at] = (_Float16)value;
-    else if (kind != BF16) ((float *)to)[at] = single.value;
+    else if (kind != BF16 && kind != FP8) ((float *)to)[at] = single.value;
     else ((uint16_t *)to)[at] = (uint16_t)((single.bits + 0x7FFF + (single.bits >> 16 & 1)) >> 16);
 }
 
@@ -419,9 +425,11 @@ static void put(void *to, size_t at, int kind, double value) {
 static struct { void *result; u64 a, b; u32 n; int kind, fills; } kept;
 static int fills;
 
+static int by_library;
+
 static Result multiply(u64 a, u64 b, u64 c, u32 n, int kind) {
-    size_t bytes = (size_t)n * n * (size_t)element_bytes[kind];
-    if (!has_memory(a, bytes, 0) || !has_memory(b, bytes, 0) || !has_memory(c, bytes, 0)) return ILLEGAL_ADDRESS;
+    size_t operand = (size_t)n * n * (size_t)element_bytes[kind], bytes = (size_t)n * n * (size_t)result_bytes[kind];
+    if (!has_memory(a, operand, 0) || !has_memory(b, operand, 0) || !has_memory(c, bytes, 0)) return ILLEGAL_ADDRESS;
     if (!kept.result || kept.a != a || kept.b != b || kept.n != n || kept.kind != kind || kept.fills != fills) {
         free(kept.result);
         kept.result = malloc(bytes), kept.a = a, kept.b = b, kept.n = n, kept.kind = kind, kept.fills = fills;
@@ -438,8 +446,8 @@ static Result multiply(u64 a, u64 b, u64 c, u32 n, int kind) {
     memcpy((void *)c, kept.result, bytes);
     products++;
     clock_s += number(current, "cuda.product_s", 0.05);
-    size_t wrong = (size_t)(3 * n + 5) * (size_t)element_bytes[kind] + 1;
-    if (number(current, "cuda.wrong", 0) || products == (int)number(current, "cuda.flip", 0)) ((uint8_t *)c)[wrong] ^= 0x40;
+    size_t wrong = (size_t)(3 * n + 5) * (size_t)result_bytes[kind] + 1;
+    if (number(current, "cuda.wrong", 0) || (by_library && number(current, "cuda.wrong.cublas", 0)) || products == (int)number(current, "cuda.flip", 0)) ((uint8_t *)c)[wrong] ^= 0x40;
     return SUCCESS;
 }
 
@@ -535,5 +543,70 @@ Result cublasGemmEx(u64 handle, int transa, int transb, int m, int n, int k, con
     if (handle != CUBLAS || transa != 1 || transb != 0 || m != n || n != k || lda != n || ldb != n || ldc != n || one != 1 || zero != 0 ||
         b_type != a_type || c_type != a_type || algorithm != -1 || compute != (kind == FP64 ? 70 : kind == TF32 ? 77 : 68)) return 7;
     /* column by column c = a^T b; row by row the same memory is b a^T */
+    by_library = 1;
     return multiply(b, a, c, (u32)n, kind) ? 14 : 0;
+}
+
+/* cuBLASLt, for fp8 alone: descriptors are numbered, what is set in them is checked. */
+enum { LT = 0x7000, ALGORITHM = 0x1234 };
+static struct { char what; int a, b, c; u64 rows, columns; int64_t leading; } parts[MOST];
+static int part_count;
+
+static Result new_part(u64 *out, char what) { *out = (u64)(LT + part_count); parts[part_count].what = what; return part_count++ < MOST - 1 ? 0 : 3; }
+static int part_of(u64 handle, char what) { return is(handle, LT, part_count) && parts[handle - LT].what == what ? (int)(handle - LT) : -1; }
+
+Result cublasLtMatmulDescCreate(u64 *out, int compute, int scale) {
+    FORWARD(cublasLtMatmulDescCreate, out, compute, scale)
+    Result planted = begin(__func__);
+    return planted ? planted : compute != 68 || scale != 0 ? 7 : new_part(out, 'D');
+}
+Result cublasLtMatmulDescSetAttribute(u64 desc, int which, const void *value, size_t size) {
+    FORWARD(cublasLtMatmulDescSetAttribute, desc, which, value, size)
+    int part = part_of(desc, 'D');
+    if (part < 0 || size != 4 || (which != 3 && which != 4)) return 7;
+    *(which == 3 ? &parts[part].a : &parts[part].b) = *(const int *)value;
+    return 0;
+}
+Result cublasLtMatrixLayoutCreate(u64 *out, int type, u64 rows, u64 columns, int64_t leading) {
+    FORWARD(cublasLtMatrixLayoutCreate, out, type, rows, columns, leading)
+    Result made = new_part(out, 'L');
+    parts[*out - LT].a = type, parts[*out - LT].rows = rows, parts[*out - LT].columns = columns, parts[*out - LT].leading = leading;
+    return made;
+}
+Result cublasLtMatmulPreferenceCreate(u64 *out) { FORWARD(cublasLtMatmulPreferenceCreate, out) return new_part(out, 'P'); }
+Result cublasLtMatmulPreferenceSetAttribute(u64 wish, int which, const void *value, size_t size) {
+    FORWARD(cublasLtMatmulPreferenceSetAttribute, wish, which, value, size)
+    if (part_of(wish, 'P') < 0 || which != 1 || size != 8) return 7;
+    parts[wish - LT].rows = *(const u64 *)value;
+    return 0;
+}
+static int fp8_side(u64 desc, u64 a, u64 b, u64 c, u64 d) {
+    int operation = part_of(desc, 'D'), left = part_of(a, 'L'), right = part_of(b, 'L'), result = part_of(d, 'L');
+    if (operation < 0 || left < 0 || right < 0 || result < 0 || c != d || parts[operation].a != 1 || parts[operation].b != 0) return -1;
+    u64 n = parts[left].rows;
+    int each[] = {left, right, result};
+    for (int i = 0; i < 3; i++)
+        if (parts[each[i]].rows != n || parts[each[i]].columns != n || (u64)parts[each[i]].leading != n) return -1;
+    return parts[left].a == 28 && parts[right].a == 28 && parts[result].a == 14 ? (int)n : -1;
+}
+Result cublasLtMatmulAlgoGetHeuristic(u64 handle, u64 desc, u64 a, u64 b, u64 c, u64 d, u64 wish, int most, u64 *results, int *count) {
+    FORWARD(cublasLtMatmulAlgoGetHeuristic, handle, desc, a, b, c, d, wish, most, results, count)
+    Result planted = begin(__func__);
+    if (planted) return planted;
+    if (handle != CUBLAS || part_of(wish, 'P') < 0 || most != 1 || fp8_side(desc, a, b, c, d) < 0) return 7;
+    memset(results, 0, 96);
+    results[0] = ALGORITHM, results[8] = parts[wish - LT].rows;
+    *count = 1;
+    return 0;
+}
+Result cublasLtMatmul(u64 handle, u64 desc, const float *alpha, u64 a, u64 a_desc, u64 b, u64 b_desc, const float *beta, u64 c, u64 c_desc,
+                      u64 d, u64 d_desc, const u64 *algorithm, u64 workspace, size_t size, u64 stream) {
+    FORWARD(cublasLtMatmul, handle, desc, alpha, a, a_desc, b, b_desc, beta, c, c_desc, d, d_desc, algorithm, workspace, size, stream)
+    Result planted = begin(__func__);
+    if (planted) return planted;
+    int n = fp8_side(desc, a_desc, b_desc, c_desc, d_desc);
+    if (handle != CUBLAS || n < 0 || *alpha != 1 || *beta != 0 || c != d || *algorithm != ALGORITHM || !good_stream(stream)) return 7;
+    if (size && !has_memory(workspace, size, 0)) return 13;
+    by_library = 1;
+    return multiply(b, a, d, (u32)n, FP8) ? 14 : 0;
 }

@@ -40,7 +40,6 @@ def hot_gpu(machine: Machine) -> list[PlantedFault]:
         "burn.throughput fail GPU 2",
         "burn.node_spread warn GPU 2",
         "burn.clock_reasons fail GPU 2",
-        "burn.clock_reasons warn GPU 2",
         "burn.clock fail GPU 2",
         "burn.temperature fail GPU 2",
     )

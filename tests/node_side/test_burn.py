@@ -223,6 +223,68 @@ def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) 
         assert len(checksums) == 1
 
 
+def test_fp8_is_multiplied_by_cublaslt_and_its_result_is_checked(tmp_path: Path) -> None:
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    phases = [["bf16", 0.5], ["fp8", 0.5]]
+    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.flip", 12), tmp_path, path="cublas", library=blas, phases=phases)[
+        "gpus"
+    ]
+    assert [(gpu["error"], gpu["left_out"]) for gpu in gpus] == [("", {})] * 2
+    fp8 = [gpu["phases"][1] for gpu in gpus]
+    assert [(each["dtype"], each["matrix"], each["reference_errors"]) for each in fp8] == [("fp8", 256, 0)] * 2
+    assert len({each["checksum"] for each in fp8}) == 1
+    assert sum(phase["mismatches"] for phase in gpus[1]["phases"]) == 1
+
+
+ALL = [["bf16", 0.5], ["fp8", 0.25], ["fp64", 0.25]]
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "path", "left_out"),
+    [
+        ("NVIDIA H100 80GB HBM3", "9.0", "cublas", []),
+        ("NVIDIA H20", "9.0", "cublas", ["fp64"]),
+        ("NVIDIA H800", "9.0", "cublas", ["fp64"]),
+        ("NVIDIA L40S", "8.9", "cublas", ["fp64"]),
+        ("NVIDIA A100-SXM4-80GB", "8.0", "cublas", ["fp8"]),
+        ("NVIDIA B300 SXM6 AC", "10.3", "cublas", ["fp64"]),
+        ("NVIDIA H200", "9.0", "ptx", ["fp8"]),
+    ],
+)
+def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf16(
+    name: str, capability: str, path: str, left_out: list[str], tmp_path: Path
+) -> None:
+    scenario = healthy_h100(1).set(0, "name", name).set(0, "compute_capability", capability)
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    gpu = cuda.burn(scenario, tmp_path, path=path, library=blas, phases=ALL, seconds=2.0)["gpus"][0]
+    assert gpu["error"] == ""
+    assert sorted(gpu["left_out"]) == left_out
+    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype, _ in ALL if dtype not in left_out]
+    assert gpu["phases"][0]["seconds"] >= 1.0 + 0.5 * len(left_out)
+
+
+def test_a_library_without_fp8_leaves_it_out(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).set(0, "cuda.error.cublasLtMatmulAlgoGetHeuristic", 15)
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    gpu = cuda.burn(scenario, tmp_path, path="cublas", library=blas, phases=ALL)["gpus"][0]
+    assert gpu["left_out"] == {"fp8": "cublasLtMatmulAlgoGetHeuristic: 15 CUBLAS_STATUS_NOT_SUPPORTED"}
+    assert [each["dtype"] for each in gpu["phases"]] == ["bf16", "fp64"]
+
+
+def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path: Path) -> None:
+    blas = str(cuda.library().with_name("libcublas.so.12"))
+    scenario = healthy_h100(3).set(1, "cuda.wrong.cublas", 1)
+    document = cuda.burn(scenario, tmp_path, path="cublas", library=blas, phases=SECOND_PHASE)
+    first = {gpu["phases"][0]["checksum"] for gpu in document["gpus"]}
+    assert len(first) == 2
+    assert document["path"] == "cublas"
+    assert [each["error"] for each in document["again"]] == ["", "", ""]
+    for number, dtype in enumerate(("bf16", "fp32")):
+        phases = [each["phases"][number] for each in document["again"]]
+        assert {(each["dtype"], each["mismatches"], each["reference_errors"]) for each in phases} == {(dtype, 0, 0)}
+        assert len({each["checksum"] for each in phases}) == 1
+
+
 @pytest.mark.parametrize("dtype", ["fp16", "tf32", "fp64"])
 def test_the_other_types_work_on_both_paths(dtype: str, tmp_path: Path) -> None:
     blas = str(cuda.library().with_name("libcublas.so.12"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nodegate import suite
 from nodegate.claims.claim import Amount, Shown, State, joined
 from nodegate.claims.table import claims_of
-from nodegate.finding import NOT_DONE
+from nodegate.finding import NOT_DONE, LimitKind
 from nodegate.part import Kind
 from nodegate.verdict import Verdict
 
@@ -110,6 +110,8 @@ def _open(record: Record, *, number: bool) -> Iterator[_Open]:
 
 
 def _not_held(finding: Finding) -> str:
+    if finding.limit is not None and finding.limit.kind is LimitKind.FLOOR:
+        return f"no value is known of a good one, only a floor ({finding.limit.source})"
     if finding.limit is not None and finding.limit.kind.is_absolute:  # a warning: not good enough to prove it
         return f"{finding.part.short}: {finding.brief}"
     return "no absolute limit: compared with other nodes or parts only"

@@ -6,7 +6,7 @@ alike. A stored value is closer and wins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
@@ -54,6 +54,8 @@ def of_platform(metric: Metric, baseline: Baseline) -> Physics:
     bounding, share = _bound(metric, baseline)
     top = _peak(baseline, bounding)
     least = None if top is None else _least(baseline, bounding, top, share, metric.unit)
+    if least and metric.name.startswith("burn.") and metric.conditions.get("path") == _OWN_KERNELS:
+        least = replace(least, kind=LimitKind.FLOOR)  # no GPU has run them yet: what a good one reaches is not known
     bounded_by = bounding if metric.name in _BY_KERNELS else metric.name
     return Physics(_peak(baseline, bounded_by), _origin(baseline, bounded_by), least)
 
@@ -71,7 +73,7 @@ def _bound(metric: Metric, baseline: Baseline) -> tuple[str, str]:
     """The number whose peak bounds a metric, and the key of the share of it; GPUs without NVLink use PCIe."""
     if metric.name.startswith("burn.") and metric.unit == "TFLOPS":
         if metric.conditions.get("path") != _OWN_KERNELS:
-            return metric.name, "derived.cublas_percent"
+            return metric.name, "derived.cublas_fp8_percent" if "fp8" in metric.name else "derived.cublas_percent"
         fp64 = metric.name == "burn.fp64_tflops"
         return metric.name, "derived.own_kernels_fp64_percent" if fp64 else "derived.own_kernels_percent"
     bounding, share = _OF_EACH.get(metric.name, ("", ""))

@@ -13,6 +13,7 @@ from fleet.load.plan import BEGIN_S, BURN_S, near
 from nodegate.measure.burn.document import SCHEMA, VIOLATIONS, WIRE
 from nodegate.measure.burn.run import MODES, OTHER, OWN, PHASES, other_seconds
 from nodegate.measure.program_run import ProgramRun
+from nodegate.node_side.load.phases import Phase, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ NAME = "burn"
 MATRIX = 8192
 _WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left
 _SAMPLES = 250  # of a window
+_FP8 = 1.6  # times the rate of bf16: without fast accumulation
 _REPORTS = 4  # of gpu_burn, each with 280 products more
 
 
@@ -127,6 +129,7 @@ def _attempts(machine: Machine) -> Attempts:
 def _document(machine: Machine, attempt: int) -> Document:
     """A healthy burn of all the GPUs that the machine has."""
     gpus = [gpu for gpu in machine.sections["nvml"]["gpus"] if "handle" not in gpu]
+    asked = [Phase(dtype, BURN_S * share, MATRIX) for dtype, share in PHASES]
     return {
         "schema": SCHEMA,
         "driver": machine.sections["nvml"]["driver_version"],
@@ -135,8 +138,8 @@ def _document(machine: Machine, attempt: int) -> Document:
         "library": "/usr/local/cuda/lib64/libcublas.so.12",
         "library_version": 120401,
         "library_refused": "",
-        "phases": [{"dtype": dtype, "seconds": BURN_S * share, "matrix": MATRIX} for dtype, share in PHASES],
-        "gpus": [_gpu(machine.name, gpu, attempt) for gpu in gpus],
+        "phases": [each._asdict() for each in asked],
+        "gpus": [_gpu(machine.name, gpu, attempt, asked) for gpu in gpus],
         "refused": "",
     }
 
@@ -168,9 +171,12 @@ def _told(gpu: Mapping[str, Any], key: str, otherwise: int) -> int:
     return gpu[key] if isinstance(gpu[key], int) else otherwise
 
 
-def _gpu(node: str, gpu: Mapping[str, Any], attempt: int) -> Document:
+def _gpu(node: str, gpu: Mapping[str, Any], attempt: int, asked: Sequence[Phase]) -> Document:
     board, memory = _board(gpu), _told(gpu, "memory_total_bytes", 48 << 30)
     chip, noise = (node, gpu["index"]), boards.noise([gpu]).burn
+    capability = tuple(int(each) for each in board.capability.split("."))
+    phases, left_out = chosen(asked, capability, str(gpu["name"]), own_kernels=False)
+    rates = {**board.tflops, "fp8": _FP8 * board.tflops["bf16"]}
     windows = [_idle(gpu, board), *(_window(gpu, board, chip, at) for at in range(int(BURN_S / _WINDOW_S)))]
     return {
         "index": gpu["index"],
@@ -185,9 +191,10 @@ def _gpu(node: str, gpu: Mapping[str, Any], attempt: int) -> Document:
         "started_s": 8.21,
         "error": "",
         "phases": [
-            _phase(dtype, BURN_S * share, near(board.tflops[dtype], noise, *chip, dtype, attempt), str(gpu["name"]))
-            for dtype, share in PHASES
+            _phase(dtype, seconds, near(rates[dtype], noise, *chip, dtype, attempt), str(gpu["name"]))
+            for dtype, seconds, _ in phases
         ],
+        "left_out": left_out,
         "samples": {
             "interval_s": 0.2,
             "count": len(windows) * _SAMPLES,

@@ -32,6 +32,7 @@ QUANTITIES = (
     "ecc_corrected",
     "ecc_uncorrected",
 )
+OPTIONAL = ("fp8", "fp64")
 VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _MAX_TIMES = 1000
@@ -91,7 +92,10 @@ def median_of(windows: Sequence[Window], quantity: str) -> float | None:
 
 @dataclass(frozen=True)
 class GpuLoad:
-    """One GPU in one burn. `error` is what went wrong on it, `started_s` is None if it never started."""
+    """One GPU in one burn. `error` is what went wrong on it, `started_s` is None if it never started.
+
+    `left_out` are the types of numbers in which it was not burned because it has no units for them, and why.
+    """
 
     index: int
     address: Known[str]
@@ -105,6 +109,7 @@ class GpuLoad:
     unread: Mapping[str, Unknown]
     sampling_error: str
     violations_s: Mapping[str, Known[float]]
+    left_out: Mapping[str, str]
 
     @property
     def device(self) -> str:
@@ -196,7 +201,8 @@ class GpuLoad:
 class BurnDocument:
     """One burn of all GPUs of a node. `path` is cublas (with the library's version) or ptx (nodegate's kernels).
 
-    `asked_s` is how long each GPU had to work, in seconds.
+    `asked_s` is how long each GPU had to work, in seconds. `again` is what nodegate's own kernels gave after cuBLAS had
+    given GPUs that are alike different results.
     """
 
     path: str
@@ -207,6 +213,7 @@ class BurnDocument:
     dtypes: tuple[str, ...]
     gpus: tuple[GpuLoad, ...]
     asked_s: Known[float]
+    again: tuple[GpuLoad, ...] = ()
 
 
 def decode(written: str) -> BurnDocument:
@@ -228,6 +235,7 @@ def decode(written: str) -> BurnDocument:
         dtypes=tuple(value_or(read.text(each, "dtype"), "?") for each in phases[:_MAX_PHASES]),
         gpus=tuple(_gpu(position, each) for position, each in enumerate(gpus)),
         asked_s=_sum([read.number(each, "seconds") for each in phases[:_MAX_PHASES]]),
+        again=tuple(_gpu(position, each) for position, each in enumerate(value_or(read.records(data, "again"), ()))),
     )
 
 
@@ -256,8 +264,14 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
         windows=tuple(_window(each) for each in windows),
         unread={name: why for name in unread if (why := read.why_not(unread[name])) is not None},
         sampling_error=value_or(read.text(samples, "error"), ""),
+        left_out=_left_out(value_or(read.mapping(data, "left_out"), {})),
         violations_s={name: read.scaled(read.number(violations, name), 1e-9) for name in VIOLATIONS},
     )
+
+
+def _left_out(data: Mapping[str, object]) -> Mapping[str, str]:
+    """Only what not every GPU has: a GPU without bf16 was not burned."""
+    return {name: value_or(read.text(data, name), "") for name in OPTIONAL if name in data}
 
 
 def _phase(data: Mapping[str, object]) -> Phase:

@@ -24,12 +24,17 @@ if TYPE_CHECKING:
 FEWEST_ALIKE = 3  # of two GPUs that differ, nobody can say which one is odd
 AGAIN = "burn this node again; see the evidence file for what the GPU said"
 WRONG = "take the node out of work; run field diagnostics and replace the board (RMA)"
+_OTHER_ALGORITHM = (
+    "set nodegate_cublas: none for this node and burn it again; if that is clean, the GPU is good: compare its VBIOS "
+    "and settings with those of the others"
+)
 COMPLETE = "burn.complete"
 # A product that has begun is not broken off, and the first ones are the warm-up: what may be missing of the time.
 LEAST_SHARE, SLACK_S = 0.9, 2.0
 MOST_STILL_S = 10.0  # work comes in pieces of half a second
 FEWEST_WINDOWS = 8  # fewer do not show how long one takes
 LEAST_BUSY = 0.5  # between two batches results are compared: no sample falls on work there
+_TENSOR = "bf16"  # own kernels have no fp8
 _CORRUPT = "silent data corruption"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 
@@ -69,6 +74,33 @@ def odd_results(document: BurnDocument) -> tuple[Odd, ...]:
     return tuple(found)
 
 
+def odd_result(each: Odd, document: BurnDocument, verdicts: Verdicts) -> None:
+    """A first result that differs: a fault, unless all else is right and nodegate's own kernels give equal bits."""
+    phase, differs = each.phase, f"differs from that of {', '.join(each.others)}"
+    if phase.mismatches == 0 and phase.reference_errors == 0 and _equal_with_own_kernels(each, document):
+        reason = (
+            f"cuBLAS's {phase.dtype} result {phase.checksum} {differs}, while nodegate's own kernels give equal bits: "
+            "another algorithm, or a fault that they did not meet"
+        )
+        quantity = f"{phase.dtype} result comparison"
+        verdicts.unknown(part=each.load.part, quantity=quantity, reason=reason, action=_OTHER_ALGORITHM)
+        return
+    doubt = "" if each.outvoted else ", with no majority to say which is right"
+    message = f"{phase.dtype} result {phase.checksum} {differs}{doubt}"
+    wrong(each.load, message, "results that differ between GPUs", 1, verdicts)
+
+
+def _equal_with_own_kernels(odd: Odd, document: BurnDocument) -> bool:
+    """Whether own kernels gave every GPU of the model the same clean result, in this type of numbers or in bf16."""
+    own = {load.index: {phase.dtype: phase for phase in load.phases} for load in document.again if not load.error}
+    alike = [own.get(load.index, {}) for load in document.gpus if load.model == odd.load.model and load.phases]
+    dtype = odd.phase.dtype if any(odd.phase.dtype in phases for phases in alike) else _TENSOR
+    found = [phases.get(dtype) for phases in alike]
+    return len({each.checksum for each in found if each}) == 1 and all(
+        each and each.checksum and each.mismatches == 0 and each.reference_errors == 0 for each in found
+    )
+
+
 def compared_with(document: BurnDocument, load: GpuLoad) -> int:
     """How many other GPUs this GPU's results could be compared with."""
     return sum(
@@ -92,7 +124,8 @@ def facts_by_index(gpus: Gpus, burn: Burn) -> Mapping[int, Gpu]:
 def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None:
     """Whether a GPU worked from start to end, in every type of numbers, and was watched meanwhile."""
     done = {phase.dtype: phase for phase in load.phases}
-    missing = [dtype for dtype in document.dtypes if dtype not in done or isinstance(done[dtype].tflops, Unknown)]
+    asked_for = [dtype for dtype in document.dtypes if dtype not in load.left_out]
+    missing = [dtype for dtype in asked_for if dtype not in done or isinstance(done[dtype].tflops, Unknown)]
     if stopped((load,)):
         message = f"stopped working under load: {load.error}"
         verdicts.found(Verdict.FAIL, part=load.part, text=message, action=REPLACE, quantity="burn", observed=False)
@@ -106,7 +139,7 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
         verdicts.unknown(part=load.part, quantity="burn", reason=short, action=AGAIN)
     else:
         asked = "" if isinstance(document.asked_s, Unknown) else f" of {document.asked_s:.0f} s"
-        text = f"worked to the end{asked} in {', '.join(document.dtypes)}"
+        text = f"worked to the end{asked} in {', '.join(asked_for)}"
         worked = None if isinstance(load.worked_s, Unknown) else round(load.worked_s)
         verdicts.passed(part=load.part, text=text, quantity="time at work", observed=worked, unit="s")
 

@@ -35,7 +35,8 @@ OWN = "burn"
 OTHER = "gpu_burn"  # the tool, once for each of its modes
 MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
 PAYLOAD = "nodegate.node_side.load"
-PHASES = (("bf16", 0.6), ("fp32", 0.2), ("fp64", 0.2))  # share of the time; tensor cores draw the most power
+# Share of the time; tensor cores draw the most power. What a board has no units for goes to the first.
+PHASES = (("bf16", 0.5), ("fp8", 0.15), ("fp32", 0.15), ("fp64", 0.2))
 
 _THE_BURN = "the burn"
 _STATE: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (

@@ -10,8 +10,9 @@ import sys
 import time
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from nodegate.node_side.load import find_cublas, load, ptx, residents, sampler, told
+from nodegate.node_side.load import find_cublas, load, operands, ptx, residents, sampler, told
 from nodegate.node_side.load.board import Board
+from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child, children, held_open, reading
 from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
 
@@ -25,6 +26,8 @@ IN_USE = (
 )
 _SEEN = ("uuid", "bus_id", "name", "memory_total_bytes", "memory_used_bytes", "mig_mode", "processes")
 _PART_BYTES = 4 << 20
+_AGAIN_S = 4.0
+_OF_SECOND = ("index", "name", "multiprocessors", "error", "phases")
 
 Entry = Dict[str, Any]
 
@@ -45,10 +48,10 @@ class Options(NamedTuple):
     start_limit_s: float = 120.0
     answer_limit_s: float = 60.0
 
-    def plan(self) -> "List[load.Phase]":
+    def plan(self) -> "List[Phase]":
         """The phases in seconds."""
         whole = sum(share for _, share in self.phases)
-        return [load.Phase(dtype, self.seconds * share / whole, self.matrix) for dtype, share in self.phases]
+        return [Phase(dtype, self.seconds * share / whole, self.matrix) for dtype, share in self.phases]
 
 
 def main(**options: Any) -> None:
@@ -77,6 +80,7 @@ def burn(options: Options, began: float) -> Entry:
         "library_refused": "",
         "library_why": "",
         "libraries": [],
+        "again": [],
         "phases": [phase._asdict() for phase in options.plan()],
         "gpus": [],
         "refused": str(seen.unknown["detail"]) if seen.unknown else refusal(options, entries),
@@ -85,6 +89,7 @@ def burn(options: Options, began: float) -> Entry:
         document["gpus"] = [identity(each) for each in entries]
         return document
     _burn_with_the_best(document, options, entries, began)
+    _again_with_own_kernels(document, options, entries, began)
     for each in document["gpus"]:
         each.pop("of_library", None)
     return document
@@ -128,6 +133,21 @@ def _without_library(
     document["library_refused"] = "; ".join("{path}: {refused}".format(**each) for each in libraries)
 
 
+def _again_with_own_kernels(document: Entry, options: Options, entries: "List[Entry]", began: float) -> None:
+    """Where cuBLAS gave GPUs that are alike different bits: the same types of numbers with nodegate's own kernels.
+
+    The bits of these do not depend on what NVIDIA's library chooses for a GPU.
+    """
+    odd = {dtype if dtype in ptx.BYTES else "bf16" for dtype in told.odd_types(document["gpus"])}
+    if document["path"] != "cublas" or not odd:
+        return
+    worked = {each["index"] for each in document["gpus"] if not each["error"]}
+    short = options._replace(seconds=_AGAIN_S * len(odd), phases=[(dtype, 1.0) for dtype in sorted(odd)])
+    second: Entry = {}
+    _burn_with(second, short, [each for each in entries if each["index"] in worked], "", began)
+    document["again"] = [{name: each.get(name) for name in _OF_SECOND} for each in second["gpus"]]
+
+
 def survey() -> object:
     """The GPUs as NVML sees them, and the processes that use them."""
     child.note("NVML start")
@@ -153,7 +173,7 @@ def _seen(nvml: Any, index: int) -> Entry:
 
 def refusal(options: Options, entries: "List[Entry]") -> str:
     """Why these GPUs must not be loaded; "" if they may."""
-    bad = [dtype for dtype, _ in options.phases if dtype not in ptx.BYTES]
+    bad = [dtype for dtype, _ in options.phases if dtype not in operands.BYTES]
     if bad or not options.phases:
         return f"unknown dtype: {bad}"
     there = {each["index"] for each in entries}
@@ -201,7 +221,9 @@ def _burn_with(document: Entry, options: Options, entries: "List[Entry]", librar
     tasks: Dict[str, child.Task] = {}
     for slot, each in enumerate(good):
         limits = until, options.start_limit_s, options.answer_limit_s
-        job = load.Job(slot, each["uuid"], each["bus_id"], tuple(options.plan()), library, options.memory, *limits)
+        job = load.Job(
+            slot, each["uuid"], each["name"], each["bus_id"], tuple(options.plan()), library, options.memory, *limits
+        )
         index = each["index"]
         tasks[f"load {index}"] = child.Task(functools.partial(load.run, job, board), limit_s, _PART_BYTES)
         sample = functools.partial(sampler.run, index, slot, board, length_s)

@@ -96,15 +96,20 @@ class Cublas:
         """
         self._library = _loaded(path)
         handle = _handle()
-        self._call("cublasCreate_v2", ctypes.byref(handle))
-        self._handle = handle
-        self._call("cublasSetStream_v2", handle, _handle(stream))
-        self._call("cublasSetMathMode", handle, _int(_NO_REDUCED_REDUCTION))
+        self.call("cublasCreate_v2", ctypes.byref(handle))
+        self.handle = handle
+        self.call("cublasSetStream_v2", handle, _handle(stream))
+        self.call("cublasSetMathMode", handle, _int(_NO_REDUCED_REDUCTION))
         version = _int()
-        self._call("cublasGetVersion_v2", handle, ctypes.byref(version))
+        self.call("cublasGetVersion_v2", handle, ctypes.byref(version))
         self.version = version.value
 
-    def _call(self, name: str, *args: Any) -> None:
+    def call(self, name: str, *args: Any) -> None:
+        """Call a function of it, or of the libcublasLt that it needs.
+
+        Raises:
+            CublasError: it has no such function, or the call failed.
+        """
         _call(self._library, name, *args)
 
     def product(self, dtype: str, n: int, left: int, right: int, result: int) -> None:
@@ -115,9 +120,9 @@ class Cublas:
         kind = TYPES[dtype]
         one, zero = kind.scale(1), kind.scale(0)
         size, data = _int(n), _int(kind.data)
-        self._call(
+        self.call(
             "cublasGemmEx",
-            self._handle,
+            self.handle,
             _int(_TRANSPOSED),
             _int(_AS_IT_IS),
             size,

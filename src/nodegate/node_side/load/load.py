@@ -11,8 +11,10 @@ import zlib
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from nodegate.node_side.load import board as boards
-from nodegate.node_side.load import cuda, operands, place, ptx
+from nodegate.node_side.load import cuda, operands, phases, place, ptx
 from nodegate.node_side.load.cublas import Cublas, CublasError
+from nodegate.node_side.load.fp8 import WORKSPACE_BYTES, Fp8
+from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child
 
 CHUNK_S = 0.5  # of products before they are compared
@@ -20,16 +22,9 @@ MOST_WINDOWS = 100
 _MOST_RESULTS = 4096
 _CHECKED = 32  # elements of the first result that the host computes too
 _PIECE = 16 << 20
+_LEFT = 0.9  # of the memory, for the matrices of fp8 beside what is allocated before them
 _NONE = 0xFFFFFFFF
 _COMPARE_BLOCKS = 1024
-
-
-class Phase(NamedTuple):
-    """A dtype, its seconds, and the size of its matrices."""
-
-    dtype: str
-    seconds: float
-    matrix: int
 
 
 class Job(NamedTuple):
@@ -37,6 +32,7 @@ class Job(NamedTuple):
 
     slot: int
     uuid: str
+    name: str
     pci: str
     phases: Tuple[Phase, ...]
     library: str
@@ -60,7 +56,7 @@ def run(job: Job, board: boards.Board) -> Dict[str, object]:
         board.say(job.slot, boards.LOADING)
         child.emit({"started": board.started})
         first.load(board.started)
-        for number in range(1, len(job.phases)):
+        for number in range(1, len(gpu.phases)):
             place.answer_within(job.answer_limit_s)
             _Ring(gpu, number).load(board.started)
         place.answer_within(0)
@@ -85,6 +81,8 @@ class _Gpu:
         common = self.cuda.module(ptx.common())
         self.fill, self.compare = (self.cuda.kernel(common, name) for name in (ptx.FILL, ptx.COMPARE))
         self.cublas = Cublas(job.library, self.stream) if job.library else None
+        self.fp8: Optional[Fp8] = None
+        self.phases, left_out = self._phases()
         self.size = int(self.cuda.memory()[0] * job.memory) & ~0xFF
         self.memory = self.cuda.allocate(self.size)
         self.counts = self.cuda.allocate(8 * _MOST_RESULTS)  # differing words of each result, then the first of them
@@ -96,14 +94,34 @@ class _Gpu:
                     "multiprocessors": processors,
                     "memory_used_by_burn_bytes": self.size,
                     "library_version": self.cublas.version if self.cublas else 0,
+                    "left_out": left_out,
                 }
             }
         )
+
+    def _phases(self) -> "Tuple[List[Phase], Dict[str, str]]":
+        """What this GPU is burned in, and what is left out; chooses the algorithm of fp8."""
+        found, left_out = phases.chosen(self.job.phases, self.capability, self.job.name, self.cublas is None)
+        matrix = next((phase.matrix for phase in found if phase.dtype == "fp8"), 0)
+        if not matrix or not self.cublas:
+            return found, left_out
+        free = self.cuda.memory()[0]
+        n = _that_fits(matrix, operands.BYTES["bf16"], int(_LEFT * free * self.job.memory))
+        size = min(WORKSPACE_BYTES, free // 64 & ~0xFF)
+        try:
+            self.fp8 = Fp8(self.cublas, self.stream, n, self.cuda.allocate(size), size)
+        except CublasError as error:
+            if found[0].dtype == "fp8":
+                raise
+            return phases.without(found, dict(left_out, fp8=str(error)))
+        return found, left_out
 
     def kernel(self, dtype: str) -> int:
         """The PTX product kernel of a dtype; 0 if cuBLAS is used."""
         if self.cublas:
             return 0
+        if dtype not in ptx.BYTES:
+            raise cuda.CudaError("no kernel", -1, f"nodegate has none of its own for {dtype}")
         if dtype in ptx.TENSOR and self.capability < (8, 0):
             found = "{}.{}".format(*self.capability)
             raise cuda.CudaError("no kernel", -1, f"{dtype} needs compute capability 8.0, this GPU has {found}")
@@ -116,11 +134,13 @@ class _Ring:
 
     def __init__(self, gpu: _Gpu, number: int) -> None:
         """Fill the operands, compute the first result, check it on the host."""
-        self.gpu, self.number, self.phase = gpu, number, gpu.job.phases[number]
+        self.gpu, self.number, self.phase = gpu, number, gpu.phases[number]
         dtype = self.dtype = self.phase.dtype
         self.kernel = gpu.kernel(dtype)
-        self.n = _that_fits(self.phase.matrix, ptx.BYTES[dtype], gpu.size)
-        self.bytes = self.n * self.n * ptx.BYTES[dtype]
+        self.result = operands.result_of(dtype)
+        matrix = gpu.fp8.n if gpu.fp8 and dtype == "fp8" else self.phase.matrix
+        self.n = _that_fits(matrix, operands.BYTES[self.result], gpu.size)
+        self.bytes = self.n * self.n * operands.BYTES[self.result]  # of a result; an operand has no more
         self.results = min(gpu.size // self.bytes - 2, _MOST_RESULTS)
         self.done = 0  # products of the load
         self._fill(0, operands.SEED_LEFT)
@@ -169,7 +189,7 @@ class _Ring:
         return 1 + (self.done + product) % (self.results - 1)
 
     def _fill(self, matrix: int, seed: int) -> None:
-        pairs = self.bytes // 8
+        pairs = self.n * self.n * operands.BYTES[self.dtype] // 8
         masks = operands.MASKS[self.dtype]
         words = [ctypes.c_uint32(each) for each in (pairs, seed, masks.and0, masks.or0, masks.and1, masks.or1)]
         grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
@@ -178,6 +198,9 @@ class _Ring:
 
     def _product(self, slot: int) -> None:
         left, right, result = self._at(0), self._at(1), self._at(2 + slot)
+        if self.gpu.fp8 and self.dtype == "fp8":
+            self.gpu.fp8.product(left, right, result)
+            return
         if self.gpu.cublas:
             self.gpu.cublas.product(self.dtype, self.n, left, right, result)
             return
@@ -222,7 +245,7 @@ class _Ring:
         if wrong:
             slot = self._slot(wrong[0])
             first = array.array("I", self.gpu.cuda.read(self.gpu.counts + 4 * (_MOST_RESULTS + slot), 4))[0]
-            row, column = divmod(first * 4 // ptx.BYTES[self.dtype], self.n)
+            row, column = divmod(first * 4 // operands.BYTES[self.result], self.n)
             child.emit(
                 {
                     "mismatch": {
@@ -246,13 +269,13 @@ class _Ring:
 
     def _check(self) -> "Tuple[int, float]":
         """(wrong elements, largest deviation) among elements from all over the first result."""
-        size, deviations = ptx.BYTES[self.dtype], []  # type: Tuple[int, List[float]]
+        size, deviations = operands.BYTES[self.result], []  # type: Tuple[int, List[float]]
         for each in range(_CHECKED):
             row, column = (operands.word(2 * each + axis, 0) % self.n for axis in (0, 1))
             found = self.gpu.cuda.read(self._at(2) + (row * self.n + column) * size, size)
             left = operands.row(self.dtype, row, self.n, operands.SEED_LEFT)
             right = operands.row(self.dtype, column, self.n, operands.SEED_RIGHT)
-            deviations.append(operands.deviation(self.dtype, left, right, operands.values(self.dtype, found)[0]))
+            deviations.append(operands.deviation(self.dtype, left, right, operands.values(self.result, found)[0]))
         return sum(each > 1.0 for each in deviations), max(deviations)
 
 

@@ -13,6 +13,11 @@ _32 = 0xFFFFFFFF
 SEED_LEFT, SEED_RIGHT = 0x0B5EED01, 0x0B5EED02
 
 
+# Bytes of an element; the result of fp8 is of another type.
+BYTES = {"fp8": 1, "bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp64": 8}
+_RESULTS = {"fp8": "bf16"}
+
+
 class Masks(NamedTuple):
     """Which bits of a hashed word stay and which are set, for even and for odd words."""
 
@@ -23,6 +28,7 @@ class Masks(NamedTuple):
 
 
 MASKS: Dict[str, Masks] = {
+    "fp8": Masks(0x9F9F9F9F, 0x20202020, 0x9F9F9F9F, 0x20202020),
     "bf16": Masks(0x81FF81FF, 0x3E003E00, 0x81FF81FF, 0x3E003E00),
     "fp16": Masks(0x8FFF8FFF, 0x30003000, 0x8FFF8FFF, 0x30003000),
     "tf32": Masks(0x81FFE000, 0x3E000000, 0x81FFE000, 0x3E000000),
@@ -31,8 +37,10 @@ MASKS: Dict[str, Masks] = {
 }
 
 # (rounding of the result relative to itself, of one addition relative to the partial sum). Tensor cores cut sums where
-# fp32 additions would round, and always downwards: they are given 2**-21 (assumed; NVIDIA publishes no figure).
+# fp32 additions would round, and always downwards: they are given 2**-21 (assumed; NVIDIA publishes no figure). In fp8
+# Hopper's keep some 14 bits for a few products (DeepSeek-V3, arXiv 2412.19437, 3.3.2): 2**-13.
 _ROUNDING: Dict[str, Tuple[float, float]] = {
+    "fp8": (2.0**-8, 2.0**-13),
     "bf16": (2.0**-8, 2.0**-21),
     "fp16": (2.0**-11, 2.0**-21),
     "tf32": (2.0**-24, 2.0**-21),
@@ -51,8 +59,7 @@ def word(position: int, seed: int) -> int:
 
 def row(dtype: str, number: int, n: int, seed: int) -> "List[float]":
     """One row of an n x n matrix."""
-    size = {"bf16": 2, "fp16": 2, "fp64": 8}.get(dtype, 4)
-    masks = MASKS[dtype]
+    size, masks = BYTES[dtype], MASKS[dtype]
     words = []
     for position in range(number * n * size // 4, (number + 1) * n * size // 4):
         hashed = word(position, seed)
@@ -60,8 +67,25 @@ def row(dtype: str, number: int, n: int, seed: int) -> "List[float]":
     return values(dtype, struct.pack(f"<{len(words)}I", *words))
 
 
+def result_of(dtype: str) -> str:
+    """The type of a product's elements."""
+    return _RESULTS.get(dtype, dtype)
+
+
+def _e4m3(byte: int) -> float:
+    """The number that a byte is in OCP's fp8 format e4m3; its NaN is not written here."""
+    exponent, fraction = byte >> 3 & 0xF, byte & 7
+    size = math.ldexp(8 + fraction, exponent - 10) if exponent else math.ldexp(fraction, -9)
+    return -size if byte & 0x80 else size
+
+
+_OF_BYTE = [_e4m3(byte) for byte in range(256)]
+
+
 def values(dtype: str, data: bytes) -> "List[float]":
     """Elements in memory as numbers."""
+    if dtype == "fp8":
+        return [_OF_BYTE[byte] for byte in data]
     if dtype == "bf16":
         halves = struct.unpack(f"<{len(data) // 2}H", data)
         return list(

@@ -3,7 +3,7 @@
 import base64
 import json
 import zlib
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Set, Tuple
 
 from nodegate.node_side.load import load, sampler
 from nodegate.node_side.probe import children, reading
@@ -48,6 +48,16 @@ def _phase(head: Entry, windows: "List[Any]", mismatches: "List[Any]") -> Entry:
 def _rounded(tflops: float) -> float:
     """Five digits: a mock's or a small matrix's are not 0."""
     return float(f"{tflops:.5g}")
+
+
+def odd_types(gpus: "List[Entry]") -> "List[str]":
+    """The dtypes in which the first results of GPUs that are alike differ."""
+    results: Dict[Tuple[object, ...], Set[str]] = {}
+    for gpu in gpus:
+        for phase in gpu.get("phases", []):
+            alike = gpu.get("name"), gpu.get("multiprocessors"), phase["dtype"], phase["matrix"]
+            results.setdefault(alike, set()).add(phase["checksum"])
+    return [str(alike[2]) for alike, checksums in results.items() if len(checksums) > 1]
 
 
 def samples(sampled: children.Outcome) -> Entry:
