@@ -331,8 +331,8 @@ RESULTS = (
         ERROR,
         (
             f"{GPU3}: could not read fp32 result comparison: cuBLAS's fp32 result deadbeef differs from that of GPU 0, "
-            "GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7, while nodegate's own kernels give equal bits: another algorithm, "
-            "or a fault that they did not meet - set nodegate_cublas: none for this node and burn it again; if that is "
+            "GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7, while nodegate's own kernels give equal bits: another "
+            "algorithm, or a fault that they did not meet - set nodegate_cublas: none for this node and burn it again; if that is "
             "clean, the GPU is good: compare its VBIOS and settings with those of the others"
         ),
         odd_with_cublas(),
@@ -353,7 +353,6 @@ RESULTS = (
             ("wrong later with own kernels", odd_with_cublas(mismatches=1)),
             ("wrong on the host with own kernels", odd_with_cublas(reference_errors=2)),
             ("stopped with own kernels", odd_with_cublas(stopped=True)),
-            ("wrong later with cuBLAS", lambda found: (odd_with_cublas()(found), phase(3, 1, mismatches=1)(found))),
         )
     ),
     BurnCase(
