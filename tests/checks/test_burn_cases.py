@@ -332,7 +332,8 @@ RESULTS = (
         (
             f"{GPU3}: could not read fp32 result comparison: cuBLAS's fp32 result deadbeef differs from that of GPU 0, "
             "GPU 1, GPU 2, GPU 4, GPU 5, GPU 6, GPU 7, while nodegate's own kernels give equal bits: another "
-            "algorithm, or a fault that they did not meet - set nodegate_cublas: none for this node and burn it again; if that is "
+            "algorithm, "
+            "or a fault that they did not meet - set nodegate_cublas: none for this node and burn it again; if that is "
             "clean, the GPU is good: compare its VBIOS and settings with those of the others"
         ),
         odd_with_cublas(),
