@@ -20,6 +20,7 @@ from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target, no_gpus
 from nodegate.measure.program_run import ProgramRun, not_run
 from nodegate.node import Connection, Node
+from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Tool
 from nodegate.transport.local import LocalSession
 from nodegate.unknown import Unknown, Why
@@ -191,8 +192,8 @@ class Tools:
     def has(self, names):
         return frozenset(names) if self.folder else frozenset()
 
-    def brought_cublas(self):
-        return ()
+    def cublas(self):
+        return CublasPlaces()
 
     def find(self, *names):
         return Tool("gpu_burn", (str(self.folder / "gpu_burn"),), "a folder of the test")
@@ -285,24 +286,19 @@ def test_the_program_that_is_sent_says_what_it_does_and_carries_its_options():
 
 
 @pytest.mark.parametrize(
-    ("given", "brought", "options"),
+    ("found", "options"),
     [
-        ("", (), {"places": []}),
-        ("none", ("/t/a",), {"path": "ptx"}),
-        ("/sw/cuda", (), {"places": [["nodegate_cublas", "/sw/cuda"]]}),
-        ("/sw/cuda", ("/t/a",), {"places": [["nodegate_cublas", "/sw/cuda"], ["--tools", "/t/a"]]}),
-        ("", CannotMeasure("no room", next_step=""), {"places": [], "not_brought": "no room"}),
+        (CublasPlaces(), {"places": [], "not_brought": ""}),
+        (CublasPlaces(own_kernels=True), {"path": "ptx"}),
+        (
+            CublasPlaces((("nodegate_cublas", "/sw/cuda"),), not_brought="no room"),
+            {"places": [["nodegate_cublas", "/sw/cuda"]], "not_brought": "no room"},
+        ),
     ],
 )
-def test_the_program_is_told_where_cublas_is(given, brought, options):
-    class Bringing(Tools):
-        def brought_cublas(self):
-            if isinstance(brought, CannotMeasure):
-                raise brought
-            return brought
-
-    node = Node("gpu01", Connection(transport="local"), expected={"cublas": given} if given else {})
-    assert burn._cublas(replace(target(None, 1.0, object()), node=node, tools=Bringing(None))) == options
+def test_the_program_is_told_where_cublas_is(found, options):
+    tools = SimpleNamespace(cublas=lambda: found)
+    assert burn._cublas(replace(target(None, 1.0, object()), tools=tools)) == options
 
 
 def test_the_real_program_on_a_machine_without_driver_says_that_there_is_none(monkeypatch, tmp_path):

@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.program_run import ProgramRun
+from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Tool
 
 SCRIPT = Path(__file__).with_name("fake_tools") / "nccl_perf"
@@ -43,8 +44,8 @@ class Folder:
     def has(self, names: object) -> frozenset[str]:
         return frozenset()
 
-    def brought_cublas(self) -> tuple[str, ...]:
-        return ()
+    def cublas(self) -> CublasPlaces:
+        return CublasPlaces()
 
 
 def output(what: str, told: dict[str, object], options: str) -> tuple[str, str, int | None]:

@@ -19,6 +19,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.groups.run import NCCL_GROUPS
 from nodegate.measure.measurement import Target, document
+from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
@@ -49,8 +50,8 @@ class Folder:
     def has(self, names: object) -> frozenset[str]:
         return frozenset()
 
-    def brought_cublas(self) -> tuple[str, ...]:
-        return ()
+    def cublas(self) -> CublasPlaces:
+        return CublasPlaces()
 
 
 class NcclFleet:

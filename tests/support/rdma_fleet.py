@@ -17,6 +17,7 @@ from nodegate.errors import CannotMeasure
 from nodegate.measure.durations import Durations
 from nodegate.measure.measurement import Target
 from nodegate.node import Connection, Node
+from nodegate.toolbox.tool_list import CublasPlaces
 from nodegate.toolbox.toolbox import Tool
 from nodegate.transport import Options, connect
 
@@ -66,8 +67,8 @@ class Folder:
     def has(self, names: Sequence[str]) -> frozenset[str]:
         return frozenset(names) & set(self.names)
 
-    def brought_cublas(self) -> tuple[str, ...]:
-        return ()
+    def cublas(self) -> CublasPlaces:
+        return CublasPlaces()
 
 
 @dataclass

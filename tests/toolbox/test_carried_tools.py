@@ -153,7 +153,8 @@ def test_a_brought_cublas_is_on_the_node_while_the_run_lasts(
     library.parent.mkdir(parents=True)
     library.write_bytes(b"library")
     box = toolbox(session, node, tmp_path / "tools")
-    (there,) = box.brought_cublas()
+    ((origin, there),) = box.cublas().places
+    assert origin == "--tools"
     assert (Path(there) / "libcublas.so.12").read_bytes() == b"library"
     assert box.has(["gpu_burn"]) == frozenset()
     box.close()
@@ -164,8 +165,22 @@ def test_no_cublas_is_brought_where_the_folder_has_none(
     session: Session, node: Node, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "start", None)
-    assert NodeToolbox(session, node, carried=Carried(folder)).brought_cublas() == ()
-    assert NodeToolbox(session, node).brought_cublas() == ()
+    assert NodeToolbox(session, node, carried=Carried(folder)).cublas().places == ()
+    named = NodeToolbox(session, replace(node, expected={"cublas": "/sw/cuda"})).cublas()
+    assert named.places == (("nodegate_cublas", "/sw/cuda"),)
+    assert NodeToolbox(session, replace(node, expected={"cublas": "none"})).cublas().own_kernels
+
+
+def test_a_cublas_that_cannot_be_brought_is_no_end_of_the_burn(
+    session: Session, node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> None:
+        raise CannotMeasure("no folder for the tools", next_step="free some space")
+
+    monkeypatch.setattr("nodegate.toolbox.toolbox.bring", no_room)
+    (tmp_path / "libcublas.so.12").write_bytes(b"library")
+    found = NodeToolbox(session, node, carried=Carried(tmp_path)).cublas()
+    assert (found.places, found.not_brought) == ((), "no folder for the tools")
 
 
 def test_a_large_folder_comes_in_pieces_and_whole(

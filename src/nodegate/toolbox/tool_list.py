@@ -25,6 +25,18 @@ class Package:
     needs: str
 
 
+@dataclass(frozen=True)
+class CublasPlaces:
+    """Where a burn looks for cuBLAS before the node's own places: (who named it, folder or file) in order.
+
+    `own_kernels`: it shall use none. `not_brought`: why what --tools has is not on the node, or "".
+    """
+
+    places: tuple[tuple[str, str], ...] = ()
+    own_kernels: bool = False
+    not_brought: str = ""
+
+
 PACKAGES = (
     Package(
         ("gpu_burn",),

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node_program import node_source
-from nodegate.toolbox.carried import bring
+from nodegate.toolbox.carried import ORIGIN, bring
 from nodegate.toolbox.container import look_inside
 from nodegate.toolbox.found import Found, parse_found
-from nodegate.toolbox.settings import tool_settings
-from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, how_to_get, how_to_start
+from nodegate.toolbox.settings import OWN_KERNELS, tool_settings
+from nodegate.toolbox.tool_list import MPI, NAMES, USUAL_FOLDERS, CublasPlaces, how_to_get, how_to_start
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -60,11 +60,10 @@ class Toolbox(Protocol):
         """Which of these the node has."""
         ...
 
-    def brought_cublas(self) -> tuple[str, ...]:
-        """The folders on the node with a cuBLAS that --tools brought.
+    def cublas(self) -> CublasPlaces:
+        """Where a burn looks for cuBLAS; brings the one of --tools to the node.
 
         Raises:
-            CannotMeasure: it could not be brought.
             Unreachable: the connection broke.
         """
         ...
@@ -141,13 +140,23 @@ class NodeToolbox:
         """See `Toolbox.has`."""
         return frozenset(name for name in names if self._has(name))
 
-    def brought_cublas(self) -> tuple[str, ...]:
-        """See `Toolbox.brought_cublas`."""
-        with self._lock:
-            if self._brought is None or not self._carried_cublas:
-                return ()
-            folder = self._brought.get().folder
-            return tuple(f"{folder}/{each}".rstrip("/") for each in self._carried_cublas)
+    def cublas(self) -> CublasPlaces:
+        """See `Toolbox.cublas`."""
+        given = self._settings.cublas
+        if given == OWN_KERNELS:
+            return CublasPlaces(own_kernels=True)
+        places = (("nodegate_cublas", given),) if given else ()
+        if self._brought is None or not self._carried_cublas:
+            return CublasPlaces(places)
+        try:
+            with self._lock:
+                folder = self._brought.get().folder
+        except Unreachable:
+            raise
+        except CannotMeasure as why:
+            return CublasPlaces(places, not_brought=why.reason)
+        brought = [(ORIGIN, f"{folder}/{each}".rstrip("/")) for each in self._carried_cublas]
+        return CublasPlaces((*places, *brought))
 
     def close(self) -> None:
         """Remove what was brought to the node; the end of the session does it too, some seconds later.

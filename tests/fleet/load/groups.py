@@ -22,7 +22,7 @@ from nodegate.measure.measurement import Target
 from nodegate.measure.nccl.run import Sweep
 from nodegate.node import Node
 from nodegate.numbers.suspects import Doubt
-from nodegate.toolbox.tool_list import how_to_get
+from nodegate.toolbox.tool_list import CublasPlaces, how_to_get
 from nodegate.toolbox.toolbox import Tool
 from nodegate.transport.session import Output
 
@@ -179,8 +179,8 @@ class _Tools:
     def has(self, names: Sequence[str]) -> frozenset[str]:
         return frozenset(names)
 
-    def brought_cublas(self) -> tuple[str, ...]:
-        return ()
+    def cublas(self) -> CublasPlaces:
+        return CublasPlaces()
 
     def close(self) -> None:
         pass

@@ -18,8 +18,6 @@ from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, sus
 from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, run, unended
 from nodegate.metric import Metric, joined
 from nodegate.node_program import PYTHON_OPTIONS, pack
-from nodegate.toolbox.carried import ORIGIN
-from nodegate.toolbox.settings import OWN_KERNELS, tool_settings
 from nodegate.tools import gpu_burn
 from nodegate.unknown import Unknown
 
@@ -162,17 +160,10 @@ def takes_s(durations: Durations) -> float:
 
 def _cublas(target: Target) -> dict[str, object]:
     """Where the program looks for cuBLAS first, and why what --tools has did not come."""
-    given = tool_settings(target.node).cublas
-    if given == OWN_KERNELS:
+    found = target.tools.cublas()
+    if found.own_kernels:
         return {"path": "ptx"}
-    places = [["nodegate_cublas", given]] if given else []
-    try:
-        brought = target.tools.brought_cublas()
-    except Unreachable:
-        raise
-    except CannotMeasure as why:
-        return {"places": places, "not_brought": why.reason}
-    return {"places": places + [[ORIGIN, folder] for folder in brought]}
+    return {"places": [list(each) for each in found.places], "not_brought": found.not_brought}
 
 
 def _program(seconds: float, **cublas: object) -> bytes:
