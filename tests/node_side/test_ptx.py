@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 N = 256
 TEXTS = {"common": ptx.common(), **{dtype: ptx.product(dtype) for dtype in ptx.BYTES}}
-ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+ARCHITECTURES = ("sm_80", "sm_86", "sm_87", "sm_89", "sm_90", "sm_100", "sm_103", "sm_120", "sm_121")
 OLDER = ("sm_50", "sm_70", "sm_75")
 
 without_ptxas = pytest.mark.skipif(not ptxas(), reason="no ptxas here (package nvidia-cuda-nvcc-cu12)")
