@@ -7,6 +7,7 @@ be read raises CannotMeasure, which is `error` for every check that asks for it,
 from __future__ import annotations
 
 import traceback
+from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 from nodegate.errors import CannotMeasure, NotApplicable
@@ -36,7 +37,7 @@ from nodegate.tools import nvidia_smi
 from nodegate.unknown import Known, Unknown, Why
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from nodegate.probe.clock import Clock
     from nodegate.probe.document import ProbeDocument
@@ -138,9 +139,22 @@ class NodeFacts:
     jobs = _of("jobs", jobs.parse)
     kernel_log = Fact(_kernel_log, "kernel_log", "system")
 
-    def __init__(self, document: ProbeDocument) -> None:
+    def __init__(
+        self,
+        document: ProbeDocument,
+        parsed: Mapping[str, object] | None = None,
+        read_again: Callable[[], ProbeDocument] | None = None,
+    ) -> None:
+        """`parsed` and `document` as `kept` gave them; `read_again` then gives the document for any other fact."""
         self.document = document
-        self._parsed: dict[str, object] = {}
+        self._parsed: dict[str, object] = dict(parsed or {})
+        self._read_again = read_again
+
+    @property
+    def kept(self) -> tuple[ProbeDocument, dict[str, object]]:
+        """The document without its sections, and the facts that were read from it so far."""
+        known = {name: each for name, each in self._parsed.items() if not isinstance(each, Exception)}
+        return replace(self.document, sections={}, raw={}), known
 
     def get(self, name: str) -> object:
         """A fact by its name.
@@ -160,6 +174,8 @@ class NodeFacts:
 
     def _read(self, name: str) -> object:
         try:
+            if self._read_again is not None:
+                self.document, self._read_again = self._read_again(), None
             return read(name, self.document)
         except (CannotMeasure, NotApplicable) as why:
             return why

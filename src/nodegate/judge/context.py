@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from nodegate.errors import CannotMeasure, NotApplicable, NotDone, NotJudged
 from nodegate.facts import FACTS, NodeFacts
@@ -11,7 +11,8 @@ from nodegate.judge.identity import changes
 from nodegate.judge.node_parts import node_parts
 from nodegate.measure.measurement import SPLIT
 from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, measurement
-from nodegate.part import NO_PARTS
+from nodegate.packed import pack, unpack
+from nodegate.part import NO_PARTS, Parts
 from nodegate.probe.document import document_of
 from nodegate.subjects.order import order_of
 
@@ -24,13 +25,18 @@ if TYPE_CHECKING:
     from nodegate.measure.measurement import Measured
     from nodegate.node import Node
     from nodegate.numbers.peers import NodePeers
-    from nodegate.part import Parts
+    from nodegate.part import Part
+    from nodegate.probe.document import ProbeDocument
     from nodegate.probe.gpu import Gpus
     from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci
     from nodegate.profile import Profile
     from nodegate.subjects.counters import Counters
 
+    _Packed = tuple[tuple[ProbeDocument, dict[str, object]], tuple[Part, ...], dict[str, Measured]]
+
+T = TypeVar("T")
+_Refusal = CannotMeasure | NotApplicable | NotJudged
 CONTEXT_NAMES = ("node", "baseline", "profile", "fleet", "ordered", "peers", "verdicts")
 _ANOTHER_STEP = "look which machine answers at this address and which boards it has, then measure this node again"
 AT_THE_END = frozenset(("fleet", "peers", *MEASURED))  # what is there only when every node is in
@@ -57,17 +63,29 @@ def facts_of(evidence: Evidence) -> NodeFacts:
     return NodeFacts(document)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """A context in compact form, until its node is judged again: what was parsed of its evidence.
+
+    `read_again` gives the facts once more, for one that nothing has asked for yet.
+    """
+
+    packed: bytes
+    read_again: Callable[[], NodeFacts]
+
+
 class Context:
     """Answers for the argument names of checks on one node.
 
     `facts` is None where the node gave none; `missing` then says why. `fleet` and `peers` are asked for only by the
     checks that compare, for they need every node. `measured` brings the evidence of a measurement by its name.
+    `evidence` are the node's facts, or what an earlier context of this node kept of them.
     """
 
     def __init__(
         self,
         node: Node,
-        evidence: Evidence,
+        evidence: Evidence | Kept,
         *,
         baselines: Baselines,
         profile: Profile,
@@ -76,7 +94,9 @@ class Context:
         measured: Callable[[str], Evidence] | None = None,
     ) -> None:
         self.node, self._profile, self._baselines, self._evidence = node, profile, baselines, measured
-        self._measured: dict[str, Measured] = {}
+        self._measured: dict[str, Measured | _Refusal] = {}
+        self._known: dict[str, object | _Refusal] = {}  # of _own, what was asked for
+        self._parts: Parts | None = None
         self._own: Mapping[str, Callable[[], object]] = {
             "baseline": lambda: self.baseline,
             "fleet": fleet,
@@ -88,9 +108,22 @@ class Context:
         self.facts: NodeFacts | None = None
         self.missing: CannotMeasure | None = None
         try:
-            self.facts = facts_of(evidence)
+            self.facts = self._unpacked(evidence) if isinstance(evidence, Kept) else facts_of(evidence)
         except CannotMeasure as said:
             self.missing = said
+
+    def kept(self, read_again: Callable[[], NodeFacts]) -> Kept | None:
+        """The context in compact form; None where the node gave no facts."""
+        if self.facts is None:
+            return None
+        measured = {name: each for name, each in self._measured.items() if not isinstance(each, Exception)}
+        return Kept(pack((self.facts.kept, tuple(self.parts), measured)), read_again)
+
+    def _unpacked(self, kept: Kept) -> NodeFacts:
+        (document, parsed), parts, measured = cast("_Packed", unpack(kept.packed))
+        self._measured.update(measured)
+        self._parts = Parts(parts)
+        return NodeFacts(document, parsed, lambda: kept.read_again().document)
 
     def give_up(self, fault: Exception) -> None:
         """Judge nothing by these facts: we broke on them, and so know nothing of the node."""
@@ -112,7 +145,7 @@ class Context:
         if self.missing:
             raise self.missing
         if name in self._own:
-            return self._own[name]()
+            return _once(self._known, name, self._own[name])
         return self.measured(name) if name in MEASURED else self.known_facts.get(name)
 
     def measured(self, name: str) -> Measured:
@@ -122,9 +155,7 @@ class Context:
             CannotMeasure: it gave nothing.
             NotApplicable: it does not apply to this node.
         """
-        if name not in self._measured:
-            self._measured[name] = self._read_measured(name)
-        return self._measured[name]
+        return _once(self._measured, name, lambda: self._read_measured(name))
 
     def _read_measured(self, name: str) -> Measured:
         wanted = measurement(name)
@@ -157,10 +188,12 @@ class Context:
             raise evidence.error
         return evidence
 
-    @cached_property
+    @property
     def parts(self) -> Parts:
         """The node's parts by all their names; none where it gave no facts."""
-        return NO_PARTS if self.facts is None else node_parts(self.facts)
+        if self._parts is None:
+            self._parts = NO_PARTS if self.facts is None else node_parts(self.facts)
+        return self._parts
 
     @property
     def known_facts(self) -> NodeFacts:
@@ -182,6 +215,19 @@ class Context:
             host: Host | None = _or_none(self.facts, "host")  # type: ignore[assignment]
             self._baseline = self._baselines.for_node(self.node, gpus, pci, host)
         return self._baseline
+
+
+def _once(known: dict[str, T | _Refusal], name: str, read: Callable[[], T]) -> T:
+    """What is read once, a refusal as well."""
+    if name not in known:
+        try:
+            known[name] = read()
+        except (CannotMeasure, NotApplicable, NotJudged) as said:
+            known[name] = said
+    found = known[name]
+    if isinstance(found, (CannotMeasure, NotApplicable, NotJudged)):
+        raise found.with_traceback(None)
+    return found
 
 
 def _no_peers() -> NodePeers:

@@ -6,22 +6,23 @@ import math
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from nodegate import part
 from nodegate.claims.prove import claims_of_node
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
 from nodegate.evidence import FACTS, Evidence, RunFolder
 from nodegate.history import key_of
-from nodegate.judge.context import AT_THE_END, Context
+from nodegate.judge.context import AT_THE_END, Context, Kept, facts_of
 from nodegate.judge.fleet import Fleet, characteristics
 from nodegate.judge.identity import Identity, identity
 from nodegate.judge.judge import judge, record_of, refusal
 from nodegate.judge.node_in_use import busy_reason
 from nodegate.judge.serials import serials
 from nodegate.judge.traits import traits_of
-from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, wanted
+from nodegate.measure.registry import COUNTERS, FACTS_AFTER, MEASURED, is_active, wanted
 from nodegate.metric import Statistic
+from nodegate.packed import pack, unpack
 from nodegate.part import Kind
 from nodegate.policy.asked import NOT_ASKED, by_contract, is_asked_for
 from nodegate.profile import Profile
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from nodegate.taken_key import TakenKey
     from nodegate.unknown import Known
 
-CONTEXTS_KEPT = 16  # a node's facts take about 300 kB: a fleet's would not fit
+CONTEXTS_KEPT = 16  # a node's facts take about 300 kB, in compact form 15
 NO_EVIDENCE_STEP = "run again with --resume to measure what is missing"
 
 
@@ -92,6 +93,8 @@ class Judging:
     checks: dict[str, Check] = field(default_factory=dict)
     _records: dict[tuple[str, str], Record] = field(default_factory=dict)
     _contexts: OrderedDict[str, Context] = field(default_factory=OrderedDict)
+    _kept: dict[str, Kept] = field(default_factory=dict)
+    _metrics: dict[str, bytes] = field(default_factory=dict)
     _summaries: dict[str, NodeSummary] = field(default_factory=dict)
     _unreachable: dict[str, str] = field(default_factory=dict)
     _judged: set[str] = field(default_factory=set)
@@ -215,7 +218,7 @@ class Judging:
     def _context(self, name: str) -> Context:
         known = self._contexts.pop(name, None)
         if known is None:
-            evidence = self._evidence(name)
+            evidence = self._kept.get(name) or self._evidence(name)
             known = Context(
                 self.nodes[name],
                 evidence,
@@ -225,7 +228,7 @@ class Judging:
                 peers=lambda: self.peers().of_node(name, self.earlier(name)),
                 measured=lambda measurement: self._evidence(name, measurement),
             )
-            if known.facts is not None and name not in self._summaries:
+            if known.facts is not None and isinstance(evidence, Evidence) and name not in self._summaries:
                 try:
                     self._summaries[name] = _summary_of(known, known.facts, evidence)
                 except Exception as fault:  # noqa: BLE001 - one node's surprise must not end the fleet's run
@@ -234,8 +237,14 @@ class Judging:
                 self._unreachable[name] = known.missing.reason
         self._contexts[name] = known
         while len(self._contexts) > CONTEXTS_KEPT:
-            self._contexts.popitem(last=False)
+            self._keep(*self._contexts.popitem(last=False))
         return known
+
+    def _keep(self, name: str, context: Context) -> None:
+        """Keep of a node what is parsed, so that no file is read twice: its last checks are judged at the end."""
+        kept = context.kept(lambda: facts_of(self._evidence(name)))
+        if kept is not None:
+            self._kept[name] = kept
 
     def baseline(self, name: str) -> Baseline:
         """The baseline of a node."""
@@ -277,8 +286,15 @@ class Judging:
 
     def metrics(self, name: str) -> tuple[Metric, ...]:
         """Every number of a node under load; a measurement without one has none to compare."""
-        context = self._context(name)
-        return tuple(metric for measurement in wanted(MEASURED) for metric in _metrics_of(context, measurement.name))
+        if self.checks and not any(is_active(check.asks_for) for check in self.checks.values()):
+            return ()
+        if name not in self._metrics:
+            context = self._context(name)
+            found = tuple(
+                metric for measurement in wanted(MEASURED) for metric in _metrics_of(context, measurement.name)
+            )
+            self._metrics[name] = pack(found)
+        return cast("tuple[Metric, ...]", unpack(self._metrics[name]))
 
     def _evidence(self, name: str, measurement: str = FACTS) -> Evidence:
         evidence = self._read(name, measurement)
