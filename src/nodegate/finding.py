@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from nodegate.text import some, with_unit
+from nodegate.text import with_unit
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class LimitKind(Enum):
         return self.is_absolute and self is not LimitKind.FLOOR
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Limit(Generic[T_co]):
     """What is right: a number with its unit, a text, a switch, a set of texts any of which is right, or a table.
 
@@ -75,7 +75,7 @@ AnyLimit = Limit[LimitValue]
 NumberLimit = Limit[int | float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that a check saw on one part.
 
@@ -149,8 +149,9 @@ class Finding:
     def _whose(self) -> str:
         if not self.also:
             return self.part.label
-        names = [part.short for part in self.parts]
-        return f"{len(names)} alike: {some(names, _MOST_NAMES)}"
+        names = [part.short for part in self.parts[:_MOST_NAMES]]
+        more = len(self.also) + 1 - len(names)
+        return f"{len(self.also) + 1} alike: {', '.join(names)}" + (f" and {more} more" if more else "")
 
     def _said(self, *, source: bool) -> str:
         said = self.seen
@@ -178,7 +179,7 @@ class Finding:
         return with_unit(self.observed, self.unit) == with_unit(self.limit.value, self.limit.unit)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """What one check says of one node: one line of results.jsonl, the authoritative record.
 

@@ -52,7 +52,7 @@ _ADDRESS = re.compile(
 _DISK = re.compile(r"nvme\d{1,6}|(?:[shv]|xv)d[a-z]{1,4}")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Part:
     """One part of one node, by every name that it has.
 
@@ -81,12 +81,11 @@ class Part:
     @property
     def short(self) -> str:
         """The short form: "GPU 3", "mlx5_2 port 1", "NVSwitch 0000:07:00.0"."""
-        prefix = _PREFIX.get(self.kind, self.kind.value)
         own = self.name
-        if not own and self.index is not None:
-            own = f"{prefix} {self.index}"
         if not own:
-            own = f"{prefix} {self.address}" if self.address else prefix
+            prefix = _PREFIX.get(self.kind) or self.kind.value
+            number = self.address if self.index is None else str(self.index)
+            own = f"{prefix} {number}" if number else prefix
         return f"{self.of.short} {own}" if self.of is not None else own
 
     @property
@@ -241,6 +240,7 @@ class Parts:
     def __init__(self, parts: Iterable[Part] = ()) -> None:
         self._parts = tuple(parts)
         self._by_name: dict[tuple[Kind, str], Part] = {}
+        self._completed: dict[Part, Part] = {}  # every check names the same parts in the same few ways
         bearers = Counter((part.kind, name) for part in self._parts for name in _names(part))
         for part in self._parts:
             for name in _names(part):
@@ -255,6 +255,11 @@ class Parts:
 
     def complete(self, part: Part) -> Part:
         """The part with all its names; one that the node's facts do not list stays as it is."""
+        if part not in self._completed:
+            self._completed[part] = self._complete(part)
+        return self._completed[part]
+
+    def _complete(self, part: Part) -> Part:
         if part.of is not None:
             return replace(part, of=self.complete(part.of))
         for name in _names(part):

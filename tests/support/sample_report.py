@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from nodegate import part
 from nodegate.claims.verdict import node_verdict
@@ -132,7 +133,7 @@ def node(name: str, chance: random.Random, fate: str, rack: str = "", devices: i
             record = measured(name, check, chance, bad, devices)
             if bad and fate == "waived":
                 waiver = "riser on order, PO 8841; owner R. Weiss; expires 2026-12-15"
-                record = Record(**{**record.__dict__, "waiver": waiver})
+                record = replace(record, waiver=waiver)
             records.append(record)
         elif fate == "xid" and check == "gpu.xid":
             action = "power-cycle; then RMA"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
-from dataclasses import replace
+from dataclasses import fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from nodegate.errors import Busy, CannotMeasure, NotApplicable, NotDone, NotJudged, Unreachable
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _TEXTS = ("text", "note", "action", "quantity", "unit", "code")
 _PART_TEXTS = ("name", "address", "serial", "uuid", "netdev")
+_apart_from_its_part = attrgetter(*(field.name for field in fields(Finding) if field.name != "part"))
 
 
 def judge(check: Check, resolve: Callable[[str], object], node: str, parts: Parts = NO_PARTS) -> Record:
@@ -88,18 +90,20 @@ def _printable(finding: Finding) -> Finding:
     """The finding fit for a terminal: a node's own words could move its cursor, or run to megabytes."""
     texts = {name: getattr(finding, name) for name in _TEXTS}
     texts |= {"observed": finding.observed} if isinstance(finding.observed, str) else {}
-    clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
     part = _printable_part(finding.part)
-    if not clean and part is finding.part:
+    if part is finding.part and all(map(_is_clean, texts.values())):
         return finding
+    clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
     return replace(finding, part=part, **clean)  # type: ignore[arg-type]
 
 
 def _printable_part(part: Part) -> Part:
     texts = {name: getattr(part, name) for name in _PART_TEXTS}
-    clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
     of = part.of and _printable_part(part.of)
-    return part if not clean and of is part.of else replace(part, of=of, **clean)  # type: ignore[arg-type]
+    if of is part.of and all(map(_is_clean, texts.values())):
+        return part
+    clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
+    return replace(part, of=of, **clean)  # type: ignore[arg-type]
 
 
 def _is_clean(text: str) -> bool:
@@ -116,12 +120,12 @@ def _folded(findings: list[Finding]) -> tuple[Finding, ...]:
     What is wrong stays a finding for each part.
     """
     kept: list[Finding] = []
-    alike: dict[Finding, list[Finding]] = {}
+    alike: dict[object, list[Finding]] = {}
     for finding in findings:
         if finding.verdict not in (Verdict.PASS, Verdict.SKIP):
             kept.append(finding)
             continue
-        key = replace(finding, part=NODE)
+        key = _apart_from_its_part(finding)
         if key not in alike:
             alike[key] = []
             kept.append(finding)

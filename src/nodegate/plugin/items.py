@@ -66,13 +66,15 @@ class CheckItem(pytest.Item):
         self.record = None
 
     def tell(self, report: pytest.TestReport) -> None:
-        """Put the record into the report with the verdict: this is how the controller of pytest-xdist gets it."""
+        """Put the record into the report with the verdict; from a worker of pytest-xdist it goes to the controller."""
+        report.is_nodegate = True  # type: ignore[attr-defined]
         says = report.when == "call" or (report.when == "setup" and not report.passed)
         if says and self.record is None and report.skipped:  # by a pytest mark, before this hook
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
             self.record = record_of(self.check, self.node_name, [refusal(NotDone(reason), node="")])
         if says and self.record is not None:
-            report.nodegate = to_json(self.record)  # type: ignore[attr-defined]
+            is_sent = hasattr(self.config, "workerinput")
+            report.nodegate = to_json(self.record) if is_sent else self.record  # type: ignore[attr-defined]
 
     @staticmethod
     def _said(record: Record) -> str:

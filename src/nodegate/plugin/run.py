@@ -15,9 +15,11 @@ import pytest
 from nodegate.claims.table import claims
 from nodegate.errors import UsageError
 from nodegate.evidence import RunFolder
+from nodegate.finding import Record
 from nodegate.plugin.collection import CheckCollection, site_checks
 from nodegate.plugin.interrupt import Interrupts
 from nodegate.plugin.items import ACCEPTANCE, CheckItem
+from nodegate.plugin.one_step import OneStep
 from nodegate.profile import Profile
 from nodegate.release import suite_version
 from nodegate.report.fleet_result import fleet_result
@@ -70,6 +72,7 @@ class PytestRun:
         self._measuring = self._judging_progress = Progress(None)
         self._collection = CheckCollection(config, self.judging, passive=self.prepared.settings.passive)
         config.pluginmanager.register(self._collection, "nodegate.collection")
+        config.pluginmanager.register(OneStep(config), "nodegate.one_step")
         waivers = self.judging.waivers
         known, named = frozenset(self._collection.known()), [claim.name for claim in claims()]
         odd = waivers.check(checks=known, claims=named, nodes=self.judging.nodes) if waivers.waivers else ()
@@ -219,19 +222,19 @@ class PytestRun:
         """Give the record to the report with the verdict, so that it reaches the controller."""
         report = yield
         if isinstance(item, CheckItem):
-            report.is_nodegate = True  # type: ignore[attr-defined]
             item.tell(report)
         return report
 
+    @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep the record, only in the controller."""
+        """Keep the record, only in the controller; before other plugins write the report somewhere."""
         record = getattr(report, "nodegate", None)
         if record is None or self.results is None or self._trouble:
             return
         del report.nodegate  # pytest keeps its reports to the end
         self._judging_progress.node_done(failed=False)
         try:
-            self.results.keep(from_json(record))
+            self.results.keep(record if isinstance(record, Record) else from_json(record))
         except OSError as broken:
             self._stop(f"{self.results.folder.path}: the results cannot be written: {broken.strerror}")
 

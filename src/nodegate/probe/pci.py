@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _NO_LINK_WIDTHS = (0, 63, 255)
 _WIDTHS = (1, 2, 4, 8, 12, 16, 32)  # PCI Express Base Specification, Link Capabilities register
 _SPEED = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?) ?GT/s\b.*")
+_CONFIG = re.compile(r"[0-9a-fA-F]{2,}")
 _TOTAL = re.compile(r"^TOTAL_ERR_(?:COR|NONFATAL|FATAL)\s+([0-9]{1,20})\s*$", re.MULTILINE)
 
 
@@ -127,6 +129,7 @@ def parse(data: object) -> Pci:
     return Pci(tuple(sorted(devices, key=lambda device: device.address)))
 
 
+@lru_cache(maxsize=256)
 def width_in(written: str) -> Known[int | None]:
     """Lanes as sysfs writes them; None if there is no link."""
     lanes = read.integer_in(written)
@@ -135,6 +138,7 @@ def width_in(written: str) -> Known[int | None]:
     return None if lanes in _NO_LINK_WIDTHS else read.wrong("lanes of a PCIe link", written)
 
 
+@lru_cache(maxsize=256)
 def speed_in(written: str) -> Known[float | None]:
     """GT/s from "16 GT/s", "16.0 GT/s PCIe" or "16GT/s"; None for "Unknown": there is no link."""
     if match := _SPEED.fullmatch(written.strip()):
@@ -204,7 +208,7 @@ def _subsystem(data: Mapping[str, object]) -> Known[str]:
 
 
 def _answers(config: str) -> Known[bool]:
-    if not re.fullmatch(r"[0-9a-fA-F]{2,}", config):
+    if not _CONFIG.fullmatch(config):
         return read.wrong("config space in hexadecimal", config)
     return config.strip("fF") != ""
 

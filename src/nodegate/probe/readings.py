@@ -25,13 +25,14 @@ MAX_ITEMS = 4096  # entries of one list or object
 _MAX_INTEGER = 1 << 64
 _DECIMAL = re.compile(r"[+-]?[0-9]{1,20}")
 _DECIMAL_POINT = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?")
+_HEXADECIMAL = re.compile(r"\s*(0x)?[0-9a-fA-F]{1,8}\s*")
 _NOT_HERE = re.compile(r"\[?(n/a|not supported|not available)\b", re.IGNORECASE)
 _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{4,8}):)?([0-9a-fA-F]{2}):([0-9a-fA-F]{2})\.([0-7])")
 
 
 def why_not(value: object) -> Unknown | None:
     """The reason in a reading object, or None if the value is not such an object."""
-    if not isinstance(value, Mapping) or "why" not in value:
+    if not isinstance(value, dict) or "why" not in value:
         return None
     detail = value.get("detail", "")
     detail = shown(detail, MAX_LABEL) if isinstance(detail, str) else ""
@@ -88,6 +89,9 @@ def whole(value: object) -> Known[int]:
 
 def integer(data: Mapping[str, object], key: str) -> Known[int]:
     """A whole number."""
+    value = data.get(key)
+    if type(value) is int and abs(value) <= _MAX_INTEGER:  # what almost all are, of thousands a node
+        return value
     return whole(taken(data, key))
 
 
@@ -149,8 +153,8 @@ def hexadecimal(data: Mapping[str, object], key: str, bits: int = 32) -> Known[i
     value = taken(data, key)
     if isinstance(value, Unknown):
         return value
-    if isinstance(value, str) and re.fullmatch(r"\s*(0x)?[0-9a-fA-F]{1,8}\s*", value) and int(value, 16) < 1 << bits:
-        return int(value, 16)
+    if isinstance(value, str) and _HEXADECIMAL.fullmatch(value) and (found := int(value, 16)) < 1 << bits:
+        return found
     return wrong("a hexadecimal number", value)
 
 
@@ -171,8 +175,10 @@ def record(value: object) -> Known[Mapping[str, object]]:
     """An object, at most MAX_ITEMS entries of it, with bounded printable keys."""
     if isinstance(value, Unknown):
         return value
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return wrong("an object", value)
+    if len(value) <= MAX_ITEMS and all(len(key) <= MAX_LABEL and key.isprintable() for key in value):
+        return value
     return {shown(key, MAX_LABEL): value[key] for key in list(value)[:MAX_ITEMS]}
 
 

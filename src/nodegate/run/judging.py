@@ -98,6 +98,7 @@ class Judging:
     _summaries: dict[str, NodeSummary] = field(default_factory=dict)
     _unreachable: dict[str, str] = field(default_factory=dict)
     _judged: set[str] = field(default_factory=set)
+    _ended: set[str] = field(default_factory=set)  # every check is judged
     _fleet: Fleet | None = None
     _peers: Peers | None = None
     _earlier: dict[str, Earlier] = field(default_factory=dict)
@@ -116,7 +117,13 @@ class Judging:
             self.judge_node(node)
             last = [each for each in self._checks_of(node) if _comes_last(each)] if _comes_last(check) else []
             self._judge_all(node, [check, *last])
+            if last:
+                self._ended.add(node)
         return self._records[node, check.id]
+
+    def known(self, check: Check, node: str) -> Record | None:
+        """A check's verdict on a node, if it is judged and not reported yet."""
+        return self._records.get((node, check.id))
 
     def forget(self, check: Check, node: str) -> None:
         """A check's verdict on a node was reported."""
@@ -242,6 +249,8 @@ class Judging:
 
     def _keep(self, name: str, context: Context) -> None:
         """Keep of a node what is parsed, so that no file is read twice: its last checks are judged at the end."""
+        if name in self._ended and name in self._kept:
+            return
         kept = context.kept(lambda: facts_of(self._evidence(name)))
         if kept is not None:
             self._kept[name] = kept

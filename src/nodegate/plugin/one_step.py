@@ -1,0 +1,66 @@
+"""Items that pass answer in one step: what pytest would do around three empty phases costs more than the judging."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from nodegate.plugin.items import ACCEPTANCE, CheckItem
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PASSED = (Verdict.PASS, Verdict.WARN)
+_PHASES = ("setup", "call", "teardown")
+_INTO_THE_PHASES = ("usepdb", "trace", "setuponly", "setupshow", "setupplan")  # options that look into them
+_ACT_ON_ITEMS = frozenset({"skip", "skipif", "xfail", "usefixtures"})  # marks
+# Whose hooks around a phase say nothing of an item that is no function and passes.
+_KNOWN = frozenset({"_pytest", "xdist", "nodegate", "_hypothesis_pytestplugin"})
+
+
+class OneStep:
+    """Gives the reports of an item whose verdict is known and good, as pytest's own runner gives them.
+
+    Everything else goes through that runner: what is not judged yet, so that what a check prints is captured; what
+    fails or is skipped; the last item of a file, after which pytest tears down; and all items where a plugin, a
+    conftest.py, a mark or an option has something to say about their phases.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._is_off = any(getattr(config.option, name, False) for name in _INTO_THE_PHASES)
+        self._is_plain: dict[Path, bool] = {}  # by the file of the items, which decides whose hooks are called
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Answer for an item that is judged and passes; None leaves it to pytest."""
+        if self._is_off or not isinstance(item, CheckItem) or nextitem is None or nextitem.parent is not item.parent:
+            return None
+        judging = item.config.stash[ACCEPTANCE]
+        record = judging.known(item.check, item.node_name)
+        if record is None or record.verdict not in _PASSED or not self._plain(item):
+            return None
+        hook, now, keywords = item.ihook, time.time(), dict.fromkeys(item.keywords, 1)
+        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        item.record = record
+        for phase in _PHASES:
+            report = pytest.TestReport(
+                item.nodeid, item.location, keywords, "passed", None, phase, start=now, stop=now,
+                user_properties=item.user_properties,
+            )  # fmt: skip
+            item.tell(report)
+            hook.pytest_runtest_logreport(report=report)
+        item.teardown()
+        hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+    def _plain(self, item: CheckItem) -> bool:
+        """Whether nobody has anything to say about the phases of this item."""
+        if item.path not in self._is_plain:
+            hook = item.ihook
+            hooks = (hook.pytest_runtest_setup, hook.pytest_runtest_call, hook.pytest_runtest_teardown)
+            called = (each for of in (*hooks, hook.pytest_runtest_makereport) for each in of.get_hookimpls())
+            self._is_plain[item.path] = all(each.function.__module__.partition(".")[0] in _KNOWN for each in called)
+        return self._is_plain[item.path] and not any(mark.name in _ACT_ON_ITEMS for mark in item.iter_markers())
