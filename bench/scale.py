@@ -1,6 +1,6 @@
 """What a run over recorded nodes costs the controller: CPU, memory, bytes; of several sizes, so that the slope is seen.
 
-    python bench/scale.py 64 256 1250                      facts alone (profile delivery, --passive)
+    python bench/scale.py 64 256 1250                      facts alone (--passive)
     python bench/scale.py --load 64 256                    with the evidence of a run under load
     python bench/scale.py 64 --before ../earlier/checkout  each run with both checkouts, by turns
     python bench/scale.py --keep /var/tmp/fleet 1250       leave recordings and runs there, and use them again
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -63,13 +64,14 @@ def main() -> None:
     print("| nodes | run | version | CPU s | CPU ms a node | memory MiB | " + " | ".join(FILES) + " | run folder MB |")
     print("|" + "---|" * (7 + len(FILES)))
     costs: dict[tuple[str, str], dict[int, float]] = {}
+    arguments = [*asked.arguments, *([] if asked.load else ["--passive"])]
     with _folder(asked.keep) as folder:
         for count in asked.nodes:
             place = folder / f"{'load' if asked.load else 'passive'}-{count}"
             record(place, count, under_load=asked.load)
             for version, checkout in checkouts.items():
-                first = run(place, checkout, ["--inventory", "hosts.yaml", *asked.arguments])
-                again = run(place, checkout, ["--replay", str(first.run), *asked.arguments])
+                first = run(place, checkout, ["--inventory", "hosts.yaml", *arguments])
+                again = run(place, checkout, ["--replay", str(first.run), *arguments])
                 for name, cost in (("recorded", first), ("replay", again)):
                     _row(count, name, version, cost)
                     costs.setdefault((name, version), {})[count] = cost.cpu_s
@@ -122,6 +124,7 @@ def run(folder: Path, checkout: Path, arguments: list[str]) -> Cost:
     """Run pytest of a checkout in a folder; the cost of that process alone."""
     started = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": str(checkout / "src"), "PY_COLORS": "0", "COLUMNS": "200"}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else every run compiles each module
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen(
             [sys.executable, *PYTEST, *arguments], cwd=folder, env=environment, stdout=out, stderr=subprocess.STDOUT
@@ -145,9 +148,9 @@ def _row(count: int, name: str, version: str, cost: Cost) -> None:
 
 
 def _slopes(cpu_s: dict[int, float]) -> Iterator[str]:
-    """What each further node costs between two sizes, and the exponent of the growth."""
+    """What each further node costs between two sizes."""
     sizes = sorted(cpu_s)
-    for small, large in zip(sizes, sizes[1:]):
+    for small, large in itertools.pairwise(sizes):
         slope = 1000 * (cpu_s[large] - cpu_s[small]) / (large - small)
         yield f"{slope:.1f} ms of CPU for each further node from {small:,} to {large:,}"
 

@@ -81,6 +81,7 @@ def run(inventory: Path, *arguments: str) -> PytestOutcome:
 
 def left(inventory: Path, outcome: PytestOutcome) -> dict[str, object]:
     """What a run left behind, without what time made of it."""
+
     def read(name: str) -> str:
         file = inventory.parent / name
         text = file.read_text() if file.exists() else ""
