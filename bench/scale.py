@@ -26,14 +26,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))  # the made-up nodes are the tests'
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # the made-up nodes are the tests'
 from fleet.load.recordings import recordings
 from fleet.machine import Machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ROOT = Path(__file__).resolve().parents[1]
 HEAD = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: recordings}\n  hosts:\n"
 RACK = 25
 PYTEST = ("-m", "pytest", "-q", "--tb=no")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -14,8 +14,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _PASSED = (Verdict.PASS, Verdict.WARN)
-_PHASES = ("setup", "call", "teardown")
-_INTO_THE_PHASES = ("usepdb", "trace", "setuponly", "setupshow", "setupplan")  # options that look into them
+_PHASES: tuple[Literal["setup", "call", "teardown"], ...] = ("setup", "call", "teardown")
+_INTO_THE_PHASES: tuple[Literal["setup", "call", "teardown"], ...] = (
+    "usepdb",
+    "trace",
+    "setuponly",
+    "setupshow",
+    "setupplan",
+)  # options that look into them
 _ACT_ON_ITEMS = frozenset({"skip", "skipif", "xfail", "usefixtures"})  # marks
 # Whose hooks around a phase say nothing of an item that is no function and passes.
 _KNOWN = frozenset({"_pytest", "xdist", "nodegate", "_hypothesis_pytestplugin"})
@@ -42,7 +48,8 @@ class OneStep:
         record = judging.known(item.check, item.node_name)
         if record is None or record.verdict not in _PASSED or not self._plain(item):
             return None
-        hook, now, keywords = item.ihook, time.time(), dict.fromkeys(item.keywords, 1)
+        keywords: dict[str, Literal[1]] = dict.fromkeys(item.keywords, 1)
+        hook, now = item.ihook, time.time()
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         item.record = record
         for phase in _PHASES:
