@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _PASSED = (Verdict.PASS, Verdict.WARN)
 _PHASES: tuple[Literal["setup", "call", "teardown"], ...] = ("setup", "call", "teardown")
-_INTO_THE_PHASES: tuple[Literal["setup", "call", "teardown"], ...] = (
+_INTO_THE_PHASES = (
     "usepdb",
     "trace",
     "setuponly",
