@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
 from nodegate.files.paths import CHECKS, suite_folder
-from nodegate.profile import TIERS
+from nodegate.light_marks import light_marks
+from nodegate.profile import TIERS, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -131,9 +132,14 @@ def load(folder: Path) -> tuple[Check, ...]:
     Raises:
         UsageError: a check file does not load, or has an invalid check, or two checks share an id.
     """
+    return _load(sorted(folder.glob("test_*.py")))
+
+
+def _load(files: Iterable[Path]) -> tuple[Check, ...]:
     found: dict[str, Check] = {}
-    for file in sorted(folder.glob("test_*.py")):
-        module = _import(file)
+    for file in files:
+        with light_marks():
+            module = _import(file)
         functions = [
             item for name, item in vars(module).items() if name.startswith("test_") and inspect.isfunction(item)
         ]
@@ -152,6 +158,20 @@ def load(folder: Path) -> tuple[Check, ...]:
 def checks() -> tuple[Check, ...]:
     """The checks of this installation."""
     return load(suite_folder(CHECKS))
+
+
+@cache
+def checks_of(profile: Profile) -> tuple[Check, ...]:
+    """The checks of this installation that belong to a profile.
+
+    A job waits for a bootcheck: of the suite's own files only those that name its tier are loaded.
+    """
+    if profile is Profile.BOOTCHECK:
+        files = sorted(suite_folder(CHECKS).glob("test_*.py"))
+        every = _load(file for file in files if f'"{profile.value}"' in file.read_text(encoding="utf-8"))
+    else:
+        every = checks()
+    return tuple(each for each in every if profile.includes(each.tier))
 
 
 def check(wanted: str) -> Check:

@@ -144,7 +144,7 @@ def claims_of_node(
     """
     made = [claim for claim in claims_of(profile) if claim.not_of != nodes]
     made = [claim for claim in made if not claim.asked_by or claim.name in by_contract]
-    belonging = {check.id for check in suite.checks() if profile.includes(check.tier)}
+    belonging = {check.id for check in suite.checks_of(profile)}
     found = shown(made, records, belonging, frozenset(asked))
     return tuple(
         replace(each, signed=each.signed or signed(each.claim)) if each.state is State.NOT_PROVEN else each

@@ -1,6 +1,6 @@
 """The pre-job check of the local node: the probe, the checks of tier bootcheck, one line and an exit code.
 
-A scheduler's hook waits for this, so pandas, paramiko, jinja2 and pytest's machinery are not imported.
+A scheduler's hook waits for this, so pandas, scipy, paramiko, jinja2 and pytest are not imported, nor what judges load.
 """
 
 from __future__ import annotations
@@ -92,8 +92,7 @@ def bootcheck(
     try:
         rules = Baselines.read(baselines)
         rules.check_expected([node])
-        checks = [check for check in suite.checks() if Profile.BOOTCHECK.includes(check.tier)]
-        checks = [check for check in checks if not check.id.startswith(without)]
+        checks = [check for check in suite.checks_of(Profile.BOOTCHECK) if not check.id.startswith(without)]
         if active:
             from nodegate.run.local_run import judge_here  # noqa: PLC0415 - with the statistics, which take their time
 
