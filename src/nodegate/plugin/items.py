@@ -73,8 +73,12 @@ class CheckItem(pytest.Item):
             reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
             self.record = record_of(self.check, self.node_name, [refusal(NotDone(reason), node="")])
         if says and self.record is not None:
-            is_sent = hasattr(self.config, "workerinput")
-            report.nodegate = to_json(self.record) if is_sent else self.record  # type: ignore[attr-defined]
+            self.send(report, self.record)
+
+    def send(self, report: pytest.TestReport, record: Record) -> None:
+        """Put a record into a report: as data if another process reads it."""
+        is_sent = hasattr(self.config, "workerinput")
+        report.nodegate = to_json(record) if is_sent else record  # type: ignore[attr-defined]
 
     @staticmethod
     def _said(record: Record) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Literal
 
 import pytest
@@ -31,8 +30,8 @@ class OneStep:
     """Gives the reports of an item whose verdict is known and good, as pytest's own runner gives them.
 
     Everything else goes through that runner: what is not judged yet, so that what a check prints is captured; what
-    fails or is skipped; the last item of a file, after which pytest tears down; and all items where a plugin, a
-    conftest.py, a mark or an option has something to say about their phases.
+    fails or is skipped; the last item of a file, after which pytest tears down; and all items on whose phases a
+    plugin, a conftest.py, a mark or an option acts.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -48,26 +47,27 @@ class OneStep:
         record = judging.known(item.check, item.node_name)
         if record is None or record.verdict not in _PASSED or not self._plain(item):
             return None
-        keywords: dict[str, Literal[1]] = dict.fromkeys(item.keywords, 1)
-        hook, now = item.ihook, time.time()
+        hook = item.ihook
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        item.record = record
         for phase in _PHASES:
-            report = pytest.TestReport(
-                item.nodeid, item.location, keywords, "passed", None, phase, start=now, stop=now,
-                user_properties=item.user_properties,
-            )  # fmt: skip
-            item.tell(report)
+            report = pytest.TestReport.from_item_and_call(item, pytest.CallInfo.from_call(_nothing, when=phase))
+            report.is_nodegate = True  # type: ignore[attr-defined]
+            if phase == "call":
+                item.send(report, record)
             hook.pytest_runtest_logreport(report=report)
-        item.teardown()
+        judging.forget(item.check, item.node_name)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
     def _plain(self, item: CheckItem) -> bool:
-        """Whether nobody has anything to say about the phases of this item."""
+        """Whether the hooks around the phases of this item are pytest's own, and no mark acts on it."""
         if item.path not in self._is_plain:
             hook = item.ihook
             hooks = (hook.pytest_runtest_setup, hook.pytest_runtest_call, hook.pytest_runtest_teardown)
             called = (each for of in (*hooks, hook.pytest_runtest_makereport) for each in of.get_hookimpls())
             self._is_plain[item.path] = all(each.function.__module__.partition(".")[0] in _KNOWN for each in called)
         return self._is_plain[item.path] and not any(mark.name in _ACT_ON_ITEMS for mark in item.iter_markers())
+
+
+def _nothing() -> None:
+    """What is left to do in a phase."""

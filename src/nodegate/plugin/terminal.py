@@ -61,6 +61,14 @@ class Terminal:
         category, letter, word = yield
         return (category, "", "") if self.quiet and getattr(report, "is_nodegate", False) else (category, letter, word)
 
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """The terminal keeps every report for its summary, from which ours are left out: not to the end then."""
+        if self.quiet and self._reporter is not None and getattr(report, "is_nodegate", False):
+            for kept in self._reporter.stats.values():
+                if kept and kept[-1] is report:
+                    kept.pop()
+
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """If all items are nodegate's, no file names and no percentages either."""
         reporter = self._reporter
