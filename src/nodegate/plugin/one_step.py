@@ -22,7 +22,7 @@ _INTO_THE_PHASES = (
     "setupplan",
 )  # options that look into them
 _ACT_ON_ITEMS = frozenset({"skip", "skipif", "xfail", "usefixtures"})  # marks
-# Whose hooks around a phase say nothing of an item that is no function and passes.
+# What hooks into phases here does nothing to a passing item that is not a function.
 _KNOWN = frozenset({"_pytest", "xdist", "nodegate", "_hypothesis_pytestplugin"})
 
 

@@ -16,7 +16,7 @@ from nodegate.report.stats import measurements
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from nodegate.claims.claim import Shown
     from nodegate.files.source import Source
@@ -24,29 +24,40 @@ if TYPE_CHECKING:
     from nodegate.report.model import NodeReport, Report, Run
     from nodegate.report.stats import Measurement
 
+    LinesOf = Callable[[NodeReport], Iterable[str]]
+
 SCHEMA = "nodegate.report/2"
 
 
-def results_sha256(lines: Iterable[str]) -> str:
+def results_sha256(report: Report, lines_of: LinesOf) -> str:
     """The fingerprint of all results: sha256 over their lines in results.jsonl, sorted."""
     digest = hashlib.sha256()
-    for line in sorted(lines):
-        digest.update(line.encode("utf-8", errors="backslashreplace"))
+    # Each line begins with its node's name, so that the lines of one node stand together.
+    for node in sorted(report.nodes, key=lambda node: jsonl.beginning(node.node)):
+        for line in sorted(lines_of(node)):
+            digest.update(line.encode("utf-8", errors="backslashreplace"))
     return digest.hexdigest()
 
 
-def write(report: Report, file: IO[str], fleet: Sequence[Measurement] | None = None) -> str:
+def lines_again(node: NodeReport) -> Iterable[str]:
+    """The lines of a node's records, written once more."""
+    return map(jsonl.line, node.records)
+
+
+def write(
+    report: Report, file: IO[str], fleet: Sequence[Measurement] | None = None, lines_of: LinesOf = lines_again
+) -> str:
     """Write the report as JSON, a line per node and per result, so that `grep` and `diff` work on it.
 
-    Returns the fingerprint of its results. `fleet` are the report's measurements, where they are at hand.
+    Returns the fingerprint of its results. `fleet` are the report's measurements, where they are at hand, and
+    `lines_of` gives the lines of a node in results.jsonl, where there is one.
     """
-    results = [jsonl.line(record) for node in report.nodes for record in node.records]
-    fingerprint = results_sha256(results)
+    fingerprint = results_sha256(report, lines_of)
     found = measurements(report.nodes) if fleet is None else fleet
     parts: list[tuple[str, Iterable[str]]] = [
         ("nodes", (_dumps(_node(node)) for node in worst_first(report.nodes))),
         ("causes", map(_dumps, _causes(report))),
-        ("results", (line.rstrip("\n") for line in results)),
+        ("results", (line.rstrip("\n") for node in report.nodes for line in lines_of(node))),
         ("fleet", (_dumps(_measurement(entry)) for entry in found)),
         ("drift", map(_dumps, _drift(report))),
         ("checks", map(_dumps, _checks(report))),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+from array import array
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
@@ -107,9 +109,18 @@ def from_json(mapping: Mapping[str, object]) -> Record:
     )
 
 
+def beginning(node: str) -> str:
+    """How every line of a node begins."""
+    return _dumps({"node": node})[:-1] + ","
+
+
 def line(record: Record) -> str:
     """The record as one line of results.jsonl, newline included."""
-    return json.dumps(to_json(record), ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
+    return _dumps(to_json(record)) + "\n"
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def read(path: Path) -> list[Record]:
@@ -143,13 +154,33 @@ class ResultsFile:
 
     def __init__(self, path: Path) -> None:
         with path.open("ab") as file:
-            file.truncate(_whole_lines_bytes(path))
-        self._file = path.open("a", encoding="utf-8", errors="backslashreplace", newline="")
+            self._end = _whole_lines_bytes(path)
+            file.truncate(self._end)
+        self._path, self._file = path, path.open("ab")
+        self._places: dict[str, array[int]] = {}
 
     def write(self, record: Record) -> None:
         """Append one record and flush."""
-        self._file.write(line(record))
+        raw = line(record).encode("utf-8", errors="backslashreplace")
+        self._file.write(raw)
         self._file.flush()
+        self._places.setdefault(record.node, array("Q")).append(self._end)
+        self._end += len(raw)
+
+    def lines_of(self, node: str) -> list[str]:
+        """The lines of a node that were written here, in their order.
+
+        Raises:
+            OSError: they are not there any more.
+        """
+        with self._path.open("rb") as file:
+            lines = []
+            for place in self._places.get(node, ()):
+                file.seek(place)
+                lines.append(file.readline().decode("utf-8"))
+        if not all(each.endswith("\n") for each in lines):
+            raise OSError(errno.EIO, "it was cut while the run went on", str(self._path))
+        return lines
 
     def close(self) -> None:
         """Close the file; may be called twice."""

@@ -12,11 +12,14 @@ from nodegate.report.stats import measurements
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from nodegate.report.json_file import LinesOf
     from nodegate.report.model import Report
 
 
-def render(report: Report, folder: Path) -> None:
+def render(report: Report, folder: Path, lines_of: LinesOf = json_file.lines_again) -> None:
     """Write report.json, results.csv, junit.xml, metrics.prom and report.html, each whole or not at all.
+
+    `lines_of` gives the lines of a node in results.jsonl, where the run has just written them.
 
     The page comes last: it shows the sha256 of report.json and of results.csv, so that a signed copy can be held
     against the files.
@@ -27,7 +30,7 @@ def render(report: Report, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     fleet = measurements(report.nodes)
     with replacing(folder / "report.json") as file:
-        fingerprint = json_file.write(report, file, fleet)
+        fingerprint = json_file.write(report, file, fleet, lines_of)
     for name, module in (("results.csv", csv_file), ("junit.xml", junit), ("metrics.prom", prometheus)):
         with replacing(folder / name) as file:
             module.write(report, file)

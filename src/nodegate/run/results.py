@@ -80,7 +80,7 @@ class Results:
             notes=tuple(_notes(judging)),
         )
         self.report = self._concluded(build(self.run, judging, self.records, checks))
-        render(self.report, self.folder.path)
+        render(self.report, self.folder.path, lambda node: self._file.lines_of(node.node))
         try:
             _remember(self.report, judging)
         except UsageError as said:  # the verdicts are valid anyway
