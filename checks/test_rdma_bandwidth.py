@@ -42,7 +42,9 @@ def test_complete(rdma_bandwidth: RdmaBandwidth, rdma: Rdma, baseline: Baseline,
         verdicts.found(Verdict.ERROR, part=part.NODE, text=text, action=lost.next_step, code="lost")
     ports = rails(rdma, rate=baseline.find_number("rdma.rate_gbps"), layer=baseline.find("rdma.link_layer"))
     active = [findings.device_of(port) for port in ports if is_active(port)]
-    for device in sorted({*active, *rdma_bandwidth.planned}):
+    for device, why in sorted(rdma_bandwidth.left_out.items()):
+        verdicts.found(Verdict.SKIP, part=part.named(device), text=why)
+    for device in sorted({*active, *rdma_bandwidth.planned} - rdma_bandwidth.left_out.keys()):
         missing = [name for name in wanted if (name, device) not in have]
         if not missing:
             seen = findings.how_measured(rdma_bandwidth, device)

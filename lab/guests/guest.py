@@ -42,24 +42,35 @@ _KERNEL_WORDS = (
 _MTU = 4200  # leaves room for a RoCE MTU of 4096 bytes
 
 
-def _hardware() -> tuple[str, ...]:
-    """Software emulation always: a /dev/kvm that is there need not work."""
+def _hardware(*, sockets: int = 1) -> tuple[str, ...]:
+    """Software emulation always: a /dev/kvm that is there need not work.
+
+    Of two sockets, each with two CPUs and half of the memory, each has one of the rails behind it.
+    """
     words = ["-nodefaults", "-no-user-config", "-display", "none", "-serial", "stdio", "-append", _KERNEL_WORDS]
     words += ["-M", "q35,smm=off,hpet=off,usb=off,vmport=off", "-accel", "tcg,thread=multi,tb-size=256"]
-    words += ["-cpu", "max", "-smp", "1", "-m", str(MEMORY_MIB)]
+    words += ["-cpu", "max", "-smp", "1" if sockets == 1 else f"{2 * sockets},sockets={sockets}", "-m", str(MEMORY_MIB)]
+    for socket_ in range(sockets if sockets > 1 else 0):
+        words += ["-object", f"memory-backend-ram,id=memory{socket_},size={MEMORY_MIB // sockets}M"]
+        words += ["-numa", f"node,nodeid={socket_},memdev=memory{socket_},cpus={2 * socket_}-{2 * socket_ + 1}"]
     words += ["-device", "virtio-blk-pci,drive=disk,addr=0x3", "-device", "virtio-rng-pci,addr=0x4"]
     words += ["-device", "virtio-serial-pci,addr=0x5", "-device", "virtserialport,chardev=shell,name=lab"]
     words += ["-device", "virtio-net-pci,netdev=mgmt,mac=52:54:00:aa:00:01,addr=0x6,romfile="]
     for place, slot in enumerate(_SLOTS):
-        port = f"pcie-root-port,id={slot},bus=pcie.0,chassis={place + 1},slot={place + 1},addr={8 + place:#x}"
+        root = "pcie.0" if sockets == 1 else f"root{place}"
+        if sockets > 1:
+            words += ["-device", f"pxb-pcie,id={root},bus=pcie.0,bus_nr={64 * (place + 1)},numa_node={place}"]
+        port = f"pcie-root-port,id={slot},bus={root},chassis={place + 1},slot={place + 1},addr={8 + place:#x}"
         words += ["-device", f"{port},x-speed=16,x-width=16"]
     for network, (where, part) in _NICS.items():
-        nic = f"virtio-net-pci,netdev={network},id={network}-nic,mac=52:54:00:{part}:00:01,{where}"
+        bus = "" if sockets == 1 or where.startswith("bus=") else "bus=pcie.0,"
+        nic = f"virtio-net-pci,netdev={network},id={network}-nic,mac=52:54:00:{part}:00:01,{bus}{where}"
         words += ["-device", f"{nic},romfile=,host_mtu={_MTU}"]
     return tuple(words)
 
 
 HARDWARE = _hardware()
+TWO_SOCKETS = _hardware(sockets=2)
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class Guest:
     """One guest.
 
     `cables` are its ends of the switch's ports, by network. `disk`: a disk that keeps what the guest writes; without
-    one nothing is kept.
+    one nothing is kept. `hardware` other than the usual: it boots, for a snapshot is of one machine.
     """
 
     number: int
@@ -92,6 +103,7 @@ class Guest:
     cables: Mapping[str, socket.socket]
     snapshot: Snapshot | None = None
     disk: Path | None = None
+    hardware: tuple[str, ...] = field(default=HARDWARE, repr=False)
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     ssh_port: int = 0
     ready_s: float = 0.0
@@ -262,4 +274,4 @@ class Guest:
             command += ["-netdev", f"dgram,id={network},local.type=fd,local.str={cable.fileno()}"]
         if self.snapshot is not None:
             command += ["-incoming", f"exec:zstd -dc {shlex.quote(str(self.snapshot.state))}"]
-        return [*qemu.system(), *command, *HARDWARE]
+        return [*qemu.system(), *command, *self.hardware]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from lab import needs
-from lab.guests.guest import NETWORKS, Guest
+from lab.guests.guest import HARDWARE, NETWORKS, Guest
 from lab.guests.image import SUITES, image
 from lab.guests.snapshot import snapshot
 from lab.guests.switch import Port, Switch
@@ -32,24 +32,26 @@ class Guests:
     `lab.guests[0].run("rdma link")` asks the first; `lab.port("rail0", 2).cut()` cuts a cable of the second.
     """
 
-    def __init__(self, count: int, suites: Sequence[str] = SUITES[:1]) -> None:
+    def __init__(self, count: int, suites: Sequence[str] = SUITES[:1], hardware: tuple[str, ...] = HARDWARE) -> None:
         self.switch = Switch()
         self.guests: list[Guest] = []
         self.started_s = 0.0
-        self._count, self._suites = count, suites
+        self._count, self._suites, self._hardware = count, suites, hardware
 
     def __enter__(self) -> Self:
         reason = why_not()
         if reason:
             raise RuntimeError(reason)
         images = [image(suite) for suite in self._suites]
-        snapshots = [snapshot(each) for each in images]
+        usual = self._hardware == HARDWARE
+        snapshots = [snapshot(each) if usual else None for each in images]
         begun_s = time.monotonic()
         try:
             for number in range(1, self._count + 1):
                 cables = {network: self.switch.plug(network, number) for network in NETWORKS}
                 place = (number - 1) % len(images)
-                self.guests.append(Guest(number, images[place], cables, snapshots[place]))
+                guest = Guest(number, images[place], cables, snapshots[place], hardware=self._hardware)
+                self.guests.append(guest)
             self.switch.start()
             for guest in self.guests:
                 guest.start()

@@ -36,8 +36,8 @@ ON_THE_WAY = ("-t", "2")
 _words = node_pair.Test.words
 
 
-def _patient(test: node_pair.Test, seconds: float) -> tuple[str, ...]:
-    return (*_words(test, seconds), *ANSWER, *(() if test in node_pair.LATENCIES else ON_THE_WAY))
+def _patient(test: node_pair.Test, seconds: float, queue_pairs: int = 0) -> tuple[str, ...]:
+    return (*_words(test, seconds, queue_pairs), *ANSWER, *(() if test in node_pair.LATENCIES else ON_THE_WAY))
 
 
 def _read_only(chosen: list[str]) -> None:

@@ -24,6 +24,7 @@ WRITE, READ = "ib_write_bw", "ib_read_bw"
 ALONE = "no other node to measure with; rdma_bandwidth.inside measures NIC to NIC in this node"
 LOST = {"text": "peer-lost.txt", "timed_out": True}
 NINE = tuple(f"gpu{number:02}" for number in range(5, 14))
+STORAGE = CannotMeasure("left out: no GPU is behind its PCIe switch", next_step="name the rails")
 UNPLACED = "sysfs does not say to which of 2 NUMA nodes mlx5_3 belongs"
 NO_TOOL = CannotMeasure("no ib_write_bw on the node", next_step="apt install perftest")
 
@@ -389,6 +390,50 @@ CASES = (
             "which end it is"
         ),
         attempts=lambda _links: [attempt(of_two(), partners=1)],
+    ),
+    LinkCase(
+        "known false alarm: a bond carries what one of its ports does",
+        "rdma_bandwidth.share_of_rate",
+        WARN,
+        (
+            "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 196 Gb/s, what one of the two ports of this bond "
+            "carries - see which of its two ports are up (/proc/net/bonding), their cables and switch ports, and how "
+            "queue pairs are spread over them (LAG mode of the NIC); the NIC itself may be well"
+        ),
+        change=slow(195.5),
+        machine=lambda machine: machine.set_port("mlx5_3", 1, "netdev", "bond0"),
+    ),
+    LinkCase(
+        "a bond carries less than one of its ports does",
+        "rdma_bandwidth.share_of_rate",
+        FAIL,
+        "",
+        change=slow(120.5),
+        machine=lambda machine: machine.set_port("mlx5_3", 1, "netdev", "bond0"),
+    ),
+    LinkCase(
+        "healthy: a bond whose driver says the rate of one port carries that of both",
+        "rdma_bandwidth.write",
+        PASS,
+        "",
+        change=slow(391.5),
+        machine=lambda machine: (
+            machine.set_port("mlx5_3", 1, "netdev", "bond0"),
+            machine.set_port("mlx5_3", 1, "rate", "200 Gb/sec (4X HDR)"),
+        ),
+    ),
+    LinkCase(
+        "healthy: storage NICs are left out by rule, and named",
+        "rdma_bandwidth.complete",
+        PASS,
+        "",
+        attempts=lambda links: [
+            attempt(
+                {key: ran for key, ran in links.items() if key[1] != "mlx5_7"},
+                rails=RAILS[:7],
+                more=[not_run("", STORAGE, {"device": "mlx5_7", "left_out": "yes"})],
+            )
+        ],
     ),
     LinkCase(
         "known false alarm: perftest may have run on the other socket, for sysfs does not say where the NIC is",
@@ -971,3 +1016,9 @@ def test_every_check_has_a_case_that_passes_one_that_is_bad_and_one_that_is_an_e
         assert said & {WARN, FAIL} or name == "rdma_bandwidth.complete", (
             name
         )  # what was not measured is an error, never bad
+
+
+def test_a_nic_that_is_left_out_is_named() -> None:
+    record = judged(next(case for case in CASES if "storage NICs" in case.name))
+    (said,) = [finding for finding in record.findings if finding.part.short == "mlx5_7"]
+    assert (said.verdict, said.text) == (SKIP, "left out: no GPU is behind its PCIe switch")

@@ -355,7 +355,7 @@ def test_a_roce_rail_without_a_gid_is_left_out_and_named(tmp_path):
     (target, other) = fleet.targets()
     rdma_node = rdma.prepare(target)
     assert [rail.name for rail in rdma_node.rails] == ["mlx5_0"]
-    assert rdma_node.missing["mlx5_1"].reason == "mlx5_1: no RoCE v2 GID with an IPv4 address"
+    assert rdma_node.missing["mlx5_1"].reason == "mlx5_1: no RoCE v2 GID with an IP address that others can reach"
     for each in (target, other):
         each.session.close()
 

@@ -232,6 +232,7 @@ def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
     if settings.replay:
         return
     from nodegate.measure.groups.settings import launch_settings  # noqa: PLC0415
+    from nodegate.measure.rdma.traffic import traffic_of  # noqa: PLC0415
     from nodegate.toolbox.carried import Carried  # noqa: PLC0415
     from nodegate.toolbox.settings import tool_settings  # noqa: PLC0415
 
@@ -240,6 +241,7 @@ def _check_tools(settings: Settings, nodes: Iterable[Node]) -> None:
     for node in nodes:
         tool_settings(node)
         launch_settings(node)
+        traffic_of(node)
 
 
 def _differences(earlier: Earlier, nodes: Iterable[Node]) -> Iterator[str]:

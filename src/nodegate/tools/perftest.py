@@ -118,6 +118,16 @@ _SIGNS: tuple[tuple[str, Kind, str], ...] = (
     (r"IB device \S{1,60} not found|Unable to find the Infiniband/RoCE device", "setup", _DEVICE),
     (r"Did not detect devices|Failed to get IB devices list|Unable to query port", "setup", _DEVICE),
     (
+        r"cuMemGetHandleForAddressRange|DMA_BUF_MAPPING_TYPE_PCIE|Data Direct is not supported",
+        "setup",
+        "load nvidia_peermem; dma-buf needs NVIDIA's open kernel modules, and data direct a driver of CUDA 12.8",
+    ),
+    (
+        r"SRD (?:not detected|connection only)|SRD does not support",
+        "setup",
+        "EFA needs perftest built with rdma-core's EFA provider",
+    ),
+    (
         r"Couldn't allocate MR|ibv_reg_mr|[Ff]ailed to create MR|Couldn't create MR|Cannot allocate memory",
         "setup",
         "raise the locked memory limit (ulimit -l unlimited); for GPU memory load nvidia_peermem",

@@ -43,6 +43,17 @@ def seconds_asked(ran: ProgramRun) -> int:
     return _number(ran, "-D")
 
 
+def fabric_asked(ran: ProgramRun) -> dict[str, str]:
+    """The traffic class, the service level and the way to GPU memory that were asked for."""
+    words = ran.argv
+    tclass = next((word.partition("=")[2] for word in words if word.startswith("--tclass=")), "")
+    way = "dma-buf" if "--use_cuda_dmabuf" in words else "nvidia_peermem"
+    way = "data direct" if "--use_data_direct" in words else way
+    gpu = any(word.startswith(("--use_cuda=", "--use_cuda_bus_id=")) for word in words)
+    found = {"traffic_class": tclass, "service_level": _option(ran, "-S"), "gpu_memory": way if gpu else ""}
+    return {name: value for name, value in found.items() if value}
+
+
 def _ended(code: int) -> str:
     if code < 0 or code > _SIGNALS_FROM:
         return f"was ended by signal {-code if code < 0 else code - _SIGNALS_FROM}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeGuard
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
 from nodegate.measure.rdma.fault_location import Fault, FaultLocation, Trial, locate_fault
 from nodegate.measure.rdma.result import BANDWIDTHS, BOTH_AT_ONCE, ODD, WAYS, is_latency
+from nodegate.measure.rdma.traffic import is_bond
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments
 from nodegate.numbers.derived import Physics, of_platform
@@ -101,9 +102,9 @@ def bounds_of(rdma: Rdma) -> Bounds:
             return of_platform(metric, baseline)
         limit = share_of_rate(rdma, metric.device, baseline, metric.name)
         least = replace(limit, direction=AT_LEAST) if isinstance(limit, Limit) else None
-        if metric.name == BOTH_AT_ONCE:
-            return Physics(2 * port.rate_gbps, f"rate of {metric.device} in both directions", least)
-        return Physics(port.rate_gbps, f"rate of {metric.device}", least)
+        ways, bonds = 2 if metric.name == BOTH_AT_ONCE else 1, 2 if is_bond(port.device, port.netdev) else 1
+        whose = metric.device + (" in both directions" if ways > 1 else "") + (" of two ports" if bonds > 1 else "")
+        return Physics(ways * bonds * port.rate_gbps, f"rate of {whose}", least)
 
     return bounds
 
@@ -173,6 +174,14 @@ def unplaced(measured: RdmaBandwidth, metric: Metric, limit: AnyLimit | Unknown 
     if not _is_number(limit) or metric.best >= limit.value or metric.name not in (*BETWEEN, BOTH_AT_ONCE):
         return ""
     return unbound(measured, metric.device, metric.name)
+
+
+def one_port_of_bond(rdma: Rdma, metric: Metric, limit: AnyLimit | Unknown | None) -> bool:
+    """Whether a bond carries at least half of its limit, and not all of it: as much as one of its two ports."""
+    port = port_of(rdma, metric.device)
+    if port is None or not is_bond(port.device, port.netdev) or not _is_number(limit):
+        return False
+    return limit.value / 2 <= metric.best < limit.value
 
 
 def unbound(measured: RdmaBandwidth, device: str, *names: str) -> str:

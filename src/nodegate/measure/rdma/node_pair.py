@@ -12,7 +12,7 @@ from nodegate.measure.rdma.asked import AT_ONCE
 from nodegate.measure.rdma.counted import COUNTED
 from nodegate.measure.rdma.pairing import inside, nic_pairs
 from nodegate.measure.rdma.rails import ROCE
-from nodegate.measure.rdma.rdma_node import RdmaNode, cuda_words
+from nodegate.measure.rdma.rdma_node import IPV6, RdmaNode, cuda_words
 from nodegate.measure.rdma.result import CLIENT, LOST, OF_ANOTHER_RAIL, number
 from nodegate.measure.rdma.seats import SEAT
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 SIZE_BYTES = 1 << 20  # large enough that neither message rate nor start-up counts
 QUEUE_PAIRS = 4  # one queue pair does not fill 400 Gb/s
+BOND_QUEUE_PAIRS = 16  # each goes over one port of a bond: of four, all may go over the same
 BOTH_BYTES = 64 << 10  # what goes both ways at once stays in the CPUs' caches: memory may be slower than the NICs
 LATENCY_BYTES, LATENCY_ROUNDS = 8, 5000
 SETUP_S = 20.0  # to register memory and connect, on a loaded node
@@ -51,11 +52,11 @@ class Test:
         """How long it may take to start and connect."""
         return GPU_SETUP_S if self.memory == "gpu" else SETUP_S
 
-    def words(self, seconds: float) -> tuple[str, ...]:
+    def words(self, seconds: float, queue_pairs: int = 0) -> tuple[str, ...]:
         """The options that both ends must share."""
         if self.tool.endswith("_lat"):
             return ("-s", str(LATENCY_BYTES), "-n", str(LATENCY_ROUNDS), "-F")
-        size = ("-s", str(BOTH_BYTES if self.both else SIZE_BYTES), "-q", str(QUEUE_PAIRS))
+        size = ("-s", str(BOTH_BYTES if self.both else SIZE_BYTES), "-q", str(queue_pairs or QUEUE_PAIRS))
         return (*size, *((AT_ONCE,) if self.both else ()), "-D", str(max(1, round(seconds))), "--report_gbits", "-F")
 
 
@@ -114,19 +115,21 @@ def _run_step(
 
 
 def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkCommands | None:
-    """The command lines of one link; None where an end cannot do this test (GPU memory)."""
-    ends = []
+    """The command lines of one link; None where an end cannot do this test (GPU memory; both ways at once on EFA)."""
+    ends, bonds = [], False
     for rdma_node, name in ((node_pair.server, pair[0]), (node_pair.client, pair[1])):
         rail = rdma_node.rail(name)
         memory = cuda_words(rdma_node, rail) if test.memory == "gpu" else ()
-        if test.memory == "gpu" and not memory:
+        if (test.memory == "gpu" and not memory) or (test.both and rdma_node.is_efa(rail)):
             return None
-        gid = ("-x", str(rail.gid_index)) if rail.layer == ROCE else ()
-        ends.append((*rdma_node.tools[test.tool], "-d", rail.device, "-i", str(rail.port), *gid, *memory))
+        ends.append((*rdma_node.tools[test.tool], *_of_port(rdma_node, rail), *memory))
+        bonds = bonds or rdma_node.is_bond(rail)
     places = [rail.name for rail in node_pair.server.rails]
     port = node_pair.server.first_port + places.index(pair[0]) * len(TESTS) + TESTS.index(test)
-    common = ("-p", str(port), *test.words(node_pair.client.target.durations.link_s))
+    pairs = BOND_QUEUE_PAIRS if bonds else 0
+    common = ("-p", str(port), *test.words(node_pair.client.target.durations.link_s, pairs))
     where = "127.0.0.1" if node_pair.is_inside else node_pair.server.address
+    common += (f"--{IPV6}",) if ":" in where else ()
     link = f"{node_pair.client.name} {pair[1]} - {node_pair.server.name} {pair[0]}"
     server, client = (*ends[0], *common), (*ends[1], *common, where)
     return perftest_runner.LinkCommands(
@@ -135,6 +138,15 @@ def _words(node_pair: NodePair, test: Test, pair: Pair) -> perftest_runner.LinkC
         perftest_runner.Program(client, _counters(node_pair.client.rail(pair[1])), pair[1], turn=1),
         port,
     )
+
+
+def _of_port(rdma_node: RdmaNode, rail: Rail) -> tuple[str, ...]:
+    """The options of one end's port, and of the fabric as its site uses it."""
+    words = ("-d", rail.device, "-i", str(rail.port))
+    if rdma_node.is_efa(rail):
+        return (*words, "-c", "SRD", "-x", "0")
+    gid = ("-x", str(rail.gid_index)) if rail.layer == ROCE else ()
+    return (*words, *gid, *rdma_node.traffic.words(routed=rail.layer == ROCE))
 
 
 def _end(rdma_node: RdmaNode) -> perftest_runner.End:
@@ -179,6 +191,12 @@ def _ends(node_pair: NodePair, test: Test, pair: Pair) -> Iterable[tuple[str, di
     """Each node of a link, and the link as it sees it."""
     path = "inside" if node_pair.is_inside else "between"
     more = {OF_ANOTHER_RAIL: "yes"} if not node_pair.is_inside and pair not in node_pair.steps[0] else {}
+    classes = {
+        f"{end}_class": text
+        for end, rdma_node, name in (("server", node_pair.server, pair[0]), ("client", node_pair.client, pair[1]))
+        if (text := rdma_node.classes.get((rdma_node.rail(name).device, rdma_node.rail(name).port), ""))
+    }
+    more |= classes
     ends = (("server", node_pair.server, pair[0]), ("client", node_pair.client, pair[1]))
     for (role, rdma_node, device), (_, peer, peer_device) in (ends, ends[::-1]):
         yield (

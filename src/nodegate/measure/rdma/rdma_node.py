@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.rdma.perftest_runner import Program, run_at_once
 from nodegate.measure.rdma.rails import READ_GIDS, ROCE, Rail, gid_index, nearest_gpus, parse_gids, rails_in_service
+from nodegate.measure.rdma.storage_nics import without_gpu
+from nodegate.measure.rdma.traffic import (
+    READ_CLASSES,
+    Traffic,
+    ipv6_gid_index,
+    is_bond,
+    is_efa,
+    parse_classes,
+    traffic_of,
+)
 from nodegate.tools import perftest
 
 if TYPE_CHECKING:
@@ -18,6 +28,9 @@ if TYPE_CHECKING:
 TOOLS = ("ib_write_bw", "ib_read_bw", "ib_write_lat", "ib_read_lat")
 ASK_S = 20.0
 FIRST_PORT, LAST_PORT = 18515, 65000
+IPV6 = "ipv6-addr"  # perftest's option for ends that meet by an IPv6 address
+# ConnectX-8 reaches GPU memory by a PCIe function of its own (data direct), which the kernel's driver names so.
+_DATA_DIRECT = "grep -lx 'PCI_ID=15B3:2100' /sys/bus/pci/devices/*/uevent 2>/dev/null"
 
 
 @dataclass(frozen=True)
@@ -25,7 +38,8 @@ class RdmaNode:
     """A node that can be paired.
 
     `tools` start the programs; `cuda` are the options of its build for GPU memory. `missing` are rails in service that
-    cannot be measured, with the reason.
+    cannot be measured, with the reason; `left_out` those that are taken for storage NICs. `classes` are the traffic
+    classes that the node itself forces on its ports.
     """
 
     target: Target
@@ -34,6 +48,10 @@ class RdmaNode:
     version: str
     cuda: frozenset[str]
     missing: Mapping[str, CannotMeasure]
+    left_out: Mapping[str, CannotMeasure] = field(default_factory=dict)
+    options: frozenset[str] = frozenset()
+    traffic: Traffic = field(default_factory=Traffic)
+    classes: Mapping[tuple[str, int], str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -55,6 +73,15 @@ class RdmaNode:
         """A rail by its name."""
         return next(rail for rail in self.rails if rail.name == name)
 
+    def is_efa(self, rail: Rail) -> bool:
+        """Whether a rail is Amazon's EFA."""
+        return is_efa(self.target.facts, rail.device, rail.address)
+
+    def is_bond(self, rail: Rail) -> bool:
+        """Whether a rail is two ports in one."""
+        ports = (port for port in self.target.facts.rdma.ports if port.device == rail.device)
+        return any(is_bond(port.device, port.netdev) for port in ports)
+
 
 def prepare(target: Target) -> RdmaNode:
     """Find everything that a node must have.
@@ -62,24 +89,51 @@ def prepare(target: Target) -> RdmaNode:
     Raises:
         CannotMeasure: it has no rail in service, none with a GID on RoCE, or no perftest.
     """
-    found = _with_gids(target, rails_in_service(target.node, target.facts))
+    traffic, chosen = traffic_of(target.node), rails_in_service(target.node, target.facts)
+    left_out = without_gpu(target.node, target.facts, chosen)
+    found = _with_gids(target, [rail for rail in chosen if rail.name not in left_out], traffic.gid_index)
     rails = tuple(rail for rail in found if rail.layer != ROCE or rail.gid_index is not None)
     if not rails:
         raise _without_gid(found)
     tools = {name: target.tools.find(name).argv for name in TOOLS}
     first = tools[TOOLS[0]]
     asked = [(*first, "--version"), (*first, "--help"), ("grep", "-w", "nvidia_peermem", "/proc/modules")]
+    asked += [("sh", "-c", _DATA_DIRECT), ("sh", "-c", READ_CLASSES)]
     programs = [Program(argv) for argv in asked]
-    version, help_text, peer_memory = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
+    version, help_text, peer_memory, direct, classes = run_at_once(target, "perftest", programs, timeout_s=ASK_S)
     options = perftest.options_in(help_text.stdout + help_text.stderr)
-    return RdmaNode(
+    rdma_node = RdmaNode(
         target=target,
         rails=_with_gpus(target, rails),
         missing={rail.name: _without_gid([rail]) for rail in found if rail not in rails},
         tools=tools,
         version=perftest.parse_version(version.stdout + version.stderr),
-        cuda=_cuda(options, peer_memory=bool(peer_memory.stdout.strip())),
+        left_out=left_out,
+        cuda=_cuda(options, peer_memory=bool(peer_memory.stdout.strip()), data_direct=bool(direct.stdout.strip())),
+        options=options,
+        traffic=traffic,
+        classes=parse_classes(classes.stdout),
     )
+    _check_build(rdma_node, help_text.stdout + help_text.stderr)
+    return rdma_node
+
+
+def _check_build(rdma_node: RdmaNode, help_text: str) -> None:
+    """Whether this build of perftest can do what the node needs.
+
+    Raises:
+        CannotMeasure: it cannot; on EFA another kind of connection fails, which would look like a bad link.
+    """
+    if "SRD" not in help_text and any(rdma_node.is_efa(rail) for rail in rdma_node.rails):
+        raise CannotMeasure(
+            "the NICs are Amazon's EFA, and perftest on the node is built without SRD, their only reliable connection",
+            next_step="install perftest built with rdma-core's EFA provider; its --help then names SRD",
+        )
+    if ":" in rdma_node.address and IPV6 not in rdma_node.options:
+        raise CannotMeasure(
+            f"perftest on the node has no --{IPV6}, and is to be reached by {rdma_node.address}",
+            next_step="install a newer perftest, or give an IPv4 address in the inventory (nodegate_fabric_address)",
+        )
 
 
 def cuda_words(rdma_node: RdmaNode, rail: Rail) -> tuple[str, ...]:
@@ -88,33 +142,47 @@ def cuda_words(rdma_node: RdmaNode, rail: Rail) -> tuple[str, ...]:
         return ()
     place, address = rail.gpu
     which = f"--use_cuda_bus_id={address}" if "use_cuda_bus_id" in rdma_node.cuda else f"--use_cuda={place}"
-    return (which, "--use_cuda_dmabuf") if "use_cuda_dmabuf" in rdma_node.cuda else (which,)
+    more = (f"--{name}" for name in ("use_cuda_dmabuf", "use_data_direct") if name in rdma_node.cuda)
+    return (which, *more)
 
 
-def _cuda(options: frozenset[str], *, peer_memory: bool) -> frozenset[str]:
-    """The options for GPU memory; dma-buf only without the module nvidia_peermem."""
-    found = options & {"use_cuda", "use_cuda_bus_id", "use_cuda_dmabuf"}
-    if peer_memory:
-        return found - {"use_cuda_dmabuf"}
-    return found if "use_cuda_dmabuf" in found else frozenset()
+def _cuda(options: frozenset[str], *, peer_memory: bool, data_direct: bool) -> frozenset[str]:
+    """The options for GPU memory: data direct where the NICs have it, then nvidia_peermem, then dma-buf alone."""
+    which, buffers = options & {"use_cuda", "use_cuda_bus_id"}, options & {"use_cuda_dmabuf"}
+    if not which:
+        return frozenset()
+    if data_direct and buffers and "use_data_direct" in options:
+        return which | buffers | {"use_data_direct"}
+    return which if peer_memory else which | buffers if buffers else frozenset()
 
 
-def _with_gids(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:
-    """The rails with their GID index; if the probe's table does not have it, the node's whole table is read."""
+def _with_gids(target: Target, rails: Sequence[Rail], given: int | None) -> tuple[Rail, ...]:
+    """The rails with their GID index; if the probe's table does not have it, the node's whole table is read.
+
+    The inventory's index comes first, then an IPv4 address, then an IPv6 one.
+    """
+    if given is not None:
+        return tuple(replace(rail, gid_index=given) if rail.layer == ROCE else rail for rail in rails)
     lacking = [rail for rail in rails if rail.layer == ROCE and rail.gid_index is None]
     if not lacking:
         return tuple(rails)
     (answer,) = run_at_once(target, "gids", [Program(("sh", "-c", READ_GIDS))], timeout_s=ASK_S)
     tables = parse_gids(answer.stdout)
     return tuple(
-        replace(rail, gid_index=gid_index(tables.get((rail.device, rail.port), {}))) if rail in lacking else rail
+        replace(rail, gid_index=_best_gid(tables.get((rail.device, rail.port), {}))) if rail in lacking else rail
         for rail in rails
     )
 
 
+def _best_gid(table: Mapping[int, tuple[str, str]]) -> int | None:
+    index = gid_index(table)
+    return ipv6_gid_index(table) if index is None else index
+
+
 def _without_gid(rails: Sequence[Rail]) -> CannotMeasure:
-    reason = f"{', '.join(rail.name for rail in rails)}: no RoCE v2 GID with an IPv4 address"
-    return CannotMeasure(reason, next_step="give the port's network device an IPv4 address; check with show_gids")
+    reason = f"{', '.join(rail.name for rail in rails)}: no RoCE v2 GID with an IP address that others can reach"
+    step = "give the port's network device an IPv4 or a global IPv6 address; check with show_gids"
+    return CannotMeasure(reason, next_step=step)
 
 
 def _with_gpus(target: Target, rails: Sequence[Rail]) -> tuple[Rail, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
-from nodegate.measure.rdma.asked import AT_ONCE, size_asked, unlike_asked
+from nodegate.measure.rdma.asked import AT_ONCE, fabric_asked, size_asked, unlike_asked
 from nodegate.measure.rdma.counted import is_unconfirmed, unlike_counted
 from nodegate.measure.rdma.seats import NEAR, are_near, unbound
 from nodegate.metric import Metric
@@ -27,6 +27,7 @@ CLIENT = "client"  # label `program` of the run whose number counts; the server'
 OF_ANOTHER_RAIL = (
     "of_another_rail"  # label of a run whose NIC met one of another rail, because its own is down or absent
 )
+LEFT_OUT = "left_out"  # label of a NIC that is not measured by rule
 BANDWIDTHS = ("rdma.write_gbps", "rdma.read_gbps")  # between nodes, from host memory
 WAYS = {True: "rdma.sends_gbps", False: "rdma.receives_gbps"}  # of the writes: those in which a device sent the data
 INSIDE = "rdma.inside_gbps"
@@ -80,6 +81,7 @@ class LinkRun:
     near: bool = False  # both programs ran near their NICs
     unbound: str = ""  # why one of them did not
     conditions: tuple[tuple[str, str], ...] = ()
+    over_runs: tuple[tuple[str, str], ...] = ()
 
     @property
     def partner(self) -> str:
@@ -97,7 +99,7 @@ class RdmaBandwidth:
     """All runs of a node. `planned` are the rails that were to be measured; `partners` how many nodes it could meet.
 
     `missing` are rails in service that could not be measured, with the reason; `failed` says why an attempt as a whole
-    has no result.
+    has no result. `left_out` are NICs that are not measured by rule, with the reason.
     """
 
     runs: tuple[LinkRun, ...]
@@ -105,6 +107,7 @@ class RdmaBandwidth:
     partners: int
     missing: Mapping[str, CannotMeasure]
     failed: tuple[CannotMeasure, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, name: str, device: str = "") -> tuple[LinkRun, ...]:
         """The runs of one metric, of one device or of all."""
@@ -185,6 +188,9 @@ def parse(attempts: Sequence[Sequence[ProgramRun]]) -> RdmaBandwidth:
         partners=max(_count(plan.labels.get("partners", "")) for plan in plans),
         missing={ran.labels["device"]: _why(ran) for attempt in attempts for ran in attempt if _is_left_out(ran)},
         failed=failed,
+        left_out={
+            ran.labels["device"]: ran.cannot for attempt in attempts for ran in attempt if LEFT_OUT in ran.labels
+        },
     )
 
 
@@ -263,6 +269,7 @@ def _run(name: str, attempt: int, ran: ProgramRun, server: ProgramRun | None) ->
         unconfirmed=not isinstance(report, CannotMeasure) and is_unconfirmed(ran, report),
         near=are_near(ran),
         unbound=unbound(ran),
+        over_runs=tuple({**(NEAR if are_near(ran) else {}), **fabric_asked(ran)}.items()),
         conditions=() if value is None or isinstance(report, CannotMeasure) else _conditions(ran, report),
     )
 
@@ -349,12 +356,12 @@ def _metric(name: str, device: str, rounds: Mapping[int, LinkRun]) -> Metric:
         device=device,
         better="lower" if latency else "higher",
         conditions=dict(first.conditions),
-        over_runs=NEAR if first.near else {},
+        over_runs=dict(first.over_runs),
     )
 
 
 def _is_left_out(ran: ProgramRun) -> bool:
-    return bool(ran.cannot) and "device" in ran.labels and "peer" not in ran.labels
+    return bool(ran.cannot) and "device" in ran.labels and not {"peer", LEFT_OUT} & ran.labels.keys()
 
 
 def _why(ran: ProgramRun) -> CannotMeasure:

@@ -22,7 +22,7 @@ from nodegate.measure.rdma.node_pair import BOTH, GPU_WRITE, LATENCIES, READ, WR
 from nodegate.measure.rdma.pairing import in_rounds, rounds, second_looks, with_good_ones, with_roles
 from nodegate.measure.rdma.rails import fabric, rails_in_service
 from nodegate.measure.rdma.rdma_node import RdmaNode, prepare
-from nodegate.measure.rdma.result import INSIDE, PLAN, doubtful, is_latency, parse
+from nodegate.measure.rdma.result import INSIDE, LEFT_OUT, PLAN, doubtful, is_latency, parse
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ def _rdma_nodes(targets: Sequence[Target], pool: Pool) -> tuple[dict[str, RdmaNo
         else:
             rdma_nodes[name] = rdma_node
             found[name] += [not_run("", why, {"device": rail}) for rail, why in rdma_node.missing.items()]
+            left_out = rdma_node.left_out.items()
+            found[name] += [not_run("", why, {"device": rail, LEFT_OUT: "yes"}) for rail, why in left_out]
     return rdma_nodes, found
 
 

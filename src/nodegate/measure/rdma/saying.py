@@ -38,6 +38,10 @@ GPU_MEMORY = (
     "load nvidia_peermem, or a kernel and driver with dma-buf; switch ACS off on the bridges between GPU and NIC, and "
     "the IOMMU to pass-through"
 )
+BOND = (
+    "see which of its two ports are up (/proc/net/bonding), their cables and switch ports, and how queue pairs are "
+    "spread over them (LAG mode of the NIC); the NIC itself may be well"
+)
 PLACE = (
     "let the node say where its NICs are (numa_node in sysfs: the BIOS, or the topology that its virtual machine is "
     "given), then measure again"
@@ -144,6 +148,9 @@ def say_shares(
         )
         if far := findings.unplaced(found, metric, limit):
             say_unplaced(verdicts, metric, far)
+        elif findings.one_port_of_bond(rdma, metric, limit):
+            told = f"{what} {with_unit(metric.best, metric.unit)}, what one of the two ports of this bond carries"
+            verdicts.found(Verdict.WARN, part=rail, text=told, action=BOND, quantity=what, metric=metric.name)
         elif findings.slow_everywhere(found, metric, limit, peers):
             verdicts.at_least(
                 part=rail,
