@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from lab.guests.campaign import BRIEF, LINK, LINKS, UNTIL_THERE_S, at_work, campaign
+from lab.guests.campaign import BRIEF, LINKS, UNTIL_THERE_S, at_work, campaign
 from lab.guests.guest import TWO_SOCKETS
 from lab.guests.guests import Guests
+from lab.guests.timeouts import LINK
 from lab.run import Outcome
 
 CARRY_S = "15"  # an emulated CPU takes seconds to read what is asked for
@@ -61,11 +62,11 @@ def seen(said: str) -> list[Program]:
 def found(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Found]:
     """Two guests, booted for this."""
     programs: dict[str, list[Program]] = {}
-    with Guests(2, hardware=TWO_SOCKETS) as lab:
-        with campaign(lab, tmp_path_factory.mktemp("sockets"), *LINKS, *BRIEF, LINK, CARRY_S) as run:
-            run.wait_for(at_work(lab, "rail1"), UNTIL_THERE_S)
-            programs.update({guest.name: seen(guest.run(SEEN)) for guest in lab.guests})
-            yield Found(run.outcome(), programs)
+    folder = tmp_path_factory.mktemp("sockets")
+    with Guests(2, hardware=TWO_SOCKETS) as lab, campaign(lab, folder, *LINKS, *BRIEF, LINK, CARRY_S) as run:
+        run.wait_for(at_work(lab, "rail1"), UNTIL_THERE_S)
+        programs.update({guest.name: seen(guest.run(SEEN)) for guest in lab.guests})
+        yield Found(run.outcome(), programs)
 
 
 def test_the_kernels_saw_each_program_on_one_core_of_the_socket_of_its_rail(found: Found) -> None:
