@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,10 +48,11 @@ def fabric_asked(ran: ProgramRun) -> dict[str, str]:
     """The traffic class, the service level and the way to GPU memory that were asked for."""
     words = ran.argv
     tclass = next((word.partition("=")[2] for word in words if word.startswith("--tclass=")), "")
+    level = next((word for before, word in pairwise(words) if before == "-S" and word.isdigit()), "")
     way = "dma-buf" if "--use_cuda_dmabuf" in words else "nvidia_peermem"
     way = "data direct" if "--use_data_direct" in words else way
     gpu = any(word.startswith(("--use_cuda=", "--use_cuda_bus_id=")) for word in words)
-    found = {"traffic_class": tclass, "service_level": _option(ran, "-S"), "gpu_memory": way if gpu else ""}
+    found = {"traffic_class": tclass, "service_level": level, "gpu_memory": way if gpu else ""}
     return {name: value for name, value in found.items() if value}
 
 

@@ -29,7 +29,7 @@ READ_CLASSES = "cd /sys/class/infiniband && grep -H . */tc/*/traffic_class 2>/de
 
 @dataclass(frozen=True)
 class Traffic:
-    """What perftest is told of the fabric; None: its own choice."""
+    """What perftest is given for the fabric; None: its own choice."""
 
     tclass: int | None = None
     sl: int | None = None
@@ -45,7 +45,7 @@ def traffic_of(node: Node) -> Traffic:
     """What the inventory says: nodegate_rdma_tclass, _sl and _gid_index, else NCCL's own settings for its jobs.
 
     Raises:
-        UsageError: a value is no number, or too large.
+        UsageError: a value is not a number, or too large.
     """
     nccl = node.mapping("nccl_env") or {}
     found = [_number(node, name, nccl.get(of_nccl), of_nccl, most) for name, (of_nccl, most) in _NAMES.items()]
