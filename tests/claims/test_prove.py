@@ -59,9 +59,17 @@ def test_to_be_as_fast_as_others_proves_nothing(kind: LimitKind) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", [kind for kind in LimitKind if kind.is_absolute])
+@pytest.mark.parametrize("kind", [kind for kind in LimitKind if kind.is_absolute and kind is not LimitKind.FLOOR])
 def test_every_kind_of_absolute_limit_proves(kind: LimitKind) -> None:
     assert of(RESULTS, record("burn.speed", found(kind=kind))).state is State.PROVEN
+
+
+def test_a_floor_proves_nothing() -> None:
+    claim = of(RESULTS, record("burn.speed", found(kind=LimitKind.FLOOR)))
+    assert (claim.state, claim.why) == (
+        State.NOT_PROVEN,
+        "no value is known of a good one, only a floor (h100.yaml)",
+    )
 
 
 def test_a_part_without_a_limit_leaves_it_open() -> None:
