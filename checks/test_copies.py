@@ -8,9 +8,10 @@ import pytest
 
 from nodegate import part
 from nodegate.errors import CannotMeasure
-from nodegate.measure.copies import findings, memory_findings
+from nodegate.measure.copies import findings, host_findings, memory_findings
 from nodegate.measure.copies.document import ALONE, AT_ONCE
 from nodegate.measure.copies.result import (
+    BOTH_WAYS,
     DEVICE,
     KERNELS,
     OTHER,
@@ -74,7 +75,7 @@ def test_host_to_device(
     Loading data and checkpoints waits for it. Half of the lanes give half of the rate: 27 GB/s is what a Gen5 x8 or a
     Gen4 x16 link gives. One GPU copies at a time, from memory beside it, by its copy engine. Source: nvbandwidth.
     """
-    findings.judge_host(TO_DEVICE, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+    host_findings.judge_host(TO_DEVICE, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
 
 
 def test_device_to_host(
@@ -84,7 +85,7 @@ def test_device_to_host(
 
     Checkpoints and offloading wait for it. A link can be bad in one direction alone. Source: nvbandwidth.
     """
-    findings.judge_host(TO_HOST, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+    host_findings.judge_host(TO_HOST, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
 
 
 @pytest.mark.tier("delivery")
@@ -102,6 +103,21 @@ def test_host_at_once(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, 
         findings.missing(gpu_copies, name, verdicts)
     for metric in metrics:  # each by itself: within a node some share an uplink and others do not
         metric_findings.judge(verdicts, [metric], baseline=baseline, peers=peers, remedy=_CONTENTION)
+
+
+@pytest.mark.tier("delivery")
+def test_host_both_ways(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+    """Copies to and from a GPU at the same time are together no slower than one way alone. (F05, F09)
+
+    A link can be well in each direction and slow in both: credits, relaxed ordering, an IOMMU in the way. One GPU at a
+    time, half of a buffer out and the other half in. It runs at delivery.
+    """
+    if not gpu_copies.went_both_ways:
+        verdicts.not_done("copies both ways at once are left out in a run this short")
+    findings.missing(gpu_copies, BOTH_WAYS, verdicts)
+    if gpu_copies.named(BOTH_WAYS):
+        metrics = gpu_copies.named(BOTH_WAYS)
+        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=host_findings.BEHIND)
 
 
 @pytest.mark.tier("delivery")
@@ -177,7 +193,7 @@ def test_peer(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts
 
 
 @pytest.mark.tier("delivery")
-def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
+def test_nvbandwidth(gpu_copies: Copies, gpus: Gpus, baseline: Baseline, peers: NodePeers, verdicts: Verdicts) -> None:
     """Where the program nvbandwidth is installed, it comes to the same answer. (F05, F09, F13)
 
     A second opinion by other code. Its exit code is not believed: it is 0 though a case failed. It runs at delivery.
@@ -203,6 +219,7 @@ def test_nvbandwidth(gpu_copies: Copies, baseline: Baseline, peers: NodePeers, v
             if case.status not in {nvbandwidth.PASSED, nvbandwidth.WAIVED}:
                 reason = case.detail or (other.told[0] if other.told else f"it ended as {case.status}")
                 verdicts.unknown(part=part.tool(OTHER), quantity=case.name, reason=reason, action=_BY_HAND)
-    metrics = [each for each in gpu_copies.metrics if each.conditions.get("tool") == OTHER]
-    if metrics:
-        metric_findings.judge(verdicts, metrics, baseline=baseline, peers=peers, remedy=findings.RESEAT)
+    host = [each for name in (TO_DEVICE, TO_HOST) for each in gpu_copies.named(name, OTHER)]
+    host_findings.judge_rates(host, gpu_copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+    if pairs := gpu_copies.named(PEER, OTHER):
+        metric_findings.judge(verdicts, pairs, baseline=baseline, peers=peers, remedy=findings.RESEAT)

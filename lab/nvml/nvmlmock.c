@@ -182,6 +182,12 @@ Result nvmlSystemGetCudaDriverVersion_v2(u32 *out) {
     SYSTEM_CALL
     return end(give_number(system_value("cuda"), out));
 }
+/* environment, feature, developers' tools: sys.confidential = 1 is the second */
+Result nvmlSystemGetConfComputeState(u32 *out) {
+    SYSTEM_CALL
+    out[0] = 0, out[2] = 0;
+    return end(give_number(system_value("confidential"), out + 1));
+}
 Result nvmlSystemGetCudaDriverVersion(u32 *out) { return nvmlSystemGetCudaDriverVersion_v2(out); }
 
 /* sys.process.4242 = python train.py */
@@ -580,6 +586,7 @@ Result nvmlDeviceGetFieldValues(void *device, int count, FieldValue *fields) {
 /* ---- modes, load, processes ---- */
 
 NUMBER(nvmlDeviceGetPersistenceMode, "persistence")
+NUMBER(nvmlDeviceGetVirtualizationMode, "virtualization")
 NUMBER(nvmlDeviceGetComputeMode, "compute_mode")
 NUMBER(nvmlDeviceGetPerformanceState, "performance_state")
 NUMBER(nvmlDeviceGetPowerState, "performance_state")

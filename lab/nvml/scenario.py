@@ -22,7 +22,7 @@ BUS_IDS = ("1A", "3B", "4C", "5D", "9A", "BB", "CD", "DB")
 # On an HGX board the module numbers do not follow the PCI order.
 MODULE_IDS = (2, 4, 3, 1, 6, 8, 7, 5)
 
-_SYSTEM = {"driver": "550.163.01", "nvml": "12.550.163.01", "cuda": 12040}
+_SYSTEM = {"driver": "550.163.01", "nvml": "12.550.163.01", "cuda": 12040, "confidential": 0}
 _H100 = {
     "name": "NVIDIA H100 80GB HBM3",
     "part_number": "692-2G520-0200-000",
@@ -93,6 +93,7 @@ _H100 = {
     "field.163": 0,
     "field.164": 26562,
     "p2p": 0,
+    "virtualization": 0,
     "persistence": 1,
     "compute_mode": 0,
     "mig": 0,
@@ -112,7 +113,7 @@ class Scenario:
         self._values: dict[str, str] = {}
 
     def system(self, key: str, value: object) -> Scenario:
-        """A value of the system: count, driver, nvml, cuda, process.PID."""
+        """A value of the system: count, driver, nvml, cuda, confidential, process.PID."""
         self._values[f"sys.{key}"] = str(value)
         return self
 

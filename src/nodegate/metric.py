@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+BOUNCE = "bounce buffers"  # the path of host copies where confidential computing is on
+
 
 class Statistic(str, Enum):
     """Which of several attempts at one number on one part is held to its limit. Every part counts, always."""

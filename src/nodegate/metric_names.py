@@ -21,6 +21,7 @@ WORDS = {
     "memory.device_gb_per_s": "memory bandwidth (copy engine)",
     "memory.host_to_device_gb_per_s": "host to device",
     "memory.device_to_host_gb_per_s": "device to host",
+    "memory.host_both_ways_gb_per_s": "host copies both ways",
     "memory.host_to_device_at_once_gb_per_s": "host to device with all GPUs at once",
     "memory.device_to_host_at_once_gb_per_s": "device to host with all GPUs at once",
     "memory.peer_gb_per_s": "GPU to GPU",

@@ -16,6 +16,7 @@ from support.copies import (
     link,
     memory,
     of_gpu,
+    of_link,
     pair,
     ran_by_others,
     rate,
@@ -51,6 +52,10 @@ FROM_PEER = "expected at least 345.9 GB/s (8 % below 376 GB/s, h100.yaml memory.
 SHARED = "look at what GPUs share: PCIe switch uplinks, memory channels, IOMMU and ACS settings"
 UNKNOWN = "and the platform is not known"
 BY_HAND = "run nvbandwidth on the node by hand and check its output"
+GPU0 = "GPU 0 (0000:19:00.0, S/N 1650001000000)"
+LOW = FROM_IN.replace("50.41", "50.4")
+OLD = "what a Gen3 x16, Gen4 x8 or Gen5 x4 link gives, while the link ran at Gen5 x16"
+OF_THE_HOST = "if this host is built so (GCP A2, AWS p4d), give the platform its own limit, else look at its slots"
 GEN5 = "what a Gen5 x16 link gives, while the link ran at Gen5 x16"
 CUDA = "cuInit: 802 CUDA_ERROR_SYSTEM_NOT_READY"
 
@@ -79,6 +84,10 @@ def no_pairs(found: Document) -> None:
     found["peers"] = {"pairs": "none", "copies": []}
 
 
+def place(gpu: int, above: list[list[str]]) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][gpu]["place"].update(above=above)
+
+
 def wrong(place: int, **values: object) -> Callable[[Document], object]:
     return lambda found: found["gpus"][3]["data"][place].update(values)
 
@@ -103,7 +112,7 @@ COMPLETE = (
         PASS,
         (
             "8 alike: GPU 0, GPU 1, GPU 2, GPU 3, GPU 4, GPU 5, GPU 6, GPU 7: copied device to host, host "
-            "to device, inside the GPU"
+            "to device, both ways, inside the GPU"
         ),
     ),
     CopiesCase(
@@ -135,8 +144,8 @@ COMPLETE = (
         "copies.complete",
         PASS,
         (
-            "GPU 0 (0000:19:00.0, S/N 1650001000000): copied device to host, host to device, inside the "
-            "GPU; its host memory may lie on another NUMA node (sysfs lists no CPU next to it: '')"
+            "GPU 0 (0000:19:00.0, S/N 1650001000000): copied device to host, host to device, both ways, "
+            "inside the GPU; its host memory may lie on another NUMA node (sysfs lists no CPU next to it: '')"
         ),
         of_gpu(0, place={"cpus": "", "numa_node": "", "error": "sysfs lists no CPU next to it: ''"}),
     ),
@@ -407,6 +416,123 @@ TOGETHER = (
         (f"{GPU3}: could not read copy rate (host to device with all GPUs at once): {CUDA} - {AGAIN} (and 1 more)"),
         dead,
         nodes=9,
+    ),
+)
+BOTH_WAYS = (
+    CopiesCase("healthy", "copies.host_both_ways", PASS, f"{ALL}: host copies both ways 94 GB/s"),
+    CopiesCase(
+        "slow only when both go",
+        "copies.host_both_ways",
+        FAIL,
+        (
+            f"{GPU3}: host copies both ways 41 GB/s, expected at least 50.4 GB/s (derived: 40 % of the peak of "
+            "h100.yaml memory.host_to_device_gb_per_s: test of 126 GB/s; h100.yaml derived.host_both_ways_percent: "
+            f"test); 56.4 % below the median 94 GB/s of 7 other GPUs of this node - {BEHIND}"
+        ),
+        rate("both_ways", 41.0),
+    ),
+    CopiesCase(
+        "one way in turn on every node",
+        "copies.host_both_ways",
+        PASS,
+        f"{ALL}: host copies both ways 56 GB/s",
+        together(*(rate("both_ways", 56.0, gpu=gpu) for gpu in range(8))),
+    ),
+    CopiesCase(
+        "more than the link carries",
+        "copies.host_both_ways",
+        ERROR,
+        (
+            f"{GPU3}: could not read host copies both ways: 140 GB/s is more than the 126 GB/s that are possible (peak "
+            "of h100.yaml memory.host_to_device_gb_per_s: test): not believed - look at the evidence file and at the "
+            "baseline; one of the two is wrong"
+        ),
+        rate("both_ways", 140.0),
+    ),
+    CopiesCase(
+        "no rate from one GPU",
+        "copies.host_both_ways",
+        ERROR,
+        f"{GPU3}: could not read copy rate (host copies both ways): {CUDA} - {AGAIN}",
+        dead,
+    ),
+    CopiesCase(
+        "left out of a short run",
+        "copies.host_both_ways",
+        SKIP,
+        "node: copies both ways at once are left out in a run this short",
+        lambda found: found.update(both_ways=False),
+    ),
+)
+GEN3 = ["0000:38:00.0", "8.0 GT/s PCIe", "8.0 GT/s PCIe", "16", "16"]
+GEN4 = ["0000:39:00.0", "16.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
+DOWN = ["0000:38:00.0", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "16", "16"]
+OLD_RATES = tuple(rate("host_to_device", 12.6, gpu=gpu) for gpu in range(8))
+BY_DESIGN = (
+    CopiesCase(
+        "confidential computing on all GPUs",
+        "copies.host_to_device",
+        NOT_JUDGED,
+        (
+            f"{GPU0}: host to device 6.2 GB/s; the baseline is stored for path ce, measured with bounce buffers, "
+            f"{UNKNOWN}; what a Gen2 x16, Gen3 x8, Gen4 x4 or Gen5 x2 link gives, while the link ran at Gen5 x16; "
+            "confidential computing is on: copies go through encrypted bounce buffers - add a limit for this platform: "
+            "nodegate baseline learn, or --baseline (and 7 more)"
+        ),
+        together(
+            *(rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)),
+            *(of_link(gpu, confidential=1) for gpu in range(8)),
+        ),
+    ),
+    CopiesCase(
+        "a PCIe Gen3 host under switches of Gen4",
+        "copies.host_to_device",
+        WARN,
+        (
+            f"{GPU0}: host to device 12.6 GB/s, {LOW}; {OLD}; the port above it, 0000:38:00.0, has no more than "
+            f"Gen3 x16 - {OF_THE_HOST} (and 7 more)"
+        ),
+        together(*OLD_RATES, *(place(gpu, [GEN4, GEN3]) for gpu in range(8))),
+    ),
+    CopiesCase(
+        "a port that trained down is no design",
+        "copies.host_to_device",
+        FAIL,
+        f"{GPU0}: host to device 12.6 GB/s, {LOW}; {OLD} - {BEHIND} (and 7 more)",
+        together(*OLD_RATES, *(place(gpu, [GEN4, DOWN]) for gpu in range(8))),
+    ),
+    CopiesCase(
+        "a virtual machine on such a host",
+        "copies.host_to_device",
+        WARN,
+        (
+            f"{GPU0}: host to device 12.6 GB/s, {LOW}; {OLD}; a virtual machine (pass-through) does not show its "
+            f"host's PCIe: one of Gen3 gives as much - {OF_THE_HOST} (and 7 more)"
+        ),
+        together(*OLD_RATES, *(of_link(gpu, virtualization=1) for gpu in range(8))),
+    ),
+    CopiesCase(
+        "one GPU of a virtual machine is slower than the others",
+        "copies.host_to_device",
+        FAIL,
+        (
+            f"{GPU3}: host to device 12.6 GB/s, {LOW}; 77.3 % below the median 55.4 GB/s of 7 other GPUs of this "
+            f"node; {OLD} - {BEHIND}"
+        ),
+        together(rate("host_to_device", 12.6), *(of_link(gpu, virtualization=1) for gpu in range(8))),
+    ),
+    CopiesCase(
+        "slower than a Gen3 host can be",
+        "copies.host_to_device",
+        FAIL,
+        (
+            f"{GPU0}: host to device 6 GB/s, {LOW}; what a Gen2 x16, Gen3 x8, Gen4 x4 or Gen5 x2 link gives, while "
+            f"the link ran at Gen5 x16 - {BEHIND} (and 7 more)"
+        ),
+        together(
+            *(rate("host_to_device", 6.0, gpu=gpu) for gpu in range(8)),
+            *(of_link(gpu, virtualization=1) for gpu in range(8)),
+        ),
     ),
 )
 LINK = (
@@ -755,7 +881,7 @@ OTHER = (
         "healthy",
         "copies.nvbandwidth",
         PASS,
-        "4 alike: GPU 0, GPU 1, GPU 2, GPU 3: host to device 55.6 GB/s",
+        f"4 alike: GPU 0, GPU 1, GPU 2, GPU 3: host to device 55.6 GB/s; {GEN5}",
         others=(ran_by_others("healthy.json"),),
     ),
     CopiesCase(
@@ -765,7 +891,8 @@ OTHER = (
         (
             "GPU 2 (0000:3b:00.0, S/N 1650001000002): host to device 27.8 GB/s, expected at least 50.4 "
             "GB/s (9 % below 55.4 GB/s, h100.yaml memory.host_to_device_gb_per_s: test); 50.0 % below the "
-            f"median 55.6 GB/s of 3 other GPUs of this node - {RESEAT} (and 5 more)"
+            "median 55.6 GB/s of 3 other GPUs of this node; what a Gen4 x16 or Gen5 x8 link gives, while the link "
+            f"ran at Gen5 x16 - {BEHIND} (and 5 more)"
         ),
         others=(ran_by_others("slow-gpu.json"),),
     ),
@@ -795,7 +922,7 @@ OTHER = (
         others=(ran_by_others("no-cuda.json"),),
     ),
 )
-TABLES = (COMPLETE, DATA, IN, OUT, TOGETHER, LINK, MEMORY, BY_KERNELS, PATTERNS, PEERS, OTHER)
+TABLES = (COMPLETE, DATA, IN, OUT, TOGETHER, BOTH_WAYS, BY_DESIGN, LINK, MEMORY, BY_KERNELS, PATTERNS, PEERS, OTHER)
 
 
 @pytest.mark.parametrize("case", [case for table in TABLES for case in table], ids=str)

@@ -47,6 +47,14 @@ def test_the_node_with_another_kernel_is_named_and_the_others_pass() -> None:
     assert drift(machines, "gpu01").verdict is Verdict.PASS
 
 
+def test_the_node_with_confidential_computing_on_is_named() -> None:
+    machines = four_nodes()
+    machines["gpu03"].set("nvml", "confidential", 1)
+    odd = drift(machines, "gpu03")
+    assert odd.verdict is Verdict.WARN
+    assert odd.message == ("confidential computing: on, expected off (3 of 4 nodes) - bring it to the fleet's version")
+
+
 def test_the_node_that_lost_a_socket_is_named() -> None:
     machines = four_nodes()
     machines["gpu03"].set("system", "cpu_sockets", 1)

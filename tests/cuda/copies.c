@@ -7,6 +7,8 @@
  *   cuda.corrupt.h2d = 7             a bit of the 7th word of every such copy is wrong; d2h, device, peer alike
  *   cuda.idle.d2h = 1                such a copy does nothing, and says that it did
  *
+ * Copies on different streams count one after the other.
+ *
  * What kernels for the memory do is in memory.c.
  *
  * CUDA_VISIBLE_DEVICES may name several UUIDs. */

@@ -184,6 +184,7 @@ def narrow_gpu(machine: Machine) -> list[PlantedFault]:
         "GPU 7 is linked at x2",
         "pcie.link_width fail GPU 7",
         "copies.host_to_device fail GPU 7",
+        "copies.host_both_ways fail GPU 7",
         "copies.device_to_host fail GPU 7",
         "copies.nvbandwidth fail GPU 7",
     )

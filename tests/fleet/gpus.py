@@ -82,6 +82,7 @@ def gpu(board: Board, index: int, address: str, *, serial: str, uuid: str, numa:
         "nvlinks": [nvlink(board, link) for link in range(board.nvlinks)],
         "recovery_action": dict(NOT_SUPPORTED),  # since driver 565
         "inforom_valid": True,
+        "virtualization_mode": 0,
         "persistence_mode": 1,
         "compute_mode": 0,
         "mig_mode": [0, 0] if linked else dict(NOT_SUPPORTED),

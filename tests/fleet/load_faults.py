@@ -138,6 +138,7 @@ def link_trains_down(machine: Machine) -> list[PlantedFault]:
         "F05",
         "GPU 5 copies at half of its rate: its link comes down to x8 under load",
         "copies.host_to_device fail GPU 5",
+        "copies.host_both_ways fail GPU 5",
         "copies.device_to_host fail GPU 5",
         "copies.link fail GPU 5",
         "copies.nvbandwidth fail GPU 5",

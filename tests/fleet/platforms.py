@@ -151,6 +151,7 @@ def _sections(
             "driver_version": system.DRIVER,
             "nvml_version": f"12.{system.DRIVER}",
             "cuda_driver_version": 12040,
+            "confidential": 0,
             "count": len(cards),
             "library": f"/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.{system.DRIVER}",
             "gpus": cards,

@@ -62,6 +62,7 @@ def test_every_gpu_gives_its_host_copies_its_memory_and_its_lowest_peer():
     assert {each.name for each in found.metrics} == {
         "memory.device_gb_per_s",
         "memory.read_gb_per_s",
+        "memory.host_both_ways_gb_per_s",
         "memory.copy_gb_per_s",
         "memory.triad_gb_per_s",
         "memory.host_to_device_gb_per_s",
@@ -70,7 +71,7 @@ def test_every_gpu_gives_its_host_copies_its_memory_and_its_lowest_peer():
         "memory.device_to_host_at_once_gb_per_s",
         "memory.peer_gb_per_s",
     }
-    assert len(found.metrics) == 8 * 9
+    assert len(found.metrics) == 8 * 10
     host = metric(found, TO_DEVICE, "GPU 3")
     assert (host.values, host.unit, host.better) == ((55.4,), "GB/s", "higher")
     assert (host.conditions["path"], host.conditions["size_bytes"]) == ("ce", str(512 << 20))
@@ -384,7 +385,7 @@ def test_a_node_without_gpus_copies_nothing():
 
 def test_the_measurement_reads_its_own_evidence():
     evidence = {"attempts": [[ran(document(H100)).to_json()]]}
-    assert len(copies.COPIES.of_document(evidence).metrics) == 72
+    assert len(copies.COPIES.of_document(evidence).metrics) == 80
     assert (copies.COPIES.name, copies.COPIES.stage) == ("gpu_copies", "gpu")
 
 

@@ -219,6 +219,25 @@ def test_a_gpu_that_fails_in_mid_copy_keeps_what_it_had(tmp_path: Path) -> None:
     assert len(gpu["copies"]) == 2
 
 
+def test_a_gpu_copies_both_ways_at_once_where_that_is_asked_for(tmp_path: Path) -> None:
+    found = copies_node.run(healthy_h100(1), tmp_path, both_ways=True)["gpus"][0]
+    assert found["error"] == ""
+    assert rates(found)["both_ways", "alone"] == pytest.approx(55, rel=1e-3), "the stand-in does one after the other"
+    assert [each["wrong_words"] for each in found["data"]] == [0] * 5
+
+
+def test_confidential_computing_and_virtual_machines_are_read(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).system("confidential", 1).set(0, "virtualization", 1)
+    link = copies_node.run(scenario, tmp_path)["gpus"][0]["link"]
+    assert (link["confidential"], link["virtualization"]) == (1, 1)
+
+
+def test_a_library_without_them_says_so(tmp_path: Path) -> None:
+    scenario = healthy_h100(1).error("nvmlSystemGetConfComputeState", 13).error("nvmlDeviceGetVirtualizationMode", 3)
+    link = copies_node.run(scenario, tmp_path)["gpus"][0]["link"]
+    assert (link["confidential"]["why"], link["virtualization"]["why"]) == ("missing", "not supported")
+
+
 def test_without_nvmls_word_on_the_link_the_copies_stay(tmp_path: Path) -> None:
     scenario = healthy_h100(1).error("nvmlDeviceGetCurrPcieLinkWidth", 3)
     gpu = copies_node.run(scenario, tmp_path, seconds=3.0)["gpus"][0]
@@ -273,7 +292,21 @@ def test_the_process_of_a_gpu_runs_on_the_cpus_beside_it(tmp_path: Path) -> None
     (folder / "local_cpulist").write_text(f"{cpu}\n")
     (folder / "numa_node").write_text("1\n")
     gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
-    assert gpu["place"] == {"cpus": str(cpu), "numa_node": "1", "error": ""}
+    assert gpu["place"] == {"cpus": str(cpu), "numa_node": "1", "above": [], "error": ""}
+
+
+def test_the_links_above_a_gpu_are_read(tmp_path: Path) -> None:
+    devices = tmp_path / "root/sys/bus/pci/devices"
+    port = tmp_path / "root/sys/devices/pci0000:18/0000:18:01.0"
+    (port / "0000:1a:00.0").mkdir(parents=True)
+    devices.mkdir(parents=True)
+    for folder in (port, port / "0000:1a:00.0"):
+        (devices / folder.name).symlink_to(folder)
+    for name, value in (("current_link_speed", "8.0 GT/s PCIe"), ("max_link_speed", "8.0 GT/s PCIe")):
+        (port / name).write_text(value + "\n")
+    (port / "current_link_width").write_text("16\n")
+    gpu = copies_node.run(healthy_h100(1), tmp_path, root=tmp_path / "root")["gpus"][0]
+    assert gpu["place"]["above"] == [["0000:18:01.0", "8.0 GT/s PCIe", "8.0 GT/s PCIe", "16", ""]]
 
 
 def test_cpus_that_may_not_be_used_are_told(tmp_path: Path) -> None:

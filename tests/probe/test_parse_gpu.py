@@ -15,6 +15,13 @@ def parsed(machine: Machine, index: int = 3) -> Gpu:
     return facts_of(machine).gpus.devices[index]
 
 
+@pytest.mark.parametrize(("mode", "words"), [(1, "pass-through"), (2, "vGPU"), (9, "mode 9")])
+def test_the_mode_of_a_virtual_machine_has_its_words(mode, words):
+    machine = Machine.hgx_h100()
+    machine.sections["nvml"]["gpus"][3]["virtualization_mode"] = mode
+    assert parsed(machine).virtualization == words
+
+
 def test_a_healthy_gpu():
     machine = Machine.hgx_h100()
     gpus, one = facts_of(machine).gpus, parsed(machine)
@@ -25,6 +32,7 @@ def test_a_healthy_gpu():
     assert one.power_violation_s == pytest.approx(41.2)
     assert one.event_reasons == frozenset({"gpu_idle"})
     assert (one.ecc_enabled, one.mig_enabled, one.persistence, one.gsp_enabled) == (True, False, True, True)
+    assert (one.virtualization, gpus.confidential) == ("none", False)
     assert (one.remap, one.remap_banks) == (RowRemap(0, 0, False, False), RemapBanks(2560, 0, 0, 0, 0))
     assert not isinstance(one.nvlinks, Unknown)
     assert len(one.nvlinks) == 18

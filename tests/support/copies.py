@@ -39,6 +39,7 @@ ALONE, AT_ONCE = "alone", "at once"
 RATES = {
     ("device_to_host", ALONE): 55.1,
     ("host_to_device", ALONE): 55.4,
+    ("both_ways", ALONE): 94.0,
     ("device", ALONE): 1245.0,
     ("read", ALONE): 3060.0,
     ("copy", ALONE): 2980.0,
@@ -51,6 +52,8 @@ LIMITS = """
   memory.device_gb_per_s: {value: 2490, unit: GB/s, direction: at least, tolerance: 0.06, peak: 3350, source: test,
     parameters: {path: ce, counted: both}}
   memory.tested_percent: {value: 90, unit: "%", direction: at least, source: test}
+  derived.host_both_ways_percent: {value: 40, unit: "%", direction: at least, source: test}
+  derived.host_copies_percent: {value: 60, unit: "%", direction: at least, source: test}
   derived.memory_kernels_percent: {value: 75, unit: "%", direction: at least, source: test}
   memory.host_to_device_gb_per_s: {value: 55.4, unit: GB/s, direction: at least, tolerance: 0.09, peak: 63,
     source: test, parameters: {path: ce}}
@@ -72,6 +75,7 @@ def document(machine: Machine) -> Document:
         "bytes": SIZE,
         "kernel_bytes": KERNEL_SIZE,
         "pattern_s": 60.0,
+        "both_ways": True,
         "refused": "",
         "gpus": [_gpu(gpu.index, str(gpu.address), str(gpu.uuid)) for gpu in listed],
         "peers": {
@@ -129,7 +133,14 @@ def _gpu(index: int, address: str, uuid: str) -> Document:
             "bits": 0,
             "wrong": [],
         },
-        "link": {ALONE: dict(link), AT_ONCE: dict(link), "unread": {}, "replays": 0},
+        "link": {
+            ALONE: dict(link),
+            AT_ONCE: dict(link),
+            "unread": {},
+            "replays": 0,
+            "confidential": 0,
+            "virtualization": 0,
+        },
     }
 
 
@@ -156,6 +167,10 @@ def rate(what: str, gb_per_s: object, *, when: str = ALONE, gpu: int = 3) -> Cal
 
 def memory(gpu: int = 3, **values: object) -> Callable[[Document], object]:
     return lambda found: found["gpus"][gpu]["memory"].update(values)
+
+
+def of_link(gpu: int = 3, **values: object) -> Callable[[Document], object]:
+    return lambda found: found["gpus"][gpu]["link"].update(values)
 
 
 def link(gpu: int = 3, **values: object) -> Callable[[Document], object]:

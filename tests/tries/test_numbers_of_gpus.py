@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fleet.machine import Machine, facts_of
 from support import burning
+from support import copies as fake_copies
 from support import nccl as fake
 from support.judging import baseline_of
 
@@ -26,7 +27,9 @@ from nodegate.verdicts import Verdicts
 from tests.support.tries import tried
 
 if TYPE_CHECKING:
-    from nodegate.finding import Finding
+    from collections.abc import Callable
+
+    from nodegate.finding import Finding, Record
 
 GIB = 1 << 30
 WHATS = ("all_reduce", "all_reduce ring", "all_gather", "reduce_scatter", "alltoall", "sendrecv")
@@ -116,6 +119,26 @@ def test_public_figures_of_good_memory_pass(platform: str, kernel: str, rate: fl
     assert good.verdict is Verdict.PASS, good.message
     sick = found(platform, f"memory.{kernel}_gb_per_s", 0.76 * rate, "GB/s", path="kernel")
     assert sick.verdict is Verdict.FAIL, sick.message
+
+
+def host_copies(*changes: Callable[[fake_copies.Document], object]) -> Record:
+    """What is said of host copies of a node that are slower than the limits of its platform, on every GPU."""
+    slow = [fake_copies.rate("host_to_device", 6.2, gpu=gpu) for gpu in range(8)]
+    change = fake_copies.together(*slow, *changes)
+    return fake_copies.judged(fake_copies.CopiesCase("slow", "copies.host_to_device", Verdict.FAIL, "", change))
+
+
+@tried(
+    "a healthy node with confidential computing on copies to its GPUs at 6 GB/s",
+    before="fail: reseat the board",
+    now="not judged: the bounce buffers are named, and no limit of plain copies holds",
+)
+def test_bounce_buffers() -> None:
+    assert host_copies().verdict is Verdict.FAIL
+    record = host_copies(*(fake_copies.of_link(gpu, confidential=1) for gpu in range(8)))
+    assert record.verdict is Verdict.NOT_JUDGED
+    assert "encrypted bounce buffers" in record.message
+    assert "reseat" not in record.message
 
 
 @tried(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure, NotApplicable
 from nodegate.judge.clocks import ClockSkew, clock_skew
 from nodegate.kernel_log.traits import LogTraits, log_traits
+from nodegate.probe.readings import mapped
 from nodegate.subjects.fabric import domain_of
 from nodegate.subjects.host import installed_gib
 from nodegate.unknown import Known, Unknown, Why
@@ -92,6 +93,8 @@ def _gpus(gpus: Gpus) -> Mapping[str, Known[str]]:
         "GPU VBIOS": each(lambda gpu: gpu.vbios),
         "GPU InfoROM": each(lambda gpu: gpu.inforom_image),
         "GSP firmware": each(_gsp),
+        "GPU virtualization": each(lambda gpu: gpu.virtualization),
+        "confidential computing": mapped(gpus.confidential, lambda on: "on" if on else "off"),
     }
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.entry import Entry
 from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit
+from nodegate.metric import BOUNCE
 from nodegate.text import with_unit
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _OWN_KERNELS = "ptx"  # the path of a burn without cuBLAS
 _HOST = "memory.host_to_device_gb_per_s"  # its peak is what the PCIe link carries in one direction
+_BOTH_WAYS = "memory.host_both_ways_gb_per_s"
 _MEMORY = "memory.device_gb_per_s"
 _BY_KERNELS = ("memory.read_gb_per_s", "memory.copy_gb_per_s", "memory.triad_gb_per_s")
 _PEERS, _ALL_REDUCE = "memory.peer_gb_per_s", "nccl.all_reduce_gb_per_s"
@@ -27,6 +29,7 @@ _OF_EACH = {  # a number -> the number whose peak bounds it, and the key of the 
     **dict.fromkeys(_BY_KERNELS, (_MEMORY, "derived.memory_kernels_percent")),
     _HOST: (_HOST, "derived.host_copies_percent"),
     "memory.device_to_host_gb_per_s": ("memory.device_to_host_gb_per_s", "derived.host_copies_percent"),
+    _BOTH_WAYS: (_HOST, "derived.host_both_ways_percent"),
     "memory.host_to_device_at_once_gb_per_s": (_HOST, "derived.host_copies_at_once_percent"),
     "memory.device_to_host_at_once_gb_per_s": (_HOST, "derived.host_copies_at_once_percent"),
     _PEERS: (_PEERS, "derived.peers_percent"),
@@ -53,11 +56,16 @@ def of_platform(metric: Metric, baseline: Baseline) -> Physics:
     """What the peaks of its platform say of a metric; nothing on a platform that nobody knows."""
     bounding, share = _bound(metric, baseline)
     top = _peak(baseline, bounding)
+    if metric.name == _BOTH_WAYS and top is not None:
+        top *= 2
     least = None if top is None else _least(baseline, bounding, top, share, metric.unit)
     if least and metric.name.startswith("burn.") and metric.conditions.get("path") == _OWN_KERNELS:
         least = replace(least, kind=LimitKind.FLOOR)  # no GPU has run them yet: what a good one reaches is not known
-    bounded_by = bounding if metric.name in _BY_KERNELS else metric.name
-    return Physics(_peak(baseline, bounded_by), _origin(baseline, bounded_by), least)
+    if metric.conditions.get("path") == BOUNCE:
+        least = None  # what encryption leaves, nobody knows
+    if metric.name in (_BOTH_WAYS, *_BY_KERNELS):
+        return Physics(top, _origin(baseline, bounding), least)
+    return Physics(_peak(baseline, metric.name), _origin(baseline, metric.name), least)
 
 
 def share_of(baseline: Baseline, key: str, top: float, unit: str, whose: str) -> NumberLimit | None:

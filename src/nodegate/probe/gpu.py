@@ -8,7 +8,7 @@ from nodegate.part import Part
 from nodegate.part import gpu as gpu_part
 from nodegate.unknown import Known, Unknown, Why, value_or
 
-NO_PEERS = Unknown(Why.MISSING, "not recorded")
+NOT_RECORDED = Unknown(Why.MISSING, "not recorded")
 OK = "ok"
 # nvml.h, nvmlGpuP2PStatus_t
 PEER_ACCESS = {
@@ -20,6 +20,8 @@ PEER_ACCESS = {
     5: "not supported",
     6: "unknown",
 }
+# nvml.h, nvmlGpuVirtualizationMode_t
+VIRTUALIZATION = {0: "none", 1: "pass-through", 2: "vGPU", 3: "host of vGPUs", 4: "host of vSGAs"}
 # nvml.h, nvmlClocksEventReasons: what limits the clock right now.
 EVENT_REASONS = {
     0x1: "gpu_idle",
@@ -171,6 +173,7 @@ class Gpu:
     nvlinks: Known[tuple[NvLink, ...]]
     recovery_action: Known[int]
     inforom_valid: Known[bool]
+    virtualization: Known[str]  # of VIRTUALIZATION
     persistence: Known[bool]
     compute_mode: Known[int]  # 0 default, 1 exclusive thread, 2 prohibited, 3 exclusive process
     mig_enabled: Known[bool]
@@ -201,7 +204,10 @@ class PeerAccess:
 
 @dataclass(frozen=True)
 class Gpus:
-    """All GPUs that NVML lists, lost ones included. `source` is `nvml` or `nvidia-smi` (the fall-back)."""
+    """All GPUs that NVML lists, lost ones included. `source` is `nvml` or `nvidia-smi` (the fall-back).
+
+    `confidential`: confidential computing is on.
+    """
 
     driver_version: Known[str]
     nvml_version: Known[str]
@@ -209,7 +215,8 @@ class Gpus:
     count: Known[int]
     devices: tuple[Gpu, ...]
     source: str = "nvml"
-    peers: Known[tuple[PeerAccess, ...]] = NO_PEERS
+    peers: Known[tuple[PeerAccess, ...]] = NOT_RECORDED
+    confidential: Known[bool] = NOT_RECORDED
 
 
 def lost_gpu(index: int, why: Unknown, *, address: Known[str] | None = None) -> Gpu:
@@ -221,6 +228,11 @@ def lost_gpu(index: int, why: Unknown, *, address: Known[str] | None = None) -> 
     if address is not None:
         unknown["address"] = address
     return Gpu(**unknown)  # type: ignore[arg-type]
+
+
+def virtualization_of(mode: int) -> str:
+    """The word for a virtualization mode of NVML."""
+    return VIRTUALIZATION.get(mode, f"mode {mode}")
 
 
 def event_reason_names(mask: int) -> frozenset[str]:

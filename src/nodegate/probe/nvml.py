@@ -21,6 +21,7 @@ from nodegate.probe.gpu import (
     RowRemap,
     event_reason_names,
     lost_gpu,
+    virtualization_of,
 )
 from nodegate.unknown import Known, Unknown, Why, value_or
 
@@ -51,6 +52,7 @@ def parse(data: object) -> Gpus:
         count=read.integer(section, "count"),
         devices=tuple(plausible.gpu(_entry(position, entry)) for position, entry in enumerate(listed)),
         peers=_peers(section),
+        confidential=read.flag(section, "confidential"),
     )
 
 
@@ -147,6 +149,7 @@ def _gpu(index: int, data: Mapping[str, object]) -> Gpu:
         nvlinks=_list_of(data, "nvlinks", _nvlink),
         recovery_action=read.integer(data, "recovery_action"),
         inforom_valid=read.flag(data, "inforom_valid"),
+        virtualization=read.mapped(read.integer(data, "virtualization_mode"), virtualization_of),
         persistence=read.flag(data, "persistence_mode"),
         compute_mode=read.integer(data, "compute_mode"),
         mig_enabled=read.mapped(mig_now, read.switch),

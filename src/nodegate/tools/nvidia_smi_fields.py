@@ -175,6 +175,7 @@ def gpu_of(index: int, address: Known[str], card: Shown, *, inforom_corrupted: b
         nvlinks=_NOT_IN_SMI,
         recovery_action=_word(card, _RECOVERY, "gpu_recovery_action", "gpu recovery action", *reset),
         inforom_valid=False if inforom_corrupted else _NOT_IN_SMI,
+        virtualization=_NOT_IN_SMI,
         persistence=_yes(card, "persistence_mode", "persistence mode"),
         compute_mode=_word(card, _COMPUTE_MODES, "compute_mode", "compute mode"),
         mig_enabled=_yes(card, "mig_mode/current_mig", "mig mode/current"),

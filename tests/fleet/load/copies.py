@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.load import boards
 from fleet.load.plan import BEGIN_S, BURN_S, near
-from nodegate.measure.copies.document import ALONE, AT_ONCE, COPY, IN, INSIDE, OUT, READ, SCHEMA, TRIAD, WIRE
+from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, COPY, IN, INSIDE, OUT, READ, SCHEMA, TRIAD, WIRE
 from nodegate.measure.copies.result import OTHER, OWN
 from nodegate.measure.copies.run import CASES, options_for
 from nodegate.measure.durations import OF_PROFILE
@@ -66,7 +66,7 @@ def trained_down(index: int, width: int) -> Change:
     def change(document: Document) -> None:
         gpu = document["gpus"][index]
         for each in gpu["copies"]:
-            if (each["what"], each["when"]) in {(OUT, ALONE), (IN, ALONE)}:
+            if (each["what"], each["when"]) in {(OUT, ALONE), (IN, ALONE), (BOTH, ALONE)}:
                 each.update(_rates(each["gb_per_s"] * width / _LANES))
             elif each["when"] == AT_ONCE:
                 each.update(_rates(min(each["gb_per_s"], _alone(gpu, each["what"]))))
@@ -144,6 +144,7 @@ def _document(machine: Machine, attempt: int) -> Document:
         "bytes": _OPTIONS.size,
         "kernel_bytes": _OPTIONS.kernel_size,
         "pattern_s": _OPTIONS.pattern_s,
+        "both_ways": _OPTIONS.both_ways,
         "refused": "",
         "gpus": [_gpu(machine.name, gpu, board, attempt) for gpu in gpus],
         "peers": {
@@ -175,6 +176,8 @@ def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Docu
         | {"bytes": _OPTIONS.kernel_size}
         for what, share in _KERNELS.items()
     ]
+    both = 0.85 * sum(each["gb_per_s"] for each in copies[:2])
+    copies.append(_copy(BOTH, ALONE, near(both, noise, node, gpu["index"], BOTH, attempt)))
     for copy in copies[:2]:
         at_once = near(board.at_once, noise, node, gpu["index"], copy["what"], AT_ONCE, attempt)
         copies.append(_copy(copy["what"], AT_ONCE, min(at_once, copy["gb_per_s"])))
@@ -186,14 +189,21 @@ def _gpu(node: str, gpu: Mapping[str, Any], board: _Board, attempt: int) -> Docu
         "name": gpu["name"],
         "memory_total_bytes": gpu["memory_total_bytes"],
         "error": "",
-        "place": {"cpus": board.cpus[gpu["numa_node"]], "numa_node": str(gpu["numa_node"]), "error": ""},
+        "place": {"cpus": board.cpus[gpu["numa_node"]], "numa_node": str(gpu["numa_node"]), "above": [], "error": ""},
         "copies": copies,
         "data": [
             {"what": what, "when": when, "bytes": _size(what), "wrong_words": 0, "first_word": None}
             for what, when in ((IN, ALONE), (INSIDE, ALONE), *((each, ALONE) for each in _KERNELS), (IN, AT_ONCE))
         ],
         "memory": _tested(gpu["memory_total_bytes"], board.triad),
-        "link": {ALONE: link, AT_ONCE: dict(link), "unread": {}, "replays": 0},
+        "link": {
+            ALONE: link,
+            AT_ONCE: dict(link),
+            "confidential": 0,
+            "virtualization": gpu["virtualization_mode"],
+            "unread": {},
+            "replays": 0,
+        },
     }
 
 

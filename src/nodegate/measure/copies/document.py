@@ -10,19 +10,23 @@ from nodegate.measure.copies.tested import Tested, tested
 from nodegate.measure.document_head import checked_document
 from nodegate.part import Part, named
 from nodegate.probe import readings as read
+from nodegate.probe.gpu import virtualization_of
+from nodegate.probe.pci import speed_in, width_in
+from nodegate.text import shown
 from nodegate.unknown import Known, Unknown, Why, value_or
 from nodegate.wire import Wire
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 SCHEMA = "nodegate.copies/1"
 MAX_DOCUMENT_BYTES = 4 << 20
-OUT, IN, INSIDE = "device_to_host", "host_to_device", "device"
+OUT, IN, BOTH, INSIDE = "device_to_host", "host_to_device", "both_ways", "device"
 READ, COPY, TRIAD = "read", "copy", "triad"
 BY_KERNELS = READ, COPY, TRIAD
 ALONE, AT_ONCE = "alone", "at once"
 _MAX_COPIES = 64
+_MOST_ABOVE, _OF_A_LINK = 16, 5
 _MAX_GPUS = 64
 _FASTEST_GB_PER_S = 1e6
 _REFUSED_STEP = "fix this (a job on the GPUs, MIG, no driver), then measure this node again"
@@ -36,8 +40,9 @@ WIRE = _WIRE.mark
 class Copy:
     """One kind of copy on one GPU, in GB/s (1e9 bytes): the median after the warm-up, the lowest and the highest.
 
-    `what` is OUT, IN or INSIDE (one way, bytes counted once), or a kernel of BY_KERNELS (all bytes counted that it
-    reads and writes); `when` ALONE or AT_ONCE, together with all other GPUs. `bytes` is the size of each operand.
+    `what` is OUT, IN, BOTH (both at the same time, the bytes of both) or INSIDE (one way, bytes counted once), or a
+    kernel of BY_KERNELS (all bytes counted that it reads and writes); `when` ALONE or AT_ONCE, together with all other
+    GPUs. `bytes` is the size of each operand.
     """
 
     what: str
@@ -68,12 +73,24 @@ class Link:
 
 
 @dataclass(frozen=True)
+class LinkAbove:
+    """The link of a bridge above a GPU, now and at most: GT/s and lanes; None where it has none."""
+
+    address: str
+    speed_gts: Known[float | None]
+    speed_max_gts: Known[float | None]
+    width: Known[int | None]
+    width_max: Known[int | None]
+
+
+@dataclass(frozen=True)
 class GpuCopies:
     """One GPU. `error` is what went wrong on it; what it copied before that stays.
 
     `cpus` are those next to it, on which its process ran; `unbound` says why it did not run there. `replays` is the
     growth of the counter of repeated PCIe packets during the copies. `memory` is the test of its whole memory, if it
-    had one.
+    had one. `above` are the bridges above it, nearest first. `confidential`: confidential computing is on;
+    `virtualization` is NVML's mode in words.
     """
 
     index: int
@@ -88,6 +105,9 @@ class GpuCopies:
     link_error: str
     replays: Known[int]
     memory: Tested | None
+    above: tuple[LinkAbove, ...]
+    confidential: Known[bool]
+    virtualization: Known[str]
 
     @property
     def device(self) -> str:
@@ -130,7 +150,8 @@ class Pair:
 class CopiesDocument:
     """One measurement of all GPUs of a node. `asked` says which pairs of GPUs were requested: all, ring or none.
 
-    `kernels`: of a release that has kernels for the memory. `patterns`: the whole memory was to be tested.
+    `kernels`: of a release that has kernels for the memory. `patterns`: the whole memory was to be tested;
+    `both_ways`: host copies were to go both ways at once.
     """
 
     driver: Known[str]
@@ -141,6 +162,7 @@ class CopiesDocument:
     pairs: tuple[Pair, ...]
     kernels: bool
     patterns: bool
+    both_ways: bool
 
 
 def decode(written: str) -> CopiesDocument:
@@ -164,6 +186,7 @@ def decode(written: str) -> CopiesDocument:
         asked=value_or(read.text(peers, "pairs"), ""),
         pairs=tuple(found for each in pairs if (found := _pair(each, size)) is not None),
         kernels="kernel_bytes" in data,
+        both_ways=value_or(read.flag(data, "both_ways"), False),
         patterns=bool(value_or(read.number(data, "pattern_s"), 0.0)),
     )
 
@@ -185,7 +208,18 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuCopies:
         link_error=value_or(read.text(link, "error"), ""),
         replays=read.integer(link, "replays"),
         memory=tested(data),
+        above=tuple(_above(value_or(read.items(where, "above"), ()))),
+        confidential=read.flag(link, "confidential"),
+        virtualization=read.mapped(read.integer(link, "virtualization"), virtualization_of),
     )
+
+
+def _above(listed: Sequence[object]) -> Iterable[LinkAbove]:
+    for each in listed[:_MOST_ABOVE]:
+        if isinstance(each, (list, tuple)) and len(each) == _OF_A_LINK and all(isinstance(one, str) for one in each):
+            address, speed, speed_max, width, width_max = map(str, each)
+            speeds, widths = (speed_in(speed), speed_in(speed_max)), (width_in(width), width_in(width_max))
+            yield LinkAbove(shown(address, 20), *speeds, *widths)
 
 
 def _copy(data: Mapping[str, object]) -> Copy:

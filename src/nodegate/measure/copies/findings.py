@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate import part
-from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit, share_left
+from nodegate.finding import Limit, LimitKind
 from nodegate.measure.copies.document import ALONE, BY_KERNELS, INSIDE
 from nodegate.measure.copies.result import DEVICE, KERNELS, PEER
 from nodegate.metric_names import words
 from nodegate.numbers.assessments import assessments, right
 from nodegate.numbers.metric_findings import add_proof, finding_of
 from nodegate.part import Kind, Part
-from nodegate.subjects.pcie import capacity, link_of
 from nodegate.unknown import Unknown, Why, value_or
 from nodegate.verdict import Verdict
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from nodegate.baseline.baseline import Baseline
     from nodegate.measure.copies.document import Data, GpuCopies, Pair
     from nodegate.measure.copies.result import Copies
-    from nodegate.numbers.assess import Assessment
     from nodegate.numbers.peers import NodePeers
     from nodegate.probe.gpu import Gpu, Gpus
     from nodegate.verdicts import Verdicts
@@ -31,7 +28,6 @@ if TYPE_CHECKING:
 AGAIN = "measure this node again; see the evidence file for what the GPU said"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 RESEAT = "power-cycle the node; if it stays, reseat the board or riser"
-BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
 LOST = "take the node out of work; reseat board and riser, test the host's memory, then replace the board"
 LOST_INSIDE = "take the node out of work; run field diagnostics and replace the board (RMA)"
 LOST_BETWEEN = "take the node out of work; run field diagnostics, then replace boards or baseboard"
@@ -41,7 +37,6 @@ _NOT_SEEN = Unknown(Why.FAILED, "the probe did not see it")
 _INSIDE = {INSIDE, *BY_KERNELS}
 _CORRUPT = "silent data corruption"
 COMPLETE = "copies.complete"
-_NEWEST = 5  # the generation that is named where NVML does not say what the GPU has
 
 
 def by_index(gpus: Gpus, copies: Copies) -> Mapping[int, Gpu]:
@@ -93,54 +88,6 @@ def missing(copies: Copies, name: str, verdicts: Verdicts) -> None:
         if several[0].device not in have:
             quantity = words(name) if name in {DEVICE, *KERNELS} else f"copy rate ({words(name)})"
             not_measured(several, quantity, verdicts, otherwise="it was not reached")
-
-
-def judge_host(
-    name: str, copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
-) -> None:
-    """The rates of host copies in one direction, each in the words of PCIe and beside the link that NVML saw.
-
-    Besides baseline, fleet and past, half of what the link carries is asked for: a rate that half of its lanes would
-    give as well is no rate of that link.
-    """
-    missing(copies, name, verdicts)
-    known = by_index(gpus, copies)
-    for metric, found in assessments(copies.named(name), baseline=baseline, peers=peers):
-        index = int(metric.device.removeprefix("GPU "))
-        gpu = copies.gpus[index][-1]
-        gives = link_of(found.value, value_or(known[index].link_gen_max, _NEWEST) if index in known else _NEWEST)
-        link, carried = _link(gpu)
-        remedy = BEHIND if index in known and _whole(gpu, known[index]) else RESEAT
-        note = f"{gives}, while the link ran at {link}" if link else f"{gives} (NVML did not read the link)"
-        verdicts.add(finding_of(metric, _held_to_link(found, link, carried), remedy=remedy, note=note))
-        add_proof(verdicts, metric, found)
-
-
-def _held_to_link(found: Assessment, link: str, carried: float | None) -> Assessment:
-    """The assessment, or a warning where nothing else objects to less than half of what the link carries in GB/s."""
-    if not carried or found.value >= carried / 2 or found.verdict not in {Verdict.PASS, Verdict.NOT_JUDGED}:
-        return found
-    source = f"half of what its {link} link carries"
-    half: NumberLimit = Limit(carried / 2, "GB/s", source, AT_LEAST, LimitKind.DERIVED)
-    return replace(found, verdict=Verdict.WARN, note="", limit=half, share=share_left(found.value, half))
-
-
-def _link(gpu: GpuCopies) -> tuple[str, float | None]:
-    """The link that NVML read during the copies, and what it carries in GB/s."""
-    link = gpu.links[ALONE]
-    if isinstance(link.gen, Unknown) or isinstance(link.width, Unknown):
-        return "", None
-    gen, width = link.gen[1], link.width[1]
-    return f"Gen{gen} x{width}", capacity(gen, width)
-
-
-def _whole(gpu: GpuCopies, facts: Gpu) -> bool:
-    """Whether the link ran at all that GPU and slot have: then it is not what is slow."""
-    link = gpu.links[ALONE]
-    pairs = (link.gen, facts.link_gen_max), (link.width, facts.link_width_max)
-    return all(
-        not isinstance(seen, Unknown) and not isinstance(most, Unknown) and seen[1] >= most for seen, most in pairs
-    )
 
 
 def judge_link(when: str, copies: Copies, gpus: Gpus, verdicts: Verdicts) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.copies import document as copies_document
-from nodegate.measure.copies.document import ALONE, AT_ONCE, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
+from nodegate.measure.copies.document import ALONE, AT_ONCE, BOTH, BY_KERNELS, COPY, IN, INSIDE, OUT, READ, TRIAD
 from nodegate.measure.program_run import check_end
-from nodegate.metric import Metric, joined
+from nodegate.metric import BOUNCE, Metric, joined
 from nodegate.tools import nvbandwidth
 from nodegate.unknown import Unknown, value_or
 
@@ -27,6 +27,7 @@ BY_READ, BY_COPY, BY_TRIAD = "memory.read_gb_per_s", "memory.copy_gb_per_s", "me
 KERNELS = BY_READ, BY_COPY, BY_TRIAD
 TO_DEVICE, TO_HOST = "memory.host_to_device_gb_per_s", "memory.device_to_host_gb_per_s"
 TO_DEVICE_AT_ONCE = "memory.host_to_device_at_once_gb_per_s"
+BOTH_WAYS = "memory.host_both_ways_gb_per_s"
 TO_HOST_AT_ONCE = "memory.device_to_host_at_once_gb_per_s"
 PEER = "memory.peer_gb_per_s"
 TOOL = "nodegate copies"
@@ -36,6 +37,7 @@ _OF_COPY = {
     (OUT, ALONE): TO_HOST,
     (IN, AT_ONCE): TO_DEVICE_AT_ONCE,
     (OUT, AT_ONCE): TO_HOST_AT_ONCE,
+    (BOTH, ALONE): BOTH_WAYS,
     (INSIDE, ALONE): DEVICE,
     (READ, ALONE): BY_READ,
     (COPY, ALONE): BY_COPY,
@@ -85,6 +87,11 @@ class Copies:
     def tested_memory(self) -> bool:
         """Whether the test of the whole memory was a part of any attempt."""
         return any(each.patterns for each in self.runs)
+
+    @property
+    def went_both_ways(self) -> bool:
+        """Whether copies in both directions at the same time were a part of any attempt."""
+        return any(each.both_ways for each in self.runs)
 
     @property
     def asked_for_pairs(self) -> bool:
@@ -161,6 +168,8 @@ def _metrics_of(document: CopiesDocument) -> Iterable[Metric]:
                 yield _by_kernel(name, copy, gpu, conditions)
                 continue
             more = {"counted": "both"} if inside else {"host_memory": "elsewhere" if gpu.unbound else "beside the GPU"}
+            if not inside and gpu.confidential is True:
+                more["path"] = BOUNCE
             if copy.when == AT_ONCE:
                 more["gpus"] = str(len(document.gpus))
             rate = copy.gb_per_s * (_BOTH if inside else 1)
@@ -197,6 +206,8 @@ def _rates_of(document: CopiesDocument, index: int) -> Iterable[float]:
 def _metrics_of_other(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Iterable[Metric]:
     devices = _devices(found, runs)
     conditions = {"tool": OTHER, "tool_version": str(found.version), "path": "ce", "driver": str(found.driver)}
+    bounced = any(gpu.confidential is True for document in runs for gpu in document.gpus)
+    of_host = conditions | {"path": BOUNCE} if bounced else conditions
     for case in found.cases:
         name = _OF_CASE.get(case.name)
         if case.status != nvbandwidth.PASSED or case.unit != "GB/s" or not case.matrix:
@@ -204,7 +215,7 @@ def _metrics_of_other(found: NvBandwidth, runs: Sequence[CopiesDocument]) -> Ite
         if name and len(case.matrix) == 1:
             for index, rate in enumerate(case.matrix[0]):
                 if rate is not None:
-                    yield Metric(name, (rate,), "GB/s", devices.get(index, f"GPU {index}"), conditions=conditions)
+                    yield Metric(name, (rate,), "GB/s", devices.get(index, f"GPU {index}"), conditions=of_host)
         elif case.name == PEER_CASE:
             for index, worst in enumerate(_lowest(case.matrix)):
                 if worst is not None:

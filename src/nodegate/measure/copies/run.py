@@ -14,6 +14,7 @@ from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, sus
 from nodegate.measure.program_run import ProgramRun, not_run, run
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.node_side.load.copies import (
+    BOTH_SHARE,
     DEVICE_SHARE,
     HOST_SHARE,
     KERNEL_SHARE,
@@ -69,14 +70,16 @@ def options_for(durations: Durations) -> Options:
     """The options of the program: all pairs of GPUs in a long run, a ring of them in a shorter one."""
     seconds = durations.copies_s
     pairs = "all" if seconds >= _ALL_PAIRS_FROM_S else "ring" if seconds >= _PAIRS_FROM_S else "none"
-    return Options(seconds=seconds, peers=pairs, pattern_s=_PATTERNS_WITHIN_S if pairs == "all" else 0.0)
+    whole = pairs == "all"
+    return Options(seconds=seconds, peers=pairs, pattern_s=_PATTERNS_WITHIN_S if whole else 0.0, both_ways=whole)
 
 
 def takes_s(durations: Durations) -> float:
     """About how long it takes on a node of eight GPUs, without nvbandwidth."""
-    in_turn = 2 * HOST_SHARE * _USUAL_GPUS
+    whole = options_for(durations).both_ways
+    in_turn = (2 * HOST_SHARE + (BOTH_SHARE if whole else 0.0)) * _USUAL_GPUS
     inside = DEVICE_SHARE + KERNELS * KERNEL_SHARE
-    patterns_s = _PATTERNS_S if options_for(durations).pattern_s else 0.0
+    patterns_s = _PATTERNS_S if whole else 0.0
     return durations.copies_s * (in_turn + inside + 2 * HOST_SHARE + PEER_SHARE) + patterns_s + _START_S
 
 

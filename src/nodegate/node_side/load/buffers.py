@@ -81,16 +81,26 @@ class Buffers:
         self.cuda.wait(self.stream)
         answer_within(0)
 
-    def timed(self, copy: "Callable[[], None]", seconds: float, moved: int = 0) -> Entry:
+    def beside(self, copy: "Callable[[int], None]") -> "Tuple[Callable[[int], None], int, int]":
+        """A copy for a stream of its own, which `timed` does at the same time as another."""
+        return copy, self.cuda.stream(), self.cuda.event()
+
+    def timed(
+        self,
+        copy: "Callable[[], None]",
+        seconds: float,
+        moved: int = 0,
+        beside: "Optional[Tuple[Callable[[int], None], int, int]]" = None,
+    ) -> Entry:
         """Copy repeatedly for a time, and return how fast: GB/s by the GPU's own events, the warm-up left out.
 
-        `moved` are the bytes that one copy counts for, if not those of a buffer.
+        `moved` are the bytes that one copy counts for, if not those of a buffer; `beside` is done at the same time.
         """
         size = moved or self.size
         chunks: List[Tuple[float, float]] = []  # end in seconds, GB/s
         began, count, copies = time.monotonic(), 1, 0
         while len(chunks) < FEWEST_CHUNKS or chunks[-1][0] < seconds:
-            took = self._chunk(copy, count)
+            took = self._chunk(copy, count, beside)
             copies += count
             chunks.append((time.monotonic() - began, size * count / took / 1e9))
             count = max(1, min(int(CHUNK_S * count / took), MOST_COPIES))
@@ -105,11 +115,24 @@ class Buffers:
             "seconds": round(chunks[-1][0], 3),
         }
 
-    def _chunk(self, copy: "Callable[[], None]", count: int) -> float:
+    def _chunk(
+        self,
+        copy: "Callable[[], None]",
+        count: int,
+        beside: "Optional[Tuple[Callable[[int], None], int, int]]" = None,
+    ) -> float:
         answer_within(self.answer_limit_s)  # queueing may hang too, if the queue is full
         self.cuda.record(self._events[0], self.stream)
+        if beside:
+            other, stream, done = beside
+            self.cuda.after(stream, self._events[0])
+            for _ in range(count):
+                other(stream)
+            self.cuda.record(done, stream)
         for _ in range(count):
             copy()
+        if beside:
+            self.cuda.after(self.stream, done)
         self.cuda.record(self._events[1], self.stream)
         self.wait()
         return max(self.cuda.elapsed_s(*self._events), 1e-9)

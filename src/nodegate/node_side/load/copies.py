@@ -20,6 +20,7 @@ from nodegate.node_side.probe import child, children, held_open
 SCHEMA = "nodegate.copies/1"
 WIRE = b"nodegate.copies/1+zlib:"
 HOST_SHARE, DEVICE_SHARE, PEER_SHARE = 0.1, 0.1, 0.5  # of a GPU's seconds: each host copy (four), inside, its pairs
+BOTH_SHARE = 0.05  # in addition: out and in at the same time
 KERNEL_SHARE, KERNELS = 0.05, 3  # in addition: each kernel that reads and writes its memory
 _ROUND = 4096  # the kernels take whole blocks of 16 bytes
 _PART_BYTES = 1 << 20
@@ -34,6 +35,7 @@ class Options(NamedTuple):
     size: int = 512 << 20
     kernel_size: int = 4 << 30
     pattern_s: float = 0.0
+    both_ways: bool = False
     peers: str = peers.ALL
     gpus: Optional[Sequence[int]] = None
     busy_ok: bool = False
@@ -75,6 +77,7 @@ def copies(options: Options) -> Entry:
         "bytes": options.size,
         "kernel_bytes": options.kernel_size,
         "pattern_s": options.pattern_s,
+        "both_ways": options.both_ways,
         "refused": str(seen.unknown["detail"]) if seen.unknown else burn.refusal(same, entries),
         "gpus": [_identity(each) for each in entries],
         "peers": {"pairs": options.peers, "copies": []},
@@ -100,7 +103,8 @@ def _copy_each(document: Entry, options: Options) -> None:
     for slot, each in enumerate(good):
         index, host_s, device_s = each["index"], HOST_SHARE * options.seconds, DEVICE_SHARE * options.seconds
         limits = options.start_limit_s, options.answer_limit_s
-        kernels = KERNEL_SHARE * options.seconds, options.kernel_size, options.pattern_s
+        both_s = BOTH_SHARE * options.seconds if options.both_ways else 0.0
+        kernels = KERNEL_SHARE * options.seconds, options.kernel_size, options.pattern_s, both_s
         job = copying.Job(slot, each["uuid"], each["pci"], options.size, host_s, device_s, *kernels, *limits)
         tasks[f"copies {index}"] = child.Task(functools.partial(copying.run, job, turns), limit, _PART_BYTES)
         watch = functools.partial(link_watch.run, index, slot, turns, options.answer_limit_s)
@@ -146,7 +150,7 @@ def _longest_s(options: Options) -> Dict[int, float]:
     one = host_s + options.answer_limit_s
     return {
         steps.PREPARING: options.start_limit_s,
-        steps.ALONE: host_s + one,
+        steps.ALONE: host_s + one + (one if options.both_ways else 0.0),
         steps.INSIDE: device_s
         + KERNELS * KERNEL_SHARE * options.seconds
         + options.pattern_s

@@ -12,7 +12,7 @@ from nodegate.node_side.load.memory import Memory
 from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child
 
-OUT, IN, INSIDE = "device_to_host", "host_to_device", "device"
+OUT, IN, BOTH, INSIDE = "device_to_host", "host_to_device", "both_ways", "device"
 ALONE, AT_ONCE = "alone", "at once"
 _SEEDS = {ALONE: 0x0C091E51, AT_ONCE: 0x0C091E52}
 
@@ -29,6 +29,7 @@ class Job(NamedTuple):
     kernel_s: float
     kernel_bytes: int
     pattern_s: float
+    both_s: float
     start_limit_s: float
     answer_limit_s: float
 
@@ -71,6 +72,8 @@ class _Gpu:
         self.prepare(ALONE)
         self.copy_out(ALONE)
         self.copy_in(ALONE)
+        if self.job.both_s:
+            self.copy_both()
         self.turns.say(self.job.slot, steps.INSIDE)
         self.compare_host(ALONE)
 
@@ -120,6 +123,14 @@ class _Gpu:
         of, size = self.buffers, self.job.size
         found = of.timed(lambda: self.cuda.copy_in(of.target, self.host, size, of.stream), self.job.host_s)
         child.emit({"copy": dict(found, what=IN, when=when)})
+
+    def copy_both(self) -> None:
+        """Half of the pattern to the host and the other half from there at the same time, each by its own stream."""
+        of, half = self.buffers, self.job.size // 2
+        out = of.beside(lambda stream: self.cuda.copy_out(self.host, of.source, half, stream))
+        here, there = of.target + half, self.host + half
+        found = of.timed(lambda: self.cuda.copy_in(here, there, half, of.stream), self.job.both_s, 2 * half, out)
+        child.emit({"copy": dict(found, what=BOTH, when=ALONE)})
 
     def compare_host(self, when: str) -> None:
         """Whether what went to the host and came back is still the pattern, and where it was lost."""

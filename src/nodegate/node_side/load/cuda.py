@@ -247,6 +247,10 @@ class Cuda:
         """Queue the event."""
         self.call("cuEventRecord", event, stream)
 
+    def after(self, stream: int, event: int) -> None:
+        """Let what is queued in a stream from now on wait for an event."""
+        self.call("cuStreamWaitEvent", stream, event, 0)
+
     def elapsed_s(self, start: int, end: int) -> float:
         """Seconds between two events that have happened; resolution about half a microsecond."""
         value = ctypes.c_float()

@@ -9,7 +9,7 @@ from nodegate.node_side.load import turns as steps
 from nodegate.node_side.load.copying import ALONE, AT_ONCE
 from nodegate.node_side.load.place import answer_within
 from nodegate.node_side.probe import child, reading
-from nodegate.node_side.probe.nvml_readings import READINGS, Handle, ask
+from nodegate.node_side.probe.nvml_readings import READINGS, Handle, ask, confidential
 
 INTERVAL_S = 0.05
 QUANTITIES = ("link_gen", "link_width")
@@ -27,6 +27,7 @@ def run(index: int, slot: int, turns: steps.Turns, answer_limit_s: float) -> Dic
     answer_within(answer_limit_s)
     ask(nvml, "nvmlInit")
     handle = ask(nvml, "nvmlDeviceGetHandleByIndex", index)
+    state = {"confidential": confidential(nvml), "virtualization": READINGS["virtualization_mode"](nvml, handle)}
     before = READINGS["pcie_replays"](nvml, handle)
     samples: Dict[str, List[Dict[str, int]]] = {ALONE: [], AT_ONCE: []}
     unread: Dict[str, object] = {}
@@ -42,7 +43,7 @@ def run(index: int, slot: int, turns: steps.Turns, answer_limit_s: float) -> Dic
     after = READINGS["pcie_replays"](nvml, handle)
     answer_within(0)
     found: Dict[str, object] = {when: _spread(several) for when, several in samples.items()}
-    return dict(found, unread=unread, replays=_growth(before, after))
+    return dict(found, **state, unread=unread, replays=_growth(before, after))
 
 
 def _sample(nvml: ModuleType, handle: Handle, unread: Dict[str, object]) -> Dict[str, int]:

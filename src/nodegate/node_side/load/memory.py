@@ -75,6 +75,7 @@ class Memory:
 
     def __init__(self, of: Buffers) -> None:
         self.of, self.cuda = of, of.cuda
+        answer_within(of.answer_limit_s)
         module = self.cuda.module(kernels.text())
         patterns = [("write", rule) for rule in kernels.RULES]
         patterns += [("check", rule) for rule in (*kernels.RULES, kernels.TRIAD)]
@@ -85,6 +86,7 @@ class Memory:
         self.blocks = kernels.BLOCKS * self.cuda.attribute(of.device, cuda.MULTIPROCESSORS)
         self._sums_bytes = 4 * kernels.THREADS * self.blocks
         self._sums = self.cuda.allocate(self._sums_bytes)
+        answer_within(0)
 
     def speeds(self, seconds: float, most: int) -> None:
         """Read, copy and triad for so many seconds each, of up to so many bytes; sends each rate and what was right."""
@@ -92,6 +94,7 @@ class Memory:
         size = min(most, self.cuda.memory()[0] // 4) // kernels.TILE * kernels.TILE
         if not size:
             raise cuda.CudaError("no room", OUT_OF_MEMORY, f"{self.cuda.memory()[0]} bytes of memory are free")
+        answer_within(self.of.answer_limit_s)
         first, second, target = (self.cuda.allocate(size) for _ in range(3))
         self._write(first, size, Pass(kernels.HASH, _SEED, 0))
         self._write(second, size, Pass(kernels.HASH, _OTHER, 0))

@@ -4,7 +4,7 @@ import os
 import signal
 from typing import Dict, List, Sequence, Set
 
-from nodegate.node_side.probe import files
+from nodegate.node_side.probe import files, pci
 
 # Settings of a login that would change what is measured, load foreign code, or write to the disk.
 _FOREIGN = (
@@ -21,6 +21,7 @@ _FOREIGN = (
 )
 _FOREIGN_PREFIXES = ("CUBLAS",)  # CUBLASLT_* and cuBLAS's switches for emulated precision
 _MOST_CPUS = 8192
+_LINK = ("current_link_speed", "max_link_speed", "current_link_width", "max_link_width")
 
 
 def see_only(uuids: Sequence[str]) -> None:
@@ -42,12 +43,15 @@ def answer_within(seconds: float) -> None:
 def go_beside(bus_id: str) -> Dict[str, object]:
     """Bind this process to the CPUs next to a GPU: memory that it pins later is on that NUMA node.
 
-    Returns {"cpus": as sysfs lists them, "numa_node": text, "error": why it is not bound, or ""}.
+    Returns {"cpus": as sysfs lists them, "numa_node": text, "above": the links above it, "error": why it is not bound,
+    or ""}.
     """
     domain, _, rest = bus_id.partition(":")
-    folder = f"/sys/bus/pci/devices/{int(domain, 16):04x}:{rest.lower()}/"
+    address = f"{int(domain, 16):04x}:{rest.lower()}"
+    folder = f"{pci.FOLDER}/{address}/"
     listed = files.plain(folder + "local_cpulist").strip()
     found: Dict[str, object] = {"cpus": listed, "numa_node": files.plain(folder + "numa_node").strip(), "error": ""}
+    found["above"] = _above(address)
     try:
         os.sched_setaffinity(0, cpus_of(listed))
     except OSError as error:
@@ -55,6 +59,14 @@ def go_beside(bus_id: str) -> Dict[str, object]:
     except ValueError:
         found["error"] = f"sysfs lists no CPU next to it: {listed[:40]!r}"
     return found
+
+
+def _above(address: str) -> "List[List[str]]":
+    """The bridges above a device, nearest first: address, then speed and width of its link, each now and at most."""
+    return [
+        [each, *(files.plain(f"{pci.FOLDER}/{each}/{name}").strip() for name in _LINK)]
+        for each in reversed(pci.above(address))
+    ]
 
 
 def cpus_of(listed: str) -> "Set[int]":

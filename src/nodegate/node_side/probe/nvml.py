@@ -7,7 +7,7 @@ from types import ModuleType
 from typing import Dict, List, Tuple
 
 from nodegate.node_side.probe import child, children, reading
-from nodegate.node_side.probe.nvml_readings import READINGS, ask, reading_of
+from nodegate.node_side.probe.nvml_readings import READINGS, ask, confidential, reading_of
 
 LIBRARY = "libnvidia-ml.so.1"
 MOST_GPUS = 64
@@ -35,6 +35,7 @@ def read() -> object:
             "driver_version": reading_of(nvml, "nvmlSystemGetDriverVersion"),
             "nvml_version": reading_of(nvml, "nvmlSystemGetNVMLVersion"),
             "cuda_driver_version": reading_of(nvml, "nvmlSystemGetCudaDriverVersion_v2"),
+            "confidential": confidential(nvml),
             "count": count,
         }
     )

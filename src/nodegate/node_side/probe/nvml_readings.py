@@ -290,6 +290,14 @@ def _process(nvml: ModuleType, kind: str, process: Any) -> Dict[str, object]:
     }
 
 
+def confidential(nvml: ModuleType) -> object:
+    """1 if confidential computing is on in this system: then copies with the host go through bounce buffers."""
+    try:
+        return ask(nvml, "nvmlSystemGetConfComputeState").ccFeature
+    except reading.CannotRead as error:
+        return error.reading
+
+
 READINGS: Dict[str, Reader] = {
     "name": _simple("nvmlDeviceGetName"),
     "uuid": _simple("nvmlDeviceGetUUID"),
@@ -358,6 +366,7 @@ READINGS: Dict[str, Reader] = {
     "nvlinks": _nvlinks,
     "recovery_action": _one_field(_FIELD_RECOVERY_ACTION),
     "inforom_valid": _inforom_valid,
+    "virtualization_mode": _simple("nvmlDeviceGetVirtualizationMode"),
     "persistence_mode": _simple("nvmlDeviceGetPersistenceMode"),
     "compute_mode": _simple("nvmlDeviceGetComputeMode"),
     "mig_mode": _simple("nvmlDeviceGetMigMode"),

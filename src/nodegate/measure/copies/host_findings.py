@@ -1,0 +1,162 @@
+"""Findings of copies with the host, each in the words of PCIe; what makes them slow by design is named, not blamed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from nodegate.finding import AT_LEAST, Limit, LimitKind, NumberLimit, share_left
+from nodegate.measure.copies.document import ALONE
+from nodegate.measure.copies.findings import RESEAT, by_index, missing
+from nodegate.numbers.assessments import assessments
+from nodegate.numbers.derived import share_of
+from nodegate.numbers.metric_findings import add_proof, finding_of
+from nodegate.subjects.pcie import capacity, link_of
+from nodegate.unknown import Unknown, value_or
+from nodegate.verdict import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.baseline.baseline import Baseline
+    from nodegate.finding import Finding
+    from nodegate.measure.copies.document import GpuCopies, LinkAbove
+    from nodegate.measure.copies.result import Copies
+    from nodegate.metric import Metric
+    from nodegate.numbers.assess import Assessment
+    from nodegate.numbers.peers import NodePeers
+    from nodegate.probe.gpu import Gpu, Gpus
+    from nodegate.verdicts import Verdicts
+
+BEHIND = "look behind the link: the PCIe switch above it, IOMMU and ACS settings, memory channels of its CPU"
+ENCRYPTED = "compare with nodes that have confidential computing on; without it the limits of the platform hold"
+OF_THE_HOST = "if this host is built so (GCP A2, AWS p4d), give the platform its own limit, else look at its slots"
+_NEWEST = 5  # the generation that is named where NVML does not say what the GPU has
+_SHARE = "derived.host_copies_percent"
+_OLD_HOST = 3, 16  # of clouds whose GPUs are behind switches of Gen4
+_GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}  # GT/s
+_IN_A_MACHINE = ("pass-through", "vGPU")
+
+
+@dataclass(frozen=True)
+class Design:
+    """Why copies with the host may rightly be slow, what to do, and what they reach at least; None: nobody knows."""
+
+    says: str
+    action: str
+    carried: float | None = None
+
+
+def judge_host(
+    name: str, copies: Copies, gpus: Gpus, *, baseline: Baseline, peers: NodePeers, verdicts: Verdicts
+) -> None:
+    """The rates of host copies in one direction, each in the words of PCIe and beside the link that NVML saw.
+
+    Besides baseline, fleet and past, half of what the link carries is asked for: a rate that half of its lanes would
+    give as well is no rate of that link.
+    """
+    missing(copies, name, verdicts)
+    judge_rates(copies.named(name), copies, gpus, baseline=baseline, peers=peers, verdicts=verdicts)
+
+
+def judge_rates(
+    metrics: Sequence[Metric],
+    copies: Copies,
+    gpus: Gpus,
+    *,
+    baseline: Baseline,
+    peers: NodePeers,
+    verdicts: Verdicts,
+) -> None:
+    """Rates of host copies, ours or nvbandwidth's."""
+    known = by_index(gpus, copies)
+    for metric, found in assessments(metrics, baseline=baseline, peers=peers):
+        index = int(metric.device.removeprefix("GPU "))
+        several = copies.gpus.get(index)
+        if several:
+            verdicts.add(_finding(metric, found, several[-1], known.get(index), baseline))
+        else:
+            verdicts.add(finding_of(metric, found, remedy=RESEAT))
+        add_proof(verdicts, metric, found)
+
+
+def _finding(metric: Metric, found: Assessment, gpu: GpuCopies, facts: Gpu | None, baseline: Baseline) -> Finding:
+    gives = link_of(found.value, value_or(facts.link_gen_max, _NEWEST) if facts else _NEWEST)
+    link, carried = _link(gpu)
+    note = f"{gives}, while the link ran at {link}" if link else f"{gives} (NVML did not read the link)"
+    design = design_of(gpu, found.value, carried)
+    held = _by_design(found, design, baseline) if design else None
+    if design and held:
+        return finding_of(metric, held, remedy=design.action, note=f"{note}; {design.says}")
+    remedy = BEHIND if facts and _whole(gpu, facts) else RESEAT
+    return finding_of(metric, _held_to_link(found, link, carried), remedy=remedy, note=note)
+
+
+def design_of(gpu: GpuCopies, value: float, carried: float | None) -> Design | None:
+    """What makes a GPU's way to the host slower than its link, which carries so many GB/s, and no slower than `value`.
+
+    The ports that a virtual machine shows are made up.
+    """
+    if gpu.confidential is True:
+        return Design("confidential computing is on: copies go through encrypted bounce buffers", ENCRYPTED)
+    if gpu.virtualization in _IN_A_MACHINE:
+        least = capacity(*_OLD_HOST) or 0.0
+        says = f"a virtual machine ({gpu.virtualization}) does not show its host's PCIe: one of Gen3 gives as much"
+        return Design(says, OF_THE_HOST, least) if carried and value <= least < carried else None
+    narrow = [(_carries(each), each) for each in gpu.above if carried and value <= _carries(each) < carried]
+    if not narrow:
+        return None
+    least, port = min(narrow, key=lambda each: each[0])
+    return Design(f"the port above it, {port.address}, has no more than {_words(port)}", OF_THE_HOST, least)
+
+
+def _by_design(found: Assessment, design: Design, baseline: Baseline) -> Assessment | None:
+    """A warning where the platform's limit alone objects, and the way to the host gives no more; else None."""
+    if design.carried is None:
+        return found
+    if found.verdict is not Verdict.FAIL or found.limit is None or found.note or not found.limit.kind.is_absolute:
+        return None
+    least = share_of(baseline, _SHARE, design.carried, "GB/s", design.says)
+    return replace(found, verdict=Verdict.WARN) if least is not None and least.value <= found.value else None
+
+
+def _carries(port: LinkAbove) -> float:
+    """What a link above a GPU carries, if it runs at all that its port has; else 0: then it says nothing of design."""
+    seen = port.speed_gts, port.speed_max_gts, port.width, port.width_max
+    if any(isinstance(each, Unknown) or each is None for each in seen):
+        return 0.0
+    if port.speed_gts != port.speed_max_gts or port.width != port.width_max:
+        return 0.0
+    gen = _GENERATIONS.get(float(str(port.speed_gts)), 0)
+    return capacity(gen, int(str(port.width))) or 0.0
+
+
+def _words(port: LinkAbove) -> str:
+    return f"Gen{_GENERATIONS.get(float(str(port.speed_gts)), 0)} x{port.width}"
+
+
+def _held_to_link(found: Assessment, link: str, carried: float | None) -> Assessment:
+    """The assessment, or a warning where nothing else objects to less than half of what the link carries in GB/s."""
+    if not carried or found.value >= carried / 2 or found.verdict not in {Verdict.PASS, Verdict.NOT_JUDGED}:
+        return found
+    source = f"half of what its {link} link carries"
+    half: NumberLimit = Limit(carried / 2, "GB/s", source, AT_LEAST, LimitKind.DERIVED)
+    return replace(found, verdict=Verdict.WARN, note="", limit=half, share=share_left(found.value, half))
+
+
+def _link(gpu: GpuCopies) -> tuple[str, float | None]:
+    """The link that NVML read during the copies, and what it carries in GB/s."""
+    link = gpu.links[ALONE]
+    if isinstance(link.gen, Unknown) or isinstance(link.width, Unknown):
+        return "", None
+    gen, width = link.gen[1], link.width[1]
+    return f"Gen{gen} x{width}", capacity(gen, width)
+
+
+def _whole(gpu: GpuCopies, facts: Gpu) -> bool:
+    """Whether the link ran at all that GPU and slot have: then it is not what is slow."""
+    link = gpu.links[ALONE]
+    pairs = (link.gen, facts.link_gen_max), (link.width, facts.link_width_max)
+    return all(
+        not isinstance(seen, Unknown) and not isinstance(most, Unknown) and seen[1] >= most for seen, most in pairs
+    )
