@@ -383,6 +383,21 @@ def test_each_record_is_on_disk_when_write_returns(tmp_path: Path) -> None:
     file.close()
 
 
+def test_the_lines_of_a_node_are_read_back_for_the_report(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    records = [sample_report.passed(node, check) for check in ("gpu.count", "gpu.mig") for node in ("gpu02", "gpu002")]
+    path.write_text(jsonl.line(NASTY) + '{"cut', encoding="utf-8", errors="backslashreplace")
+    with jsonl.ResultsFile(path) as file:
+        for record in (*records, NASTY):
+            file.write(record)
+    assert file.lines_of("gpu002") == [jsonl.line(records[1]), jsonl.line(records[3])]
+    assert [jsonl.from_json(json.loads(line)).message for line in file.lines_of(NASTY.node)] == [NASTY.message]
+    assert file.lines_of("gpu003") == []
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(OSError, match="cut while the run went on"):
+        file.lines_of(NASTY.node)
+
+
 def test_a_line_cut_by_a_crash_is_left_out_and_then_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     first, second = (sample_report.passed("gpu001", check) for check in ("gpu.count", "gpu.mig"))
