@@ -1,4 +1,4 @@
-"""What the size of a fleet and its noise allow to find by comparing nodes: said with the run, for each platform."""
+"""What the size of a fleet and its noise do not allow to find by comparing nodes: said once with the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from nodegate.numbers.peers import NoPeers
 from nodegate.text import counted, some
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.metric import Metric
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _COMPARED = frozenset({"TFLOPS", "GB/s", "Gb/s"})  # units of what devices do
 _MUCH = 2.0  # times the floor: what is sought
-_NAMED = 4
+_NAMED = 2
 
 
-def fleet_allows(measured: Measured, peers: Peers, baselines: Mapping[str, Baseline]) -> Iterator[str]:
-    """A sentence for each platform of which too few nodes were measured, or whose numbers hide slow devices.
+def fleet_allows(measured: Measured, peers: Peers, baselines: Mapping[str, Baseline]) -> str:
+    """The platforms of which too few nodes were measured, or whose numbers hide slow nodes; empty if there are none.
 
     Args:
         measured: what each node measured.
@@ -36,6 +36,7 @@ def fleet_allows(measured: Measured, peers: Peers, baselines: Mapping[str, Basel
     for node, (platform, metrics) in measured.items():
         if platform and any(metric.unit in _COMPARED for metric in metrics):
             platforms[platform].append(node)
+    said = []
     for platform, nodes in sorted(platforms.items()):
         first = min(nodes, key=natural)
         try:
@@ -43,13 +44,10 @@ def fleet_allows(measured: Measured, peers: Peers, baselines: Mapping[str, Basel
         except NotJudged:
             continue
         if len(nodes) < margins.peers_min:
-            measured_nodes = f"{platform}: {counted(len(nodes), 'node')} measured, {margins.peers_min:g} are needed"
-            yield (
-                f"{measured_nodes} to compare nodes: a whole node that is "
-                f"{200 * margins.fleet_floor:g} % slow is found only by a limit so close (nodegate baseline learn)"
-            )
+            said.append(f"{platform} ({counted(len(nodes), 'node')}, {margins.peers_min:g} are needed)")
         elif hidden := _hidden(measured[first][1], peers, first, margins):
-            yield f"{platform}: nodes differ so much that a slow one is found by comparison only from: {hidden}"
+            said.append(f"{platform} in {hidden}")
+    return f"comparing nodes finds no slow one: {some(said, _NAMED)}" if said else ""
 
 
 def _hidden(metrics: Sequence[Metric], peers: Peers, node: str, margins: Margins) -> str:
@@ -64,8 +62,8 @@ def _hidden(metrics: Sequence[Metric], peers: Peers, node: str, margins: Margins
             apart = abs(group.median - limit.value) / abs(group.median)
             found[metric.name] = max(apart, found.get(metric.name, 0.0))
     much = sorted(((apart, name) for name, apart in found.items() if apart > _MUCH * margins.fleet_floor), reverse=True)
-    return some([f"{name} {_below(apart)}" for apart, name in much], _NAMED) if much else ""
+    return some([f"{name} {_below(apart)}".rstrip() for apart, name in much], _NAMED) if much else ""
 
 
 def _below(apart: float) -> str:
-    return f"{100 * apart:.0f} % below the others" if apart < 1 else "not at all"
+    return f"(below {100 * apart:.0f} %)" if apart < 1 else ""

@@ -119,7 +119,8 @@ def _allows(judging: Judging) -> Iterator[str]:
     if any(metrics for _, metrics in measured.values()):
         from nodegate.run.fleet_allows import fleet_allows  # noqa: PLC0415 - pandas only where something was measured
 
-        yield from fleet_allows(measured, judging.peers(), {name: judging.baseline(name) for name in measured})
+        if said := fleet_allows(measured, judging.peers(), {name: judging.baseline(name) for name in measured}):
+            yield said
 
 
 def _remember(report: Report, judging: Judging) -> None:
