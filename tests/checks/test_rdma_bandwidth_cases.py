@@ -394,7 +394,7 @@ CASES = (
     LinkCase(
         "known false alarm: a bond carries what one of its ports does",
         "rdma_bandwidth.share_of_rate",
-        WARN,
+        ERROR,
         (
             "mlx5_3 (0000:3c:00.0, ibs3): RDMA write bandwidth 196 Gb/s, what one of the two ports of this bond "
             "carries - see which of its two ports are up (/proc/net/bonding), their cables and switch ports, and how "

@@ -150,7 +150,7 @@ def say_shares(
             say_unplaced(verdicts, metric, far)
         elif findings.one_port_of_bond(rdma, metric, limit):
             told = f"{what} {with_unit(metric.best, metric.unit)}, what one of the two ports of this bond carries"
-            verdicts.found(Verdict.WARN, part=rail, text=told, action=BOND, quantity=what, metric=metric.name)
+            verdicts.found(Verdict.ERROR, part=rail, text=told, action=BOND)
         elif findings.slow_everywhere(found, metric, limit, peers):
             verdicts.at_least(
                 part=rail,
