@@ -170,6 +170,7 @@ class NodeTree:
     def adapter(self, name: str, address: str, *, rate: str = "400 Gb/sec (4X NDR)", **counters: str) -> str:
         """An InfiniBand adapter on a PCI device; returns its folder."""
         folder = f"/sys/class/infiniband/{name}"
+        self.file(f"/sys/bus/pci/devices/{address}/local_cpulist", "0-1023\n")
         for file, text in {
             "fw_ver": "28.41.1000",
             "hca_type": "MT4129",
