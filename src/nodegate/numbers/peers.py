@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Earlier = Callable[[Metric], Sequence[float]]  # a device's values under the same conditions in earlier runs
     Key = tuple[object, ...]  # two metrics of one key are comparable
 
+_MOST_KNOWN = 4096  # spreads that are kept: those of one node at a time are needed
 COLUMNS = ("key", "node", "platform", "device", "name", "conditions", "values", "unit")
 
 
@@ -61,6 +62,7 @@ class Peers:
         self._keys, self._platforms = keys, platforms
         self._pools: dict[tuple[int, str | None, Statistic], Pool] = {}
         self._spreads: dict[tuple[int, bool, Statistic], Spread] = {}
+        self._known_spreads: dict[tuple[str, int, Statistic, bool], tuple[float, float, int]] = {}
         self._alike: defaultdict[Key, list[int]] = defaultdict(list)
         for number, key in levels.keys.items():
             self._alike[key].append(number)
@@ -250,6 +252,14 @@ class Peers:
         Of few values by the other quantities of the same kind too: the collectives of a run, its copies. The figure of
         a node is the median of its devices, and varies at least as that of so many does.
         """
+        key = node, number, statistic, by_slot  # the same for all devices of a node
+        if key not in self._known_spreads:
+            if len(self._known_spreads) >= _MOST_KNOWN:
+                self._known_spreads.clear()
+            self._known_spreads[key] = self._spread_of(node, number, statistic, by_slot=by_slot)
+        return self._known_spreads[key]
+
+    def _spread_of(self, node: str, number: int, statistic: Statistic, *, by_slot: bool) -> tuple[float, float, int]:
         spread = self._spread(number, statistic, by_slot=by_slot)
         own = spread.without(node)
         if spread.count <= FEW:

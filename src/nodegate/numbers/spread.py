@@ -76,23 +76,34 @@ def moderated(own: tuple[float, float], kin: Sequence[tuple[float, float]]) -> t
     how much they count: the empirical Bayes estimate of G. K. Smyth, Linear models and empirical Bayes methods, 2004,
     section 6.2. A quantity that is noisier than its kin keeps most of its noise.
     """
-    from scipy.special import digamma, polygamma  # noqa: PLC0415 - heavy: only where fleets are compared
-
     known = [each for each in kin if each[0] > 0]
     if own[0] <= 0 or len(known) < _KIN:
         return own
     halves = [freedom / 2 for _, freedom in known]
     logs = [
-        2 * math.log(spread) - float(digamma(half)) + math.log(half)
-        for (spread, _), half in zip(known, halves, strict=True)
+        2 * math.log(spread) - _digamma(half) + math.log(half) for (spread, _), half in zip(known, halves, strict=True)
     ]
     middle = fmean(logs)
-    unlike = variance(logs) - fmean(float(polygamma(1, half)) for half in halves)
+    unlike = variance(logs) - fmean(map(_trigamma, halves))
     total = sum(freedom for _, freedom in known)
     prior = min(2 * _inverse_trigamma(unlike), total) if unlike > 0 else total
-    usual = math.exp(middle + float(digamma(prior / 2)) - math.log(prior / 2))
+    usual = math.exp(middle + _digamma(prior / 2) - math.log(prior / 2))
     square = (prior * usual + own[1] * own[0] ** 2) / (prior + own[1])
     return math.sqrt(square), min(prior + own[1], max(total, own[1]))
+
+
+@lru_cache(maxsize=4096)
+def _digamma(value: float) -> float:
+    from scipy.special import digamma  # noqa: PLC0415 - heavy: only where fleets are compared
+
+    return float(digamma(value))
+
+
+@lru_cache(maxsize=4096)
+def _trigamma(value: float) -> float:
+    from scipy.special import polygamma  # noqa: PLC0415 - heavy: only where fleets are compared
+
+    return float(polygamma(1, value))
 
 
 def _inverse_trigamma(value: float) -> float:
