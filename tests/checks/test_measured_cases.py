@@ -26,7 +26,7 @@ NOT_JUDGED = Verdict.NOT_JUDGED
 L40S = Machine.pcie_l40s
 BLOCKED = CannotMeasure("blocked by gpu.lost: GPU 3 is lost", next_step="mend that first, then run again")
 # What made-up machines do not have: perftest with CUDA, times by process, NVLS and NVLinks of PCIe cards.
-NOT_ON_HGX = {"nccl_groups.apart"}
+NOT_ON_HGX = {"nccl_groups.apart", "nccl_groups.nvlink_between"}
 CONTRACT = {  # what nothing asks for is not judged
     "contract.event_reasons_percent": 100,
     "contract.temperature_spread_c": 30,

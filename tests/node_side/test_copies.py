@@ -140,26 +140,26 @@ def test_words_that_a_kernel_did_not_read_as_they_are_show_in_their_sum(tmp_path
     assert [(each["what"], each["wrong_words"]) for each in found["data"] if each["wrong_words"]] == [("read", 1)]
 
 
-def tested(folder: Path, fault: str, value: int) -> dict[str, Any]:
+def pattern_test(folder: Path, fault: str, value: int) -> dict[str, Any]:
     scenario = healthy_h100(1).set(0, "cuda.memory", 4 << 20).set(0, fault, value)
     return copies_node.run(scenario, folder, pattern_s=30.0, kernel_size=1 << 16)["gpus"][0]["memory"]
 
 
 def test_the_whole_memory_is_written_and_checked_with_every_pattern(tmp_path: Path) -> None:
-    found = tested(tmp_path, "cuda.wrong", 0)
+    found = pattern_test(tmp_path, "cuda.wrong", 0)
     assert found["bytes"] > 0.95 * found["total_bytes"] - 3 * (1 << 16) - (1 << 20)
     assert (found["passes"], found["wrong_words"], found["bits"], found["wrong"]) == (found["planned"], 0, 0, [])
 
 
 def test_a_bit_that_is_stuck_is_found_with_its_place(tmp_path: Path) -> None:
-    found = tested(tmp_path, "cuda.stuck", 9)
+    found = pattern_test(tmp_path, "cuda.stuck", 9)
     assert (found["bits"], found["wrong_words"]) == (0x40, found["planned"] // 2)
     assert found["wrong"][0] == ["addresses", 36, 0, 0x40], "an odd word holds the upper half of its address"
     assert {tuple(each[1:2]) for each in found["wrong"]} == {(36,)}
 
 
 def test_two_addresses_for_one_cell_are_found(tmp_path: Path) -> None:
-    found = tested(tmp_path, "cuda.alias", 512)
+    found = pattern_test(tmp_path, "cuda.alias", 512)
     assert ["addresses", 2048, 2048, 0] in found["wrong"]
 
 

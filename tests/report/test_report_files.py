@@ -452,6 +452,7 @@ def test_what_an_older_release_wrote_is_refused_with_the_way_out(tmp_path: Path)
         ({"node": 5}, "`node` is not text"),
         ({"findings": {}}, "`findings` is not a list"),
         ({"findings": [3]}, "a finding is not an object"),
+        ({"findings": [{"part": {"kind": "gpu"}}]}, "'' is not a verdict"),
         ({"evidence": [1]}, "`evidence` is not a list of texts"),
         ({"duration_s": True}, "`duration_s` is not a number"),
         ({"surprise": 1}, "a result has the unknown key `surprise`"),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab.cache import FOLDER
 from lab.nvml import scenario as nvml
+from nodegate.measure.burn.run import MAIN, PACKAGES
 from nodegate.node_program import PYTHON_OPTIONS, pack
 from nodegate.node_side.load.burn import WIRE
 
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
 
 SOURCE = Path(__file__).parent.parent / "cuda" / "libcudamock.c"
 SCENARIO_SOURCES = (nvml.SOURCES / "scenario.c", nvml.SOURCES / "scenario.h")
-PACKAGES = (
-    "nodegate.node_side.load",
-    "nodegate.node_side.probe.child",
-    "nodegate.node_side.probe.children",
-    "nodegate.node_side.probe.files",
-    "nodegate.node_side.probe.held_open",
-    "nodegate.node_side.probe.nvml_readings",
-    "nodegate.node_side.probe.reading",
-)
 
 
 @functools.cache
@@ -63,7 +55,7 @@ def environment(scenario: Path) -> dict[str, str]:
 def program(**options: Any) -> bytes:
     """The burn's program as it goes to a node."""
     purpose = "loads the GPUs of this node for a while and writes one JSON document."
-    return pack(main="nodegate.node_side.load.burn", packages=PACKAGES, options=options, purpose=purpose)
+    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
 
 
 def burn(scenario: Scenario, folder: Path, *, python: str = sys.executable, **options: Any) -> dict[str, Any]:

@@ -316,10 +316,11 @@ def _texts(mapping: Mapping[str, object], key: str) -> tuple[str, ...]:
 
 
 def _verdict(mapping: Mapping[str, object]) -> Verdict:
+    said = mapping.get("verdict", "")
     try:
-        return Verdict(mapping["verdict"])
+        return Verdict(said)
     except ValueError as error:
-        raise UsageError(f"{str(mapping['verdict'])[:40]!r} is not a verdict") from error
+        raise UsageError(f"{str(said)[:40]!r} is not a verdict") from error
 
 
 def _scalar(value: object) -> object:

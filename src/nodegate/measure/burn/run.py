@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 OWN = "burn"
 OTHER = "gpu_burn"  # the tool, once for each of its modes
 MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
-PAYLOAD = "nodegate.node_side.load"
+PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
+MAIN = "nodegate.node_side.load.burn"
 # Share of the time; tensor cores draw the most power. What a board has no units for goes to the first.
 PHASES = (("bf16", 0.5), ("fp8", 0.15), ("fp32", 0.15), ("fp64", 0.2))
 
@@ -175,9 +176,7 @@ def _program(seconds: float, **cublas: object) -> bytes:
         "answer_limit_s": _ANSWER_LIMIT_S,
     }
     purpose = f"burns every GPU for {seconds:g} s and compares the results; writes nothing to disk."
-    return pack(
-        main=f"{PAYLOAD}.burn", packages=(PAYLOAD, "nodegate.node_side.probe"), options=options, purpose=purpose
-    )
+    return pack(main=MAIN, packages=PACKAGES, options=options, purpose=purpose)
 
 
 def _burn_by_others(target: Target) -> list[ProgramRun]:
