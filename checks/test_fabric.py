@@ -28,7 +28,6 @@ from nodegate.subjects.fabric import (
     state_of,
 )
 from nodegate.subjects.gpu import answering, named
-from nodegate.subjects.pcie import is_virtual
 from nodegate.subjects.reported import absence, expected
 from nodegate.tools import fabric_manager
 from nodegate.unknown import Unknown
@@ -58,7 +57,7 @@ def test_nvswitches(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
     The fabric manager refuses to start when one is missing ("don't match with any supported system topology"). A
     virtual machine may be given none of them: its host's fabric manager serves it.
     """
-    if is_virtual(host) and not pci.nvswitches:
+    if host.is_virtual and not pci.nvswitches:
         verdicts.skip(NO_SWITCHES)
     limit = baseline.number("fabric.nvswitch_count")
     if limit.value == 0 and not pci.nvswitches:

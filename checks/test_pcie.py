@@ -64,7 +64,7 @@ def test_link_width(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts
                 observed=pcie.lanes(device.width),
                 limit=wired if wired and device.is_gpu else pcie.own_limit(device.width_max),
                 action=f"set pcie.gpu_width if this is by design, else {RESEAT}" if alike else RESEAT,
-                otherwise=Verdict.WARN if alike and pcie.is_virtual(host) else Verdict.FAIL,
+                otherwise=Verdict.WARN if alike and host.is_virtual else Verdict.FAIL,
                 note=f"all {len(group)} GPUs are alike" if alike else "",
                 code="all alike" if alike else "",
             )
@@ -159,7 +159,7 @@ def test_acs(pci: Pci, host: Host, profile: Profile, verdicts: Verdicts) -> None
     With ACS redirection GPUDirect and peer-to-peer copies go up to the CPU and back, at a part of the speed. It warns
     except at delivery. Source: NCCL troubleshooting guide, PCI access control; PCI Express, ACS control register.
     """
-    if pcie.is_virtual(host):
+    if host.is_virtual:
         verdicts.skip("a virtual machine: the host's bridges are not visible here")
     for bridge in pcie.between(pci):
         verdicts.holds(
@@ -256,7 +256,7 @@ def test_iommu(host: Host, pci: Pci, verdicts: Verdicts) -> None:
     """
     if not pci.gpus:
         verdicts.skip(NOTHING)
-    if pcie.is_virtual(host):
+    if host.is_virtual:
         verdicts.skip("a virtual machine: the host's IOMMU is not visible here")
     groups, words = host.iommu_groups, host.kernel_command_line
     if isinstance(groups, Unknown) or isinstance(words, Unknown):

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.subjects.pcie import is_virtual
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ def look(gpus: Gpus | None, pci: Pci | None, host: Host | None = None) -> Seen:
     if host is None:
         return Seen(seen, nvswitch)
     words = [each for each in (host.vendor, host.product) if not isinstance(each, Unknown)]
-    return Seen(seen, nvswitch, " ".join(words), not words or is_virtual(host))
+    return Seen(seen, nvswitch, " ".join(words), not words or host.is_virtual)
 
 
 def detect(seen: Seen, platforms: Iterable[Platform]) -> Detected:

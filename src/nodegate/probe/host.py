@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
+_VIRTUAL_VENDORS = ("qemu", "amazon ec2", "vmware", "microsoft corporation", "google", "xen", "innotek", "openstack")
+_VIRTUAL_PRODUCTS = ("virtual", "kvm", "compute engine", "hvm")
+
+
 @dataclass(frozen=True)
 class BlockedProcess:
     """A process in uninterruptible sleep (D state)."""
@@ -52,6 +56,14 @@ class Host:
     iommu_groups: Known[int]
     sysctl: Mapping[str, Known[str]]
     is_root: bool
+
+    @property
+    def is_virtual(self) -> bool:
+        """A virtual machine, as its DMI strings say. Bare metal of a cloud does not say so and is none."""
+        vendor, product = value_or(self.vendor, "").lower(), value_or(self.product, "").lower()
+        if "metal" in product:
+            return False
+        return vendor.startswith(_VIRTUAL_VENDORS) or any(word in product for word in _VIRTUAL_PRODUCTS)
 
 
 def parse(data: object, *, epoch_s: float, uid: int) -> Host:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.subjects.pcie import is_virtual
 from nodegate.unknown import Known, Unknown, Why
 from nodegate.verdict import Verdict
 
@@ -35,7 +34,7 @@ def demand_fabric(pci: Pci, host: Host, baseline: Baseline, verdicts: Verdicts) 
     required = baseline.find("fabric.required")
     if required is not None and required.value is False:
         verdicts.skip(f"this platform runs no fabric manager ({required.source})")
-    if is_virtual(host) and not pci.nvswitches:
+    if host.is_virtual and not pci.nvswitches:
         verdicts.skip(f"{NO_SWITCHES}: the fabric manager runs on its host")
     if required is None and not pci.nvswitches:
         verdicts.skip("PCIe lists no NVSwitch: no fabric manager is needed")

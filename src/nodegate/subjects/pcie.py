@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from nodegate.part import Part
     from nodegate.probe.gpu import Gpus
-    from nodegate.probe.host import Host
     from nodegate.probe.pci import Pci, PciDevice
     from nodegate.unknown import Known
 
@@ -24,8 +23,6 @@ _AER = ("correctable", "nonfatal", "fatal")
 _NVIDIA_NETWORKING = 0x15B3
 _RDMA_DRIVERS = frozenset({"efa", "ionic", "irdma"})
 _BROADCOM_RDMA_LANES = 16  # bnxt_en also drives management NICs: those have fewer lanes
-_VIRTUAL_VENDORS = ("qemu", "amazon ec2", "vmware", "microsoft corporation", "google", "xen", "innotek", "openstack")
-_VIRTUAL_PRODUCTS = ("virtual", "kvm", "compute engine", "hvm")
 
 
 def is_rdma_nic(device: PciDevice) -> bool:
@@ -74,15 +71,6 @@ def slot_speed(pci: Pci, device: PciDevice) -> float | None:
     above = pci.path(device)
     speed = above[0].speed_max_gts if above else None
     return None if isinstance(speed, Unknown) else speed
-
-
-def is_virtual(host: Host) -> bool:
-    """A virtual machine, as its DMI strings say. Bare metal of a cloud does not say so and is none."""
-    vendor = "" if isinstance(host.vendor, Unknown) else host.vendor.lower()
-    product = "" if isinstance(host.product, Unknown) else host.product.lower()
-    if "metal" in product:
-        return False
-    return vendor.startswith(_VIRTUAL_VENDORS) or any(word in product for word in _VIRTUAL_PRODUCTS)
 
 
 def lanes(width: Known[int | None]) -> Known[int]:
