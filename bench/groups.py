@@ -1,7 +1,8 @@
 """Who is named where launches over several nodes are bad, who is wronged, and what it costs.
 
 Whole runs over drawn fleets (tests/support/launched_fleet.py, which shares nothing with the judging): nodegate's own
-code decides what is launched, searched, measured again and said. Sections: healthy, faults, cost.
+code decides what is launched, searched, measured again and said.
+Sections: healthy, faults, small_racks, cost.
 
     PYTHONPATH=tests python bench/groups.py [--quick] [SECTION ...]
 """
@@ -198,6 +199,23 @@ def faults(*, quick: bool) -> None:
     print(f"| a node is lost on the way | 16 in 2 | {_row(found)} |", flush=True)
 
 
+def small_racks(*, quick: bool) -> None:
+    """Racks of a few nodes, 12 % slower between racks, and two nodes slow."""
+    print(
+        "| nodes, racks | two nodes | fleets | named % | at least warned % | good nodes | rejected | not accepted |",
+        end="",
+    )
+    print(" launches | rounds | minutes |\n|---|---|---|---|---|---|---|---|---|---|---|")
+    for shape, racks in {"16 in 4": racks_of(4, 4), "16 in 8": racks_of(8, 2), "18 in 6": racks_of(6, 3)}.items():
+        for left in (0.95, 0.9, 0.7, None):
+            found = Told()
+            for seed in range(8 if quick else 40):
+                draw = random.Random(f"{shape}{left}{seed}")  # noqa: S311 - where the fault is
+                found += told(racks, several(draw, racks, 2, left) if left else (), seed=seed, across=0.88)
+            how = f"{100 * (1 - left):.0f} % slow" if left else "good"
+            print(f"| {shape} | {how} | {_row(found)} |", flush=True)
+
+
 def cost(*, quick: bool) -> None:
     """The fleet of NVIDIA's published figures."""
     print(
@@ -237,7 +255,7 @@ def _row(found: Told) -> str:
     return " | ".join(map(str, row))
 
 
-SECTIONS = {"healthy": healthy, "faults": faults, "cost": cost}
+SECTIONS = {"healthy": healthy, "faults": faults, "small_racks": small_racks, "cost": cost}
 
 
 def main() -> None:
