@@ -6,6 +6,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
 from nodegate import suite
 from nodegate.profile import Profile
 
@@ -55,3 +57,19 @@ def test_the_checks_of_a_bootcheck_are_those_of_its_tier() -> None:
     by_tier = {each.id: each.asks_for for each in suite.checks() if Profile.BOOTCHECK.includes(each.tier)}
     assert {each.id: each.asks_for for each in suite.checks_of(Profile.BOOTCHECK)} == by_tier
     assert {each.id for each in suite.checks_of(Profile.DELIVERY)} == {each.id for each in suite.checks()}
+
+
+@pytest.mark.parametrize(
+    "broken", ["def test_(:\n", "\x00\x00", '"""PCIe."""\nimport pytest\n\npytestmark = pytest.mar']
+)
+def test_a_damaged_check_file_is_loaded_for_a_bootcheck_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: str
+) -> None:
+    """Its checks would be missing, and the node would pass without them."""
+    (tmp_path / "test_site.py").write_text(CHECK.replace("{use}", "pass").replace("@pytest.mark.slow\n", ""))
+    (tmp_path / "test_later.py").write_text('import pytest\npytestmark = pytest.mark.tier("nightly")\n1 / 0\n')
+    monkeypatch.setattr(suite, "suite_folder", lambda _: tmp_path)
+    assert [each.id for each in suite.checks_of.__wrapped__(Profile.BOOTCHECK)] == ["site.own"]
+    (tmp_path / "test_gpu.py").write_text(broken)
+    with pytest.raises((SyntaxError, ValueError, AttributeError)):
+        suite.checks_of.__wrapped__(Profile.BOOTCHECK)
