@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from nodegate.errors import UsageError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -52,6 +54,17 @@ class Node:
     origin: str = ""
     order_origin: str = ""
     gaps_origin: str = ""
+
+    def place(self, origin: str = "") -> tuple[str, int]:
+        """The file and the line of an origin, of the node's own if it is empty; line 0 if it has none."""
+        origin = origin or self.origin
+        file, _, line = origin.rpartition(":")
+        return (file, int(line)) if line.isdigit() else (origin, 0)
+
+    def wrong(self, message: str, hint: str = "", *, origin: str = "") -> UsageError:
+        """The error for a wrong variable of this node, with the place that names it."""
+        file, line = self.place(origin)
+        return UsageError(f"{self.name}: {message}", file=file, line=line, hint=hint)
 
     def mapping(self, name: str) -> dict[Any, Any] | None:
         """A variable that maps names to values, empty where it is not set; None if it is anything else.

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from nodegate.baseline.baseline_file import SWITCHES, kind, switch_words, unit_for
 from nodegate.baseline.plausible import slip_of_value
-from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.finding import AnyLimit, Limit, LimitKind, limit_value
 
@@ -74,19 +73,18 @@ def check_expected(nodes: Iterable[Node], *, platforms: Collection[str], keys: L
     for node in nodes:
         for name in node.expected:
             if name not in KNOWN:
-                raise _wrong(
-                    node,
+                raise node.wrong(
                     f"unknown variable {PREFIX}{name}",
                     did_you_mean(PREFIX + name, {PREFIX + known for known in KNOWN}),
                 )
         if node.platform and node.platform not in platforms:
-            raise _wrong(
-                node, f"{PREFIX}platform: no baseline for {node.platform!r}", did_you_mean(node.platform, platforms)
+            raise node.wrong(
+                f"{PREFIX}platform: no baseline for {node.platform!r}", did_you_mean(node.platform, platforms)
             )
         for key in overrides(node, {}, ranges):
             near = keys.nearest(key)
             if near:
-                raise _wrong(node, f"unknown limit {key!r}", f"did you mean {near}?")
+                raise node.wrong(f"unknown limit {key!r}", f"did you mean {near}?")
 
 
 def overrides(node: Node, entries: Mapping[str, Entry], ranges: Ranges) -> Mapping[str, AnyLimit]:
@@ -106,7 +104,7 @@ def overrides(node: Node, entries: Mapping[str, Entry], ranges: Ranges) -> Mappi
     for key, limit in found.items():
         slip = slip_of_value(key, limit.value, limit.unit, ranges)
         if slip:
-            raise _wrong(node, slip.message, slip.advice)
+            raise node.wrong(slip.message, slip.advice)
     return found
 
 
@@ -115,7 +113,7 @@ def _limit(node: Node, key: str, value: object, entry: Entry | None) -> AnyLimit
         value = {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value).lower()
         words = switch_words(key)
         if value not in words:
-            raise _wrong(node, f"{key} must be {' or '.join(words)}, not {value!r}")
+            raise node.wrong(f"{key} must be {' or '.join(words)}, not {value!r}")
     elif key in _UNITS or (entry is not None and kind(entry.value) == "a number" and value != "unlimited"):
         value = _number(node, key, value)
     allowed = unit_for(key)
@@ -129,19 +127,12 @@ def _number(node: Node, key: str, value: object) -> float:
         with contextlib.suppress(ValueError):
             value = float(value) if "." in value else int(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise _wrong(node, f"{key} must be a number, not {value!r}")
+        raise node.wrong(f"{key} must be a number, not {value!r}")
     return value
 
 
 def _limits_variable(node: Node) -> Mapping[str, object]:
     given = node.mapping("limits")
     if given is None or not all(isinstance(key, str) for key in given):
-        raise _wrong(node, f"{PREFIX}limits must map limit keys to values", "for example {rdma.rails: 4}")
+        raise node.wrong(f"{PREFIX}limits must map limit keys to values", "for example {rdma.rails: 4}")
     return given
-
-
-def _wrong(node: Node, message: str, advice: str = "") -> UsageError:
-    file, _, line = node.origin.rpartition(":")
-    if not line.isdigit():
-        file, line = node.origin, "0"
-    return UsageError(f"{node.name}: {message}", file=file, line=int(line), hint=advice)

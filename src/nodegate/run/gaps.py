@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from nodegate.claims.table import claims
-from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean
 from nodegate.inventory.hostlist import fold
 from nodegate.judge.waivers import Waiver, day
@@ -14,6 +13,7 @@ from nodegate.judge.waivers import Waiver, day
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from nodegate.errors import UsageError
     from nodegate.node import Node
 
 VARIABLE = "nodegate_gaps"
@@ -59,16 +59,9 @@ def _gap(node: Node, claim: str, entry: object) -> Waiver:
     if expires is None:
         message = f"{VARIABLE}: {claim}: expires must be a day, not {entry['expires'][:60]!r}"
         raise _wrong(node, message, "write it as 2026-12-31")
-    file, line = _place(node)
+    file, line = node.place(node.gaps_origin)
     return Waiver("", "", entry["reason"], entry["owner"], expires, claim=claim, file=file, line=line)
 
 
 def _wrong(node: Node, message: str, advice: str) -> UsageError:
-    file, line = _place(node)
-    return UsageError(f"{node.name}: {message}", file=file, line=line, hint=advice)
-
-
-def _place(node: Node) -> tuple[str, int]:
-    origin = node.gaps_origin or node.origin
-    file, _, line = origin.rpartition(":")
-    return (file, int(line)) if line.isdigit() else (origin, 0)
+    return node.wrong(message, advice, origin=node.gaps_origin)

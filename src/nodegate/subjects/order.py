@@ -209,8 +209,4 @@ def _text(value: float | str, sort: Sort) -> str:
 
 
 def _wrong(node: Node, message: str, advice: str = "") -> UsageError:
-    origin = node.order_origin or node.origin
-    file, _, line = origin.rpartition(":")
-    if not line.isdigit():
-        file, line = origin, "0"
-    return UsageError(f"{node.name}: {message}", file=file, line=int(line), hint=advice)
+    return node.wrong(message, advice, origin=node.order_origin)

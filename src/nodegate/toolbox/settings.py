@@ -6,7 +6,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from nodegate.errors import UsageError
 from nodegate.files.hints import did_you_mean, shown
 from nodegate.toolbox.tool_list import NAMES
 
@@ -62,12 +61,12 @@ def tool_settings(node: Node) -> ToolSettings:
 def _paths(node: Node) -> Mapping[str, str]:
     given = node.mapping("tools")
     if given is None:
-        raise _wrong(node, "nodegate_tools must map tools to paths", "for example {gpu_burn: /opt/gpu-burn/gpu_burn}")
+        raise node.wrong("nodegate_tools must map tools to paths", "for example {gpu_burn: /opt/gpu-burn/gpu_burn}")
     for name, path in given.items():
         if name not in NAMES:
-            raise _wrong(node, f"nodegate_tools: unknown tool {shown(str(name))}", did_you_mean(str(name), NAMES))
+            raise node.wrong(f"nodegate_tools: unknown tool {shown(str(name))}", did_you_mean(str(name), NAMES))
         if not isinstance(path, str) or not _PATH.fullmatch(path):
-            raise _wrong(node, f"nodegate_tools: {name}: {shown(str(path))} is not an absolute path", "start it with /")
+            raise node.wrong(f"nodegate_tools: {name}: {shown(str(path))} is not an absolute path", "start it with /")
     return {str(name): str(path) for name, path in given.items()}
 
 
@@ -75,10 +74,10 @@ def _folders(node: Node) -> tuple[str, ...]:
     given = node.expected.get("tool_paths", ())
     folders = [one for one in given.split(":") if one] if isinstance(given, str) else given
     if not isinstance(folders, (list, tuple)) or len(folders) > MOST_FOLDERS:
-        raise _wrong(node, f"nodegate_tool_paths must be a list of at most {MOST_FOLDERS} folders", "[/opt/tools]")
+        raise node.wrong(f"nodegate_tool_paths must be a list of at most {MOST_FOLDERS} folders", "[/opt/tools]")
     for folder in folders:
         if not isinstance(folder, str) or not _PATH.fullmatch(folder):
-            raise _wrong(node, f"nodegate_tool_paths: {shown(str(folder))} is not an absolute path", "start it with /")
+            raise node.wrong(f"nodegate_tool_paths: {shown(str(folder))} is not an absolute path", "start it with /")
     return tuple(folders)
 
 
@@ -88,13 +87,9 @@ def _image(node: Node) -> Image | None:
         return None
     runtime, mark, reference = str(given).partition("://")
     if not mark or runtime not in RUNTIMES:
-        raise _wrong(
-            node, f"nodegate_image: {shown(str(given))} does not name a container runtime", f"write {_EXAMPLE}"
-        )
+        raise node.wrong(f"nodegate_image: {shown(str(given))} does not name a container runtime", f"write {_EXAMPLE}")
     if not _REST[runtime].fullmatch(reference):
-        raise _wrong(
-            node, f"nodegate_image: {shown(reference)} is not a valid image for {runtime}", f"write {_EXAMPLE}"
-        )
+        raise node.wrong(f"nodegate_image: {shown(reference)} is not a valid image for {runtime}", f"write {_EXAMPLE}")
     return Image(runtime, reference)
 
 
@@ -104,12 +99,5 @@ def _cublas(node: Node) -> str:
         return str(given)
     if not isinstance(given, str) or not _PATH.fullmatch(given):
         hint = f"the folder that has libcublas.so.*, or {OWN_KERNELS} for nodegate's own kernels"
-        raise _wrong(node, f"nodegate_cublas: {shown(str(given))} is not an absolute path", hint)
+        raise node.wrong(f"nodegate_cublas: {shown(str(given))} is not an absolute path", hint)
     return given
-
-
-def _wrong(node: Node, message: str, hint: str) -> UsageError:
-    file, _, line = node.origin.rpartition(":")
-    if not line.isdigit():
-        file, line = node.origin, "0"
-    return UsageError(f"{node.name}: {message}", file=file, line=int(line), hint=hint)

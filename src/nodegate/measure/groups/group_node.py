@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable, UsageError
-from nodegate.measure.groups.launcher import LOOK, Launcher, heard, known
+from nodegate.measure.groups.launcher import LOOK, Launcher, first, heard, known
 from nodegate.measure.groups.network import door
 from nodegate.measure.groups.settings import launch_settings
 from nodegate.measure.nccl.run import gpu_count
@@ -81,11 +81,11 @@ def prepare(target: Target) -> GroupNode:
     programs, missing = _programs(target)
     found = _launcher(target, settings)
     said = _look(target, found, programs["all_reduce"])
-    build = f"nccl-tests {_first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else "")
+    build = f"nccl-tests {first(said, 'program')}" + (f", NCCL {said['nccl'][0]}" if "nccl" in said else "")
     own, domain = door(target.node.address, said), domain_of(target.facts.gpus.devices) or ""
     launcher = _understood(target, found, said, settings)
     return GroupNode(
-        target, gpus, _model(target), programs, missing, build, launcher, settings, own, _first(said, "host"), domain
+        target, gpus, _model(target), programs, missing, build, launcher, settings, own, first(said, "host"), domain
     )
 
 
@@ -148,10 +148,6 @@ def _look(target: Target, found: Tool | CannotMeasure, program: str) -> Mapping[
     argv = ["sh", "-c", LOOK, "nodegate-look", path, program, target.node.address]
     output = target.session.run(argv, timeout_s=LOOK_S)
     return heard(output.stdout)
-
-
-def _first(said: Mapping[str, Sequence[str]], name: str) -> str:
-    return next(iter(said.get(name, ())), "")
 
 
 def _model(target: Target) -> str:

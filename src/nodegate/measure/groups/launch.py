@@ -9,13 +9,13 @@ then kills processes with the mark.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure
 from nodegate.measure.groups.launcher import Launcher, for_ranks, start
 from nodegate.measure.groups.network import networks
+from nodegate.measure.groups.refused import DEVICE
 from nodegate.measure.nccl.launches import RING_SETTINGS
 from nodegate.measure.nccl.run import MIB, UNSET, Sweep
 from nodegate.measure.program_run import run
@@ -36,7 +36,6 @@ RANK_EXTRA_S = 20  # after the launch's own time limit a rank ends by itself
 SHOWN_NODES = 64
 WHOLE_UP_TO = 8  # up to this group size each node keeps the whole output
 OF_RANKS = "[... {count} lines of ranks left out by nodegate: the evidence of the head has them ...]\n"
-_DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
 
 # $1: the mark, $2: seconds, $3: whether NCCL says what it uses; then the rank. The first rank on a node says that it
 # is there, and its NCCL the rest. A rank ends when its daemon or this shell is gone, and at its time limit. The daemon
@@ -218,7 +217,7 @@ def for_node(ran: ProgramRun, node: str, stuck: tuple[str, ...] = ()) -> Program
 def _without_devices(text: str) -> str:
     """Without the lines of ranks but the last one."""
     lines = text.splitlines(keepends=True)
-    devices = [place for place, line in enumerate(lines) if _DEVICE.search(line)]
+    devices = [place for place, line in enumerate(lines) if DEVICE.search(line)]
     gone = frozenset(devices[:-1])
     note = {devices[0]: OF_RANKS.format(count=len(gone))} if gone else {}
     return "".join(note.get(place, "") if place in gone else line for place, line in enumerate(lines))

@@ -86,15 +86,15 @@ def known(name: str, path: str, said: Mapping[str, Sequence[str]], settings: Lau
 
 
 def _mpirun(path: str, said: Mapping[str, Sequence[str]], settings: LaunchSettings) -> Launcher:
-    version = _first(said, "launcher")
+    version = first(said, "launcher")
     found = _OPEN_MPI.search(version)
     if not found:
         reason = f"{path} is not Open MPI's: {version or 'no answer'}"
         raise CannotMeasure(reason, next_step="install openmpi-bin, or set nodegate_launcher: srun")
     environment = settings.of_launcher
-    if "hpcx" in f"{path} {_first(said, 'path')}".lower() and not _first(said, "prefix"):
+    if "hpcx" in f"{path} {first(said, 'path')}".lower() and not first(said, "prefix"):
         home = PurePosixPath(path).parent.parent
-        more = environment.get("LD_LIBRARY_PATH") or _first(said, "libraries")
+        more = environment.get("LD_LIBRARY_PATH") or first(said, "libraries")
         libraries = ":".join(filter(None, [f"{home}/lib", more]))
         environment = {"OPAL_PREFIX": str(home), **environment, "LD_LIBRARY_PATH": libraries}
     return Launcher("mpirun", path, int(found[1] or found[2] or 4), tuple(environment.items()))
@@ -108,7 +108,7 @@ def _srun(path: str, said: Mapping[str, Sequence[str]], settings: LaunchSettings
     if not mpi:
         reason = f"{path} can start neither pmix nor pmi2 (srun --mpi=list), by which ranks of MPI find each other"
         raise CannotMeasure(reason, next_step="install Slurm's plugin for PMIx, or set nodegate_launcher: mpirun")
-    gpus = "gpu" in _first(said, "gres") if "gres" in said else True
+    gpus = "gpu" in first(said, "gres") if "gres" in said else True
     return Launcher("srun", path, mpi=mpi, gpus=gpus)
 
 
@@ -176,5 +176,6 @@ def for_ranks(launcher: Launcher, settings: LaunchSettings, network: str) -> dic
     return {**plain, **settings.environment, **libraries}
 
 
-def _first(said: Mapping[str, Sequence[str]], name: str) -> str:
+def first(said: Mapping[str, Sequence[str]], name: str) -> str:
+    """The first line that a node said under a name; empty if it said none."""
     return next(iter(said.get(name, ())), "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from nodegate.text import some
 from nodegate.transport.call import printable
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ _REFUSALS = (
         "install nccl-tests, and the MPI that it was built with, under the same path on all nodes",
     ),
 )
-_DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
+DEVICE = re.compile(r"Rank +\d{1,6} .{0,300} device ")
 _BEGUN = re.compile(r"^.{0,60}nodegate: ranks begin on (\S{1,255})$", re.MULTILINE)
 _SHOWN = 8
 _OF_LAUNCHER = (
@@ -60,7 +61,7 @@ _OF_LAUNCHER = (
 
 def has_devices(stdout: str) -> bool:
     """Whether nccl-tests listed the GPU of a rank: then MPI had brought all ranks together, and CUDA had begun."""
-    return _DEVICE.search(stdout) is not None
+    return DEVICE.search(stdout) is not None
 
 
 def without_begun(stderr: str) -> str:
@@ -86,8 +87,7 @@ def never_began(ran: ProgramRun, count: int, refused: tuple[str, str] | None) ->
         refused: what the launcher said of it.
     """
     hosts = sorted(set(_BEGUN.findall(ran.stderr)))
-    more = f" and {len(hosts) - _SHOWN} more" if len(hosts) > _SHOWN else ""
-    began = f"ranks began on {', '.join(hosts[:_SHOWN])}{more}" if hosts else "no rank began"
+    began = f"ranks began on {some(hosts, _SHOWN)}" if hosts else "no rank began"
     where = f"{began} ({len(hosts)} of {count} nodes)"
     limit = f"no GPU was listed within {ran.labels.get('limit_s', '?')} s: {where}"
     if refused:

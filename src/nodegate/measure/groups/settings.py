@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, Literal
 
-from nodegate.errors import UsageError
 from nodegate.files.strict_yaml import did_you_mean, shown
 from nodegate.knowledge.tables import clouds
 
@@ -99,7 +98,7 @@ def launch_settings(node: Node) -> LaunchSettings:
     given = str(node.expected.get("launcher", "")).lower()
     launcher = _SAME.get(given, given)
     if launcher not in ("", "mpirun", "srun"):
-        raise _wrong(node, f"nodegate_launcher: {shown(given)} is not supported", did_you_mean(given, LAUNCHERS))
+        raise node.wrong(f"nodegate_launcher: {shown(given)} is not supported", did_you_mean(given, LAUNCHERS))
     return LaunchSettings(
         launcher,  # type: ignore[arg-type]
         _environment(node),
@@ -113,15 +112,15 @@ def launch_settings(node: Node) -> LaunchSettings:
 def _environment(node: Node) -> Mapping[str, str]:
     given = node.mapping("nccl_env")
     if given is None or len(given) > MOST_SETTINGS:
-        raise _wrong(node, "nodegate_nccl_env must map variables to values", "{NCCL_SOCKET_IFNAME: eth0}")
+        raise node.wrong("nodegate_nccl_env must map variables to values", "{NCCL_SOCKET_IFNAME: eth0}")
     for name, value in given.items():
         if not isinstance(name, str) or not (name in NAMES or _NAME.fullmatch(name)):
             allowed = ", ".join([*(f"{prefix}*" for prefix in PREFIXES), *sorted(NAMES)])
-            raise _wrong(node, f"nodegate_nccl_env: {shown(str(name))} may not be set", f"allowed are {allowed}")
+            raise node.wrong(f"nodegate_nccl_env: {shown(str(name))} may not be set", f"allowed are {allowed}")
         if name in OURS:
-            raise _wrong(node, f"nodegate_nccl_env: {name} is set by nodegate itself", "remove it")
+            raise node.wrong(f"nodegate_nccl_env: {name} is set by nodegate itself", "remove it")
         if isinstance(value, (dict, list, bool)) or not _VALUE.fullmatch(str(value)):
-            raise _wrong(node, f"nodegate_nccl_env: {name} must be a number or one line of text", 'write "1", not true')
+            raise node.wrong(f"nodegate_nccl_env: {name} must be a number or one line of text", 'write "1", not true')
     cloud = _cloud(node)
     own = {name: str(value) for name, value in given.items()}
     return {name: value for name, value in {**cloud, **own}.items() if value or name not in cloud}
@@ -131,20 +130,20 @@ def _cloud(node: Node) -> Mapping[str, str]:
     """The settings of a cloud's machine, which the inventory's own replace; an empty one takes a setting away."""
     name = str(node.expected.get("nccl_cloud", ""))
     if name and name not in clouds():
-        raise _wrong(node, f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, clouds()))
+        raise node.wrong(f"nodegate_nccl_cloud: unknown {shown(name)}", did_you_mean(name, clouds()))
     return clouds().get(name, {})
 
 
 def _srun(node: Node) -> Mapping[str, str]:
     given = node.mapping("srun")
     if given is None:
-        raise _wrong(node, "nodegate_srun must map names to values", "{partition: gpu, account: acceptance}")
+        raise node.wrong("nodegate_srun must map names to values", "{partition: gpu, account: acceptance}")
     for name, value in given.items():
         if name not in SRUN_KEYS:
-            raise _wrong(node, f"nodegate_srun: unknown {shown(str(name))}", did_you_mean(str(name), SRUN_KEYS))
+            raise node.wrong(f"nodegate_srun: unknown {shown(str(name))}", did_you_mean(str(name), SRUN_KEYS))
         if isinstance(value, bool) or not _SRUN_VALUE.fullmatch(str(value)) or str(value).startswith("-"):
-            raise _wrong(
-                node, f"nodegate_srun: {name}: {shown(str(value))} is not a name in Slurm", "see sinfo, sacctmgr"
+            raise node.wrong(
+                f"nodegate_srun: {name}: {shown(str(value))} is not a name in Slurm", "see sinfo, sacctmgr"
             )
     return {str(name): str(value) for name, value in given.items()}
 
@@ -156,18 +155,18 @@ def _words(node: Node, name: str, ours: Collection[str]) -> tuple[str, ...]:
     try:
         words = shlex.split(given) if isinstance(given, str) else given
     except ValueError as problem:
-        raise _wrong(node, f"{variable}: {str(problem).lower()}", "close the quote") from None
+        raise node.wrong(f"{variable}: {str(problem).lower()}", "close the quote") from None
     if not isinstance(words, (list, tuple)) or len(words) > MOST_WORDS:
-        raise _wrong(node, f"{variable} must be a list of at most {MOST_WORDS} words", "[--mca, btl_tcp_links, 2]")
+        raise node.wrong(f"{variable} must be a list of at most {MOST_WORDS} words", "[--mca, btl_tcp_links, 2]")
     found = tuple(str(word) for word in words)
     for word in found:
         if not word or not _VALUE.fullmatch(word):
-            raise _wrong(node, f"{variable}: {shown(word)} is not one line of text", "write one word an entry")
+            raise node.wrong(f"{variable}: {shown(word)} is not one line of text", "write one word an entry")
         if word == "--" or _option(word, ours):
-            raise _wrong(node, f"{variable}: {word} is set by nodegate itself", "remove it")
+            raise node.wrong(f"{variable}: {word} is set by nodegate itself", "remove it")
     if found and not found[0].startswith("-"):
-        raise _wrong(
-            node, f"{variable}: {shown(found[0])} does not begin with '-'", "mpirun and srun take it for the program"
+        raise node.wrong(
+            f"{variable}: {shown(found[0])} does not begin with '-'", "mpirun and srun take it for the program"
         )
     return found
 
@@ -184,7 +183,7 @@ def _network(node: Node) -> str:
     for part in parts:
         if not _is_network(str(part)):
             wrong = f"nodegate_launch_network: {shown(str(part))} is neither a network nor an interface"
-            raise _wrong(node, wrong, "10.0.0.0/16 or eth0")
+            raise node.wrong(wrong, "10.0.0.0/16 or eth0")
     return ",".join(map(str, parts))
 
 
@@ -194,10 +193,3 @@ def _is_network(text: str) -> bool:
     except ValueError:
         return bool(_INTERFACE.fullmatch(text)) and not text[0].isdigit() and not text.startswith("-")
     return "/" in text
-
-
-def _wrong(node: Node, message: str, hint: str) -> UsageError:
-    file, _, line = node.origin.rpartition(":")
-    if not line.isdigit():
-        file, line = node.origin, "0"
-    return UsageError(f"{node.name}: {message}", file=file, line=int(line), hint=hint)

@@ -191,13 +191,12 @@ def _ends(node_pair: NodePair, test: Test, pair: Pair) -> Iterable[tuple[str, di
     """Each node of a link, and the link as it sees it."""
     path = "inside" if node_pair.is_inside else "between"
     more = {OF_ANOTHER_RAIL: "yes"} if not node_pair.is_inside and pair not in node_pair.steps[0] else {}
-    classes = {
+    ends = (("server", node_pair.server, pair[0]), ("client", node_pair.client, pair[1]))
+    more |= {
         f"{end}_class": text
-        for end, rdma_node, name in (("server", node_pair.server, pair[0]), ("client", node_pair.client, pair[1]))
+        for end, rdma_node, name in ends
         if (text := rdma_node.classes.get((rdma_node.rail(name).device, rdma_node.rail(name).port), ""))
     }
-    more |= classes
-    ends = (("server", node_pair.server, pair[0]), ("client", node_pair.client, pair[1]))
     for (role, rdma_node, device), (_, peer, peer_device) in (ends, ends[::-1]):
         yield (
             rdma_node.name,

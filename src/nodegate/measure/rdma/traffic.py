@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from nodegate.errors import CannotMeasure, UsageError
+from nodegate.errors import CannotMeasure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,10 +63,7 @@ def _number(node: Node, name: str, of_nccl: object, nccl_name: str, most: int) -
         number = int(text)
         if number <= most and (number >= 0 or given is None):
             return number if number >= 0 else None
-    file, _, line = node.origin.rpartition(":")
-    message = f"{node.name}: {variable} must be a number from 0 to {most}, not {text[:40]!r}"
-    place = (file, int(line)) if line.isdigit() else (node.origin, 0)
-    raise UsageError(message, file=place[0], line=place[1], hint="")
+    raise node.wrong(f"{variable} must be a number from 0 to {most}, not {text[:40]!r}")
 
 
 def ipv6_gid_index(gids: Mapping[int, tuple[str, str]]) -> int | None:
