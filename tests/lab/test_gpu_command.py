@@ -43,7 +43,11 @@ def test_a_machine_without_a_gpu_says_so_and_is_no_failure(tmp_path: Path) -> No
 
 def test_make_gpu_is_this_command() -> None:
     done = subprocess.run(
-        ["make", "-n", "gpu", "FULL=1", "KEEP=1"], cwd=gpu_stand_in.ROOT, capture_output=True, text=True, check=True
+        ["make", "--no-print-directory", "-n", "gpu", "FULL=1", "KEEP=1"],
+        cwd=gpu_stand_in.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     assert done.stdout.split()[-5:] == ["-m", "lab", "gpu", "--full", "--keep"]
 

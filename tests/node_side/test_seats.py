@@ -107,8 +107,11 @@ def test_a_process_starts_on_its_cpus_and_ours_are_as_before() -> None:
     one = {max(before)}
     seat = seats.Seat(one, "NUMA node 0")
     with seats.taken(seat):
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        program = "import time; print(flush=True); time.sleep(60)"
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
+        assert child.stdout is not None
+        child.stdout.readline()  # the kernel shows its command line only some time after Popen returns
         assert os.sched_getaffinity(0) == before
         assert os.sched_getaffinity(child.pid) == one
         assert seat.look(child.pid, child.args)  # type: ignore[arg-type]
@@ -117,7 +120,7 @@ def test_a_process_starts_on_its_cpus_and_ours_are_as_before() -> None:
         assert seats.process_of(["docker", "run", *child.args]) == child.pid  # type: ignore[misc]
     finally:
         child.kill()
-        child.wait()
+        child.communicate()
     assert seats.allowed(child.pid) == ""
 
 
