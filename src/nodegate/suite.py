@@ -157,7 +157,7 @@ def _load(files: Iterable[Path]) -> tuple[Check, ...]:
 @cache
 def checks() -> tuple[Check, ...]:
     """The checks of this installation."""
-    return load(suite_folder(CHECKS))
+    return _load(own_files())
 
 
 @cache
@@ -167,17 +167,41 @@ def checks_of(profile: Profile) -> tuple[Check, ...]:
     A job waits for a bootcheck: of the suite's own files those that name other tiers only are not loaded.
     """
     if profile is Profile.BOOTCHECK:
-        files = sorted(suite_folder(CHECKS).glob("test_*.py"))
-        every = _load(file for file in files if _may_have(file, profile.value))
+        every = _load(file for file in own_files() if _may_have(file, profile.value))
     else:
         every = checks()
     return tuple(each for each in every if profile.includes(each.tier))
 
 
+def own_files() -> list[Path]:
+    """The check files of this installation.
+
+    Raises:
+        UsageError: one of them has no check. It was damaged, and nodes would pass without what it had.
+    """
+    files = sorted(suite_folder(CHECKS).glob("test_*.py"))
+    for file in files:
+        if b"\ndef test_" not in _code(file):
+            raise UsageError("there is no check in this file", file=str(file), hint="install nodegate again")
+    return files
+
+
 def _may_have(file: Path, tier: str) -> bool:
     """Whether checks of a tier can be in a file: it names the tier, or none at all, as one that was damaged."""
-    text = file.read_bytes()
+    text = _code(file)
     return f'"{tier}"'.encode() in text or b"tier(" not in text
+
+
+def has(wanted: str) -> bool:
+    """Whether a check file of this installation has a check of this id, of any profile. The file is not executed."""
+    subject, _, name = wanted.partition(".")
+    return f"\ndef test_{name}(".encode() in _code(suite_folder(CHECKS) / f"test_{subject}.py")
+
+
+@cache
+def _code(file: Path) -> bytes:
+    """What a check file contains; nothing if it is not there."""
+    return file.read_bytes() if file.is_file() else b""
 
 
 def check(wanted: str) -> Check:

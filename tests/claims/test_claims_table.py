@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from support import claims_page
 
 from nodegate import suite
 from nodegate.baseline.baseline import Baseline, Baselines
+from nodegate.claims import table
 from nodegate.claims.provable import provable
 from nodegate.claims.table import claims, claims_of, read
 from nodegate.errors import UsageError
@@ -31,6 +33,19 @@ WHOLE = ("hgx-h100-8", "hgx-h200-8", "hgx-a100-80gb-8", "hgx-a100-40gb-8", "hgx-
 
 def test_every_check_that_proves_is_one_of_the_suite() -> None:
     assert [check for claim in claims() for check in claim.proving if check not in CHECKS] == []
+
+
+def test_a_proving_check_that_is_gone_from_its_file_stops_every_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The claim would be proven by those that are left."""
+    shutil.copytree(suite.suite_folder(suite.CHECKS), tmp_path, dirs_exist_ok=True)
+    gsp = tmp_path / "test_gsp.py"
+    gsp.write_text(gsp.read_text().replace("def test_state(", "def is_state("))
+    for module in (suite, table):
+        monkeypatch.setattr(module, "suite_folder", lambda _: tmp_path)
+    with pytest.raises(UsageError, match=r"claims\.yaml: no check file has gsp\.state, which must prove configuration"):
+        table.claims.__wrapped__()
 
 
 def test_every_pattern_fits_a_check() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from nodegate import suite
+from nodegate.errors import UsageError
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
@@ -67,9 +68,18 @@ def test_a_damaged_check_file_is_loaded_for_a_bootcheck_too(
 ) -> None:
     """Its checks would be missing, and the node would pass without them."""
     (tmp_path / "test_site.py").write_text(CHECK.replace("{use}", "pass").replace("@pytest.mark.slow\n", ""))
-    (tmp_path / "test_later.py").write_text('import pytest\npytestmark = pytest.mark.tier("nightly")\n1 / 0\n')
+    later = 'import pytest\npytestmark = pytest.mark.tier("nightly")\n1 / 0\ndef test_it(): ...\n'
+    (tmp_path / "test_later.py").write_text(later)
     monkeypatch.setattr(suite, "suite_folder", lambda _: tmp_path)
     assert [each.id for each in suite.checks_of.__wrapped__(Profile.BOOTCHECK)] == ["site.own"]
     (tmp_path / "test_gpu.py").write_text(broken)
-    with pytest.raises((SyntaxError, ValueError, AttributeError)):
+    with pytest.raises((SyntaxError, ValueError, AttributeError, UsageError)):
         suite.checks_of.__wrapped__(Profile.BOOTCHECK)
+
+
+def test_a_check_file_without_a_check_stops_every_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "suite_folder", lambda _: tmp_path)
+    (tmp_path / "test_idle.py").write_text("")
+    for load in (suite.checks.__wrapped__, lambda: suite.checks_of.__wrapped__(Profile.BOOTCHECK)):
+        with pytest.raises(UsageError, match=r"test_idle\.py: there is no check in this file - install nodegate again"):
+            load()

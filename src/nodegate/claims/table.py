@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from nodegate import suite
 from nodegate.claims.claim import Claim
+from nodegate.errors import UsageError
 from nodegate.files import strict_yaml
 from nodegate.files.paths import CHECKS, suite_folder
 from nodegate.profile import TIERS, Profile
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from nodegate.files.strict_yaml import Loaded
 
 FILE = "claims.yaml"
+_LOST = "install nodegate again: a file of checks/ is damaged or missing; a check goes together with its line here"
 _WORDS = ("title", "tier", "proof", "numbers", "speak", "amounts", "needs", "tools", "nodes", "asked_by", "not_of")
 
 
@@ -35,9 +38,16 @@ def claims() -> tuple[Claim, ...]:
     """The table of this installation's suite.
 
     Raises:
-        UsageError: it is not as it should be, with file and line.
+        UsageError: it is not as it should be, with file and line, or names a check that no check file has.
     """
-    return read(suite_folder(CHECKS) / FILE)
+    path = suite_folder(CHECKS) / FILE
+    found = read(path)
+    for claim in found:
+        lost = [check for check in claim.proving if not suite.has(check)]
+        if lost:
+            said = f"no check file has {', '.join(lost)}, which must prove {claim.name}"
+            raise UsageError(said, file=str(path), hint=_LOST)
+    return found
 
 
 def read(path: Path) -> tuple[Claim, ...]:

@@ -29,7 +29,7 @@ class CheckCollection:
         self._places: dict[str, Path] = {}
         self._replaced: frozenset[Path] = frozenset()
         config.option.importmode = "importlib"
-        self._files = [*suite_folder(CHECKS).glob("test_*.py"), *site_checks(config)]
+        self._files = [*suite.own_files(), *site_checks(config)]
         self._known: dict[str, tuple[str, ...]] | None = None
         if config.args_source is not pytest.Config.ArgsSource.ARGS:
             self._use_our_checks(config)
