@@ -13,6 +13,8 @@ import pytest
 from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
 
+from nodegate.report.jsonl import read
+
 
 def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -92,13 +94,24 @@ def run(ended: Path, tmp_path: Path) -> Path:
 
 
 def test_the_reports_are_written_again_as_they_were(run: Path) -> None:
-    before = {name: (run / name).read_bytes() for name in ("report.json", "results.csv", "junit.xml")}
+    before = {name: (run / name).read_bytes() for name in ("report.json", "nodes.csv", "findings.csv", "junit.xml")}
     (run / "report.html").unlink()
     (run / "junit.xml").unlink()
     done = nodegate("report", "run", where=run.parent)
     assert (done.returncode, done.stdout) == (0, "run/report.html\n")
     assert {name: (run / name).read_bytes() for name in before} == before
     assert (run / "report.html").exists()
+
+
+def test_every_result_is_written_where_it_is_asked_for(run: Path) -> None:
+    short = (run / "junit.xml").read_text()
+    assert not (run / "results.csv").exists()
+    assert nodegate("report", "run", "--all-results", where=run.parent).returncode == 0
+    assert 'name="link_width[gpu0001]"' in (run / "junit.xml").read_text()
+    assert 'name="link_width[gpu0001]"' not in short
+    run_pytest(run.parent, ["--replay", "run", "-q", "--run-dir", "again", "--all-results"])
+    lines = [(folder / "results.csv").read_text().count("\n") for folder in (run, run.parent / "again")]
+    assert lines[0] == lines[1] > len(read(run / "results.jsonl"))
 
 
 def test_the_redacted_reports_stand_beside_their_run(run: Path) -> None:

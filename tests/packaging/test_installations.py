@@ -24,7 +24,16 @@ from nodegate.report.jsonl import read
 
 ROOT = Path(__file__).parents[2]
 CHOICE = ["--nodes", "hgx0[6-7]", "-k", "link_width"]  # one of the two has a bad NIC slot
-FILES = {"run.json", "results.jsonl", "report.json", "report.html", "junit.xml", "results.csv", "metrics.prom"}
+FILES = {
+    "run.json",
+    "results.jsonl",
+    "report.json",
+    "report.html",
+    "junit.xml",
+    "nodes.csv",
+    "findings.csv",
+    "metrics.prom",
+}
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,16 @@ def test_a_bad_node_fails_and_its_healthy_neighbours_are_accepted(whole: PytestO
 
 def test_the_run_folder_holds_what_the_contract_says(whole: PytestOutcome) -> None:
     folder = whole.folder
-    for name in ("run.json", "results.jsonl", "report.json", "report.html", "junit.xml", "results.csv", "metrics.prom"):
+    for name in (
+        "run.json",
+        "results.jsonl",
+        "report.json",
+        "report.html",
+        "junit.xml",
+        "nodes.csv",
+        "findings.csv",
+        "metrics.prom",
+    ):
         assert (folder / name).stat().st_size > 0, name
     assert (folder / "evidence" / "gpu0001" / "facts.json").exists()
     conditions = json.loads((folder / "run.json").read_text())

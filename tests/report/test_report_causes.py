@@ -143,7 +143,7 @@ def test_the_details_of_a_cause_are_bounded() -> None:
     assert (len(row.shows), row.left_out) == (MOST_DETAILS, 100 - MOST_DETAILS)
     names = [f"gpu{number:03d}" for number in range(200)]
     [row] = rows(*((name, lost(name, index=int(name[3:]) % 8)) for name in names))
-    assert (len(row.parts), row.parts[-1]) == (MOST_PARTS + 1, f"{200 - MOST_PARTS} more in results.csv")
+    assert (len(row.parts), row.parts[-1]) == (MOST_PARTS + 1, f"{200 - MOST_PARTS} more in findings.csv")
 
 
 def test_a_node_out_of_reach_says_what_to_do() -> None:

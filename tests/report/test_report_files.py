@@ -16,6 +16,7 @@ from support import sample_report
 from support.sample_report import fleet
 
 from nodegate import part
+from nodegate.claims.claim import Shown, State
 from nodegate.errors import UsageError
 from nodegate.finding import AT_LEAST, Finding, Limit, LimitKind, Record
 from nodegate.part import NODE
@@ -23,7 +24,7 @@ from nodegate.report import jsonl
 from nodegate.report.model import NodeReport, Report
 from nodegate.report.render import render
 from nodegate.unknown import Why
-from nodegate.verdict import NodeVerdict, Verdict
+from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
 
@@ -56,7 +57,7 @@ def small() -> Report:
 
 @pytest.fixture
 def folder(small: Report, tmp_path: Path) -> Path:
-    render(small, tmp_path)
+    render(small, tmp_path, everything=True)
     return tmp_path
 
 
@@ -64,14 +65,19 @@ def load(folder: Path) -> dict:
     return json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
 
-def test_the_folder_holds_the_five_files_and_nothing_else(folder: Path) -> None:
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "junit.xml",
-        "metrics.prom",
-        "report.html",
-        "report.json",
-        "results.csv",
-    ]
+def test_the_folder_holds_these_files_and_nothing_else(small: Report, tmp_path: Path) -> None:
+    render(small, tmp_path)
+    plain = ["findings.csv", "junit.xml", "metrics.prom", "nodes.csv", "report.html", "report.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == plain
+    render(small, tmp_path, everything=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*plain, "results.csv"]
+
+
+def test_a_folder_that_has_everything_is_kept_so(small: Report, folder: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "results.csv").write_text("old")
+    render(small, folder)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def test_files_are_readable_by_others_as_the_umask_says(folder: Path) -> None:
@@ -141,7 +147,7 @@ def test_the_fingerprint_is_of_the_results_alone(small: Report, tmp_path: Path) 
 
 def test_the_page_shows_the_hash_that_sha256sum_gives(folder: Path) -> None:
     page = (folder / "report.html").read_text(encoding="utf-8")
-    for name in ("report.json", "results.csv"):
+    for name in ("report.json", "nodes.csv", "findings.csv", "results.csv"):
         assert hashlib.sha256((folder / name).read_bytes()).hexdigest() in page
 
 
@@ -197,8 +203,9 @@ def test_the_ids_of_the_causes_differ(folder: Path) -> None:
 # ---- results.csv -----------------------------------------------------------------------------------------------------
 
 
-def rows(folder: Path) -> list[dict[str, str]]:
-    with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
+def rows(folder: Path, name: str = "results.csv") -> list[dict[str, str]]:
+    encoding = "utf-8" if name == "results.csv" else "utf-8-sig"
+    with (folder / name).open(encoding=encoding, newline="") as file:
         return list(csv.DictReader(file))
 
 
@@ -211,7 +218,8 @@ def test_csv_has_a_line_a_finding(small: Report, folder: Path) -> None:
 
 def test_csv_has_a_line_for_a_lost_node_of_which_no_check_spoke(tmp_path: Path) -> None:
     lost = NodeReport("gpu001", NodeVerdict.UNREACHABLE, unreachable="connection timed out after 15 s")
-    render(Report(sample_report.run(), (lost,)), tmp_path)
+    render(Report(sample_report.run(), (lost,)), tmp_path, everything=True)
+    assert rows(tmp_path, "findings.csv") == rows(tmp_path)
     [row] = rows(tmp_path)
     assert (row["verdict"], row["message"], row["cause"]) == ("unreachable", "connection timed out after 15 s", "")
 
@@ -237,15 +245,63 @@ def test_csv_keeps_value_unit_limit_and_source_apart(folder: Path) -> None:
 
 
 def test_no_cell_is_a_formula_and_numbers_stay_numbers(tmp_path: Path) -> None:
-    render(report_of(NASTY), tmp_path)
+    render(report_of(NASTY), tmp_path, everything=True)
     table = rows(tmp_path)
-    for row in table:
+    for row in (*table, *rows(tmp_path, "nodes.csv"), *rows(tmp_path, "findings.csv")):
         for name, cell in row.items():
             assert name in ("value", "limit") or not cell.startswith(("=", "+", "-", "@", "\t", "\r")), (name, cell)
     assert table[0]["device"] == "'@NIC 0"
     assert table[0]["message"].startswith("'@NIC 0: =HYPERLINK")
     assert table[0]["value"].startswith("\\u202e")
     assert table[1]["value"] == "-5"
+
+
+def test_text_is_no_formula_where_a_semicolon_separates_the_cells(tmp_path: Path) -> None:
+    wrong = Finding(NODE, Verdict.FAIL, text='a;=HYPERLINK("x"); +1;-2;b;c')
+    render(report_of(Record("gpu001", "gpu.model", Verdict.FAIL, (wrong,))), tmp_path)
+    [row] = rows(tmp_path, "findings.csv")
+    assert row["message"] == """node: a;'=HYPERLINK("x"); '+1;'-2;b;c"""
+
+
+# ---- findings.csv and nodes.csv --------------------------------------------------------------------------------------
+
+
+def test_findings_csv_has_every_finding_that_is_not_good_and_no_other(folder: Path) -> None:
+    kept = [row for row in rows(folder) if row["device_verdict"] not in ("pass", "skip")]
+    assert rows(folder, "findings.csv") == kept
+    assert {row["device_verdict"] for row in kept} >= {"fail", "error"}
+
+
+def test_a_device_that_was_not_judged_is_in_findings_csv(tmp_path: Path) -> None:
+    render(report_of(sample_report.unjudged("gpu001", "burn.throughput")), tmp_path)
+    assert {row["device_verdict"] for row in rows(tmp_path, "findings.csv")} == {"not-judged"}
+
+
+def test_nodes_csv_has_a_row_a_node_with_its_worst_cause(small: Report, folder: Path) -> None:
+    table = {row["node"]: row for row in rows(folder, "nodes.csv")}
+    assert list(table) == [entry["node"] for entry in load(folder)["nodes"]]
+    narrow = table["gpu012"]
+    assert {key: narrow[key] for key in ("verdict", "severity", "part", "fail", "waived", "failed_checks")} == {
+        "verdict": "rejected",
+        "severity": "slow",
+        "part": "GPU 3 (0000:3d:00.0, S/N 1600000012003)",
+        "fail": "1",
+        "waived": "0",
+        "failed_checks": "pcie.link_width",
+    }
+    assert narrow["action"]
+    assert "S/N" not in narrow["serials"]
+    assert "GPU 3 1600000012003" in narrow["serials"]
+    assert (table["gpu006"]["waived"], table["gpu006"]["failed_checks"]) == ("1", "")
+    assert table["gpu010"]["unreachable"].startswith("connection timed out")
+    identity = dict(small.nodes[0].identity)
+    assert {label: table["gpu001"][label] for label in identity} == identity
+    assert identity
+
+
+def test_the_tables_begin_with_the_mark_by_which_excel_knows_utf8(folder: Path) -> None:
+    for name in ("nodes.csv", "findings.csv"):
+        assert (folder / name).read_bytes().startswith("\ufeffnode,".encode())
 
 
 # ---- junit.xml -------------------------------------------------------------------------------------------------------
@@ -258,7 +314,7 @@ def cases(folder: Path) -> dict[tuple[str, str], ET.Element]:
 
 def test_junit_has_a_case_per_node_and_check(small: Report, folder: Path) -> None:
     found = cases(folder)
-    assert len(found) == sum(len(node.records) for node in small.nodes)
+    assert len(found) == sum(1 + len(node.records) for node in small.nodes)
     failure = found["gpu", "xid[gpu002]"].find("failure")
     assert failure is not None
     assert failure.get("message", "").startswith("GPU 5 (0000:3f:00.0, S/N 1600000002005): Xid 79")
@@ -290,22 +346,51 @@ def test_junit_shows_what_had_no_limit_as_skipped_with_its_words(tmp_path: Path)
 
 
 def test_junit_counts_agree_with_its_cases(folder: Path) -> None:
-    suite = ET.parse(folder / "junit.xml").getroot().find("testsuite")  # noqa: S314
-    assert suite is not None
-    for attribute, element in (
-        ("tests", "testcase"),
-        ("failures", "failure"),
-        ("errors", "error"),
-        ("skipped", "skipped"),
+    root = ET.parse(folder / "junit.xml").getroot()  # noqa: S314
+    suites = root.findall("testsuite")
+    assert [suite.get("name") for suite in suites] == [node.node for node in fleet(16).nodes]
+    for suite in (root, *suites):
+        for attribute, element in (
+            ("tests", "testcase"),
+            ("failures", "failure"),
+            ("errors", "error"),
+            ("skipped", "skipped"),
+        ):
+            assert int(suite.get(attribute, "-1")) == len(list(suite.iter(element))), attribute
+
+
+def test_junit_leaves_out_what_passed_unless_it_is_asked_for(small: Report, folder: Path, tmp_path: Path) -> None:
+    render(small, tmp_path / "short")
+    short, every = cases(tmp_path / "short"), cases(folder)
+    assert {key: ET.tostring(case) for key, case in every.items() if list(case)} == {
+        key: ET.tostring(case) for key, case in short.items() if list(case)
+    }
+    assert [key for key in short if not list(short[key])] == [
+        ("node", f"judged[{node.node}]") for node in small.nodes if node.verdict in GOOD
+    ]
+
+
+def test_a_node_that_is_not_accepted_is_never_green_in_junit(tmp_path: Path) -> None:
+    passed = Record("gpu001", "gpu.count", Verdict.PASS, (Finding(NODE, Verdict.PASS, text="8 GPUs"),))
+    for verdict, claims, element in (
+        (NodeVerdict.ACCEPTED, (), ""),
+        (NodeVerdict.INCOMPLETE, (Shown("compute", State.NOT_PROVEN, "no limit"),), "error"),
+        (NodeVerdict.INCOMPLETE, (Shown("compute", State.NOT_PROVEN, "-k", left_out=True),), "skipped"),
+        (NodeVerdict.REJECTED, (), "failure"),
+        (NodeVerdict.NOT_JUDGED, (), "skipped"),
     ):
-        assert int(suite.get(attribute, "-1")) == len(list(suite.iter(element))), attribute
+        node = NodeReport("gpu001", verdict, records=(passed,), claims=claims)
+        render(Report(sample_report.run(), (node,)), tmp_path)
+        [case] = cases(tmp_path).values()
+        assert [each.tag for each in case] == [element] * bool(element)
 
 
 def test_junit_is_read_by_a_junit_reader(folder: Path) -> None:
     junitparser = pytest.importorskip("junitparser")
-    [suite] = list(junitparser.JUnitXml.fromfile(str(folder / "junit.xml")))
-    assert suite.failures == 2 + 1  # two lost GPUs, one narrow link
-    assert suite.errors == 2 * 2 + len(sample_report.IDS)  # two without nccl-tests, one not reachable
+    suites = list(junitparser.JUnitXml.fromfile(str(folder / "junit.xml")))
+    failures, errors = 2 + 1, 2 * 2 + len(sample_report.IDS)  # lost GPUs and a link; nccl-tests and one not reachable
+    assert sum(suite.failures for suite in suites) == failures + 3  # and the verdicts of those nodes
+    assert sum(suite.errors for suite in suites) == errors + 2 + 1
 
 
 def test_junit_stays_xml_whatever_a_node_sends(tmp_path: Path) -> None:

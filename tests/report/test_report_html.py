@@ -243,7 +243,7 @@ def test_the_small_page_carries_what_passed_and_the_large_one_says_where_it_is(t
     assert "passed, with what was measured" in small
     assert "busbw at 8 GiB" in small[small.index('id="articles"') : small.index('id="measurements"')]
     large = browser.dump_dom(written(fleet(128), tmp_path / "large"), fragment="node=gpu001")
-    assert "The values of passed checks are in results.csv." in large
+    assert "The values of passed checks are in results.jsonl." in large
 
 
 def test_the_page_can_be_read_by_everyone(tmp_path: Path) -> None:

@@ -17,6 +17,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     command.add_argument("--redact", action="store_true", help="leave out serials, addresses and user names")
     command.add_argument(
+        "--all-results", action="store_true", help="write results.csv too, and the checks that passed into junit.xml"
+    )
+    command.add_argument(
         "--to", type=Path, metavar="DIR", help="output folder (default: RUN; RUN-redacted with --redact)"
     )
 
@@ -32,7 +35,7 @@ def run(asked: argparse.Namespace) -> int:
 
     manifest = Manifest(asked.run)
     odd = manifest.odd_files()
-    file = rerender(asked.run, redacted=asked.redact, to=asked.to) / "report.html"
+    file = rerender(asked.run, redacted=asked.redact, to=asked.to, everything=asked.all_results) / "report.html"
     if not manifest.exists:
         print("note: there is no manifest of the evidence here: what was changed is not known", file=sys.stderr)
     for each in odd[:MOST_NAMED]:

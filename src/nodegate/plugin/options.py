@@ -52,6 +52,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     option(
         "--history", default=None, metavar="FILE", help="what nodes measured in earlier runs (reports/history.sqlite)"
     )
+    option("--all-results", action="store_true", help="results.csv too, and in junit.xml the checks that passed")
     option("--job-log", action="append", default=[], metavar="LOG", help="troubleshoot: the job's logs; repeatable")
     option("--waivers", default=None, metavar="FILE", help="accepted deviations, each with owner and expiry")
     option(
@@ -120,6 +121,7 @@ def settings(config: pytest.Config) -> Settings:
         hang_after=str(given("hang_after") or ""),
         pairs=str(given("pairs") or ""),
         tools=path("tools"),
+        all_results=bool(given("all_results")),
         job_logs=tuple(config.getoption("nodegate_job_log")),
         history=path("history") or DEFAULT,
     )

@@ -148,7 +148,9 @@ class PytestRun:
         judging = self.judging
         kept = conditions.run_to_json(run, judging.nodes.values(), self.prepared.settings, judging.others)
         folder.write_json(conditions.RUN_FILE, kept)
-        return Results(folder, run, self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None)
+        results = Results(folder, run, self._conclusion if self.judging.profile is Profile.TROUBLESHOOT else None)
+        results.everything = self.prepared.settings.all_results
+        return results
 
     def _conclusion(self, report: Report) -> str:
         """The answer after a failed job; its logs are read together with the kernel logs of this run."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nodegate.part import Part
     from nodegate.report.model import Report
 
-MOST_DETAILS = 20  # lines of findings under one cause; results.csv has all
+MOST_DETAILS = 20  # lines of findings under one cause; findings.csv has all
 MOST_PARTS = 64  # parts that are named one by one, of a cause of several nodes
 _NOT_IN_AN_ANCHOR = re.compile(r"[^A-Za-z0-9_./:-]+")
 
@@ -130,7 +130,7 @@ def _parts(cause: Cause) -> tuple[str, ...]:
         return ()
     found = [f"{node} {short_with_serial(part)}" for node, parts in named for part in parts]
     more = len(found) - MOST_PARTS
-    return (*found[:MOST_PARTS], f"{more} more in results.csv") if more > 0 else tuple(found)
+    return (*found[:MOST_PARTS], f"{more} more in findings.csv") if more > 0 else tuple(found)
 
 
 def _own(cause: Cause) -> list[Part]:

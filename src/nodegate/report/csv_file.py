@@ -1,15 +1,16 @@
-"""results.csv: one line a finding, for spreadsheets; no cell of it is taken for a formula."""
+"""findings.csv (what is not good) and results.csv (every finding), for spreadsheets; no cell is taken for a formula."""
 
 from __future__ import annotations
 
 import csv
+import re
 from typing import IO, TYPE_CHECKING
 
 from nodegate.text import visible
-from nodegate.verdict import NodeVerdict
+from nodegate.verdict import NodeVerdict, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from nodegate.finding import Finding
     from nodegate.report.model import NodeReport, Report
@@ -19,11 +20,24 @@ COLUMNS = (
     *("unit", "limit", "limit_source", "message", "action", "failure_modes", "waiver", "evidence", "duration_s"),
     "cause",
 )
+BOM = "\ufeff"  # by it Excel knows that a file is UTF-8
+NOT_GOOD = frozenset((Verdict.FAIL, Verdict.ERROR, Verdict.WARN, Verdict.NOT_JUDGED))
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # noqa: RUF001 - spreadsheets take the wide forms too
+_NEXT_CELL = re.compile(r"(?<=[;\t|])(\s*)(?=[=+@＝＋＠-])")  # noqa: RUF001 - where another separator is the country's
 
 
 def write(report: Report, file: IO[str]) -> None:
-    """Write the header and the findings; a result without findings and a node without results have a line too."""
+    """Write every finding; a result without findings and a node without results have a line too."""
+    _write(report, file, frozenset(Verdict))
+
+
+def write_findings(report: Report, file: IO[str]) -> None:
+    """Write the findings that are not good, in the same columns; a node without results has a line too."""
+    file.write(BOM)
+    _write(report, file, NOT_GOOD)
+
+
+def _write(report: Report, file: IO[str], wanted: Collection[Verdict]) -> None:
     table = csv.writer(file, lineterminator="\n")
     table.writerow(COLUMNS)
     for node in report.nodes:
@@ -32,12 +46,14 @@ def write(report: Report, file: IO[str]) -> None:
             for cause in report.node_causes[node.node]
             for each in cause.findings
         }
-        for row in _rows(node, causes):
-            table.writerow([_cell(value) for value in row])
+        for row in _rows(node, causes, wanted):
+            table.writerow([cell(value) for value in row])
 
 
-def _rows(node: NodeReport, causes: Mapping[tuple[str, int], str]) -> Iterator[tuple[object, ...]]:
-    """One row a finding; `causes` are the ids of the causes by check and finding."""
+def _rows(
+    node: NodeReport, causes: Mapping[tuple[str, int], str], wanted: Collection[Verdict]
+) -> Iterator[tuple[object, ...]]:
+    """One row a finding of these verdicts; `causes` are the ids of the causes by check and finding."""
     head = (node.node, node.rack, node.platform, node.verdict.value)
     if not node.records:
         reason = node.unreachable if node.verdict is NodeVerdict.UNREACHABLE else "no check left a result"
@@ -46,8 +62,9 @@ def _rows(node: NodeReport, causes: Mapping[tuple[str, int], str]) -> Iterator[t
         start = (*head, record.check, record.verdict.value)
         end = ("; ".join(record.failure_modes), record.waiver, "; ".join(record.evidence), round(record.duration_s, 3))
         for finding in record.findings:
-            yield (*start, *_finding(finding), *end, causes.get((record.check, id(finding)), ""))
-        if not record.findings:
+            if finding.verdict in wanted:
+                yield (*start, *_finding(finding), *end, causes.get((record.check, id(finding)), ""))
+        if not record.findings and record.verdict in wanted:
             yield (*start, *[""] * 7, record.message, "", *end, "")
 
 
@@ -58,9 +75,9 @@ def _finding(finding: Finding) -> tuple[object, ...]:
     return (*what, *limit, finding.message, finding.action)
 
 
-def _cell(value: object) -> object:
-    """Numbers as they are; text that a spreadsheet would run is led by an apostrophe."""
+def cell(value: object) -> object:
+    """Numbers as they are; text that a spreadsheet would run is led by an apostrophe, after its separators too."""
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    text = visible(str(value))
+    text = _NEXT_CELL.sub(r"\1'", visible(str(value)))
     return f"'{text}" if text.startswith(_FORMULA) else text

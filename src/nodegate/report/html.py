@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _MODES_AT_END = re.compile(r"\s*\(F\d\d(?:,\s*F\d\d)*\)\.?$", re.ASCII)  # they have a column of their own
 _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", "%"))  # counts are told by findings
-MOST_ROWS = 500  # of a table that the page is made with; more are counted, and results.csv has them
+MOST_ROWS = 500  # of a table that the page is made with; more are counted, and findings.csv has them
 
 
 def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement] | None = None) -> str:

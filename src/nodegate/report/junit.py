@@ -1,15 +1,16 @@
-"""junit.xml for CI systems: one test case per (node, check)."""
+"""junit.xml for CI systems: one suite a node, with the node's verdict and one test case per check."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from html import escape
 from typing import IO, TYPE_CHECKING
 
 from nodegate.finding import Finding, Record
 from nodegate.part import NODE
 from nodegate.report.json_file import utc
-from nodegate.verdict import NodeVerdict, Verdict
+from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,28 +27,59 @@ _ELEMENT = {
 }
 
 
-def write(report: Report, file: IO[str]) -> None:
-    """Write one suite; a node without any result has a case of its own, so that it is never a silent gap."""
-    cases = [_case(record) for node in report.nodes for record in _records(node)]
-    counts = {kind: sum(kind == found for found, _ in cases) for kind in ("failure", "error", "skipped")}
+def write(report: Report, file: IO[str], *, everything: bool = False) -> None:
+    """Write one suite a node: its verdict, and the checks that did not pass; with `everything` those that did too."""
+    suites = [[_verdict(node), *_cases(node, everything=everything)] for node in report.nodes]
     seconds = max(0.0, report.run.finished_epoch_s - report.run.started_epoch_s)
-    file.write('<?xml version="1.0" encoding="utf-8"?>\n<testsuites>')
-    file.write(
-        f'<testsuite name="nodegate" tests="{len(cases)}" failures="{counts["failure"]}" errors="{counts["error"]}"'
-        f' skipped="{counts["skipped"]}" time="{seconds:.3f}" timestamp="{utc(report.run.started_epoch_s)[:-1]}"'
-        f" hostname={_quoted(report.run.host)}>\n"
-    )
-    file.writelines(case for _, case in cases)
-    file.write("</testsuite></testsuites>\n")
+    every = [case for cases in suites for case in cases]
+    file.write(f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites name="nodegate" {_counts(every)}')
+    file.write(f' time="{seconds:.3f}">\n')
+    when, where = utc(report.run.started_epoch_s)[:-1], _quoted(report.run.host)
+    for node, cases in zip(report.nodes, suites, strict=True):
+        lasted = max(0.0, sum(record.duration_s for record in node.records))
+        file.write(f"<testsuite name={_quoted(node.node)} {_counts(cases)}")
+        file.write(f' time="{lasted:.3f}" timestamp="{when}" hostname={where}>\n')
+        file.writelines(case for _, case in cases)
+        file.write("</testsuite>\n")
+    file.write("</testsuites>\n")
 
 
-def _records(node: NodeReport) -> Iterator[Record]:
-    yield from node.records
+def _counts(cases: list[tuple[str, str]]) -> str:
+    counts = Counter(kind for kind, _ in cases)
+    failures, errors, skipped = (counts[kind] for kind in ("failure", "error", "skipped"))
+    return f'tests="{len(cases)}" failures="{failures}" errors="{errors}" skipped="{skipped}"'
+
+
+def _verdict(node: NodeReport) -> tuple[str, str]:
+    """The case that every node has, so that a node of which nothing failed is no green one unless it is accepted."""
+    verdict, reason = _word(node)
+    return _case(Record(node.node, "node.judged", verdict, (Finding(NODE, verdict, text=reason),)))
+
+
+def _word(node: NodeReport) -> tuple[Verdict, str]:
+    """The verdict of a node as that of a check, and its reason."""
+    if node.verdict in GOOD:
+        return Verdict.PASS, node.verdict.value
+    if node.verdict is NodeVerdict.UNREACHABLE:
+        return Verdict.ERROR, f"unreachable: {node.unreachable}"
     if not node.records:
-        lost = node.verdict is NodeVerdict.UNREACHABLE
-        reason = f"unreachable: {node.unreachable}" if lost else "no check left a result"
-        verdict = Verdict.ERROR if lost else Verdict.SKIP
-        yield Record(node.node, "node.judged", verdict, (Finding(NODE, verdict, text=reason),))
+        return Verdict.SKIP, "no check left a result"
+    if node.verdict is NodeVerdict.REJECTED:
+        return Verdict.FAIL, node.verdict.value
+    claims = ", ".join(shown.claim for shown in node.unproven)
+    said = f"{node.verdict.value}: not proven: {claims}" if claims else node.verdict.value
+    # what was left out by the user's own choice fails no run
+    is_left = node.is_partly_judged or node.verdict is NodeVerdict.NOT_JUDGED
+    return (Verdict.SKIP if is_left else Verdict.ERROR), said
+
+
+def _cases(node: NodeReport, *, everything: bool) -> Iterator[tuple[str, str]]:
+    yield from (_case(record) for record in node.records if everything or not _is_plain_pass(record))
+
+
+def _is_plain_pass(record: Record) -> bool:
+    """Whether it passed on every part: one part may be skipped, or have no limit, where others pass."""
+    return record.verdict is Verdict.PASS and all(each.verdict is Verdict.PASS for each in record.findings)
 
 
 def _case(record: Record) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from nodegate.files.atomic import replacing
-from nodegate.report import csv_file, json_file, junit, prometheus
+from nodegate.report import csv_file, json_file, junit, nodes_csv, prometheus
 from nodegate.report.stats import measurements
 
 if TYPE_CHECKING:
@@ -16,12 +16,18 @@ if TYPE_CHECKING:
     from nodegate.report.model import Report
 
 
-def render(report: Report, folder: Path, lines_of: LinesOf = json_file.lines_again) -> None:
-    """Write report.json, results.csv, junit.xml, metrics.prom and report.html, each whole or not at all.
+RESULTS_CSV = "results.csv"
 
-    `lines_of` gives the lines of a node in results.jsonl, where the run has just written them.
 
-    The page comes last: it shows the sha256 of report.json and of results.csv, so that a signed copy can be held
+def render(
+    report: Report, folder: Path, lines_of: LinesOf = json_file.lines_again, *, everything: bool = False
+) -> None:
+    """Write report.json, nodes.csv, findings.csv, junit.xml, metrics.prom and report.html, each whole or not at all.
+
+    `lines_of` gives the lines of a node in results.jsonl, where the run has just written them. With `everything`, and
+    where it was asked for before, results.csv has every finding and junit.xml every check.
+
+    The page comes last: it shows the sha256 of report.json and of the tables, so that a signed copy can be held
     against the files.
 
     Raises:
@@ -29,13 +35,18 @@ def render(report: Report, folder: Path, lines_of: LinesOf = json_file.lines_aga
     """
     folder.mkdir(parents=True, exist_ok=True)
     fleet = measurements(report.nodes)
+    everything = everything or (folder / RESULTS_CSV).exists()
     with replacing(folder / "report.json") as file:
         fingerprint = json_file.write(report, file, fleet, lines_of)
-    for name, module in (("results.csv", csv_file), ("junit.xml", junit), ("metrics.prom", prometheus)):
+    tables = {"nodes.csv": nodes_csv.write, "findings.csv": csv_file.write_findings}
+    tables |= {RESULTS_CSV: csv_file.write} if everything else {}
+    for name, write in {**tables, "metrics.prom": prometheus.write}.items():
         with replacing(folder / name) as file:
-            module.write(report, file)
+            write(report, file)
+    with replacing(folder / "junit.xml") as file:
+        junit.write(report, file, everything=everything)
     hashes = {"all results": fingerprint}
-    hashes.update((name, _sha256(folder / name)) for name in ("report.json", "results.csv"))
+    hashes.update((name, _sha256(folder / name)) for name in ("report.json", *tables))
     hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
 

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def rerender(run: Path, *, redacted: bool = False, to: Path | None = None) -> Path:
+def rerender(run: Path, *, redacted: bool = False, to: Path | None = None, everything: bool = False) -> Path:
     """Write the reports into `to`; by default the run's own folder, or one beside it for the redacted ones.
+
+    `everything`: results.csv with every finding and junit.xml with every check, too.
 
     Raises:
         UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
@@ -28,7 +30,7 @@ def rerender(run: Path, *, redacted: bool = False, to: Path | None = None) -> Pa
     if redacted and folder.resolve() == home:
         raise UsageError("the redacted report would replace the original", file=str(folder), hint="name another folder")
     try:
-        render(redact(report) if redacted else report, folder)
+        render(redact(report) if redacted else report, folder, everything=everything)
     except OSError as broken:
         raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from broken
     return folder

@@ -40,6 +40,7 @@ class Results:
         self.folder, self.run, self._conclude = folder, run, conclude
         self.records: list[Record] = []
         self.report: Report | None = None
+        self.everything = False  # whether results.csv is asked for, and every check in junit.xml
         self.notes: list[str] = []  # what the user should know in addition to the verdicts
         self._path = file = folder.path / "results.jsonl"
         try:
@@ -80,7 +81,7 @@ class Results:
             notes=tuple(_notes(judging)),
         )
         self.report = self._concluded(build(self.run, judging, self.records, checks))
-        render(self.report, self.folder.path, lambda node: self._file.lines_of(node.node))
+        render(self.report, self.folder.path, lambda node: self._file.lines_of(node.node), everything=self.everything)
         try:
             _remember(self.report, judging)
         except UsageError as said:  # the verdicts are valid anyway

@@ -41,6 +41,7 @@ class Settings:
     tools: Path | None = None  # --tools; None: those of the run that is resumed, or none
     job_logs: tuple[str, ...] = ()  # --job-log: for profile troubleshoot
     history: Path = DEFAULT  # --history
+    all_results: bool = False  # --all-results: the files that hold every healthy device too
 
     @property
     def passive(self) -> bool:
