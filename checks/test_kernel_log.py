@@ -12,6 +12,7 @@ from nodegate.kernel_log import bandwidth_lines, flaps, gpu_faults, incidents, r
 from nodegate.kernel_log.window import LogWindow, shown
 from nodegate.knowledge.roots import INCIDENT_S
 from nodegate.knowledge.xid_lines import gpu_events
+from nodegate.text import counted
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -34,7 +35,8 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
     The ring buffer forgets its oldest lines and every reboot empties it: what is gone cannot be called clean.
     """
     since, boot, whose = kernel_log.since_epoch_s, kernel_log.boot_epoch_s, part.host("kernel log")
-    left_out = sum(lost.lines for lost in reach.lost_since(kernel_log, boot))
+    lost = reach.lost_since(kernel_log, boot)
+    left_out = sum(each.lines for each in lost if each.kind not in reach.OF_LITTLE_WEIGHT)
     if left_out:
         text = f"{left_out} relevant lines of this boot did not fit and were left out"
         verdicts.found(Verdict.WARN, part=whose, text=text, action="read the log on the node", code="lines left out")
@@ -49,7 +51,9 @@ def test_reaches_back(kernel_log: KernelLog, verdicts: Verdicts) -> None:
         message = f"reaches back only to {shown(since)}, the node booted at {shown(boot)}: earlier messages are lost"
         verdicts.found(Verdict.WARN, part=whose, text=message, action=reach.KEEP, code="too short")
     else:
-        verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the node booted at {shown(boot)}")
+        few = sum(each.lines for each in lost) - left_out
+        rest = f"; {counted(few, 'warning')} without a known word left out" if few else ""
+        verdicts.passed(part=whose, text=f"reaches back to {shown(since)}; the node booted at {shown(boot)}{rest}")
 
 
 def test_xid(kernel_log: KernelLog, host: Host, baseline: Baseline, profile: Profile, verdicts: Verdicts) -> None:

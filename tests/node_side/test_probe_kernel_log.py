@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from support.payload import Ran, run_probe
 
 from lab.nodes.tree import NodeTree
 from nodegate.node_side.probe import kernel_log
-from nodegate.node_side.probe.kernel_lines import Kept, kind_of
+from nodegate.node_side.probe.kernel_lines import MOST_OF_A_WRITER, Kept, kind_of
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1234, name=python, GPU has fallen off the bus."
 
@@ -71,9 +72,23 @@ def log_of(tree: NodeTree, **options: Any) -> dict[str, Any]:
     return dict(read(tree, **options).data("kernel_log"))
 
 
-def journal(tree: NodeTree, lines: list[str], *, before: str = "", after: str = "") -> None:
-    """A journalctl that holds these lines, oldest first, and answers the two questions that the probe asks."""
-    tree.file("/lines", "\n".join(lines) + "\n")
+def journal(
+    tree: NodeTree,
+    lines: list[str],
+    *,
+    errors: Sequence[str] = (),
+    warnings: Sequence[str] = (),
+    before: str = "",
+    after: str = "",
+) -> None:
+    """A journalctl that holds these lines, oldest first, and answers the questions that the probe asks."""
+    for name, some in (("/lines", lines), ("/errors", errors), ("/warnings", warnings)):
+        tree.file(name, "\n".join(some) + "\n" if some else "")
+    levels = " ".join(
+        f'*" -r -p {level} "*) /usr/bin/tac {tree.path(name)}; exit 0;;'
+        for level, name in (("0..3", "/errors"), ("4..4", "/warnings"))
+    )
+    before = f'{before}\ncase "$*" in {levels} esac'
     file = tree.path("/lines")
     newest_first, newest = f'*" -r"*) /usr/bin/tac {file};;', f'*"-n 1"*) /usr/bin/tail -n 1 {file};;'
     tree.program("/usr/bin/journalctl", f'{before}\ncase "$*" in {newest_first} {newest} esac\n{after}\n')
@@ -117,7 +132,7 @@ def test_a_journal_of_one_boot_is_of_this_one_and_the_ring_buffer_does_not_say(t
 
 def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree) -> None:
     tree.program("/usr/bin/journalctl", "echo 'No journal files were found.' >&2; exit 1\n")
-    tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n SUBSYSTEM=pci\n6,2,6000000,-;usb 1-1: new device\n")
+    tree.file("/dev/kmsg", f"6,1,5000000,-;{XID}\n SUBSYSTEM=pci\n6,2,6000000,-;usb 1-1: new device\n")
     log = log_of(tree)
     assert log["source"] == "kmsg"
     assert log["lines"] == [f"[    5.000000] {XID}"]
@@ -129,7 +144,7 @@ def test_a_journal_without_this_boot_is_passed_over(tree: NodeTree) -> None:
 def test_a_journal_that_is_emptied_while_it_is_read_is_passed_over(tree: NodeTree) -> None:
     line = f"2025-11-21T08:15:00+0000 node7 kernel: {XID}"
     tree.program("/usr/bin/journalctl", f'case "$*" in *"-n 1"*) echo "{line}";; esac')
-    tree.file("/dev/kmsg", f"4,1,5000000,-;{XID}\n")
+    tree.file("/dev/kmsg", f"6,1,5000000,-;{XID}\n")
     log = log_of(tree)
     assert (log["source"], log["lines"]) == ("kmsg", [f"[    5.000000] {XID}"])
     assert [(one["source"], one["why"]) for one in log["tried"]] == [("journal", "missing")]
@@ -216,7 +231,7 @@ def test_what_was_overwritten_in_the_ring_while_it_was_read_is_counted(monkeypat
 
 
 def test_the_ring_buffer_is_bounded_in_lines_and_bytes(tree: NodeTree) -> None:
-    tree.file("/dev/kmsg", "".join(f"4,{n},{n}000000,-;NVRM: {n} {'x' * 1500}\n" for n in range(1000)))
+    tree.file("/dev/kmsg", "".join(f"6,{n},{n}000000,-;NVRM: {n} {'x' * 1500}\n" for n in range(1000)))
     log = log_of(tree)
     assert sum(len(line) for line in log["lines"]) <= 300_000
     assert max(len(line) for line in log["lines"]) == 1000
@@ -226,8 +241,67 @@ def test_the_ring_buffer_is_bounded_in_lines_and_bytes(tree: NodeTree) -> None:
 
 
 def test_escaped_bytes_of_the_ring_cannot_forge_a_line(tree: NodeTree) -> None:
-    tree.file("/dev/kmsg", "4,1,5,-;NVRM: name=a\\x0aNVRM: Xid\\x1b[31m\n")
+    tree.file("/dev/kmsg", "6,1,5,-;NVRM: name=a\\x0aNVRM: Xid\\x1b[31m\n")
     assert log_of(tree)["lines"] == ["[    0.000005] NVRM: name=a NVRM: Xid [31m"]
+
+
+UNKNOWN = "acme_fpga 0000:81:00.0: watchdog expired, engine 3"
+PREFIX = "2025-11-21T08:{:02d}:00.000000+0000 node7 kernel: "
+
+
+def test_a_warning_of_an_unknown_driver_arrives_from_the_journal_with_its_level(tree: NodeTree) -> None:
+    lines = [PREFIX.format(0) + "usb 1-1: new device", PREFIX.format(1) + UNKNOWN, PREFIX.format(2) + "acme: gone"]
+    journal(tree, lines, errors=lines[2:], warnings=lines[1:2])
+    log = log_of(tree)
+    assert log["lines"] == ["<4>" + lines[1], "<3>" + lines[2]]
+    assert (log["levels"], log["dropped"]) == (True, 0)
+
+
+def test_a_journal_that_does_not_tell_levels_in_time_says_so(tree: NodeTree) -> None:
+    lines = [PREFIX.format(0) + XID, PREFIX.format(1) + UNKNOWN]
+    journal(tree, lines, before='case "$*" in *" -p "*) echo "unknown option" >&2; exit 1;; esac')
+    log = log_of(tree)
+    assert (log["lines"], log["levels"]) == (lines[:1], False)
+
+
+@pytest.mark.parametrize(("priority", "sent"), [(4, True), (3, True), (28, True), (5, False), (6, False), (30, False)])
+def test_a_warning_of_an_unknown_driver_arrives_from_the_ring(tree: NodeTree, priority: int, sent: bool) -> None:
+    tree.file("/dev/kmsg", f"6,1,1,-;booted\n{priority},2,5000000,-;{UNKNOWN}\n")
+    log = log_of(tree)
+    assert log["lines"] == ([f"<{priority & 7}>[    5.000000] {UNKNOWN}"] if sent else [])
+    assert log["levels"] is True
+
+
+def test_dmesg_gives_the_levels_if_it_can(tree: NodeTree) -> None:
+    tree.program("/usr/bin/dmesg", f'[ "$1" = -r ] && echo "<6>[    1.0] boot" && echo "<4>[    5.0] {UNKNOWN}"')
+    log = log_of(tree)
+    assert (log["source"], log["lines"], log["levels"]) == ("dmesg", [f"<4>[    5.0] {UNKNOWN}"], True)
+    tree.program("/usr/bin/dmesg", f'[ "$1" = -r ] && exit 1; echo "[    4.0] {XID}"; echo "[    5.0] {UNKNOWN}"')
+    log = log_of(tree)
+    assert (log["source"], log["lines"], log["levels"]) == ("dmesg", [f"[    4.0] {XID}"], False)
+
+
+@pytest.mark.parametrize("newest_first", [True, False])
+def test_a_firewall_that_logs_every_packet_hides_no_warning_of_a_driver(newest_first: bool) -> None:
+    noise = ("[UFW BLOCK] IN=eth0 OUT= MAC=02:00", "ACPI Exception: AE_NOT_EXIST, Evaluating _PMM", "audit: rate limit")
+    lines = [f"[{number:5d}.0] {noise[number % 3]}" for number in range(6000)]
+    lines[3] = f"[    3.0] {UNKNOWN}"
+    kept = Kept(newest_first)
+    for line in reversed(lines) if newest_first else lines:
+        kept.offer(line, 4)
+    assert kept.lines()[0] == "<4>" + lines[3]
+    assert len(kept.lines()) == 1 + 3 * MOST_OF_A_WRITER
+    assert {lost.kind: lost.lines for lost in kept.lost()} == {"firmware": 4000 - 80, "warning": 1999 - 40}
+    assert {lost.newest for lost in kept.lost()} == {"<4>" + lines[-3 * 40 - 1], "<4>" + lines[-3 * 40 - 3]}
+
+
+def test_however_many_writers_warn_the_lines_stay_bounded_and_the_rest_is_counted() -> None:
+    kept = Kept(newest_first=True)
+    for number in range(5000):
+        kept.offer(f"[{number:5d}.0] driver_{'x' * (number % 500)} says {'y' * 400}", 4)
+    assert sum(len(line) for line in kept.lines()) < 33 * 4000
+    (lost,) = kept.lost()
+    assert (lost.kind, lost.lines + len(kept.lines())) == ("warning", 5000)
 
 
 def test_dmesg_and_then_files_are_the_last_resort(tree: NodeTree) -> None:

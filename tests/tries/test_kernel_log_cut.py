@@ -39,7 +39,7 @@ def journal_of(folder: Path, lines: list[tuple[float, str]]) -> dict[str, object
     tree.file("/lines", "\n".join(stamped) + "\n")
     file = tree.path("/lines")
     newest_first, newest = f'*" -r"*) /usr/bin/tac {file};;', f'*"-n 1"*) /usr/bin/tail -n 1 {file};;'
-    tree.program("/usr/bin/journalctl", f'case "$*" in {newest_first} {newest} esac\n')
+    tree.program("/usr/bin/journalctl", f'case "$*" in *" -p "*) ;; {newest_first} {newest} esac\n')
     return dict(run_probe(sections=["kernel_log"], root=tree.root).data("kernel_log"))
 
 

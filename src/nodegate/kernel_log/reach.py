@@ -35,6 +35,8 @@ KINDS = {
     "hung_task": ("stuck",),
     "hardware_error": ("machine",),
 }
+# Lines that were sent for their level alone, in masses on healthy nodes: a firewall's, the firmware's tables.
+OF_LITTLE_WEIGHT = frozenset({"firmware", "warning"})
 # Of what is judged over a window of hours, what was before the window no longer matters.
 OVER_A_WINDOW = frozenset({"flaps", "memory", "storage", "hung_task"})
 

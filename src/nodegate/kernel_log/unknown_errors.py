@@ -1,4 +1,4 @@
-"""Kernel lines that sound like an error and that no signature knows, with all that changes from time to time put aside.
+"""Kernel lines that sound like an error or have its level, and that no signature knows, with all that changes put aside.
 
 Only the fleet can judge them: what most nodes of a platform print is that platform's habit.
 """
@@ -37,7 +37,15 @@ _NO_ERROR = re.compile(
     re.IGNORECASE,
 )
 # What a program was asked to do; slips in the tables of the firmware, which every kernel prints and works around.
-_HARMLESS = re.compile(r"audit[:( ]|ACPI(?: BIOS)?(?: Error| Warning| Exception)|\[Firmware Bug\]")
+_HARMLESS = re.compile(r"audit[:( ]|ACPI\b|(?:[\w.-]{1,40}: )?\[Firmware (?:Bug|Warn|Info)\]|systemd[\[:-]")
+_ERR = 3  # the level of an error
+# Whose levels say nothing: NVRM prints its banner as an error (open-gpu-kernel-modules, nv_printf). Below them, what
+# kernels print as errors on healthy machines.
+_LEVEL_SAYS_NOTHING = re.compile(
+    r"(?:NVRM|nvidia[\w-]{0,20}|mce): |ACPI|DMAR-IR: |x86/|Spectre |RETBleed|SGX |integrity: |tpm|i8042|ipmi_|usb |hub "
+    r"|sd \d|sr \d|scsi |loop\d|pcspkr|Error: Driver '|blacklist|secureboot|Lockdown|TCP: |UDP: |IPv[46]: |bpfilter"
+    r"|cgroup: |overlayfs: |squashfs|ISOFS|printk: |random: |efi: |EFI |platform |pnp |intel_|amd_|resctrl"
+)
 _VOLATILE = (
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", re.IGNORECASE), "<uuid>"),
     (re.compile(r"\b(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", re.IGNORECASE), "<pci>"),
@@ -85,14 +93,19 @@ def _sorted(lines: Sequence[KernelLine]) -> tuple[set[int], list[KernelLine]]:
             step = _step(line)
             if hit.signature.role is Role.PRIMARY and step is not None:
                 known.add(step)
-        elif id(line) not in changed and _sounds_bad(line.text):
+        elif id(line) not in changed and _is_bad(line):
             unknown.append(line)
     return known, unknown
 
 
-def _sounds_bad(text: str) -> bool:
-    if "Xid" in text or _HARMLESS.match(text):
+def _is_bad(line: KernelLine) -> bool:
+    if "Xid" in line.text or _HARMLESS.match(line.text):
         return False  # Xids and SXids are told by kernel_log.xid and kernel_log.sxid in every form
+    is_error = line.level is not None and line.level <= _ERR and not _LEVEL_SAYS_NOTHING.match(line.text)
+    return is_error or _sounds_bad(line.text)
+
+
+def _sounds_bad(text: str) -> bool:
     looked_at = text[:_LOOKED_AT]
     return _ERROR.search(looked_at) is not None and _ERROR.search(_NO_ERROR.sub("", looked_at)) is not None
 

@@ -18,10 +18,11 @@ _DAY_S = 86400.0
 _MONTH = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _MONTHS = {name: number for number, name in enumerate(_MONTH.split("|"), 1)}
 
-_KMSG = re.compile(r"[0-9]{1,6},[0-9]{1,20},([0-9]{1,18}),[^;]{0,40};")
+_KMSG = re.compile(r"([0-9]{1,6}),[0-9]{1,20},([0-9]{1,18}),[^;]{0,40};")
 _KMSG_TAG = re.compile(r" (SUBSYSTEM|DEVICE)=")
-_DECODED = re.compile(r"[a-z0-9]{3,8} *:(emerg|alert|crit|err|warn|notice|info|debug) *: ?")
-_PRIORITY = re.compile(r"<[0-9]{1,3}>")
+_LEVELS = ("emerg", "alert", "crit", "err", "warn", "notice", "info", "debug")
+_DECODED = re.compile(rf"[a-z0-9]{{3,8}} *:({'|'.join(_LEVELS)}) *: ?")
+_PRIORITY = re.compile(r"<([0-9]{1,3})>")
 _SINCE_BOOT = re.compile(r"\[ *([0-9]{1,12}\.[0-9]{1,9})\](?: ?\[ *[TC][0-9]{1,10}\])? ?")
 _ISO = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})[T ]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]{1,9}))?"
@@ -45,11 +46,13 @@ _HOST_NVRM = re.compile(r"(?:[\w.-]{1,255} )?NVRM(?:\[[0-9]{1,10}\])?: ?")
 class KernelLine:
     """One message without its prefix.
 
-    `epoch_s` is unknown if the prefix has no time, or only seconds since boot while the boot time is unknown.
+    `epoch_s` is unknown if the prefix has no time, or only seconds since boot while the boot time is unknown. `level`
+    is the kernel's, 0 (emerg) to 7 (debug); None where nothing told it.
     """
 
     text: str
     epoch_s: Known[float]
+    level: int | None = None
 
 
 def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], names_host: bool = False) -> KernelLine:
@@ -62,7 +65,12 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
     if _KMSG_TAG.match(rest):
         return KernelLine("", Unknown(Why.MISSING, "a tag of the message above"))
     when: Known[float] = Unknown(Why.MISSING, "the line has no time")
-    rest = _after(_FORWARDED, _after(_PRIORITY, _after(_DECODED, rest)))
+    level: int | None = None
+    if match := _DECODED.match(rest):
+        level, rest = _LEVELS.index(match[1]), rest[match.end() :]
+    if match := _PRIORITY.match(rest):
+        level, rest = int(match[1]) & 7, rest[match.end() :]
+    rest = _after(_FORWARDED, rest)
     if match := _ISO.match(rest):
         when, rest = _iso_time(match), rest[match.end() :]
     elif match := _DMESG_T.match(rest):
@@ -70,7 +78,8 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
     elif match := _SYSLOG.match(rest):
         when, rest, names_host = _syslog_time(match, now_epoch_s), rest[match.end() :], True
     elif match := _KMSG.match(rest):
-        when, rest = _since_boot(float(match[1]) / 1e6, boot_epoch_s, now_epoch_s), rest[match.end() :]
+        when, rest = _since_boot(float(match[2]) / 1e6, boot_epoch_s, now_epoch_s), rest[match.end() :]
+        level = int(match[1]) & 7
     if match := _HOST_KERNEL.match(rest):
         rest, names_host = rest[match.end() :], False  # the rest is the kernel's own text
     if match := _SINCE_BOOT.match(rest):
@@ -80,7 +89,7 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
         rest = "NVRM: " + rest[match.end() :]
     elif names_host:
         rest = _after(_HOST_PROGRAM, rest)
-    return KernelLine(shown(rest.rstrip(), MAX_LINE), when)
+    return KernelLine(shown(rest.rstrip(), MAX_LINE), when, level)
 
 
 def _after(prefix: re.Pattern[str], line: str) -> str:

@@ -1,7 +1,9 @@
 """Which kernel messages are kept, by kind: what one kind prints in masses costs no line of another kind.
 
-Of a kind the newest lines are kept, and it is counted how many older ones were not. Xids and SXids are counted by code
-and device: of each the first and the newest ones are kept, so that none is missing however often others were printed.
+Kept is what a known word names, and every line of level warning and above, whoever wrote it. Of a kind the newest lines
+are kept, and it is counted how many older ones were not. Xids and SXids are counted by code and device: of each the
+first and the newest ones are kept, so that none is missing however often others were printed. Of the lines that are
+kept for their level alone, each driver has its share.
 """
 
 import re
@@ -14,6 +16,13 @@ MOST_BYTES = 75_000  # of a kind
 XID_LINE_LIMIT = 300
 MOST_XIDS = 1000
 MOST_CODES = 128  # of code and device
+MOST_WRITERS = 32  # of lines that are kept for their level alone; the others share what one may have
+MOST_OF_A_WRITER = 40
+MOST_BYTES_OF_A_WRITER = 4000
+LEVEL_LINE_LIMIT = 300
+_OLDER_THAN_ALL = 1 << 60  # a number in the order of lines, newest first
+ERR, WARNING = 3, 4  # levels of the kernel: 0 (emerg) to 7 (debug)
+FIRMWARE, BY_ERR, BY_WARNING = LEVEL_KINDS = ("firmware", "err", "warning")  # kept for their level alone
 
 # Kind: words of which one is in the lower-case line (the quick look), and what the line then must match. A line is of
 # the first kind that it matches.
@@ -76,9 +85,13 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "nvidia": (("nvrm", "nvidia", "nvswitch", "nvlink", "gdrdrv"), r"nvrm|nvidia|nvswitch|nvlink|gdrdrv"),
     # RDMA adapters, links that come and go
     "network": (
-        ("mlx", "infiniband", "rdma", "efa", "ib", "netdev watchdog", "port module event", "link"),
+        (
+            *("mlx", "infiniband", "rdma", "efa", "ib", "netdev watchdog", "port module event", "link"),
+            *("bnxt", "ice ", "i40e", "ixgbe", "ionic", "hfi1", "ena ", "gve ", "mana "),
+        ),
         (
             r"mlx[45]|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
+            r"|\bbnxt_(?:en|re)\b|\b(?:ice|i40e|ixgbe|ionic|hfi1|ena|gve|mana) [0-9a-f]{4}:"
             r"|link (?:is )?(?:not ready|down|up|becomes ready)"
         ),
     ),
@@ -98,6 +111,12 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     ),
 }
 _PATTERNS = [(kind, words, re.compile(pattern)) for kind, (words, pattern) in KINDS.items()]
+# What kernels print in masses and work around: slips in the tables of the firmware, and programs that write to the log.
+_NOISE = re.compile(r"^(?:acpi\b|\[firmware (?:bug|warn|info)\]|audit[:( ]|systemd(?:[\[:-]|$))|\[firmware bug\]")
+_PREFIX = re.compile(  # time, host and "kernel:" of any source
+    r"^(?:\d{4}-\S+ \S+ |[a-z]{3} [ \d]\d \d\d:\d\d:\d\d \S+ )?(?:kernel(?:\[\d+\])?: ?)?(?:\[ *\d+\.\d+\] ?)?"
+)
+_WRITER = re.compile(r"[a-z_][\w-]*|.{1,20}")  # "ice", "nvme", "[UFW BLOCK] IN=eth0"
 _CODE = re.compile(r"\s*(\(pci:[0-9a-f:.]*\))?\D*(\d+)?")  # what follows the word Xid
 
 
@@ -109,8 +128,8 @@ class Lost(NamedTuple):
     newest: str
 
 
-def kind_of(line: str) -> str:
-    """The kind of a line of interest; empty for all others."""
+def kind_of(line: str, level: Optional[int] = None) -> str:
+    """The kind of a line of interest, for its words or else for its level; empty for all others."""
     small = line.lower()
     for kind, words, pattern in _PATTERNS:
         for word in words:
@@ -118,14 +137,30 @@ def kind_of(line: str) -> str:
                 if pattern.search(small):
                     return kind
                 break
-    return ""
+    if level is None or level > WARNING:
+        return ""
+    if _NOISE.search(_text(small)):
+        return FIRMWARE
+    return BY_ERR if level <= ERR else BY_WARNING
+
+
+def _text(line: str) -> str:
+    match = _PREFIX.match(line)
+    return line[match.end() :] if match else line
+
+
+def _writer(line: str) -> str:
+    """Whose line it is: the first word of its text."""
+    match = _WRITER.match(_text(line.lower()))
+    return match.group() if match else ""
 
 
 class Kept:
     """The interesting lines within the limits; the caller says in which direction time runs."""
 
-    def __init__(self, newest_first: bool) -> None:
+    def __init__(self, newest_first: bool, levels: bool = False) -> None:
         self.newest_first = newest_first
+        self.levels = levels  # whether the source tells the level of its lines
         self.seen = 0  # kernel lines of any kind
         self.first: Optional[str] = None
         self.last: Optional[str] = None
@@ -133,21 +168,38 @@ class Kept:
         self.missed = 0  # messages of this boot that were overwritten before they were read
         self._boot_ends = -1
         self._xids = _Xids(newest_first)
-        self._kinds: Dict[str, _Newest] = {}
+        self._kinds: Dict[Tuple[str, str], _Newest] = {}  # by kind, and by the writer where only the level says so
 
-    def offer(self, line: str) -> None:
-        """Count a kernel line, and keep it if it is of interest."""
+    def offer(self, line: str, level: Optional[int] = None) -> None:
+        """Count a kernel line, and keep it if it is of interest: with its level before it, if that is known and bad."""
         self.seen += 1
         if not line.startswith(" "):  # journalctl prints the other lines of a message below it, without a time stamp
             self.first = line if self.first is None else self.first
             self.last = line
-        kind = kind_of(line)
+        kind = kind_of(line, level)
+        told = f"<{level}>{line}" if level is not None and level <= WARNING else line
         if kind == "xid":
-            self._xids.offer(self.seen, line[:XID_LINE_LIMIT])
+            self._xids.offer(self.seen, told[:XID_LINE_LIMIT])
+        elif kind in LEVEL_KINDS:
+            self._of_writer(kind, _writer(line)).offer(self.seen, told[:LEVEL_LINE_LIMIT])
         elif kind:
-            if kind not in self._kinds:
-                self._kinds[kind] = _Newest(self.newest_first)
-            self._kinds[kind].offer(self.seen, line[:LINE_LIMIT])
+            self._newest(kind, "", MOST_LINES, MOST_BYTES).offer(self.seen, told[:LINE_LIMIT])
+
+    def leave_out(self, line: str, level: int) -> None:
+        """Count a line, older than all that is offered, that only its level would keep."""
+        kind = kind_of(line, level)
+        if kind in LEVEL_KINDS:
+            self._of_writer(kind, _writer(line)).leave_out((_OLDER_THAN_ALL, line))
+
+    def _of_writer(self, kind: str, writer: str) -> "_Newest":
+        if (kind, writer) not in self._kinds and sum(1 for one, _ in self._kinds if one == kind) >= MOST_WRITERS:
+            writer = ""
+        return self._newest(kind, writer, MOST_OF_A_WRITER, MOST_BYTES_OF_A_WRITER)
+
+    def _newest(self, kind: str, writer: str, lines: int, size: int) -> "_Newest":
+        if (kind, writer) not in self._kinds:
+            self._kinds[kind, writer] = _Newest(self.newest_first, lines, size)
+        return self._kinds[kind, writer]
 
     def boot_ends(self) -> None:
         """What was offered so far, newest first, is of this boot, and what follows is not."""
@@ -173,9 +225,12 @@ class Kept:
 
     def lost(self) -> List[Lost]:
         """What was left out, by kind."""
-        found = [("xid", self._xids.lost, self._xids.newest_lost)]
-        found += [(kind, kept.lost, kept.newest_lost) for kind, kept in self._kinds.items()]
-        return [Lost(kind, count, newest) for kind, count, newest in found if count]
+        found = [("xid", self._xids.lost, (0, self._xids.newest_lost))]
+        for kind in sorted({kind for kind, _ in self._kinds}):
+            lossy = [kept for (one, _), kept in self._kinds.items() if one == kind and kept.lost]
+            newest = sorted((kept.newest_lost for kept in lossy), reverse=not self.newest_first)
+            found.append((kind, sum(kept.lost for kept in lossy), newest[0] if newest else (0, "")))
+        return [Lost(kind, count, newest) for kind, count, (_, newest) in found if count]
 
     def _in_order(self) -> List[Tuple[int, str]]:
         every = self._xids.numbered()
@@ -185,28 +240,33 @@ class Kept:
 
 
 class _Newest:
-    """The newest lines of one kind."""
+    """The newest lines of one kind, within two limits."""
 
-    def __init__(self, newest_first: bool) -> None:
+    def __init__(self, newest_first: bool, most_lines: int, most_bytes: int) -> None:
         self.numbered: Deque[Tuple[int, str]] = deque()
         self.lost = 0
-        self.newest_lost = ""
+        self.newest_lost = (0, "")
         self._newest_first = newest_first
+        self._most_lines, self._most_bytes = most_lines, most_bytes
         self._bytes = 0
 
     def offer(self, number: int, line: str) -> None:
         size = len(line.encode("utf-8", "replace"))
-        if self._newest_first and (len(self.numbered) >= MOST_LINES or self._bytes + size > MOST_BYTES):
-            self._bytes = MOST_BYTES  # nothing older is kept once a line was left out: no gaps
-            self.newest_lost = self.newest_lost or line
-            self.lost += 1
+        if self._newest_first and (len(self.numbered) >= self._most_lines or self._bytes + size > self._most_bytes):
+            self._bytes = self._most_bytes  # nothing older is kept once a line was left out: no gaps
+            self.leave_out((number, line))
             return
         self.numbered.append((number, line))
         self._bytes += size
-        while len(self.numbered) > MOST_LINES or self._bytes > MOST_BYTES:
-            _, self.newest_lost = self.numbered.popleft()
-            self._bytes -= len(self.newest_lost.encode("utf-8", "replace"))
+        while len(self.numbered) > self._most_lines or self._bytes > self._most_bytes:
+            self.newest_lost = self.numbered.popleft()
+            self._bytes -= len(self.newest_lost[1].encode("utf-8", "replace"))
             self.lost += 1
+
+    def leave_out(self, numbered: Tuple[int, str]) -> None:
+        """Count a line that comes newest first and does not fit."""
+        self.newest_lost = min(self.newest_lost, numbered) if self.lost else numbered
+        self.lost += 1
 
 
 class _Xids:

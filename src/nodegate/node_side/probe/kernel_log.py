@@ -1,5 +1,7 @@
 """Section `kernel_log`: kernel messages about hardware, drivers, links, memory or storage (`kernel_lines` says which).
 
+With them every message of level warning and above, as far as the source tells levels (files do not).
+
 Sources in the order of their content: the journal (all boots it has), /dev/kmsg (this boot, as far as the ring
 reaches), dmesg, log files. The first one with kernel messages is used; the results of the others are in `tried`.
 """
@@ -11,16 +13,18 @@ from datetime import datetime
 from typing import Callable, Dict, List, Optional, Tuple
 
 from nodegate.node_side.probe import child, commands, files, reading, system
-from nodegate.node_side.probe.kernel_lines import Kept
+from nodegate.node_side.probe.kernel_lines import ERR, WARNING, Kept
 
 FILE_TAIL_BYTES = 8 << 20
+MOST_LEVELLED = 20_000  # lines of the journal whose level is looked up
 LOG_FILES = ("/var/log/kern.log", "/var/log/messages", "/var/log/syslog")
 
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)[.,]?(\d*)\s?(Z|[+-]\d\d:?\d\d)")
 _SINCE_BOOT = re.compile(r"\[\s*(\d+\.\d+)\]")
 _SYSLOG = re.compile(r"([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d) ")
 _OF_KERNEL = re.compile(r"\skernel(?:\[\d+\])?:")
-_RECORD = re.compile(r"\d+,\d+,(\d+),[^;]*;(.*)", re.DOTALL)
+_RECORD = re.compile(r"(\d+),\d+,(\d+),[^;]*;(.*)", re.DOTALL)
+_LEVEL = re.compile(r"<(\d+)>")
 _OTHER_BOOT = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --")  # journalctl's line between two boots
 # journald's own message when the kernel's ring buffer ran over before it could read it
 _MISSED_ID = "MESSAGE_ID=e9bf28e6e834481bb6f48f548ad13606"
@@ -53,6 +57,7 @@ def read() -> object:
                 {"kind": one.kind, "lines": one.lines, "until_epoch_s": _stamp(one.newest, "the line")} for one in lost
             ],
             "missed": kept.missed,
+            "levels": kept.levels,
             "of_this_boot": kept.of_this_boot,
             "tried": tried,
         }
@@ -74,6 +79,7 @@ def _journal() -> Kept:
     if all(not line or line.startswith("-- ") for line in this_boot.stdout.splitlines()):  # "-- No entries --"
         raise reading.CannotRead(_no_journal(this_boot.stderr))
     kept = Kept(newest_first=True)
+    levels = _levels(form, kept)
     try:
         wanted = ["_TRANSPORT=kernel", "+", _MISSED_ID]
         for line in commands.lines(["journalctl", *form, "-r", *wanted], limit_s=child.remaining_s() * 0.8):
@@ -81,7 +87,7 @@ def _journal() -> Kept:
             if missed:
                 kept.missed += int(missed.group(1)) if kept.is_of_this_boot else 0
             elif not line.startswith("-- "):
-                kept.offer(line)
+                kept.offer(line, levels.get(line))
             elif _OTHER_BOOT.match(line):
                 kept.boot_ends()
     except reading.CannotRead as error:
@@ -89,6 +95,25 @@ def _journal() -> Kept:
             raise
     kept.of_this_boot = kept.lines_of_this_boot()  # all of them, if the journal has but one boot: that is this one
     return _not_empty(kept, "journal")  # vacuumed since the start
+
+
+def _levels(form: List[str], kept: Kept) -> Dict[str, int]:
+    """The newest lines of level warning and above, as the journal writes them: no form of its lines names the level."""
+    found: Dict[str, int] = {}
+    for level, wanted in ((ERR, f"0..{ERR}"), (WARNING, f"{WARNING}..{WARNING}")):
+        argv = ["journalctl", *form, "-r", "-p", wanted, "_TRANSPORT=kernel"]
+        seen = 0
+        try:
+            for line in commands.lines(argv, limit_s=child.remaining_s() * 0.2):
+                seen += 1
+                if seen <= MOST_LEVELLED:
+                    found.setdefault(line, level)
+                else:
+                    kept.leave_out(line, level)
+        except reading.CannotRead:
+            return found
+    kept.levels = True
+    return found
 
 
 def _no_journal(complaint: str) -> reading.Reading:
@@ -99,7 +124,7 @@ def _no_journal(complaint: str) -> reading.Reading:
 
 
 def _kmsg() -> Kept:
-    kept = Kept(newest_first=False)
+    kept = Kept(newest_first=False, levels=True)
     child.note("/dev/kmsg")
     try:
         fd = os.open(files.rooted("/dev/kmsg"), os.O_RDONLY | os.O_NONBLOCK)
@@ -109,8 +134,8 @@ def _kmsg() -> Kept:
         for record in _records(fd, kept):
             match = _RECORD.match(record)
             if match:
-                text = _ESCAPE.sub(_unescaped, match.group(2))
-                kept.offer(f"[{int(match.group(1)) / 1e6:12.6f}] {text}")
+                text = _ESCAPE.sub(_unescaped, match.group(3))
+                kept.offer(f"[{int(match.group(2)) / 1e6:12.6f}] {text}", int(match.group(1)) & 7)
     finally:
         os.close(fd)
     return _not_empty(kept, "/dev/kmsg")
@@ -141,9 +166,19 @@ def _unescaped(match: "re.Match[str]") -> str:
 
 
 def _dmesg() -> Kept:
+    """With the level before each line (-r), where this dmesg has that option."""
+    try:
+        return _dmesg_lines(["dmesg", "-r"])
+    except reading.CannotRead:
+        return _dmesg_lines(["dmesg"])
+
+
+def _dmesg_lines(argv: List[str]) -> Kept:
     kept = Kept(newest_first=False)
-    for line in commands.lines(["dmesg"], limit_s=3.0):
-        kept.offer(line)
+    for line in commands.lines(argv, limit_s=3.0):
+        match = _LEVEL.match(line)
+        kept.levels = kept.levels or match is not None
+        kept.offer(line[match.end() :] if match else line, int(match.group(1)) & 7 if match else None)
     return _not_empty(kept, "dmesg")
 
 
@@ -176,7 +211,7 @@ def _stamp(line: str, which: str) -> object:
 def _epoch_s(line: str) -> Optional[float]:
     """The time of a line from the stamp that it starts with; None when it has none, or a date that does not exist."""
     try:
-        return _stamp_s(line)
+        return _stamp_s(_LEVEL.sub("", line, 1))
     except (ValueError, OverflowError):
         return None
 
