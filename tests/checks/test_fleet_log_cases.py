@@ -22,6 +22,27 @@ PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdic
 CHECK = "fleet_log.unknown_errors"
 LOOK = "read the surrounding log lines on the node, and look the message up"
 ODD = "nvidia-modeset: ERROR: GPU:3: Idling display engine timed out: 0x0000c67d:0:0:417"
+MUTE = "acme_fpga 0000:81:00.0: watchdog expired, engine 3"
+NOT_STARTED = "acme_fpga 0000:81:00.0: probe with driver acme_fpga failed with error -22"
+EVERYDAY = (
+    (3, "ACPI Error: AE_NOT_EXIST, Returned by Handler for [IPMI] (20230628/evregion-300)"),
+    (3, "ACPI: SPCR: Unexpected SPCR Access Width. Defaulting to byte size"),
+    (1, "acpi PNP0A08:00: [Firmware Bug]: ECAM area not reserved in ACPI namespace"),
+    (1, "[Firmware Bug]: TSC ADJUST: CPU0: -612 force to 0"),
+    (3, "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  550.90.07  Fri May 31 09:35:42 UTC 2024"),
+    (3, "NVRM: Persistence mode is deprecated and will be removed in a future release."),
+    (3, "x86/cpu: SGX disabled by BIOS."),
+    (3, "sd 0:0:0:0: [sda] No Caching mode page found"),
+    (3, "Error: Driver 'pcspkr' is already registered, aborting..."),
+    (3, "integrity: Problem loading X.509 certificate -65"),
+    (3, "systemd[1]: Failed to start Load Kernel Modules."),
+    (4, "ENERGY_PERF_BIAS: Set to 'normal', was 'performance'"),
+    (4, "[UFW BLOCK] IN=eth0 OUT= MAC=02:00 SRC=10.0.0.1 DST=10.0.0.2 LEN=40"),
+    (4, "nvidia: loading out-of-tree module taints kernel."),
+    (4, "overlayfs: missing 'lowerdir'"),
+    (4, "audit: backlog limit exceeded"),
+    (4, "pmd_set_huge: Cannot satisfy [mem 0x20000000000-0x20000200000] with a huge-page mapping"),
+)
 DAY_S = 86400.0
 NODES = 8
 
@@ -98,6 +119,27 @@ CASES = (
             machine.kernel("ACPI BIOS Error (bug): Could not resolve symbol [_SB.PMTT], AE_NOT_FOUND", ago_s=600),
             machine.kernel("audit: type=1400 apparmor=DENIED operation=failed name=nvidia", ago_s=600),
         ),
+    ),
+    Case(
+        "a line without a word of trouble that its driver calls an error",
+        CHECK,
+        WARN,
+        f'kernel log: error seen on 1 of 8 nodes, here once at 2026-11-21 08:05:00Z: "{MUTE}" - {LOOK}',
+        lambda machine: machine.kernel_at_level(3, MUTE, ago_s=600),
+    ),
+    Case(
+        "a driver of its own whose probe failed",
+        CHECK,
+        WARN,
+        f'kernel log: error seen on 1 of 8 nodes, here once at 2026-11-21 08:05:00Z: "{NOT_STARTED}" - {LOOK}',
+        lambda machine: machine.kernel_at_level(4, NOT_STARTED, ago_s=600),
+    ),
+    Case(
+        "healthy: what kernels print as errors and warnings on every second machine",
+        CHECK,
+        PASS,
+        "kernel log: no unknown error that is rare among 8 nodes",
+        lambda machine: [machine.kernel_at_level(level, line, ago_s=600) for level, line in EVERYDAY],
     ),
     Case(
         "the log cannot be read",

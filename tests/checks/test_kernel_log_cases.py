@@ -651,6 +651,23 @@ CASES = (
         change=left_out("network", 12, ago_s=60.0),
     ),
     Case(
+        "healthy: warnings of a firewall were left out",
+        "kernel_log.reaches_back",
+        PASS,
+        (
+            "kernel log: reaches back to 2026-10-12 08:15:00Z; the node booted at 2026-11-08 20:14:47Z; "
+            "4711 warnings without a known word left out"
+        ),
+        change=left_out("warning", 4711, ago_s=60.0),
+    ),
+    Case(
+        "lines of level error were left out",
+        "kernel_log.reaches_back",
+        WARN,
+        ("kernel log: 12 relevant lines of this boot did not fit and were left out - read the log on the node"),
+        change=left_out("err", 12, ago_s=60.0),
+    ),
+    Case(
         "healthy: lines of an earlier boot were left out",
         "kernel_log.reaches_back",
         PASS,

@@ -177,6 +177,10 @@ class Machine:
         """A message of the kernel, so many seconds before the probe."""
         self._lines.append((self.epoch_s - ago_s, line))
 
+    def kernel_at_level(self, level: int, line: str, *, ago_s: float) -> None:
+        """The same, of a level (3 error, 4 warning) that the probe found out."""
+        self._lines.append((self.epoch_s - ago_s, f"<{level}>{line}"))
+
     def set_unit(self, name: str, key: str, value: str) -> None:
         """Change a property of a systemd unit: `set_unit("slurmd", "NRestarts", "7")`."""
         self.units[name][key] = value
@@ -229,7 +233,8 @@ class Machine:
     def _journal(self, when: float, line: str) -> str:
         """As journalctl -o short-iso-precise writes it."""
         moment = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(seconds=round(when, 6))
-        return f"{moment.strftime('%Y-%m-%dT%H:%M:%S.%f')}+0000 {self.name} kernel: {line}"
+        level, text = (line[:3], line[3:]) if line[:1] == "<" and line[2:3] == ">" else ("", line)
+        return f"{level}{moment.strftime('%Y-%m-%dT%H:%M:%S.%f')}+0000 {self.name} kernel: {text}"
 
 
 def probe_document_of(machine: Machine) -> ProbeDocument:

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from fleet.machine import EPOCH_S, Machine
-from support.judging import judge_one
+from support.judging import fleet_of, judge_one
 from support.payload import run_probe
 from support.tries import tried
 
@@ -99,6 +99,24 @@ def test_messages_that_nobody_read_are_a_gap(tmp_path: Path) -> None:
     log = journal_of(tmp_path, [(13 * 24 * HOUR_S, "kernel: booting"), (HOUR_S, missed), (60.0, f"kernel: {LINK_UP}")])
     assert verdict("kernel_log.xid", log) is Verdict.NOT_JUDGED
     assert verdict("kernel_log.reaches_back", log) is Verdict.WARN
+
+
+@tried(
+    "a driver that nobody knows writes an error without a word of trouble in it",
+    before="the probe leaves the line on the node",
+    now="it is sent with its level; `fleet_log.unknown_errors` warns",
+)
+def test_an_error_of_an_unknown_driver_arrives_and_is_judged(tmp_path: Path) -> None:
+    tree = NodeTree(tmp_path)
+    tree.file("/dev/kmsg", "6,1,1000000,-;booted\n3,2,5000000,-;acme_fpga 0000:81:00.0: watchdog expired, engine 3\n")
+    log = dict(run_probe(sections=["kernel_log"], root=tree.root).data("kernel_log"))
+    machines = {
+        name: Machine.hgx_h100(name, number) for number, name in enumerate(("gpu01", "gpu02", "gpu03", "gpu04"), 1)
+    }
+    machines["gpu01"].sections["kernel_log"] = log
+    record = judge_one("fleet_log.unknown_errors", machines["gpu01"], fleet=fleet_of(machines))
+    assert record.verdict is Verdict.WARN
+    assert "acme_fpga 0000:81:00.0: watchdog expired, engine 3" in record.message
 
 
 @tried(

@@ -1,4 +1,4 @@
-"""Kernel lines that sound like an error or have its level, and that no signature knows, with all that changes put aside.
+"""Kernel lines that no signature knows and that sound like an error or have its level; what changes in them put aside.
 
 Only the fleet can judge them: what most nodes of a platform print is that platform's habit.
 """
@@ -37,13 +37,16 @@ _NO_ERROR = re.compile(
     re.IGNORECASE,
 )
 # What a program was asked to do; slips in the tables of the firmware, which every kernel prints and works around.
-_HARMLESS = re.compile(r"audit[:( ]|ACPI\b|(?:[\w.-]{1,40}: )?\[Firmware (?:Bug|Warn|Info)\]|systemd[\[:-]")
+_HARMLESS = re.compile(
+    r"audit[:( ]|(?:acpi|ACPI)\b|[^\[\n]{0,60}\[Firmware (?:Bug|Warn|Info)\]|systemd[\[:-]"
+    r"|Error: Driver '|pmd_set_huge: "
+)
 _ERR = 3  # the level of an error
 # Whose levels say nothing: NVRM prints its banner as an error (open-gpu-kernel-modules, nv_printf). Below them, what
 # kernels print as errors on healthy machines.
 _LEVEL_SAYS_NOTHING = re.compile(
     r"(?:NVRM|nvidia[\w-]{0,20}|mce): |ACPI|DMAR-IR: |x86/|Spectre |RETBleed|SGX |integrity: |tpm|i8042|ipmi_|usb |hub "
-    r"|sd \d|sr \d|scsi |loop\d|pcspkr|Error: Driver '|blacklist|secureboot|Lockdown|TCP: |UDP: |IPv[46]: |bpfilter"
+    r"|sd \d|sr \d|scsi |loop\d|blacklist|secureboot|Lockdown|TCP: |UDP: |IPv[46]: |bpfilter"
     r"|cgroup: |overlayfs: |squashfs|ISOFS|printk: |random: |efi: |EFI |platform |pnp |intel_|amd_|resctrl"
 )
 _VOLATILE = (

@@ -65,11 +65,7 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
     if _KMSG_TAG.match(rest):
         return KernelLine("", Unknown(Why.MISSING, "a tag of the message above"))
     when: Known[float] = Unknown(Why.MISSING, "the line has no time")
-    level: int | None = None
-    if match := _DECODED.match(rest):
-        level, rest = _LEVELS.index(match[1]), rest[match.end() :]
-    if match := _PRIORITY.match(rest):
-        level, rest = int(match[1]) & 7, rest[match.end() :]
+    level, rest = _level(rest)
     rest = _after(_FORWARDED, rest)
     if match := _ISO.match(rest):
         when, rest = _iso_time(match), rest[match.end() :]
@@ -90,6 +86,16 @@ def parse_line(line: str, *, now_epoch_s: float, boot_epoch_s: Known[float], nam
     elif names_host:
         rest = _after(_HOST_PROGRAM, rest)
     return KernelLine(shown(rest.rstrip(), MAX_LINE), when, level)
+
+
+def _level(line: str) -> tuple[int | None, str]:
+    """The level before the line, if one is there, and the rest."""
+    level = None
+    if match := _DECODED.match(line):
+        level, line = _LEVELS.index(match[1]), line[match.end() :]
+    if match := _PRIORITY.match(line):
+        level, line = int(match[1]) & 7, line[match.end() :]
+    return level, line
 
 
 def _after(prefix: re.Pattern[str], line: str) -> str:
