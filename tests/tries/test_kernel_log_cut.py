@@ -102,7 +102,7 @@ def test_messages_that_nobody_read_are_a_gap(tmp_path: Path) -> None:
 
 
 @tried(
-    "a driver that nobody knows writes an error without a word of trouble in it",
+    "a driver that no row knows writes an error without a word of trouble in it",
     before="the probe leaves the line on the node",
     now="it is sent with its level; `fleet_log.unknown_errors` warns",
 )

@@ -47,7 +47,7 @@ class KernelLine:
     """One message without its prefix.
 
     `epoch_s` is unknown if the prefix has no time, or only seconds since boot while the boot time is unknown. `level`
-    is the kernel's, 0 (emerg) to 7 (debug); None where nothing told it.
+    is the kernel's, 0 (emerg) to 7 (debug); None where the line names none.
     """
 
     text: str

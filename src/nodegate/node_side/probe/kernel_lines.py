@@ -160,7 +160,7 @@ class Kept:
 
     def __init__(self, newest_first: bool, levels: bool = False) -> None:
         self.newest_first = newest_first
-        self.levels = levels  # whether the source tells the level of its lines
+        self.levels = levels  # whether the source names the level of its lines
         self.seen = 0  # kernel lines of any kind
         self.first: Optional[str] = None
         self.last: Optional[str] = None

@@ -1,6 +1,6 @@
 """Section `kernel_log`: kernel messages about hardware, drivers, links, memory or storage (`kernel_lines` says which).
 
-With them every message of level warning and above, as far as the source tells levels (files do not).
+With them every message of level warning and above, if the source names levels (files do not).
 
 Sources in the order of their content: the journal (all boots it has), /dev/kmsg (this boot, as far as the ring
 reaches), dmesg, log files. The first one with kernel messages is used; the results of the others are in `tried`.
