@@ -28,15 +28,21 @@ def glog(when: datetime) -> str:
     return f"{when.month}{when.day:02} {when:%H:%M:%S}.118204311"
 
 
-def job(*, broken: int = 6, last_words: tuple[str, ...] = (), pods: bool = True) -> dict[str, list[Line]]:
-    """Two workers of four ranks: one rank stops with its last words, which have no time; the others time out."""
+def job(
+    *, broken: int = 6, last_words: tuple[str, ...] = (), pods: bool = True, ahead: timedelta = timedelta()
+) -> dict[str, list[Line]]:
+    """Two workers of four ranks: one rank stops with its last words, which have no time; the others time out.
+
+    The clock of the second worker is ahead by this.
+    """
     names = ("moe-worker-0", "moe-worker-1") if pods else NODES
-    return {name: list(_worker(name, number, broken, last_words)) for number, name in enumerate(names)}
+    return {name: list(_worker(name, number, broken, last_words, ahead * number)) for number, name in enumerate(names)}
 
 
-def _worker(name: str, number: int, broken: int, last_words: tuple[str, ...]) -> Iterator[Line]:
-    yield START, f"{START:%Y-%m-%d %H:%M:%S} pod {name} on node {NODES[number]}"
-    yield START, f"{START:%Y-%m-%d %H:%M:%S} RANK: {number} calls torchrun"
+def _worker(name: str, number: int, broken: int, last_words: tuple[str, ...], ahead: timedelta) -> Iterator[Line]:
+    start = START + ahead
+    yield START, f"{start:%Y-%m-%d %H:%M:%S} pod {name} on node {NODES[number]}"
+    yield START, f"{start:%Y-%m-%d %H:%M:%S} RANK: {number} calls torchrun"
     for local in range(4):
         rank = number * 4 + local
         for word in ("START", "COMPLETE"):
@@ -49,22 +55,24 @@ def _worker(name: str, number: int, broken: int, last_words: tuple[str, ...]) ->
             )
     for step in range(20):
         when = START + timedelta(minutes=step, seconds=30)
+        clock = f"{when + ahead:%Y-%m-%d %H:%M:%S}"
         if number == 1:  # Megatron: only the last rank prints its progress
             yield (
                 when,
-                f"[{when:%Y-%m-%d %H:%M:%S}] iteration {step + 1:8}/    5000 | elapsed time per iteration (ms): 9",
+                f"[{clock}] iteration {step + 1:8}/    5000 | elapsed time per iteration (ms): 9",
             )
     if broken // 4 == number:
         for text in last_words:
             yield FAULT, f"[rank{broken}]: {text}"
     ended = FAULT + LIMIT
+    clock = glog(ended + ahead)
     for local in range(4):
         rank = number * 4 + local
         if rank != broken:
             yield (
                 ended,
                 (
-                    f"[rank{rank}]:[E{glog(ended)} ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective"
+                    f"[rank{rank}]:[E{clock} ProcessGroupNCCL.cpp:616] [Rank {rank}] Watchdog caught collective"
                     " operation timeout: WorkNCCL(SeqNum=977, OpType=ALLREDUCE, NumelIn=64, NumelOut=64,"
                     " Timeout(ms)=600000) ran for 600072 milliseconds before timing out."
                 ),
@@ -129,12 +137,21 @@ LAYOUTS: dict[str, Callable[[Path, dict[str, list[Line]]], None]] = {
 }
 
 
-def kernel_log(folder: Path, *, code: int, text: str, gpu: int = 2, form: str = "dmesg -T", zone_h: float = 0) -> None:
+def kernel_log(
+    folder: Path,
+    *,
+    code: int,
+    text: str,
+    gpu: int = 2,
+    form: str = "dmesg -T",
+    zone_h: float = 0,
+    ahead: timedelta = timedelta(),
+) -> None:
     """The kernel logs of both nodes; the second one has this Xid two seconds before the hang."""
     for node in NODES:
         lines = [(START - timedelta(days=3), "Linux version 6.8.0-40-generic")]
         if node == NODES[1]:
-            lines.append((FAULT - timedelta(seconds=2), xid(BUSES_OF_KERNEL[gpu], code, text)))
+            lines.append((FAULT - timedelta(seconds=2) + ahead, xid(BUSES_OF_KERNEL[gpu], code, text)))
         write(
             folder,
             f"{'syslog' if form == 'syslog' else 'dmesg'}-{node}.txt",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.job_logs import write
 from support.whole_jobs import LAYOUTS, NODES, job, kernel_log
@@ -107,8 +109,25 @@ def test_without_a_word_on_its_node_a_pod_is_not_offered_as_one(tmp_path):
             "NAME           READY   STATUS    RESTARTS     AGE   IP           NODE          NOMINATED NODE\n"
             "moe-worker-1   1/1     Running   2 (3h ago)   5h    10.0.3.12    gpu-a100-18   <none>\n"
         ),
+        (
+            "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: moe-worker-1\n"
+            "    ownerReferences:\n    - kind: Job\n      name: moe\n  spec:\n    nodeName: gpu-a100-18\n"
+            "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: moe-worker-2\n  spec: {}\nkind: List\n"
+        ),
+        "---\napiVersion: v1\nkind: Pod\nmetadata:\n  name: moe-worker-1\nspec:\n  nodeName: gpu-a100-18\n---\n",
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "List",
+                "items": [
+                    {"kind": "Pod", "metadata": {"name": "moe-worker-1"}, "spec": {"nodeName": "gpu-a100-18"}},
+                    {"kind": "Node", "metadata": {"name": "x"}, "spec": {"nodeName": "y"}},
+                    7,
+                ],
+            }
+        ),
     ],
-    ids=["csv", "kubectl"],
+    ids=["csv", "kubectl", "yaml", "yaml of one pod", "json"],
 )
 def test_a_map_tells_where_a_pod_ran(tmp_path, capsys, text):
     from nodegate.cli import main
@@ -117,6 +136,15 @@ def test_a_map_tells_where_a_pod_ran(tmp_path, capsys, text):
     (tmp_path / "map.txt").write_text(text)
     assert main(["triage", str(tmp_path / "logs"), "--map", str(tmp_path / "map.txt")]) == 0
     assert capsys.readouterr().out.startswith("hardware: move the job off gpu-a100-18 because")
+
+
+@pytest.mark.parametrize("text", ['{"kind": "List", "items": [', "kind: Pod\nmetadata: [", "kind: Pod\nspec: 7\n"])
+def test_a_map_of_broken_objects_is_refused(tmp_path, capsys, text):
+    from nodegate.cli import main
+
+    (tmp_path / "map.txt").write_text(text)
+    assert main(["triage", str(write(tmp_path, "a.log", "x")), "--map", str(tmp_path / "map.txt")]) == 2
+    assert "map.txt" in capsys.readouterr().err
 
 
 def test_a_map_that_names_nothing_is_refused(tmp_path, capsys):

@@ -37,21 +37,23 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         default=None,
         metavar="FILE",
-        help="on which node each pod ran: POD,NODE a line, or what kubectl get pods -o wide printed",
+        help="on which node each pod ran: POD,NODE a line, or what kubectl get pods -o wide, yaml or json printed",
     )
     command.add_argument(
         "--utc-offset",
         "--tz",
-        default="",
-        metavar="+HH:MM",
-        help="the time zone of the job's times that name none; default: found in the logs, else UTC",
+        action="append",
+        default=[],
+        metavar="[LOG=]+HH:MM",
+        help="the time zone of times that name none, of the job or of one log (a path, a pattern, a node or pod);"
+        " default: found in the logs, else UTC",
     )
 
 
 def run(asked: argparse.Namespace) -> int:
     """Run the command; returns 0 if an answer was given."""
     homes = None if asked.map is None else read_map(asked.map)
-    given = triage(asked.logs, kernel=asked.kernel, utc_offset=asked.utc_offset, homes=homes)
+    given = triage(asked.logs, kernel=asked.kernel, zones=asked.utc_offset, homes=homes)
     if asked.html is not None:
         from nodegate.triage.page import write_page  # noqa: PLC0415 - jinja2 only for a page
 

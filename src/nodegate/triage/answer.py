@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
-_MOST_OFF_S = 14 * 3600.0  # that a clock of another zone can differ
+_MOST_OFF_S = 26 * 3600.0  # that a clock of another zone can differ
 _SUSPECTED = {"cuda_unknown": Cause.HARDWARE}
 
 
@@ -105,14 +105,14 @@ def _cause(root: Root, case: Case) -> tuple[Cause, bool]:
     if event is None:
         return (Cause.FABRIC, False) if root.came and root.laggards is None else (Cause.UNKNOWN, False)
     if root.beside and (event.kind.cause is Cause.UNKNOWN or not soft(root.beside)):
-        sure = not soft(root.beside) and root.beside.log not in case.clocks.guessed
+        sure = not soft(root.beside) and case.clocks.is_sure(root.beside.log)
         return root.beside.kind.cause, sure and root.beside.kind.role is Role.PRIMARY
     if event.kind.id in _SUSPECTED:
         return _SUSPECTED[event.kind.id], False
     sure = event.kind.role is Role.PRIMARY and event.kind.cause is not Cause.UNKNOWN and not soft(event)
     if event.kind.side is Side.KERNEL and event.began_s is None:
         sure = sure and not any(log.first for log in case.logs if not log.kernel)  # it may be of another time
-    return event.kind.cause, sure and event.log not in case.clocks.guessed
+    return event.kind.cause, sure and case.clocks.is_sure(event.log)
 
 
 def _where(root: Root, case: Case) -> tuple[Place, str]:
@@ -238,6 +238,7 @@ def _notes(case: Case, last: Ending) -> list[str]:
         f"{log}: its clock names no zone and was read as {zone_name(zone_s)}: so its errors are beside the job's"
         for log, zone_s in case.clocks.guessed.items()
     ]
+    notes += [text.en for text in reasons.of_clocks(case.clocks)][:20]
     faults = [event for event in last.outside if _is_fault(event)]
     if faults:
         when = shown(faults[-1].printed_s, zone_s=case.zone_s)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import chain
 from typing import TYPE_CHECKING
+
+import yaml
 
 from nodegate.errors import UsageError
 from nodegate.triage import place
@@ -33,6 +36,8 @@ _POD_ON = re.compile(
     rf"(?:on node|on|(?:NODE_NAME|node)[=: ]?)[=: ]{{0,2}}(?P<node>{_NAME})"
 )
 _WORD = re.compile(r"[\w.-]{2,120}")
+_OBJECTS = re.compile(r"\A\s{0,20}\{|(?m:^(?:apiVersion|kind):)")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # a thousand pods are 10 MB of YAML
 _TABLE = re.compile(r"^(?:NAMESPACE +)?NAME +READY +STATUS\b.*\bNODE\b")
 
 
@@ -64,17 +69,23 @@ def _told(log: Log) -> Iterator[tuple[str, str]]:
 
 
 def read_map(path: Path) -> dict[str, str]:
-    """Pod and node of each row of a file: `POD,NODE`, or the output of `kubectl get pods -o wide`.
+    """Pod and node of each row of a file: `POD,NODE`, or what `kubectl get pods -o wide`, yaml or json printed.
 
     Raises:
-        UsageError: it cannot be read, or holds no such row.
+        UsageError: it cannot be read, or names no pod with its node.
     """
     try:
-        lines = path.read_text("utf-8").splitlines()
+        text = path.read_text("utf-8")
     except (OSError, ValueError) as broken:
         raise UsageError(f"cannot be read: {broken}", file=str(path)) from None
+    found = dict(_objects(text, path) if _OBJECTS.search(text) else _rows(text.splitlines()))
+    if not found:
+        raise UsageError("names no pod and node", file=str(path), hint="write POD,NODE a line")
+    return found
+
+
+def _rows(lines: list[str]) -> Iterator[tuple[str, str]]:
     header = next((line for line in lines if _TABLE.match(line)), "")
-    found: dict[str, str] = {}
     for line in lines:
         pod, node = (
             (_cell(header, line, "NAME"), _cell(header, line, "NODE"))
@@ -82,10 +93,27 @@ def read_map(path: Path) -> dict[str, str]:
             else (*(cell.strip() for cell in line.split(",")), "", "")[:2]
         )
         if pod and node and line != header and node != "<none>":
-            found[pod] = node
-    if not found:
-        raise UsageError("names no pod and node", file=str(path), hint="write POD,NODE a line")
-    return found
+            yield pod, node
+
+
+def _objects(text: str, path: Path) -> Iterator[tuple[str, str]]:
+    """Pods and their nodes of Kubernetes objects, one or a list of them, one or several documents."""
+    try:
+        documents = [json.loads(text)] if text.lstrip().startswith("{") else list(yaml.load_all(text, Loader=_LOADER))
+    except (ValueError, RecursionError, yaml.YAMLError) as broken:
+        raise UsageError(f"is neither JSON nor YAML of kubectl: {str(broken)[:200]}", file=str(path)) from None
+    for document in documents:
+        items = document.get("items", [document]) if isinstance(document, dict) else []
+        for one in items if isinstance(items, list) else []:
+            pod, node = _inside(one, "metadata", "name"), _inside(one, "spec", "nodeName")
+            if pod and node and one.get("kind", "Pod") == "Pod":
+                yield pod, node
+
+
+def _inside(one: object, part: str, key: str) -> str:
+    inner = one.get(part) if isinstance(one, dict) else None
+    value = inner.get(key) if isinstance(inner, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def _pod(writer: Writer, log: Log, nodes: set[str]) -> str:

@@ -13,13 +13,14 @@ from nodegate.errors import UsageError
 from nodegate.triage import grep, homes_of_pods, kernel_log, place, run_logs, zones
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
+from nodegate.triage.given_zones import given_zones
 from nodegate.triage.job_log import JobLogReader, Log
 from nodegate.triage.place import Place
 from nodegate.triage.read import chunks
 from nodegate.triage.sources import STDIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from nodegate.knowledge.signature import Hit
     from nodegate.triage.clock import Stamp
@@ -51,17 +52,15 @@ class Case:
 
     def seconds(self, stamp: Stamp | None, *, log: str) -> float | None:
         """A time of a log in seconds since 1970."""
-        if stamp is None:
-            return None
-        return stamp.epoch_s if stamp.zoned else stamp.epoch_s - self.clocks.of_log.get(log, 0.0)
+        return self.clocks.seconds(stamp, log)
 
 
 def read(
-    sources: Sources, *, now_s: float, zone_s: float | None = None, homes: Mapping[str, str] | None = None
+    sources: Sources, *, now_s: float, zones_given: Sequence[str] = (), homes: Mapping[str, str] | None = None
 ) -> Case:
-    """Read everything. `zone_s` is the zone of times that name none; by default it is found in the logs.
+    """Read everything. `zones_given` are the zones of times that name none, `+08:00` or `LOG=+08:00`.
 
-    `homes` says on which node a pod ran.
+    By default they are found in the logs. `homes` says on which node a pod ran.
 
     Raises:
         UsageError: nothing could be read.
@@ -83,7 +82,8 @@ def read(
     if not any(log.lines or log.size_bytes for log in logs):
         raise UsageError("; ".join(unread[:3]) or "the logs are empty", hint="give logs with content")
     homes_of_pods.learn(logs, events.names)
-    clocks = zones.find(logs, list(events.all()), zone_s)
+    given = given_zones(zones_given, logs)
+    clocks = zones.find(logs, list(events.all()), events.names, given)
     case = Case(tuple(logs), (), events, clocks, tuple(unread), sources.passed_over)
     return replace(case, events=tuple(_placed(list(_resolved(case)))))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nodegate.triage.place import Place
     from nodegate.triage.reading import Case
     from nodegate.triage.root import Root
+    from nodegate.triage.zones import Clocks
 
 CLASS = {
     Cause.HARDWARE: Text("hardware", "硬件"),
@@ -181,11 +182,34 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
                 f"{who} came to its launcher {after} after the first worker",
                 f"{who} 比第一个 worker 晚 {after} 启动",
             )
+    yield from list(of_clocks(case.clocks))[:3]
     for name, zone_s in list(case.clocks.guessed.items())[:1]:
         node = name.rsplit("/", 1)[-1]
         yield Text(
             f"the clock of {node} names no zone and was read as {zone_name(zone_s)}: so its errors and the job's agree",
             f"{node} 的时钟未注明时区，按 {zone_name(zone_s)} 解读：此时其错误与作业的错误同时",
+        )
+
+
+def of_clocks(clocks: Clocks) -> Iterator[Text]:
+    """Which clocks are hours away from the others, and how that is known."""
+    for log, by_s in clocks.skew.ahead.items():
+        name, far = log.rsplit("/", 1)[-1], lasting(by_s)
+        how = "their first and last lines" if log in clocks.skew.by_length else "lines that both have"
+        how_zh = "首末两行" if log in clocks.skew.by_length else "双方都有的行"
+        yield Text(
+            f"the clock of {name} is {far} {'ahead of' if by_s > 0 else 'behind'} the others', by {how}:"
+            " its times were moved",
+            f"{name} 的时钟比其他日志{'快' if by_s > 0 else '慢'} {far}（依据{how_zh}），其时间已相应校正",
+        )
+    for log, by_s in clocks.skew.unknown.items():
+        name, far = log.rsplit("/", 1)[-1], lasting(by_s)
+        yield Text(
+            f"{name} {'begins' if by_s > 0 else 'ends'} {far} {'after' if by_s > 0 else 'before'} the other logs"
+            f" {'end' if by_s > 0 else 'begin'} and shares no line with them: if its clock is wrong, the order is too;"
+            f" give --tz {name}=+HH:MM if you know it",
+            f"{name} 与其他日志相隔 {far}，且没有共同的行：若其时钟有误，先后顺序也不可信；"
+            f"如已知其时区，请用 --tz {name}=+HH:MM 指定",
         )
 
 

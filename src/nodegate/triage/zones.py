@@ -8,19 +8,23 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side
+from nodegate.triage import skew
+from nodegate.triage.skew import Skew
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from nodegate.triage.events import Event
+    from nodegate.triage.clock import Stamp
+    from nodegate.triage.events import Event, Names
     from nodegate.triage.job_log import Log
 
 _HALF_HOUR_S = 1800.0
 _EARLIEST, _LATEST = -24, 28  # half hours: UTC-12 to UTC+14
+_APART = 52  # half hours between these two: of a host, where the job's zone is not known either
 _BESIDE_S = 60.0  # how far a fault and its first symptom are apart where the zone is known or named
 _TIGHT_S = 12.0  # the same where the zone is only guessed: one half hour in 75 is as near by chance
 
@@ -30,30 +34,65 @@ class Clocks:
     """Seconds east of UTC of the times without a zone, by log; `shown_s` is the zone of the times in the answer.
 
     `guessed` are the zones that nothing names: they were found by the half hour that brings both sides together.
+    `skew` is by how much the clock of a log is ahead of the others', whatever zone it names.
     """
 
     shown_s: float
     of_log: dict[str, float] = field(default_factory=dict)
     guessed: dict[str, float] = field(default_factory=dict)
+    skew: Skew = field(default_factory=Skew)
+
+    def seconds(self, stamp: Stamp | None, log: str) -> float | None:
+        """A time of a log in seconds since 1970."""
+        if stamp is None:
+            return None
+        return stamp.epoch_s - (0.0 if stamp.zoned else self.of_log.get(log, 0.0)) - self.skew.ahead.get(log, 0.0)
+
+    def is_sure(self, log: str) -> bool:
+        """Whether the times of this log are more than a guess."""
+        return log not in self.guessed and log not in self.skew.by_length and not self.skew.unknown
 
 
-def find(logs: Sequence[Log], events: Sequence[Event], given_s: float | None) -> Clocks:
-    """The zones of all logs. `given_s` is what the user says of times that name none."""
+@dataclass(frozen=True)
+class Given:
+    """What the user says of times that name no zone: seconds east of UTC, of all logs and of single ones."""
+
+    of_all: float | None = None
+    of_log: Mapping[str, float] = field(default_factory=dict)
+
+
+def find(logs: Sequence[Log], events: Sequence[Event], names: Names, given: Given) -> Clocks:
+    """The zones and clocks of all logs."""
     jobs, kernels = _named(logs, kernel=False), _named(logs, kernel=True)
-    jobs = jobs if given_s is None else [given_s]
+    jobs = jobs if given.of_all is None else [given.of_all]
     named = jobs[0] if jobs else 0.0
     job_s = _of_job(events, [kernels[0], 0.0], kernels[0]) if kernels and not jobs else named
-    of_log = {log.name: job_s if log.zone_s is None else log.zone_s for log in logs}
-    guessed = {}
+    of_log = {log.name: job_s if log.zone_s is None else log.zone_s for log in logs} | dict(given.of_log)
+    found = skew.find(logs, events, Clocks(job_s, of_log).seconds, given.of_log)
+    found = replace(found, ahead={**found.ahead, **_of_hosts(logs, names, found)})
+    guessed: dict[str, float] = {}
     for log in logs:
-        if log.kernel and log.zone_s is None:
-            zone_s = _of_kernel(log, events, of_log, [*jobs, *kernels, job_s])
+        if log.kernel and log.zone_s is None and log.name not in given.of_log:
+            zone_s = _of_kernel(log, events, Clocks(job_s, of_log, skew=found), ([*jobs, *kernels, job_s], bool(jobs)))
             if zone_s is not None and zone_s != job_s:
                 of_log[log.name] = guessed[log.name] = zone_s
     if len(set(guessed.values())) == 1:  # the hosts of one job keep one zone
         zone_s = next(iter(guessed.values()))
-        of_log.update({log.name: zone_s for log in logs if log.kernel and log.zone_s is None})
-    return Clocks(job_s, of_log, guessed)
+        alike = [log.name for log in logs if log.kernel and log.zone_s is None and log.name not in given.of_log]
+        of_log.update(dict.fromkeys(alike, zone_s))
+    return Clocks(job_s, of_log, guessed, found)
+
+
+def _of_hosts(logs: Sequence[Log], names: Names, found: Skew) -> dict[str, float]:
+    """A container has its host's clock: where it is wrong, so are the times of the host's kernel log."""
+    wrong: dict[str, float] = {}
+    for log in logs:
+        if log.name in found.wrong:
+            nodes = {names.home.get(node, node) for node in {*log.nodes, log.place.node, log.place.pod} if node}
+            wrong.update(dict.fromkeys(nodes, found.ahead[log.name]))
+    return {
+        log.name: wrong[node] for log in logs if log.kernel for node in (log.nodes or {log.place.node}) if node in wrong
+    }
 
 
 def _named(logs: Sequence[Log], *, kernel: bool) -> list[float]:
@@ -76,18 +115,26 @@ def _of_job(events: Sequence[Event], named: list[float], usual: float) -> float:
     return usual
 
 
-def _of_kernel(log: Log, events: Sequence[Event], of_log: dict[str, float], named: list[float]) -> float | None:
-    """The zone of one kernel log without one; None if nothing speaks for another than the job's."""
-    faults = [event.stamp.epoch_s for event in events if event.log == log.name and event.stamp and _is_fault(event)]
+def _of_kernel(log: Log, events: Sequence[Event], clocks: Clocks, names: tuple[list[float], bool]) -> float | None:
+    """The zone of one kernel log without one; None if nothing speaks for another than the job's.
+
+    `names`: the zones that others name, and whether the job names its own.
+    """
+    named, of_job = names
+    ahead_s = clocks.skew.ahead.get(log.name, 0.0)
+    faults = [
+        event.stamp.epoch_s - ahead_s for event in events if event.log == log.name and event.stamp and _is_fault(event)
+    ]
     symptoms = [
-        event.stamp.epoch_s - event.ran_s - (0.0 if event.stamp.zoned else of_log[event.log])
+        when - event.ran_s
         for event in events
-        if _is_symptom(event) and event.stamp
+        if _is_symptom(event) and (when := clocks.seconds(event.stamp, event.log)) is not None
     ]
     for zone_s in dict.fromkeys([named[-1], *named]):
         if _together([when - zone_s for when in faults], symptoms, _BESIDE_S):
             return zone_s
-    for half_hours in sorted(range(_EARLIEST, _LATEST + 1), key=lambda each: (each != 16, each % 2, abs(each))):
+    possible = range(_EARLIEST, _LATEST + 1) if of_job else range(-_APART, _APART + 1)
+    for half_hours in sorted(possible, key=lambda each: (each != 16, each % 2, abs(each))):
         zone_s = half_hours * _HALF_HOUR_S
         if _together([when - zone_s for when in faults], symptoms, _TIGHT_S):
             return zone_s

@@ -1,0 +1,122 @@
+"""Clocks that are hours apart: estimated by lines that both sides have, given by the user, or said to be unknown."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from support.job_logs import iteration, times_out, write
+from support.whole_jobs import LAYOUTS, NODES, job, kernel_log
+
+from nodegate.cli import main
+from nodegate.errors import UsageError
+from nodegate.knowledge.words import Cause
+from nodegate.triage.triage import triage
+
+NOW_S = 1_786_406_400.0  # 2026-08-11
+LOST = ("RuntimeError: CUDA error: unknown error", "Compile with `TORCH_USE_CUDA_DSA` to enable assertions.")
+MEMORY = "[rank2]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 2 has a total capacity"
+
+
+def judged(folder, *zones):
+    return triage([str(folder)], zones=zones, now_s=NOW_S)
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=8), timedelta(hours=17), -timedelta(hours=3, minutes=12)], ids=str)
+def test_a_worker_whose_clock_is_hours_off_is_put_beside_the_others(tmp_path, ahead):
+    LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=ahead))
+    found = judged(tmp_path)
+    assert (found.cause, found.root.kind.id, found.where.rank) == (Cause.PROGRAM, "cuda_oom", 2)
+    (said,) = (note for note in found.notes if "clock of" in note)
+    by, which = ("17 h 0 min", "ahead of") if ahead > timedelta(hours=9) else ("3 h 12 min", "behind")
+    by, which = ("8 h 0 min", "ahead of") if ahead == timedelta(hours=8) else (by, which)
+    assert f"is {by} {which} the others'" in said
+    assert "lines that both have" in said
+
+
+@pytest.mark.parametrize("hours", [17, -20, 3.2])
+def test_the_kernel_log_of_a_host_whose_clock_is_wrong_is_moved_with_its_worker(tmp_path, hours):
+    ahead = timedelta(hours=hours)
+    LAYOUTS["a file a worker"](tmp_path, job(last_words=LOST, ahead=ahead))
+    kernel_log(tmp_path, code=79, text="pid='<unknown>', name=<unknown>, GPU has fallen off the bus.", ahead=ahead)
+    found = judged(tmp_path)
+    assert (found.cause, found.where.node, found.where.rank) == (Cause.HARDWARE, NODES[1], 6)
+
+
+def test_workers_whose_clocks_agree_are_left_alone(tmp_path):
+    LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(minutes=9)))
+    assert not any("clock" in note for note in judged(tmp_path).notes)
+
+
+def test_two_attempts_of_one_worker_are_not_two_clocks(tmp_path):
+    """The second attempt prints the same iteration again, and its watchdog the same number of a collective."""
+    for attempt, hour in ((1, 7), (2, 12)):
+        write(
+            tmp_path,
+            f"attempt{attempt}.log",
+            iteration(f"{hour:02}:00:10", 40),
+            *(times_out(rank, f"{hour:02}:40:00") for rank in range(4)),
+        )
+    assert not any("clock" in note for note in judged(tmp_path).notes)
+
+
+def test_a_worker_that_shares_no_line_and_no_hour_makes_the_order_doubtful(tmp_path):
+    write(tmp_path, "rank_0.log", iteration("07:00:10", 40), "[rank0]: torch.OutOfMemoryError: CUDA out of memory.")
+    write(
+        tmp_path,
+        "rank_1.log",
+        "[2026-08-10 20:00:00] start",
+        "[rank1]: AssertionError: shapes",
+        iteration("21:00:00", 7),
+    )
+    found = judged(tmp_path)
+    assert any("shares no line with them" in note for note in found.notes)
+    assert not found.sure
+
+
+@pytest.mark.parametrize("zone_h", [17, -16.5])
+def test_a_host_far_from_a_job_that_names_no_zone_either_is_tried_at_every_half_hour(tmp_path, zone_h):
+    """The job's containers at UTC-8 and their hosts at UTC+9."""
+    LAYOUTS["a file a worker"](tmp_path, job(last_words=LOST))
+    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", zone_h=zone_h)
+    found = judged(tmp_path)
+    assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, False, NODES[1])
+
+
+def test_a_fault_17_h_away_under_a_clock_without_a_zone_keeps_the_nodes_from_being_called_fine(tmp_path):
+    LAYOUTS["a file a worker"](tmp_path, job(last_words=("KeyError: 'image'",)))
+    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", ahead=timedelta(hours=17, minutes=7))
+    found = judged(tmp_path)
+    assert found.cause is Cause.PROGRAM
+    assert "nodes are fine" not in found.sentence.en
+
+
+def test_the_user_names_the_zone_of_one_log(tmp_path):
+    LAYOUTS["a file a worker"](tmp_path, job(last_words=LOST))
+    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", zone_h=8)
+    found = judged(tmp_path, "dmesg-*=+08:00")
+    assert (found.cause, found.sure, found.where.node) == (Cause.HARDWARE, True, NODES[1])
+    assert not any("UTC+08:00" in reason.en for reason in found.why)
+
+
+@pytest.mark.parametrize("name", ["moe-worker-1.log", "*worker-1*", "moe-worker-1"])
+def test_a_given_zone_of_a_log_stands_beside_that_of_all(tmp_path, name):
+    LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(hours=8)))
+    found = judged(tmp_path, "+00:00", f"{name}=+08:00")
+    assert (found.root.kind.id, found.where.rank) == ("cuda_oom", 2)
+    assert not any("clock of" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(("zone", "said"), [("nobody.log=+08:00", "no log"), ("a.log=8", "not a valid"), ("8", "not")])
+def test_a_zone_that_cannot_be_applied_is_refused(tmp_path, zone, said):
+    path = write(tmp_path, "a.log", "x")
+    with pytest.raises(UsageError, match=said):
+        triage([str(path)], zones=(zone,), now_s=NOW_S)
+
+
+def test_a_zone_for_times_that_name_their_own_is_not_applied_in_silence(tmp_path, capsys):
+    path = write(
+        tmp_path, "a.log", "2026-08-10T07:00:00Z RuntimeError: DataLoader worker (pid(s) 4321) exited unexpectedly"
+    )
+    assert main(["triage", str(path), "--tz", "a.log=+08:00"]) == 0
+    assert "what --tz says of it does not apply" in capsys.readouterr().out
