@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _KERNEL_KINDS = {"memory": Kind.MEMORY, "memory module": Kind.MEMORY, "CPU": Kin
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})(?P<function>\.[0-7])?"
 )
+_MOST_KNOWN = 8192  # names of parts: a fleet has the same few in every node
 _DISK = re.compile(r"nvme\d{1,6}|(?:[shv]|xv)d[a-z]{1,4}")
 
 
@@ -124,16 +126,19 @@ NODE = Part(Kind.NODE, "node")
 MEMORY = Part(Kind.MEMORY, "memory")
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def gpu(index: int | None = None, *, address: str = "", serial: str = "", uuid: str = "") -> Part:
     """A GPU, by what is known of it."""
     return Part(Kind.GPU, index=index, address=pci_address(address), serial=serial, uuid=uuid)
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def nic(name: str = "", *, address: str = "", netdev: str = "") -> Part:
     """A NIC, by its RDMA device ("mlx5_2"), PCI address or network interface."""
     return Part(Kind.NIC, name, address=pci_address(address), netdev=netdev)
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def named(device: str) -> Part:
     """The part that a measurement calls so: "GPU 3", "mlx5_2", "mlx5_2:2" for its port 2; the node for no name."""
     word, _, index = device.partition(" ")
@@ -186,6 +191,7 @@ def nvswitch(name: str = "", *, address: str = "") -> Part:
     return Part(Kind.NVSWITCH, name, address=pci_address(address))
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def bridge(address: str) -> Part:
     """A PCIe bridge or switch port."""
     return Part(Kind.BRIDGE, address=pci_address(address))
@@ -221,6 +227,7 @@ def collective(name: str) -> Part:
     return Part(Kind.COLLECTIVE, name)
 
 
+@lru_cache(maxsize=_MOST_KNOWN)
 def pci_address(text: str) -> str:
     """One spelling of a PCI address: "00000000:3D:00.0", "0000:3d:00" and "3d:00.0" are "0000:3d:00.0".
 

@@ -152,7 +152,7 @@ class Verdicts:
         """A finding that the check itself judged; `text` says in words what was seen."""
         self.add(
             Finding(
-                part,
+                self._parts.complete(part),
                 verdict,
                 quantity,
                 observed,
@@ -169,7 +169,7 @@ class Verdicts:
 
     def passed(self, *, part: Part, text: str = "", quantity: str = "", observed: Value = None, unit: str = "") -> None:
         """Positive evidence that this part is healthy."""
-        self.add(Finding(part, Verdict.PASS, quantity, observed, unit, text=text))
+        self.add(Finding(self._parts.complete(part), Verdict.PASS, quantity, observed, unit, text=text))
 
     def unknown(
         self,
@@ -248,7 +248,7 @@ class Verdicts:
         else:
             good, held_to = right(observed, limit.value), limit  # type: ignore[arg-type]
             if limit.direction != direction:
-                held_to = replace(limit, direction=direction)
+                held_to = Limit(limit.value, limit.unit, limit.source, direction, limit.kind)
             self.add(
                 Finding(  # not replace(): a run of 1,250 nodes comes here a million times
                     self._parts.complete(bad.part),

@@ -14,7 +14,7 @@ from nodegate.run.fleet_allows import fleet_allows
 def said(nodes: int, noise: float, **changes: str) -> str:
     drawn = Random(5)  # noqa: S311
     measured = {f"gpu{at:03}": ("hgx-h100-8", [metric(480 * drawn.gauss(1, noise), **changes)]) for at in range(nodes)}
-    return fleet_allows(measured, Peers.of(measured), dict.fromkeys(measured, baseline()))
+    return fleet_allows(measured, Peers.of(measured), lambda _node: baseline())
 
 
 def test_with_fewer_than_eight_nodes_a_slow_one_is_not_found_by_comparison() -> None:
@@ -41,4 +41,4 @@ def test_heat_is_not_compared() -> None:
 def test_where_nothing_was_measured_or_the_platform_is_unknown_nothing_is_said() -> None:
     for platform, metrics in (("", [metric(480)]), ("hgx-h100-8", list[Metric]())):
         measured = {"gpu001": (platform, metrics)}
-        assert fleet_allows(measured, Peers.of(measured), {"gpu001": baseline()}) == ""
+        assert fleet_allows(measured, Peers.of(measured), lambda _node: baseline()) == ""

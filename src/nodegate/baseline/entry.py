@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from nodegate.baseline.parameters import difference
@@ -91,7 +92,7 @@ class Entry:
             differences.append(found)
         return "; ".join(dict.fromkeys(differences))
 
-    @property
+    @cached_property
     def limit(self) -> AnyLimit:
         """What a check judges by: the value less (or plus) its tolerance, with file, key and source."""
         side = "above" if self.direction == "at most" else "below"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _TEXTS = ("text", "note", "action", "quantity", "unit", "code")
 _PART_TEXTS = ("name", "address", "serial", "uuid", "netdev")
+_texts_of, _texts_of_part = attrgetter(*_TEXTS), attrgetter(*_PART_TEXTS)
 _apart_from_its_part = attrgetter(*(field.name for field in fields(Finding) if field.name != "part"))
 
 
@@ -88,20 +89,21 @@ def record_of(
 
 def _printable(finding: Finding) -> Finding:
     """The finding fit for a terminal: a node's own words could move its cursor, or run to megabytes."""
-    texts = {name: getattr(finding, name) for name in _TEXTS}
-    texts |= {"observed": finding.observed} if isinstance(finding.observed, str) else {}
     part = _printable_part(finding.part)
-    if part is finding.part and all(map(_is_clean, texts.values())):
+    observed = finding.observed if isinstance(finding.observed, str) else ""
+    if part is finding.part and _is_clean("".join((*_texts_of(finding), observed))):  # one look: there are many
         return finding
+    texts = dict(zip(_TEXTS, _texts_of(finding), strict=True))
+    texts |= {"observed": observed} if observed else {}
     clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
     return replace(finding, part=part, **clean)  # type: ignore[arg-type]
 
 
 def _printable_part(part: Part) -> Part:
-    texts = {name: getattr(part, name) for name in _PART_TEXTS}
     of = part.of and _printable_part(part.of)
-    if of is part.of and all(map(_is_clean, texts.values())):
+    if of is part.of and _is_clean("".join(_texts_of_part(part))):
         return part
+    texts = dict(zip(_PART_TEXTS, _texts_of_part(part), strict=True))
     clean = {name: _one_line(text) for name, text in texts.items() if not _is_clean(text)}
     return replace(part, of=of, **clean)  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Items that pass answer in one step: what pytest would do around three empty phases costs more than the judging."""
+"""Items that pass or are skipped answer in one step: pytest's three empty phases would cost more than the judging."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from nodegate.verdict import Verdict
 if TYPE_CHECKING:
     from pathlib import Path
 
-_PASSED = (Verdict.PASS, Verdict.WARN)
-_PHASES: tuple[Literal["setup", "call", "teardown"], ...] = ("setup", "call", "teardown")
+_PASSED = frozenset({Verdict.PASS, Verdict.WARN})
+_SKIPPED = frozenset({Verdict.SKIP, Verdict.NOT_JUDGED})
+_Phase = Literal["setup", "call", "teardown"]
+_PHASES: tuple[_Phase, ...] = ("setup", "call", "teardown")
+_OF_A_SKIP: tuple[_Phase, ...] = ("setup", "teardown")
 _INTO_THE_PHASES = (
     "usepdb",
     "trace",
@@ -22,15 +25,15 @@ _INTO_THE_PHASES = (
     "setupplan",
 )  # options that look into them
 _ACT_ON_ITEMS = frozenset({"skip", "skipif", "xfail", "usefixtures"})  # marks
-# What hooks into phases here does nothing to a passing item that is not a function.
+# What hooks into phases here does nothing to such an item that is not a function.
 _KNOWN = frozenset({"_pytest", "xdist", "nodegate", "_hypothesis_pytestplugin"})
 
 
 class OneStep:
-    """Gives the reports of an item whose verdict is known and good, as pytest's own runner gives them.
+    """Gives the reports of an item whose verdict is known and no failure, as pytest's own runner gives them.
 
     Everything else goes through that runner: what is not judged yet, so that what a check prints is captured; what
-    fails or is skipped; the last item of a file, after which pytest tears down; and all items on whose phases a
+    fails; the last item of a file, after which pytest tears down; and all items on whose phases a
     plugin, a conftest.py, a mark or an option acts.
     """
 
@@ -40,22 +43,23 @@ class OneStep:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
-        """Answer for an item that is judged and passes; None leaves it to pytest."""
+        """Answer for an item that is judged, and passes or is skipped; None leaves it to pytest."""
         if self._is_off or not isinstance(item, CheckItem) or nextitem is None or nextitem.parent is not item.parent:
             return None
         judging = item.config.stash[ACCEPTANCE]
         record = judging.known(item.check, item.node_name)
-        if record is None or record.verdict not in _PASSED or not self._plain(item):
+        if record is None or record.verdict not in _PASSED | _SKIPPED or not self._plain(item):
             return None
+        is_skipped = record.verdict in _SKIPPED
         hook = item.ihook
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for phase in _PHASES:
-            report = pytest.TestReport.from_item_and_call(item, pytest.CallInfo.from_call(_nothing, when=phase))
-            report.is_nodegate = True  # type: ignore[attr-defined]
-            if phase == "call":
-                item.send(report, record)
+        item.record = record
+        for phase in _OF_A_SKIP if is_skipped else _PHASES:
+            does = item.setup if is_skipped and phase == "setup" else _nothing
+            report = pytest.TestReport.from_item_and_call(item, pytest.CallInfo.from_call(does, when=phase))
+            item.tell(report)
             hook.pytest_runtest_logreport(report=report)
-        judging.forget(item.check, item.node_name)
+        item.teardown()
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 

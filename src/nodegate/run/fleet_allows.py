@@ -13,7 +13,7 @@ from nodegate.numbers.peers import NoPeers
 from nodegate.text import counted, some
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from nodegate.baseline.baseline import Baseline
     from nodegate.metric import Metric
@@ -24,13 +24,13 @@ _MUCH = 2.0  # times the floor: what is sought
 _NAMED = 2
 
 
-def fleet_allows(measured: Measured, peers: Peers, baselines: Mapping[str, Baseline]) -> str:
+def fleet_allows(measured: Measured, peers: Peers, baseline: Callable[[str], Baseline]) -> str:
     """The platforms of which too few nodes were measured, or whose numbers hide slow nodes; empty if there are none.
 
     Args:
         measured: what each node measured.
         peers: the same, for comparison.
-        baselines: of each node.
+        baseline: gives that of a node.
     """
     platforms: defaultdict[str, list[str]] = defaultdict(list)
     for node, (platform, metrics) in measured.items():
@@ -40,7 +40,7 @@ def fleet_allows(measured: Measured, peers: Peers, baselines: Mapping[str, Basel
     for platform, nodes in sorted(platforms.items()):
         first = min(nodes, key=natural)
         try:
-            margins = Margins.of(baselines[first])
+            margins = Margins.of(baseline(first))
         except NotJudged:
             continue
         if len(nodes) < margins.peers_min:

@@ -95,6 +95,7 @@ class Judging:
     _contexts: OrderedDict[str, Context] = field(default_factory=OrderedDict)
     _kept: dict[str, Kept] = field(default_factory=dict)
     _metrics: dict[str, bytes] = field(default_factory=dict)
+    _serials: dict[str, dict[str, str]] = field(default_factory=dict)  # of what is measured, for the history
     _summaries: dict[str, NodeSummary] = field(default_factory=dict)
     _unreachable: dict[str, str] = field(default_factory=dict)
     _judged: set[str] = field(default_factory=set)
@@ -286,7 +287,10 @@ class Judging:
 
     def serial(self, name: str, device: str) -> str:
         """The serial number of a node's device; empty where it has none of its own, or none is known."""
-        return self._context(name).parts.complete(part.named(device)).serial if device else ""
+        known = self._serials.get(name, {})
+        if device not in known:
+            return _serial_of(self._context(name), device)
+        return known[device]
 
     def platform(self, name: str) -> str:
         """The platform of a node; empty if it is unknown."""
@@ -303,6 +307,7 @@ class Judging:
                 metric for measurement in wanted(MEASURED) for metric in _metrics_of(context, measurement.name)
             )
             self._metrics[name] = pack(found)
+            self._serials[name] = {each.device: _serial_of(context, each.device) for each in found}
         return cast("tuple[Metric, ...]", unpack(self._metrics[name]))
 
     def _evidence(self, name: str, measurement: str = FACTS) -> Evidence:
@@ -357,6 +362,10 @@ def wait_for_evidence(folder: RunFolder, name: str, measurement: str = FACTS) ->
         if evidence is not None or ended:
             return evidence
         time.sleep(0.05)
+
+
+def _serial_of(context: Context, device: str) -> str:
+    return context.parts.complete(part.named(device)).serial if device else ""
 
 
 def _metrics_of(context: Context, measurement: str) -> tuple[Metric, ...]:

@@ -120,7 +120,7 @@ def _allows(judging: Judging) -> Iterator[str]:
     if any(metrics for _, metrics in measured.values()):
         from nodegate.run.fleet_allows import fleet_allows  # noqa: PLC0415 - pandas only where something was measured
 
-        if said := fleet_allows(measured, judging.peers(), {name: judging.baseline(name) for name in measured}):
+        if said := fleet_allows(measured, judging.peers(), judging.baseline):
             yield said
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import CannotMeasure
+from nodegate.knowledge.required import required, shortest
 from nodegate.text import shown
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ _SIGNS: tuple[tuple[str, Kind, str], ...] = (
     (r"Couldn't |Unable to |Failed to |[Ee]rror\b", "setup", "run it on the node by hand"),
 )
 _TROUBLES = tuple((re.compile(pattern), kind, next_step) for pattern, kind, next_step in _SIGNS)
-_ANY_TROUBLE = re.compile("|".join(f"(?:{pattern})" for pattern, _, _ in _SIGNS), re.MULTILINE)
+_WORDS = shortest(word for pattern, _, _ in _SIGNS for word in required(pattern))  # each trouble has one of them
 
 
 def parse(written: str) -> Report:
@@ -178,7 +179,8 @@ def parse(written: str) -> Report:
 def trouble(stdout: str, stderr: str) -> Trouble | None:
     """The first sign of a failure in what a program printed; None if there is none."""
     said = [line for line in (*lines(stderr), *lines(stdout)) if not line.startswith("Conflicting CPU frequency")]
-    if not _ANY_TROUBLE.search("\n".join(said)):  # of hundreds of good runs a node each line need not be looked at
+    text = "\n".join(said)
+    if not any(word in text for word in _WORDS):  # of hundreds of good runs a node each line need not be looked at
         return None
     for pattern, kind, next_step in _TROUBLES:
         for place, line in enumerate(said):

@@ -68,7 +68,7 @@ class Copies:
                 found[gpu.index] = (*found.get(gpu.index, ()), gpu)
         return dict(sorted(found.items()))
 
-    @property
+    @cached_property
     def pairs(self) -> Mapping[tuple[int, int], tuple[Pair, ...]]:
         """The copies of each pair of GPUs, (from, to) by NVML index, in each attempt: the whole matrix."""
         found: dict[tuple[int, int], tuple[Pair, ...]] = {}
