@@ -50,7 +50,7 @@ _KERNEL_KINDS = {"memory": Kind.MEMORY, "memory module": Kind.MEMORY, "CPU": Kin
 _ADDRESS = re.compile(
     r"(?:(?P<domain>[0-9a-f]{4,8}):)?(?P<bus>[0-9a-f]{2}):(?P<device>[0-9a-f]{2})(?P<function>\.[0-7])?"
 )
-_MOST_KNOWN = 8192  # names of parts: a fleet has the same few in every node
+_MOST_KNOWN = 1024  # calls whose answers are kept: every check names the same parts of a node
 _DISK = re.compile(r"nvme\d{1,6}|(?:[shv]|xv)d[a-z]{1,4}")
 
 
