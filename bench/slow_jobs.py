@@ -1,4 +1,4 @@
-"""Detection times and false alarms of `nodegate watch`: python bench/slow_jobs.py found|healthy [--hours H] [--jobs N].
+"""Detection times and false alarms of `nodegate watch`: python bench/slow_jobs.py found|healthy [OPTIONS].
 
 Whole logs in the frameworks' formats, from jobs that are simulated here with nothing of the detector: heavy-tailed
 noise, a slow drift, garbage collection on several ranks, checkpoints and evaluations with and without a line of their
@@ -236,11 +236,11 @@ def found_s(form: Form, job: Job, factor: float) -> tuple[float, int] | None:
     return None
 
 
-def detection(jobs: int) -> None:
+def detection(forms: list[Form], jobs: int) -> None:
     """The table of detection times."""
     print("| format | lines every | noise | " + " | ".join(f"{factor:g}" for factor in FACTORS) + " |")
     print("|---" * (3 + len(FACTORS)) + "|")
-    for form in FORMS:
+    for form in forms:
         for noise, rough in ((0.01, False), (0.03, True)):
             cells = []
             for factor in FACTORS:
@@ -258,12 +258,12 @@ def detection(jobs: int) -> None:
             print(f"| {form.name} | {form.interval} | {100 * noise:.0f} % | " + " | ".join(cells) + " |", flush=True)
 
 
-def healthy(hours: float) -> None:
+def healthy(forms: list[Form], hours: float, seed: int) -> None:
     """The table of false alarms: jobs of 2 to 40 hours, of every kind, until there are so many hours."""
     print("| format | lines every | jobs | hours | false alarms | told |")
     print("|---" * 6 + "|")
-    for form in FORMS:
-        rng = random.Random(form.name + str(form.interval))  # noqa: S311 - a simulation
+    for form in forms:
+        rng = random.Random(f"{form.name}{form.interval}{seed or ''}")  # noqa: S311 - a simulation
         spent, jobs, alarms, told = 0.0, 0, 0, []
         while spent < hours:
             length = rng.uniform(2, 40)
@@ -284,11 +284,14 @@ def main() -> None:
     asked.add_argument("what", choices=["found", "healthy"])
     asked.add_argument("--hours", type=float, default=1000.0)
     asked.add_argument("--jobs", type=int, default=7)
+    asked.add_argument("--forms", default="", help="only those whose name begins so")
+    asked.add_argument("--seed", type=int, default=0, help="other healthy jobs")
     options = asked.parse_args()
+    forms = [form for form in FORMS if form.name.startswith(options.forms)]
     if options.what == "found":
-        detection(options.jobs)
+        detection(forms, options.jobs)
     else:
-        healthy(options.hours)
+        healthy(forms, options.hours, options.seed)
     sys.stdout.flush()
 
 

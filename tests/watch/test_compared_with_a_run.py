@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from support.training_logs import lines, megatron, times, tqdm
+from support.training_logs import lines, megatron, slashed, times, torchtitan, tqdm
 
+from nodegate.cli import main
 from nodegate.errors import UsageError
 from nodegate.watch.answer import Answer, State
 from nodegate.watch.command import watch
@@ -94,3 +95,46 @@ def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
     ):
         with pytest.raises(UsageError):
             watch(asked)
+
+
+def test_half_the_usual_mfu_is_slow_from_the_first_line() -> None:
+    """16,384 tokens in 3.1 s are an MFU of 27.8 % in this log."""
+    said = answer(torchtitan(times(200, 6.2)), Given("an MFU of 27.8 %", 0.0, mfu=27.8))
+    (slow,) = said.slow
+    assert slow.excess == pytest.approx(1.0, abs=0.05)
+    assert "over the usual time of an MFU of 27.8 %" in slow.line
+    assert answer(torchtitan(times(1500, 3.1)), Given("an MFU of 27.8 %", 0.0, mfu=27.8)).state is State.HEALTHY
+
+
+def test_tflops_of_a_gpu_are_compared_by_the_peak_of_its_platform() -> None:
+    """512.3 TFLOP/s of 989 are 51.8 %."""
+    for mfu, state in ((51.0, State.HEALTHY), (62.0, State.SLOW)):
+        said = answer(slashed(times(600)), Given("an MFU", 0.0, mfu=mfu, peak_tflops=989.0))
+        assert said.state is state
+
+
+def test_a_log_without_mfu_is_not_called_healthy_against_one() -> None:
+    said = answer(tqdm(times(200, 6.2), total=500), Given("an MFU of 40 %", 0.0, mfu=40.0))
+    assert (said.state, said.exit) == (State.NOT_JUDGED, 2)
+    assert "names neither an MFU nor TFLOP/s" in said.reason
+    assert "give --platform" in answer(slashed(times(600)), Given("an MFU of 40 %", 0.0, mfu=40.0)).reason
+
+
+def test_the_options_of_an_mfu(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "job.log"
+    log.write_text(slashed(times(600)))
+    command = ["watch", str(log), "--once", "--mfu"]
+    assert main([*command, "62%", "--platform", "hgx-h100-8"]) == 1
+    assert "over the usual time of an MFU of 62 % of hgx-h100-8" in capsys.readouterr().out
+    assert main([*command, "51", "--platform", "hgx-h100-8"]) == 0
+    assert main([*command, "51", "--platform", "hgx-h100-9"]) == 2
+    assert "did you mean" in capsys.readouterr().err
+    for asked in (
+        Asked(log, once=True, platform="hgx-h100-8"),
+        Asked(log, once=True, mfu=40.0, usual_s=3.1),
+        Asked(log, once=True, mfu=40.0, rule="fastest-5"),
+    ):
+        with pytest.raises(UsageError):
+            watch(asked)
+    with pytest.raises(SystemExit):
+        main([*command, "400"])

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from nodegate.errors import UsageError
+from nodegate.files.strict_yaml import did_you_mean
 from nodegate.text import visible
 from nodegate.watch import notice, render
 from nodegate.watch.follow import CHUNK_BYTES, source
@@ -131,25 +132,51 @@ def _formats(asked: Asked) -> Mapping[str, Callable[[str], Reading | None]]:
 
 
 def _given(asked: Asked) -> Given | None:
-    """The usual time from elsewhere that was asked for."""
-    if asked.like is None and not asked.usual_s:
+    """The usual time or MFU from elsewhere that was asked for."""
+    if asked.platform and not asked.mfu:
+        raise UsageError("--platform only says against which peak --mfu is", hint="give --mfu too")
+    words = [
+        word for word, given in (("--like", asked.like), ("--usual", asked.usual_s), ("--mfu", asked.mfu)) if given
+    ]
+    if not words:
         return None
     if asked.rule != "auto":
         raise UsageError(f"--rule {asked.rule} compares a job with itself only", hint="leave --rule out")
-    if asked.like is None:
-        return Given(f"--usual {asked.usual_s:g}s", asked.usual_s)
-    if asked.usual_s:
-        raise UsageError("--like and --usual give two usual times", hint="leave one of them out")
+    if len(words) > 1:
+        raise UsageError(f"{' and '.join(words)} give several usual times", hint="give one of them")
+    if asked.mfu:
+        of = f" of {asked.platform}" if asked.platform else ""
+        return Given(f"an MFU of {asked.mfu:g} %{of}", 0.0, mfu=asked.mfu, peak_tflops=_peak_tflops(asked.platform))
+    return Given(f"--usual {asked.usual_s:g}s", asked.usual_s) if asked.like is None else _of_earlier(asked, asked.like)
+
+
+def _peak_tflops(platform: str) -> float:
+    """The peak of a platform's GPUs in bf16; 0 without a platform."""
+    from nodegate.baseline.baseline import Baselines  # noqa: PLC0415 - only where a platform is named
+
+    if not platform:
+        return 0.0
+    known = Baselines.read().platforms
+    if platform not in known:
+        raise UsageError(f"there is no platform {platform!r}", hint=did_you_mean(platform, known))
+    entry = known[platform].limits.get("burn.bf16_tflops")
+    if entry is None or not entry.most:
+        raise UsageError(f"the baseline of {platform} has no bf16 peak", hint="nodegate baseline show " + platform)
+    return entry.most
+
+
+def _of_earlier(asked: Asked, log: Path) -> Given:
+    """The usual time of an earlier run's log."""
     earlier, splitter = Watcher(formats=_formats(asked)), LineSplitter()
-    with source(asked.like, once=True) as read:
+    with source(log, once=True) as read:
         while (data := read.read(0)) is not None:
             for line in splitter.feed(data):
                 earlier.line(line)
     for line in splitter.end():
         earlier.line(line)
-    given = earlier.pace.setting(visible(str(asked.like)))
+    given = earlier.pace.setting(visible(str(log)))
     if given is None:
-        raise UsageError("too few iterations to know what is usual", file=str(asked.like))
+        raise UsageError("too few iterations to know what is usual", file=str(log))
     return given
 
 

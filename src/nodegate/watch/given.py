@@ -1,4 +1,4 @@
-"""A usual time that the user gives: `--usual 3.1s`, or that of an earlier run's log."""
+"""What is usual by the user's word: a time (`--usual 3.1s`), that of an earlier run's log, or an MFU (`--mfu 40`)."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ class Given:
         per: what `seconds` is the time of.
         setting: the key of the earlier run's points; empty if only the time is known.
         tokens: of an iteration of the earlier run; None if it did not count them.
+        mfu: the share of the GPUs' peak that is usual, in percent; then there is no time, and `seconds` is 0.
+        peak_tflops: the peak of a GPU, for logs that name TFLOP/s and no MFU; 0 if it is not known.
     """
 
     name: str
@@ -28,9 +30,16 @@ class Given:
     per: str = "iteration"
     setting: tuple[object, ...] = ()
     tokens: float | None = None
+    mfu: float = 0.0
+    peak_tflops: float = 0.0
 
     def differs(self, point: Point, per: str) -> str:
         """Why these points cannot be compared with it; empty if they can."""
+        if self.mfu:
+            if point.mfu is None and point.tflops is None:
+                return f"{self.name}: this log names neither an MFU nor TFLOP/s"
+            lacks_peak = point.mfu is None and not self.peak_tflops
+            return f"{self.name}: this log names TFLOP/s: give --platform for the GPU's peak" if lacks_peak else ""
         if per != self.per:
             return f"{self.name} is the time of one {self.per}, this log has that of one {per}"
         for place, what in SETTINGS.items() if self.setting else ():
@@ -42,5 +51,8 @@ class Given:
         return ""
 
     def seconds_for(self, point: Point) -> float:
-        """The time for as many tokens as an iteration of this point has."""
+        """The time for as many tokens as an iteration of this point has; the time of the same work at the usual MFU."""
+        if self.mfu:
+            share = point.mfu if point.mfu is not None else 100 * (point.tflops or 0.0) / self.peak_tflops
+            return point.seconds * share / self.mfu
         return self.seconds * point.tokens / self.tokens if point.tokens and self.tokens else self.seconds

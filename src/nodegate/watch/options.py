@@ -29,6 +29,8 @@ class Asked:
     silence_s: float = SILENCE_S
     like: Path | None = None
     usual_s: float = 0.0
+    mfu: float = 0.0
+    platform: str = ""
     format: str = "auto"
     pattern: str = ""
     notice: str = ""
@@ -74,6 +76,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="usual time of an iteration, such as 3.1s or 850ms",
     )
+    add(
+        "--mfu",
+        type=_percent,
+        default=0.0,
+        metavar="PERCENT",
+        help="the share of the GPUs' peak that this model usually reaches, such as 40: less is slow",
+    )
+    add("--platform", default="", metavar="NAME", help="with --mfu: its bf16 peak, for logs that name only TFLOP/s")
     add("--format", choices=["auto", *FORMATS], default="auto", help="read only lines of this format")
     add("--pattern", default="", metavar="REGEX", help="your own line: groups iteration and ms, s, per_s or elapsed")
     add(
@@ -96,6 +106,16 @@ def _ratio(text: str) -> float:
         value = math.nan
     if not 1 < value <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a ratio above 1, such as 1.2")
+    return value
+
+
+def _percent(text: str) -> float:
+    try:
+        value = float(text.removesuffix("%"))
+    except ValueError:
+        value = math.nan
+    if not 1 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a share in percent, such as 40")
     return value
 
 

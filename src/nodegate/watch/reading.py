@@ -55,6 +55,7 @@ class Point:
     `key` is what must be equal for two points to be compared: format, batch, sequence length, world size, tokens known.
     `tokens` are those of an iteration. `pause` says what was in between (a checkpoint, an evaluation). `warming`
     marks the first iterations after a start, `restarted` the first point of a run. `span` is what the point stands for.
+    `tflops` and `mfu` are what the line says of each GPU.
     """
 
     first: int
@@ -67,6 +68,8 @@ class Point:
     warming: bool = False
     restarted: bool = False
     span: Span = ONE
+    tflops: float | None = None
+    mfu: float | None = None
 
 
 def whole(text: object) -> int | None:

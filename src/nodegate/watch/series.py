@@ -83,6 +83,8 @@ class Series:
             warming=since - self._started_at < WARM_UP_ITERATIONS,
             restarted=self._started,
             span=_span(reading, None if restarted else before, since, seconds, between_s),
+            tflops=reading.tflops,
+            mfu=reading.mfu,
         )
         self._anchor, self._pause, self._started = reading, "", False
         return point
