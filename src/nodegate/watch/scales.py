@@ -43,6 +43,8 @@ OFTEN = Level(1.15, 300, 30)  # the mean, pauses and all, where many single step
 OFTEN_SHARE, TIMES_OFTEN = 0.3, 3  # of the steps are raised, and so many times as often as before
 MOST_OF_IT = 0.8  # of the points of a sudden window are above, and the last one
 STEADY = (Level(1.15, 420, 12), Level(1.05, 1200, 20), Level(1.03, 2400, 40))
+FEW_STEPS = 4  # in a block of so few a pause is not left out of its pace: then
+STEADY_SHARE = 0.7  # of the blocks of the shortest steady window must be above half of its excess
 GIVEN = 1.05  # against a usual time from elsewhere no smaller ratio counts
 EARLY, EARLY_MORE = 120, 0.01  # in so many first blocks the ratio of a steady window is larger by this
 SMOOTH_S = 100.0  # the smoothed time that is reported covers this
@@ -238,7 +240,13 @@ class ScalesRule:
             return False
         least = max(level.ratio, self._ratio, GIVEN if noise.usual == self._given else 0.0)
         least += EARLY_MORE * (self._usual.blocks < EARLY)
-        return middle(paces) > max(least, 1 + NOISES * noise.of(len(paces))) * noise.usual
+        if middle(paces) <= max(least, 1 + NOISES * noise.of(len(paces))) * noise.usual:
+            return False
+        steps = sum(block.iterations for block in list(self._blocks)[-len(paces) :])
+        if level is not STEADY[0] or steps > FEW_STEPS * len(paces):
+            return True
+        above = sum(each > (1 + level.ratio) / 2 * noise.usual for each in paces)
+        return above >= STEADY_SHARE * len(paces)
 
     def _smoothed(self) -> float:
         """The pace now: a slow time is not mixed with what was before it."""
