@@ -1,7 +1,8 @@
-"""How fast triage reads job logs, beside grep -E and ripgrep with the same patterns: python bench/triage.py [MB].
+"""How fast triage reads job logs, beside grep -E and ripgrep with the same strings: python bench/triage.py [MB ...].
 
 Writes synthetic logs of 64 ranks (iterations, NCCL INFO, loader lines; one error at the end), then measures the CPU
-time of one process each. Files are read once before, so the disk is not measured.
+time of one process each, its children included. Files are read once before, so the disk is not measured. With several
+sizes (default 250 500 1000) it shows how time and memory grow.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from nodegate.knowledge.signatures import Side, signatures
 from nodegate.triage.scan import TRIGGERS
@@ -29,37 +31,74 @@ _CLASSES = {
 }
 
 
+GOAL, MOST_MIB = 0.5, 100  # of the speed of grep -E with the same strings; of memory
+
+
+class Measured(NamedTuple):
+    """What one process needed."""
+
+    cpu_s: float
+    mib: float
+
+
 def main() -> None:
-    size_mb = int(sys.argv[1] if len(sys.argv) > 1 else "1000")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        logs = [write_log(folder / f"rank_{number}.log", size_mb * 1_000_000 // LOGS, number) for number in range(LOGS)]
-        patterns = folder / "patterns"
-        patterns.write_text("\n".join(extended(s.pattern.pattern) for s in signatures() if s.side is Side.USER) + "\n")
-        total_mb = sum(log.stat().st_size for log in logs) / 1e6
-        commands = {"triage": [sys.executable, "-m", "nodegate.cli", "triage", *map(str, logs)]}
-        commands["grep -E"] = ["grep", "-a", "-c", "-E", "-f", str(patterns), *map(str, logs)]
-        strings = folder / "strings"
-        strings.write_text("\n".join(re.sub(r"([.\[\]{}()*+?^$|\\])", r"\\\1", each) for each in TRIGGERS) + "\n")
-        commands["strings"] = ["grep", "-a", "-c", "-E", "-f", str(strings), *map(str, logs)]
-        if shutil.which("rg"):
-            commands["ripgrep"] = ["rg", "-a", "-c", "-j1", "-f", str(patterns), *map(str, logs)]
-        subprocess.run(["cat", *map(str, logs)], stdout=subprocess.DEVNULL, check=True)
-        speeds = {tool: measure(tool, command, total_mb) for tool, command in commands.items()}
-        print(f"triage reads at {speeds['triage'] / speeds['grep -E']:.2f} of grep -E with the patterns,")
-        print(f"and at {speeds['triage'] / speeds['strings']:.2f} of grep -E with the strings that it searches for")
+    sizes = [int(each) for each in sys.argv[1:]] or [250, 500, 1000]
+    print(f"| MB | tool | MB/s of CPU | CPU | memory |{chr(10)}|{'---|' * 5}")
+    taken: dict[float, Measured] = {}
+    for size_mb in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            total_mb, of = measure_all(Path(name), size_mb)
+        for tool, one in of.items():
+            values = (
+                f"{total_mb / one.cpu_s:.0f} | {one.cpu_s:.1f} s | {one.mib:.0f} MiB" if one else "not measured | |"
+            )
+            print(f"| {total_mb:.0f} | {tool} | {values} |", flush=True)
+        triage, grep = of["triage"], of["grep -E, strings"]
+        assert triage is not None and grep is not None  # noqa: S101, PT018
+        taken[total_mb] = triage
+        reached = grep.cpu_s / triage.cpu_s
+        print(
+            f"{total_mb:.0f} MB: {reached:.2f} of grep -E with the same strings (goal {GOAL}): {said(reached >= GOAL)}"
+        )
+    most = max(one.mib for one in taken.values())
+    print(f"memory: {most:.0f} MiB at most (goal {MOST_MIB}): {said(most <= MOST_MIB)}")
+    if len(taken) > 1:
+        per_mb = [1000 * one.cpu_s / size for size, one in sorted(taken.items())]
+        print("growth: " + ", ".join(f"{each:.1f}" for each in per_mb) + " ms of CPU a MB, from small to large")
 
 
-def measure(tool: str, command: list[str], total_mb: float) -> float:
-    """MB a second of CPU."""
+def said(reached: bool) -> str:
+    return "reached" if reached else "missed"
+
+
+def measure_all(folder: Path, size_mb: int) -> tuple[float, dict[str, Measured | None]]:
+    """The size of the logs in MB, and what each tool needed for them; None: the tool is not installed."""
+    logs = [write_log(folder / f"rank_{number}.log", size_mb * 1_000_000 // LOGS, number) for number in range(LOGS)]
+    names = [str(log) for log in logs]
+    patterns, literal, strings = folder / "patterns", folder / "literal", folder / "strings"
+    patterns.write_text("\n".join(extended(s.pattern.pattern) for s in signatures() if s.side is Side.USER) + "\n")
+    literal.write_text("\n".join(TRIGGERS) + "\n")
+    strings.write_text("\n".join(re.sub(r"([.\[\]{}()*+?^$|\\])", r"\\\1", each) for each in TRIGGERS) + "\n")
+    commands = {
+        "triage": [sys.executable, "-m", "nodegate.cli", "triage", *names],
+        "grep -E, strings": ["grep", "-a", "-c", "-E", "-f", str(strings), *names],
+        "grep -E, patterns": ["grep", "-a", "-c", "-E", "-f", str(patterns), *names],
+        "ripgrep, strings": ["rg", "-a", "-c", "-j1", "-F", "-f", str(literal), *names],
+    }
+    subprocess.run(["cat", *names], stdout=subprocess.DEVNULL, check=True)
+    total_mb = sum(log.stat().st_size for log in logs) / 1e6
+    return total_mb, {
+        tool: measure(command) if shutil.which(command[0]) else None for tool, command in commands.items()
+    }
+
+
+def measure(command: list[str]) -> Measured:
+    """The CPU time and the memory of one process and its children."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "LC_ALL": "C.UTF-8"})
     assert process.stdout is not None  # noqa: S101
-    first = process.stdout.readline().strip()
     process.stdout.read()
     usage: resource.struct_rusage = os.wait4(process.pid, 0)[2]
-    speed = total_mb / (usage.ru_utime + usage.ru_stime)
-    print(f"{tool:<8} {speed:7.0f} MB/s, {usage.ru_maxrss / 1024:5.0f} MiB at most   {first[:80]}")
-    return speed
+    return Measured(usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def write_log(path: Path, size: int, number: int) -> Path:

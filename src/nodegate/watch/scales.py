@@ -43,8 +43,8 @@ OFTEN = Level(1.15, 300, 30)  # the mean, pauses and all, where many single step
 OFTEN_SHARE, TIMES_OFTEN = 0.3, 3  # of the steps are raised, and so many times as often as before
 MOST_OF_IT = 0.8  # of the points of a sudden window are above, and the last one
 STEADY = (Level(1.15, 420, 12), Level(1.05, 1200, 20), Level(1.03, 2400, 40))
-FEW_STEPS = 4  # in a block of so few a pause is not left out of its pace: then
-STEADY_SHARE = 0.7  # of the blocks of the shortest steady window must be above half of its excess
+FEW_STEPS, LONG_BLOCK_S = 4, 100.0  # a pause is not left out of the pace of a block with few steps, or of a long line:
+STEADY_SHARE = 0.7  # then so much of the blocks of a steady window must be above half of its excess
 GIVEN = 1.05  # against a usual time from elsewhere no smaller ratio counts
 EARLY, EARLY_MORE = 120, 0.01  # in so many first blocks the ratio of a steady window is larger by this
 SMOOTH_S = 100.0  # the smoothed time that is reported covers this
@@ -137,7 +137,9 @@ class ScalesRule:
 
     def _close(self) -> None:
         """A block is complete; it is part of what is usual unless the job is slow."""
-        block = Block(self._at_s, pace(self._open), sum(span.iterations for _, span in self._open))
+        spans = [span for _, span in self._open]
+        measured = sum(1 if span.alone else span.iterations for span in spans)
+        block = Block(self._at_s, pace(self._open), sum(span.iterations for span in spans), measured)
         self._open = []
         self._blocks.append(block)
         if self._slow is None:
@@ -242,11 +244,16 @@ class ScalesRule:
         least += EARLY_MORE * (self._usual.blocks < EARLY)
         if middle(paces) <= max(least, 1 + NOISES * noise.of(len(paces))) * noise.usual:
             return False
-        steps = sum(block.iterations for block in list(self._blocks)[-len(paces) :])
-        if level is not STEADY[0] or steps > FEW_STEPS * len(paces):
+        if not self._hide_pauses(level, len(paces)):
             return True
         above = sum(each > (1 + level.ratio) / 2 * noise.usual for each in paces)
         return above >= STEADY_SHARE * len(paces)
+
+    def _hide_pauses(self, level: Level, blocks: int) -> bool:
+        """Whether the last blocks are such that a single pause raises the pace of the one that it is in."""
+        if level is STEADY[0]:
+            return sum(block.measured for block in list(self._blocks)[-blocks:]) <= FEW_STEPS * blocks
+        return blocks * LONG_BLOCK_S < level.seconds
 
     def _smoothed(self) -> float:
         """The pace now: a slow time is not mixed with what was before it."""

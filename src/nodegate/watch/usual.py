@@ -21,11 +21,15 @@ MOST_BLOCKS = 512  # the last ones, for the noise of a block
 
 
 class Block(NamedTuple):
-    """The pace of some neighbouring points of so many iterations; `at_s` is the training time at their end."""
+    """The pace of some neighbouring points of so many iterations; `at_s` is the training time at their end.
+
+    `measured` are the iterations whose time is in the pace: fewer where each line measures its own iteration only.
+    """
 
     at_s: float
     pace: float
     iterations: int = 1
+    measured: int = 1
 
 
 class Noise(NamedTuple):
