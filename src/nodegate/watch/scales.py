@@ -44,7 +44,7 @@ OFTEN_SHARE, TIMES_OFTEN = 0.3, 3  # of the steps are raised, and so many times 
 MOST_OF_IT = 0.8  # of the points of a sudden window are above, and the last one
 STEADY = (Level(1.15, 420, 12), Level(1.05, 1200, 20), Level(1.03, 2400, 40))
 FEW_STEPS, LONG_BLOCK_S = 4, 100.0  # a pause is not left out of the pace of a block with few steps, or of a long line:
-STEADY_SHARE = 0.7  # then so much of the blocks of a steady window must be above half of its excess
+STEADY_SHARE, NOISES_OF_BLOCK = 0.7, 2.0  # so much of a steady window must be above half of its excess and the noise
 GIVEN = 1.05  # against a usual time from elsewhere no smaller ratio counts
 EARLY, EARLY_MORE = 120, 0.01  # in so many first blocks the ratio of a steady window is larger by this
 SMOOTH_S = 100.0  # the smoothed time that is reported covers this
@@ -246,7 +246,8 @@ class ScalesRule:
             return False
         if not self._hide_pauses(level, len(paces)):
             return True
-        above = sum(each > (1 + level.ratio) / 2 * noise.usual for each in paces)
+        half = max((1 + level.ratio) / 2, 1 + NOISES_OF_BLOCK * noise.block) * noise.usual
+        above = sum(each > half for each in paces)
         return above >= STEADY_SHARE * len(paces)
 
     def _hide_pauses(self, level: Level, blocks: int) -> bool:
