@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON_HERE = $(shell $(BIN)/python -c pass 2>/dev/null && echo $(BIN)/python || echo $(PYTHON))
 
-.PHONY: demo test gpu lab lab-table lint wheel docs clean
+.PHONY: demo test gpu lab lab-table lint wheel bootcheck.pyz bench docs clean
 
 demo: .venv/installed
 	$(BIN)/nodegate demo
@@ -50,6 +50,10 @@ docs: .venv/installed
 
 wheel: .venv/test-installed
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+
+# nodegate bootcheck and nodegate hook for compute nodes, in one file that needs Python >= 3.10 and no package
+bootcheck.pyz: .venv/installed
+	$(BIN)/python deploy/one_file/build.py dist/bootcheck.pyz
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv || { tests/system_packages.sh python3-venv && $(PYTHON) -m venv --clear .venv; }

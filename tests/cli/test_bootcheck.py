@@ -186,6 +186,22 @@ def test_it_imports_nothing_heavy() -> None:
     assert run(code=code).stdout.splitlines()[-1] == "[]"
 
 
+def test_it_imports_nothing_heavy_for_a_node_with_gpus(tmp_path: Path) -> None:
+    facts = tmp_path / "facts.json"
+    facts.write_text(json.dumps(Machine.hgx_h100().document()))
+    code = (
+        "import json, sys; from pathlib import Path;"
+        "from nodegate.evidence import Evidence; from nodegate.run.bootcheck import bootcheck;"
+        f"document = json.loads(Path({str(facts)!r}).read_text());"
+        "print(bootcheck(measure=lambda node: Evidence(node.name, 'facts', 0.0, 0.0, document=document)).line);"
+        "heavy = ('pandas', 'numpy', 'scipy', 'paramiko', 'jinja2', 'pytest', '_pytest', 'xdist');"
+        "print([name for name in heavy if name in sys.modules])"
+    )
+    line, heavy = run(code=code).stdout.splitlines()
+    assert line.startswith("fit: ")
+    assert heavy == "[]"
+
+
 def test_a_held_lock_is_busy() -> None:
     session = LocalSession(Node("here", Connection(transport="local")))
     try:
