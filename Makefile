@@ -41,6 +41,12 @@ lint: .venv/test-installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# nodegate beside its peers on this machine, and docs/scale.md from it; within an hour on two idle cores, and what was
+# ended goes on where it was. As root it installs the peers' Debian packages. NHC=FOLDER: LBNL NHC from its source
+bench: .venv/test-installed
+	tests/system_packages.sh
+	$(BIN)/python -m bench.side_by_side $(if $(NHC),--nhc $(NHC)) $(BENCH_ARGS)
+
 # docs/coverage.md is written from the docstrings of the checks, docs/tried.md from the tests under tests/tries
 docs: .venv/installed
 	PYTHONPATH=tests $(BIN)/python -m support.coverage_page docs/coverage.md

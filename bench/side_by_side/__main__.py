@@ -30,6 +30,9 @@ from bench.side_by_side.measured import as_dict
 from bench.side_by_side.nodes import Nodes
 from bench.side_by_side.reports import Reports
 from lab.cache import FOLDER
+from lab.nvml import nvidia_smi
+from nodegate import suite
+from nodegate.measure.registry import is_active
 
 if TYPE_CHECKING:
     from bench.side_by_side.peers import Peers
@@ -41,16 +44,15 @@ ONE_NODE_RUNS = 7  # they take a second each
 
 def main() -> None:
     asked = _asked()
-    figures = Figures(asked.figures, ROOT)
+    figures = Figures(asked.figures, ROOT, as_they_are=asked.only == ["page"])
     if asked.only != ["page"]:
         asked.work.mkdir(parents=True, exist_ok=True)
         installed = peers.install(asked.peers)
         now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         figures.about(machine=machine(), versions=installed.versions(), commit=commit(ROOT), ended=now)
+        parts = {"fleet": _fleet, "one_node": _one_node, "reports": _reports, "logs": _logs, "growth": _growth}
         for section in asked.only or SECTIONS:
-            {"fleet": _fleet, "one_node": _one_node, "reports": _reports, "logs": _logs, "growth": _growth}[section](
-                asked, figures, installed
-            )
+            parts[section](asked, figures, installed)
         shutil.rmtree(asked.work, ignore_errors=True)
         now = dt.datetime.now(dt.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         figures.about(ended=now, load_after=round(os.getloadavg()[1], 1))
@@ -60,17 +62,30 @@ def main() -> None:
 
 def _fleet(asked: argparse.Namespace, figures: Figures, installed: Peers) -> None:
     """Every tool over the same nodes, by turns."""
+    if not _has_nodes(figures, "fleet"):
+        return
     for count in asked.nodes:
         keys = {tool.name: f"fleet/{tool.name}/{count}" for tool in tools.TOOLS}
         if not any(figures.wants(key, asked.runs) for key in keys.values()):
             continue
         with tempfile.TemporaryDirectory(dir=asked.work) as name, Nodes(Path(name), count) as nodes:
+            figures.about(checks=sum(not is_active(check.asks_for) for check in suite.checks()))
             for _ in range(asked.runs):
                 for tool in tools.TOOLS:
                     if figures.wants(keys[tool.name], asked.runs):
                         figures.measure(
                             keys[tool.name], lambda tool=tool: _one_tool(Path(name), tool, nodes, installed)
                         )
+
+
+def _has_nodes(figures: Figures, section: str) -> bool:
+    """Whether NVIDIA's nvidia-smi, which the made nodes show, is here."""
+    try:
+        nvidia_smi.binary(550)
+    except nvidia_smi.NotToBeHad as why:
+        figures.refuse(section, f"the nodes need NVIDIA's nvidia-smi: {why}")
+        return False
+    return True
 
 
 def _one_tool(folder: Path, tool: tools.Tool, nodes: Nodes, installed: Peers) -> dict[str, float]:
@@ -81,6 +96,8 @@ def _one_tool(folder: Path, tool: tools.Tool, nodes: Nodes, installed: Peers) ->
 
 
 def _one_node(asked: argparse.Namespace, figures: Figures, installed: Peers) -> None:
+    if not _has_nodes(figures, "one_node"):
+        return
     if not any(figures.wants(f"one_node/{name}", ONE_NODE_RUNS) for name in one_node.ABOUT):
         return
     with tempfile.TemporaryDirectory(dir=asked.work) as name:

@@ -20,19 +20,22 @@ JUDGED_BY = ("src", "checks", "baselines", "policies")  # what a figure of nodeg
 
 
 class Figures:
-    """What was measured, by key ("fleet/clush/64"): a list of runs, each a mapping of numbers; or why there is none."""
+    """What was measured, by key ("fleet/clush/64"): a list of runs, each a mapping of numbers; or why there is none.
 
-    def __init__(self, file: Path, root: Path) -> None:
+    `as_they_are`: for the page; else figures of another version of nodegate are left out.
+    """
+
+    def __init__(self, file: Path, root: Path, *, as_they_are: bool = False) -> None:
         self._file = file
         self._refused: set[str] = set()
-        self.revision = revision(root)
-        self.value: dict[str, Any] = {}
-        if file.exists():
-            self.value = json.loads(file.read_text())
-        if self.value.get("schema") != SCHEMA or self.value.get("revision") != self.revision:
+        self.value: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+        if as_they_are and self.value.get("schema") == SCHEMA:
+            return
+        now = revision(root)
+        if self.value.get("schema") != SCHEMA or self.value.get("revision") != now:
             if self.value:
                 print(f"{file.name} is of another version of nodegate: everything is measured again")
-            self.value = {"schema": SCHEMA, "revision": self.revision, "about": {}, "runs": {}, "not_measured": {}}
+            self.value = {"schema": SCHEMA, "revision": now, "about": {}, "runs": {}, "not_measured": {}}
 
     def about(self, **said: Any) -> None:
         """What the page says of machine and peers."""
@@ -55,13 +58,18 @@ class Figures:
         try:
             run = dict(once())
         except NotMeasured as why:
-            print(f"{key}: not measured: {why}", flush=True)
-            self._refused.add(key)
-            self.value["not_measured"][key] = " ".join(str(why).split())[:300]
+            self.refuse(key, str(why))
         else:
             self.value["runs"].setdefault(key, []).append(run)
             self.value["not_measured"].pop(key, None)
             print(f"{key}: {shown(run)}", flush=True)
+            self._save()
+
+    def refuse(self, key: str, why: str) -> None:
+        """There is no figure, and the page says why."""
+        print(f"{key}: not measured: {why}", flush=True)
+        self._refused.add(key)
+        self.value["not_measured"][key] = " ".join(why.split())[:300]
         self._save()
 
     def runs(self, key: str) -> list[dict[str, float]]:

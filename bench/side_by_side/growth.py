@@ -22,6 +22,4 @@ def cost(folder: Path, count: int, *, under_load: bool) -> dict[str, float]:
     found = {"cpu_s": done.cpu_s, "wall_s": done.wall_s, "memory_mib": done.memory_mib}
     found |= {"folder_mb": done.megabytes("."), "evidence_mb": done.megabytes("evidence")}
     shutil.rmtree(done.run)
-    return {name: round(value, 3) for name, value in found.items()} | {
-        f"{name} MB": size for name, size in files.items()
-    }
+    return {name: round(value, 3) for name, value in {**found, **files}.items()}

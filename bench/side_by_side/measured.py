@@ -115,8 +115,8 @@ def _watch(result: Path, limit_s: float, command: Sequence[str]) -> None:
     over = process.returncode is None
     _end_all()
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    # What is shorter than a few looks: the most that one process held, which is no less than this one's own 15 MiB.
-    memory_mib = (most if wall_s > 10 * AT_FIRST_S else usage.ru_maxrss) / 1024
+    # Of what is short there are few looks: the most that one process held, which is no less than this one's own 15 MiB.
+    memory_mib = max(most, usage.ru_maxrss if wall_s < 20 * AT_FIRST_S else 0) / 1024
     found = {"wall_s": wall_s, "cpu_s": usage.ru_utime + usage.ru_stime, "memory_mib": memory_mib}
     result.write_text(json.dumps({**found, "exit_code": process.returncode, "over": over}))
 
