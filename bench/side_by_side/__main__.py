@@ -17,6 +17,7 @@ import datetime as dt
 import functools
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -43,6 +44,7 @@ ONE_NODE_RUNS = 7  # they take a second each
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the nodes end, too
     asked = _asked()
     figures = Figures(asked.figures, ROOT, as_they_are=asked.only == ["page"])
     if asked.only != ["page"]:

@@ -69,12 +69,15 @@ def measure(command: Sequence[object], folder: Path, *, limit_s: float = 1200, *
         words = [sys.executable, __file__, str(result), str(limit_s), *map(str, command)]
         environment = {**os.environ, "LC_ALL": "C.UTF-8", **variables}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each run compiles every module
-        done = subprocess.run(
-            words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out, check=False
-        )
+        watcher = subprocess.Popen(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            watcher.wait()
+        finally:  # when the bench itself is ended, too
+            watcher.terminate()
+            watcher.wait()
         out.seek(0)
         said = out.read().decode("utf-8", "replace")
-        if done.returncode:
+        if watcher.returncode:
             raise NotMeasured(f"{Path(str(command[0])).name} could not be run: {said[-300:]}")
         found = json.loads(result.read_text())
     if found["over"]:
@@ -100,6 +103,7 @@ def _bytes(folder: Path) -> int:
 def _watch(result: Path, limit_s: float, command: Sequence[str]) -> None:
     """Run the command and write down what it cost."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGTERM, _ended)
     started = time.monotonic()
     process = subprocess.Popen(command)
     most = 0
@@ -147,6 +151,11 @@ def _memory_kb(pid: int) -> int:
             if line.startswith("Pss:"):
                 return int(line.split()[1])
     return 0
+
+
+def _ended(*_: object) -> None:
+    _end_all()
+    os._exit(1)
 
 
 def _end_all() -> None:

@@ -14,6 +14,7 @@ from bench.side_by_side.figures import Figures
 from bench.side_by_side.measured import Cost, NotMeasured, Run, measure
 from bench.side_by_side.nodes import BROKEN, Nodes
 from lab.nvml.nvidia_smi import NotToBeHad
+from lab.processes import odd_seconds, running, wait_until
 
 ROOT = Path(__file__).parents[2]
 BUSY = "import time; end = time.process_time() + {}\nwhile time.process_time() < end: pass"
@@ -153,3 +154,17 @@ def test_each_login_is_in_front_of_its_own_node(tmp_path: Path) -> None:
     assert "FAIL pcie_width 16 8" in said[nodes.broken]
     assert f"GPU-{BROKEN:08}-0000" in said[nodes.broken]
     assert "GPU-00000001-0000" in said["gpu1"]
+
+
+def test_a_bench_that_is_ended_leaves_nothing_running(tmp_path: Path) -> None:
+    seconds = odd_seconds()
+    code = (
+        "import signal, sys; from pathlib import Path; from bench.side_by_side.measured import measure\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))\n"
+        f"measure(['sh', '-c', 'sleep {seconds} & sleep {seconds}'], Path({str(tmp_path)!r}))"
+    )
+    bench = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT)
+    assert wait_until(lambda: len(running(seconds)) >= 2, limit_s=60)
+    bench.terminate()
+    bench.wait(60)
+    assert wait_until(lambda: not running(seconds), limit_s=60)
