@@ -257,7 +257,8 @@ def _scale(figures: Figures) -> str:
 
 
 def _files(run: Mapping[str, float]) -> str:
-    return ", ".join(f"{name.removesuffix(' MB')} {number(size)}" for name, size in run.items() if name.endswith(" MB"))
+    sizes = sorted(((size, name) for name, size in run.items() if name.endswith(" MB")), reverse=True)
+    return ", ".join(f"{name.removesuffix(' MB')} {number(size)}" for size, name in sizes if size >= 0.1)
 
 
 def _scale_slopes(figures: Figures) -> str:

@@ -30,7 +30,7 @@ class Reports:
         scale.record(folder / "nodes", nodes, under_load=False)
         self._run = scale.run(folder / "nodes", scale.ROOT, ["--inventory", "hosts.yaml", "--passive"]).run
         with (self._run / "results.jsonl").open() as lines:
-            self.results = sum('"verdict"' in line for line in lines)
+            self.results = sum('"check":' in line for line in lines)
         (folder / "test_many.py").write_text(TESTS.format(count=self.results))
 
     def nodegate(self) -> dict[str, float]:
