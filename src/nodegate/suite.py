@@ -181,7 +181,7 @@ def own_files() -> list[Path]:
     """
     files = sorted(suite_folder(CHECKS).glob("test_*.py"))
     for file in files:
-        if b"\ndef test_" not in _code(file):
+        if b"def test_" not in _code(file):
             raise UsageError("there is no check in this file", file=str(file), hint="install nodegate again")
     return files
 
