@@ -21,6 +21,7 @@ from nodegate.inventory.tree import Tree
 from nodegate.judge.waivers import Waivers
 from nodegate.manifest import MANIFEST, Manifest
 from nodegate.report import jsonl, reader
+from nodegate.report.results_file import read
 from nodegate.run.conditions import read_earlier
 
 
@@ -98,7 +99,10 @@ def _report(data: bytes) -> None:
 
 
 def _results(data: bytes) -> None:
-    for record in jsonl.read(_file("results.jsonl", data)):
+    """Each line is one of the results, or of their tables."""
+    lines = data.splitlines(keepends=True)
+    _file("results.tables.jsonl", b"".join(line for line in lines if b'"verdict"' not in line))
+    for record in read(_file("results.jsonl", b"".join(line for line in lines if b'"verdict"' in line))):
         json.loads(jsonl.line(record))
 
 

@@ -338,7 +338,7 @@ def reports() -> Iterator[bytes]:
     """report.json of a small fleet."""
     import io  # noqa: PLC0415
 
-    from nodegate.report import json_file  # noqa: PLC0415
+    from nodegate.report import json_file, jsonl  # noqa: PLC0415
 
     _support()
     from support import sample_report as made  # noqa: PLC0415
@@ -348,22 +348,33 @@ def reports() -> Iterator[bytes]:
     node = made.node("gpu01", random.Random(1), "reject", devices=1)  # noqa: S311
     small = Report(run=made.run(), nodes=(node,), drift=(), checks={})
     written = io.StringIO()
-    json_file.write(small, written)
+    json_file.write(small, written, json_file.Details("0" * 64, "0" * 64, len(node.records)))
     yield written.getvalue().encode()
+    document = json.loads(written.getvalue())
+    document |= {"schema": "nodegate.report/2", "results": [jsonl.to_json(record) for record in node.records]}
+    yield json.dumps(document).encode()
 
 
 def results() -> Iterator[bytes]:
-    """results.jsonl."""
+    """results.jsonl, of today after its tables, and with everything in its lines."""
     _support()
     from support import sample_report as made  # noqa: PLC0415
 
     from nodegate.report import jsonl  # noqa: PLC0415
+    from nodegate.report.short import Shortener  # noqa: PLC0415
 
     records: Iterable[object] = (made.passed("gpu01", "gpu.count"), made.errored("gpu01", "gpu.xid"))
     lines = [jsonl.line(record) for record in records]  # type: ignore[arg-type]
     chance = random.Random(1)  # noqa: S311
     lines += [jsonl.line(made.measured("gpu02", "pcie.link_width", chance, bad=True, devices=1))]
     yield "".join(lines).encode()
+    tables: list[str] = []
+    short = Shortener(tables.append)
+    lines = [
+        short.line(record)[0]
+        for record in (made.passed("gpu01", "gpu.count"), made.measured("gpu02", "pcie.link_width", chance))
+    ]
+    yield "".join((*tables, *lines)).encode()
 
 
 def manifests() -> Iterator[bytes]:

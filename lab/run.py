@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from nodegate.facts import NodeFacts
 from nodegate.probe.document import document_of
-from nodegate.report.jsonl import read
+from nodegate.report.results_file import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

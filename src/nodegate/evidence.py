@@ -257,7 +257,7 @@ class RunFolder:
     def discard(self) -> None:
         """Delete the folder again, with the files that every run writes first; other files stay."""
         with contextlib.suppress(OSError):
-            for name in ("run.json", "results.jsonl", MANIFEST):
+            for name in ("run.json", "results.jsonl", "results.tables.jsonl", MANIFEST):
                 (self.path / name).unlink(missing_ok=True)
             (self.path / "evidence").rmdir()
             self.path.rmdir()

@@ -11,7 +11,7 @@ from support.made_findings import GPU3, GPU4, NIC2, finding, record
 from nodegate import cli
 from nodegate.causes.details import MOST_FOLLOWING
 from nodegate.finding import AT_LEAST, Limit, Record
-from nodegate.report.jsonl import ResultsFile
+from nodegate.report.results_file import ResultsFile
 
 LINK = Limit(16, "lanes", "the device", AT_LEAST)
 NARROW = finding("fail", GPU4, quantity="link width", observed=8, unit="lanes", limit=LINK, share=0.5)
@@ -19,7 +19,7 @@ SERIAL = "1650003000003"
 
 
 def written(folder: Path, *records: Record) -> Path:
-    file = ResultsFile(folder / "results.jsonl")
+    file = ResultsFile(folder)
     for each in records:
         file.write(each)
     file.close()

@@ -13,7 +13,7 @@ import pytest
 from fleet.machine import Machine
 from support.recorded import run_pytest, write_fleet
 
-from nodegate.report.jsonl import read
+from nodegate.report.results_file import read
 
 
 def nodegate(*arguments: str, where: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import csv
 import json
 import os
 import zlib
@@ -19,6 +20,7 @@ from fleet.load.recordings import recordings
 from fleet.machine import probe_document_of
 from fleet.traps import TRAPS
 from fleet.write import FAULTS_FILE, INVENTORY_FILE, RECORDINGS, write
+from jsonschema import Draft202012Validator
 
 from nodegate import inventory, suite
 from nodegate.baseline.baseline import Baselines
@@ -39,15 +41,19 @@ from nodegate.metric_names import METRICS
 from nodegate.profile import Profile
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.model import NodeReport, Report, Run
+from nodegate.report.render import render
+from nodegate.report.results_file import read
 from nodegate.run import node_facts
 from nodegate.run.gate import Gate
 from nodegate.run.judging import Judging
+from nodegate.run.results import build as build_report
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FOLDER = suite_folder("inventory")
+DOCS = Path(__file__).parents[2] / "docs"
 CHECKS = tuple(check for check in suite.checks() if argument_names().issuperset(check.asks_for))  # as a run takes them
 HEALTHY = {"hgx01", "hgx09", "roce01", "roce06"}
 WIRES = (burn_document.WIRE, copies_document.WIRE)
@@ -118,6 +124,24 @@ def test_the_findings_of_the_demos_report_are_its_planted_causes():
     assert told == GOLDEN.read_text(encoding="utf-8")
     at_fault = {name for cause in report.causes if cause.condition != NOT_JUDGED for name in cause.nodes}
     assert at_fault == {fault.node for fault in fleet().faults}
+
+
+def test_the_files_of_the_demo_follow_their_schemas(tmp_path):
+    report = build_report(Run("demo", "delivery", 0.0, 0.0, "0"), acceptance(), records(), {})
+    render(report, tmp_path, everything=True)
+    for name in ("report", "results", "results.tables"):
+        validator = Draft202012Validator(json.loads((DOCS / f"{name}.schema.json").read_text(encoding="utf-8")))
+        text = (tmp_path / f"{name}{'.json' if name == 'report' else '.jsonl'}").read_text(encoding="utf-8")
+        for each in [text] if name == "report" else text.splitlines():
+            validator.validate(json.loads(each))
+    found, written_in_full = (
+        {(each.node, each.check): Counter(map(repr, each.findings)) for each in read(tmp_path / name)}
+        for name in ("results.jsonl", "results.full.jsonl")
+    )
+    assert found == written_in_full
+    assert len(found) == len(records())
+    rows = csv.DictReader((tmp_path / "nodes.csv").read_text(encoding="utf-8-sig").splitlines())
+    assert {row["node"] for row in rows} == set(acceptance().nodes)
 
 
 def test_at_least_twelve_failure_modes_on_twelve_nodes():

@@ -20,7 +20,7 @@ import pytest
 from fleet.machine import Machine
 from support.recorded import write_fleet
 
-from nodegate.report.jsonl import read
+from nodegate.report.results_file import read
 
 ROOT = Path(__file__).parents[2]
 CHOICE = ["--nodes", "hgx0[6-7]", "-k", "link_width"]  # one of the two has a bad NIC slot
@@ -268,5 +268,7 @@ def test_the_wheel_carries_checks_baselines_inventory_and_templates(wheel: Path)
         for file in (ROOT / folder).glob(pattern):
             assert f"nodegate/suite/{folder}/{file.name}" in names
     assert "nodegate/suite/inventory/demo.yaml" in names
+    for file in (ROOT / "docs").glob("*.schema.json"):
+        assert f"nodegate/suite/schemas/{file.name}" in names
     assert "nodegate/py.typed" in names
     assert not [name for name in names if not name.startswith(("nodegate/", "nodegate-"))]

@@ -17,13 +17,11 @@ from support.sample_report import fleet
 
 from nodegate import part
 from nodegate.claims.claim import Shown, State
-from nodegate.errors import UsageError
-from nodegate.finding import AT_LEAST, Finding, Limit, LimitKind, Record
+from nodegate.finding import Finding, Limit, Record
 from nodegate.part import NODE
-from nodegate.report import jsonl
 from nodegate.report.model import NodeReport, Report
 from nodegate.report.render import render
-from nodegate.unknown import Why
+from nodegate.report.results_file import read
 from nodegate.verdict import GOOD, NodeVerdict, Verdict
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "docs" / "report.schema.json").read_text(encoding="utf-8"))
@@ -67,10 +65,11 @@ def load(folder: Path) -> dict:
 
 def test_the_folder_holds_these_files_and_nothing_else(small: Report, tmp_path: Path) -> None:
     render(small, tmp_path)
-    plain = ["findings.csv", "junit.xml", "metrics.prom", "nodes.csv", "report.html", "report.json"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == plain
+    plain = {"findings.csv", "junit.xml", "metrics.prom", "nodes.csv", "report.html", "report.json"}
+    plain |= {"results.jsonl", "results.tables.jsonl"}
+    assert {path.name for path in tmp_path.iterdir()} == plain
     render(small, tmp_path, everything=True)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [*plain, "results.csv"]
+    assert {path.name for path in tmp_path.iterdir()} == plain | {"results.csv", "results.full.jsonl"}
 
 
 def test_a_folder_that_has_everything_is_kept_so(small: Report, folder: Path) -> None:
@@ -103,7 +102,7 @@ def test_report_json_follows_its_schema(folder: Path) -> None:
 def test_the_schema_itself_is_valid_and_refuses_what_it_does_not_know(folder: Path) -> None:
     Draft202012Validator.check_schema(SCHEMA)
     document = load(folder)
-    document["results"][0]["verdict"] = "fine"
+    document["nodes"][0]["verdict"] = "fine"
     document["nodes"][0]["extra"] = 1
     assert len(list(Draft202012Validator(SCHEMA).iter_errors(document))) == 2
 
@@ -153,10 +152,10 @@ def test_the_page_shows_the_hash_that_sha256sum_gives(folder: Path) -> None:
 
 def test_hostile_text_survives_in_json(tmp_path: Path) -> None:
     render(report_of(NASTY), tmp_path)
-    [result] = load(tmp_path)["results"]
-    assert result["message"] == NASTY.message
-    assert result["findings"][0]["text"] == NASTY.findings[0].text
-    assert result["findings"][1]["limit"] == "nan"  # strict JSON has no number for it
+    [result] = read(tmp_path / "results.jsonl")
+    assert result.message == NASTY.message
+    assert result.findings[0].text == NASTY.findings[0].text
+    assert result.findings[1].limit == Limit("nan", "°C")  # strict JSON has no number for it
 
 
 def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
@@ -183,8 +182,9 @@ def test_report_json_tells_the_causes_worst_first(folder: Path) -> None:
     assert narrow["decisive"]["check"] == "pcie.link_width"
     assert narrow["action"]
     [listed] = narrow["findings"]
-    results = {(entry["node"], entry["check"]): entry for entry in load(folder)["results"]}
-    devices = [finding["device"] for finding in results[listed["node"], listed["check"]]["findings"]]
+    lines = map(json.loads, (folder / "results.jsonl").read_text(encoding="utf-8").splitlines())
+    [result] = [line for line in lines if (line["node"], line["check"]) == (listed["node"], listed["check"])]
+    devices = [finding["device"] for finding in result["findings"]]
     assert listed["device"] in devices  # a script finds the finding by it
 
 
@@ -439,143 +439,6 @@ def test_prometheus_labels_are_escaped(tmp_path: Path) -> None:
     render(Report(sample_report.run(), (node,)), tmp_path)
     text = (tmp_path / "metrics.prom").read_text(encoding="utf-8")
     assert '{node="a\\"b\\\\c\\nd",verdict="unreachable"} 1\n' in text
-
-
-# ---- results.jsonl ---------------------------------------------------------------------------------------------------
-
-
-def test_records_come_back_from_jsonl_as_they_went(small: Report, tmp_path: Path) -> None:
-    records = [record for node in small.nodes for record in node.records]
-    with jsonl.ResultsFile(tmp_path / "results.jsonl") as file:
-        for record in records:
-            file.write(record)
-    assert jsonl.read(tmp_path / "results.jsonl") == records
-
-
-@pytest.mark.parametrize("kind", LimitKind)
-def test_what_a_limit_rests_on_comes_back_from_jsonl(kind: LimitKind) -> None:
-    limit = Limit(16, "lanes", "some source", AT_LEAST, kind)
-    finding = Finding(part.gpu(1), Verdict.PASS, "link width", 16, "lanes", limit)
-    assert jsonl.finding_from_json(jsonl.finding_to_json(finding)) == finding
-    assert kind.is_absolute is (kind.value not in {"fleet", "node", "past"})
-
-
-def test_each_record_is_on_disk_when_write_returns(tmp_path: Path) -> None:
-    file = jsonl.ResultsFile(tmp_path / "results.jsonl")
-    file.write(NASTY)
-    assert [record.message for record in jsonl.read(tmp_path / "results.jsonl")] == [NASTY.message]
-    file.close()
-    file.close()
-
-
-def test_the_lines_of_a_node_are_read_back_for_the_report(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    records = [sample_report.passed(node, check) for check in ("gpu.count", "gpu.mig") for node in ("gpu02", "gpu002")]
-    path.write_text(jsonl.line(NASTY) + '{"cut', encoding="utf-8", errors="backslashreplace")
-    with jsonl.ResultsFile(path) as file:
-        for record in (*records, NASTY):
-            file.write(record)
-    assert file.lines_of("gpu002") == [jsonl.line(records[1]), jsonl.line(records[3])]
-    assert [jsonl.from_json(json.loads(line)).message for line in file.lines_of(NASTY.node)] == [NASTY.message]
-    assert file.lines_of("gpu003") == []
-    path.write_bytes(path.read_bytes()[:-1])
-    with pytest.raises(OSError, match="cut while the run went on"):
-        file.lines_of(NASTY.node)
-
-
-def test_a_line_cut_by_a_crash_is_left_out_and_then_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / "results.jsonl"
-    first, second = (sample_report.passed("gpu001", check) for check in ("gpu.count", "gpu.mig"))
-    path.write_text(jsonl.line(first) + jsonl.line(second)[:40], encoding="utf-8")
-    assert jsonl.read(path) == [first]
-    with jsonl.ResultsFile(path) as file:
-        file.write(second)
-    assert jsonl.read(path) == [first, second]
-
-
-def test_every_field_of_a_finding_comes_back(tmp_path: Path) -> None:
-    whole = Finding(
-        part.port(part.nic("mlx5_2", address="0000:3a:00.0", netdev="ibs2"), 1),
-        Verdict.ERROR,
-        "link width",
-        8,
-        "lanes",
-        Limit(frozenset(("8", "16")), "lanes", "its own maximum", AT_LEAST),
-        text="x8",
-        note="riser",
-        action="reseat",
-        code="79",
-        metric="a.b",
-        share=0.5,
-        why=Why.TIMEOUT,
-        blocked_by="gpu.lost",
-        also=(part.gpu(1, serial="16500"), NODE),
-    )
-    record = Record("gpu001", "a.b", Verdict.ERROR, (whole,), remark="waiver expired")
-    with jsonl.ResultsFile(tmp_path / "results.jsonl") as file:
-        file.write(record)
-    assert jsonl.read(tmp_path / "results.jsonl") == [record]
-
-
-def test_what_an_older_release_wrote_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    old = jsonl.to_json(sample_report.passed("gpu001", "gpu.count"))
-    del old["remark"]
-    path = tmp_path / "results.jsonl"
-    path.write_text(json.dumps(old) + "\n", encoding="utf-8")
-    with pytest.raises(UsageError) as caught:
-        jsonl.read(path)
-    assert "results of an older release" in str(caught.value)
-    assert "nodegate 0.1" in str(caught.value)
-    assert "--replay" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"verdict": "good"}, "'good' is not a verdict"),
-        ({"verdict": ["pass"]}, "is not a verdict"),
-        ({"node": 5}, "`node` is not text"),
-        ({"findings": {}}, "`findings` is not a list"),
-        ({"findings": [3]}, "a finding is not an object"),
-        ({"findings": [{"part": {"kind": "gpu"}}]}, "'' is not a verdict"),
-        ({"evidence": [1]}, "`evidence` is not a list of texts"),
-        ({"duration_s": True}, "`duration_s` is not a number"),
-        ({"surprise": 1}, "a result has the unknown key `surprise`"),
-        ({"findings": [{"verdict": "pass", "part": {"kind": "toaster"}}]}, "the part of a finding"),
-        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "share": "half"}]}, "`share` of a finding"),
-        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "why": "tired"}]}, "is not a reason"),
-        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "limit": 3}]}, "is not the kind of a limit"),
-        ({"findings": [{"verdict": "pass", "part": {"kind": "gpu"}, "noise": 1}]}, "has the unknown key `noise`"),
-    ],
-)
-def test_a_wrong_line_is_named(tmp_path: Path, change: dict, message: str) -> None:
-    good = sample_report.passed("gpu001", "gpu.count")
-    path = tmp_path / "results.jsonl"
-    path.write_text(jsonl.line(good) + json.dumps(jsonl.to_json(good) | change) + "\n", encoding="utf-8")
-    with pytest.raises(UsageError) as caught:
-        jsonl.read(path)
-    assert message in str(caught.value)
-    assert str(caught.value).startswith(f"{path}:2: ")
-
-
-def test_a_missing_key_is_named() -> None:
-    entry = jsonl.to_json(sample_report.passed("gpu001", "gpu.count"))
-    del entry["verdict"]
-    with pytest.raises(UsageError, match="a result lacks `verdict`"):
-        jsonl.from_json(entry)
-
-
-@pytest.mark.parametrize("text", ["{", "[]", "[" * 100_000, "null"])
-def test_what_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "results.jsonl"
-    path.write_text(text + "\n", encoding="utf-8")
-    with pytest.raises(UsageError, match=r"results.jsonl:1: not (a )?JSON"):
-        jsonl.read(path)
-
-
-def test_a_missing_file_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="name the folder of a run"):
-        jsonl.read(tmp_path / "results.jsonl")
 
 
 def test_the_sample_is_the_same_each_time() -> None:

@@ -16,7 +16,7 @@ from nodegate.errors import NotApplicable
 from nodegate.evidence import RunFolder
 from nodegate.facts import FACTS, Fact
 from nodegate.judge.context import facts_of
-from nodegate.report.jsonl import read
+from nodegate.report.results_file import read
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "run-0.1.0.tar.xz"
 CHECKOUT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from fleet.load.recordings import recordings
 
-from nodegate.report.jsonl import read
+from nodegate.report.results_file import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.demo.verify import compare, read_faults
 from nodegate.files.paths import CHECKS, INVENTORY, suite_folder
-from nodegate.report.jsonl import read
+from nodegate.report.results_file import read
 
 if TYPE_CHECKING:
     import argparse

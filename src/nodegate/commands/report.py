@@ -16,9 +16,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     """The options of the command."""
     command.add_argument("run", type=Path, metavar="RUN", help="a run folder")
     command.add_argument("--redact", action="store_true", help="leave out serials, addresses and user names")
-    command.add_argument(
-        "--all-results", action="store_true", help="write results.csv too, and the checks that passed into junit.xml"
-    )
+    command.add_argument("--all-results", action="store_true", help="write what is healthy in full too")
     command.add_argument(
         "--to", type=Path, metavar="DIR", help="output folder (default: RUN; RUN-redacted with --redact)"
     )

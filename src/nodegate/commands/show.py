@@ -26,7 +26,7 @@ def run(asked: argparse.Namespace) -> int:
         UsageError: the run cannot be read, or knows nothing of that name.
     """
     from nodegate.causes.details import details  # noqa: PLC0415
-    from nodegate.report.jsonl import read  # noqa: PLC0415
+    from nodegate.report.results_file import read  # noqa: PLC0415
     from nodegate.text import visible  # noqa: PLC0415
 
     for text in details(read(asked.run / "results.jsonl"), asked.wanted, everything=asked.all):

@@ -1,10 +1,10 @@
-"""report.json: the whole report for other programs, schema `nodegate.report/2` (docs/report.schema.json)."""
+"""report.json for other programs: run, causes, nodes and statistics, schema `nodegate.report/3`."""
 
 from __future__ import annotations
 
-import hashlib
 import json
-from dataclasses import asdict
+from collections import Counter
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import IO, TYPE_CHECKING
 
@@ -12,11 +12,13 @@ from nodegate.claims.claim import State
 from nodegate.report import jsonl, policy_json
 from nodegate.report.cause_rows import cause_rows
 from nodegate.report.model import check_ids, node_counts, worst_first
+from nodegate.report.results_file import RESULTS, TABLES, fingerprint
 from nodegate.report.stats import measurements
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from nodegate.claims.claim import Shown
     from nodegate.files.source import Source
@@ -24,40 +26,50 @@ if TYPE_CHECKING:
     from nodegate.report.model import NodeReport, Report, Run
     from nodegate.report.stats import Measurement
 
-    LinesOf = Callable[[NodeReport], Iterable[str]]
-
-SCHEMA = "nodegate.report/2"
+SCHEMA = "nodegate.report/3"
 
 
-def results_sha256(report: Report, lines_of: LinesOf) -> str:
-    """The fingerprint of all results: sha256 over their lines in results.jsonl, sorted."""
-    digest = hashlib.sha256()
-    # Each line begins with its node's name, so that the lines of one node stand together.
-    for node in sorted(report.nodes, key=lambda node: jsonl.beginning(node.node)):
-        for line in sorted(lines_of(node)):
-            digest.update(line.encode("utf-8", errors="backslashreplace"))
-    return digest.hexdigest()
+@dataclass(frozen=True)
+class Details:
+    """Where the results are: the fingerprints of results.jsonl and its tables, and how many lines it has."""
+
+    results_sha256: str
+    tables_sha256: str
+    lines: int
+
+    @classmethod
+    def of(cls, folder: Path) -> Details:
+        """Those of a run folder.
+
+        Raises:
+            OSError: its results cannot be read.
+        """
+        sha256, lines = fingerprint(folder / RESULTS)
+        tables = folder / TABLES
+        return cls(sha256, fingerprint(tables)[0] if tables.exists() else "", lines)
+
+    def to_json(self) -> dict[str, object]:
+        """As report.json has it."""
+        return {
+            "results": RESULTS,
+            "tables": TABLES,
+            "tables_sha256": self.tables_sha256,
+            "lines": self.lines,
+        }
 
 
-def lines_again(node: NodeReport) -> Iterable[str]:
-    """The lines of a node's records, written once more."""
-    return map(jsonl.line, node.records)
+def write(report: Report, file: IO[str], details: Details, fleet: Sequence[Measurement] | None = None) -> None:
+    """Write the report as JSON, a line per node, so that `grep` and `diff` work on it.
 
-
-def write(
-    report: Report, file: IO[str], fleet: Sequence[Measurement] | None = None, lines_of: LinesOf = lines_again
-) -> str:
-    """Write the report as JSON, a line per node and per result, so that `grep` and `diff` work on it.
-
-    Returns the fingerprint of its results. `fleet` are the report's measurements, where they are at hand, and
-    `lines_of` gives the lines of a node in results.jsonl, where there is one.
+    `fleet` are the report's measurements, where they are at hand.
     """
-    fingerprint = results_sha256(report, lines_of)
     found = measurements(report.nodes) if fleet is None else fleet
+    claims: dict[str, tuple[str, ...]] = {}
+    for shown in (shown for node in report.nodes for shown in node.claims):
+        claims.setdefault(shown.claim, shown.by)
     parts: list[tuple[str, Iterable[str]]] = [
-        ("nodes", (_dumps(_node(node)) for node in worst_first(report.nodes))),
+        ("nodes", (_dumps(_node(node, claims)) for node in worst_first(report.nodes))),
         ("causes", map(_dumps, _causes(report))),
-        ("results", (line.rstrip("\n") for node in report.nodes for line in lines_of(node))),
         ("fleet", (_dumps(_measurement(entry)) for entry in found)),
         ("drift", map(_dumps, _drift(report))),
         ("checks", map(_dumps, _checks(report))),
@@ -65,10 +77,12 @@ def write(
     counts = {verdict.value: count for verdict, count in node_counts(report).items()}
     head: dict[str, object] = {
         "schema": SCHEMA,
-        "results_sha256": fingerprint,
+        "results_sha256": details.results_sha256,
+        "details": details.to_json(),
         "run": _run(report.run),
         "counts": counts,
     }
+    head["claims"] = {name: list(by) for name, by in claims.items()}
     head |= policy_json.to_json(report)
     file.write("{" + _dumps(head)[1:-1])
     for key, entries in parts:
@@ -79,7 +93,6 @@ def write(
             separator = ",\n"
         file.write("]")
     file.write("}\n")
-    return fingerprint
 
 
 def utc(epoch_s: float) -> str:
@@ -118,7 +131,7 @@ def _sources(sources: tuple[Source, ...]) -> list[dict[str, str]]:
     return [{"path": source.path, "sha256": source.sha256} for source in sources]
 
 
-def _node(node: NodeReport) -> dict[str, object]:
+def _node(node: NodeReport, claims: Mapping[str, tuple[str, ...]]) -> dict[str, object]:
     def having(verdict: Verdict) -> list[str]:
         return [record.check for record in node.records if record.verdict is verdict and not record.waiver]
 
@@ -131,21 +144,20 @@ def _node(node: NodeReport) -> dict[str, object]:
         "identity": [list(row) for row in node.identity],
         "gpus": node.gpus,
         "unreachable": node.unreachable,
+        "checks": Counter(record.verdict.value for record in node.records),
         "failed": having(Verdict.FAIL),
         "errors": having(Verdict.ERROR),
         "waived": [record.check for record in node.records if record.waiver],
         "not_judged": having(Verdict.NOT_JUDGED),
-        "claims": [_claim(shown) for shown in node.claims],
+        "claims": [_claim(shown, claims[shown.claim]) for shown in node.claims],
     }
 
 
-def _claim(shown: Shown) -> dict[str, object]:
-    entry: dict[str, object] = {
-        "claim": shown.claim,
-        "state": shown.state.value,
-        "why": shown.why,
-        "by": list(shown.by),
-    }
+def _claim(shown: Shown, usual: tuple[str, ...]) -> dict[str, object]:
+    """A claim of a node; `by` stands in it only where it is not what the run says of the claim."""
+    entry: dict[str, object] = {"claim": shown.claim, "state": shown.state.value}
+    entry |= {"why": shown.why} if shown.why else {}
+    entry |= {"by": list(shown.by)} if shown.by != usual else {}
     if shown.state is State.NOT_PROVEN:
         entry |= {"signed": shown.signed, "left_out": shown.left_out, "waived": shown.is_waived}
     if shown.amounts:

@@ -1,15 +1,12 @@
-"""results.jsonl, the authoritative record: one line per (node, check), written while the run goes on."""
+"""A result as JSON with everything in it: between processes, in results.full.jsonl, in an earlier results.jsonl."""
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nodegate.errors import UsageError
-from nodegate.files.strict_json import loads
 from nodegate.finding import Finding, Limit, LimitKind, LimitValue, Record
 from nodegate.part import from_json as part_from_json
 from nodegate.part import to_json as part_to_json
@@ -17,15 +14,12 @@ from nodegate.unknown import Why
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from types import TracebackType
+    from collections.abc import Iterable, Mapping
 
     from nodegate.part import Part
 
-MOST_LINE_BYTES = 4 << 20
 MOST_SECONDS = 1e12  # of a duration, or of a clock since 1970
-_RECORD_KEYS = frozenset(
+RECORD_KEYS = frozenset(
     ("node", "check", "verdict", "message", "findings", "failure_modes", "evidence", "duration_s", "waiver", "remark")
 )
 _FINDING_TEXTS = ("unit", "text", "note", "action", "code", "metric", "blocked_by")
@@ -35,14 +29,14 @@ _FINDING_KEYS = frozenset((*_OTHERS, *_LIMIT_KEYS, *_FINDING_TEXTS, "share", "wh
 OLDER = "nodegate 0.1 wrote it and can read it; or judge its evidence again: pytest --replay FOLDER"
 
 
-def to_json(record: Record) -> dict[str, object]:
-    """The record as JSON holds it; see `finding_to_json`."""
+def to_json(record: Record, findings: Iterable[Finding] | None = None) -> dict[str, object]:
+    """The record as JSON holds it, with all of its findings or with these; see `finding_to_json`."""
     return {
         "node": record.node,
         "check": record.check,
         "verdict": record.verdict.value,
         "message": record.message,
-        "findings": [finding_to_json(finding) for finding in record.findings],
+        "findings": [finding_to_json(each) for each in (record.findings if findings is None else findings)],
         "failure_modes": list(record.failure_modes),
         "evidence": list(record.evidence),
         "duration_s": record.duration_s if math.isfinite(record.duration_s) else 0.0,
@@ -63,8 +57,8 @@ def finding_to_json(finding: Finding) -> dict[str, object]:
         "message": finding.message,
         "part": part_to_json(finding.part),
         "quantity": finding.quantity,
-        "value": _scalar(finding.observed),
-        "limit": None if limit is None else _limit_value(limit.value),
+        "value": scalar(finding.observed),
+        "limit": None if limit is None else limit_value(limit.value),
         "limit_source": limit.source if limit else "",
         "limit_kind": limit.kind.value if limit else "",
         "direction": limit.direction if limit else "",
@@ -87,9 +81,9 @@ def from_json(mapping: Mapping[str, object]) -> Record:
     Raises:
         UsageError: a key is missing, unknown, or of the wrong type; or an older release wrote it.
     """
-    if "remark" not in mapping and mapping.keys() >= _RECORD_KEYS - {"remark"}:
+    if "remark" not in mapping and mapping.keys() >= RECORD_KEYS - {"remark"}:
         raise UsageError("the results of an older release", hint=OLDER)
-    _keys("result", mapping, _RECORD_KEYS)
+    _keys("result", mapping, RECORD_KEYS)
     findings = mapping["findings"]
     duration_s = mapping["duration_s"]
     if not isinstance(findings, list):
@@ -109,118 +103,14 @@ def from_json(mapping: Mapping[str, object]) -> Record:
     )
 
 
-def beginning(node: str) -> str:
-    """How every line of a node begins."""
-    return _dumps({"node": node})[:-1] + ","
-
-
 def line(record: Record) -> str:
-    """The record as one line of results.jsonl, newline included."""
-    return _dumps(to_json(record)) + "\n"
+    """The record as one line with everything in it, newline included."""
+    return dumps(to_json(record)) + "\n"
 
 
-def _dumps(value: object) -> str:
+def dumps(value: object) -> str:
+    """JSON in one line, as results.jsonl has it."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def read(path: Path) -> list[Record]:
-    """All records of a results.jsonl, in the order in which they were written.
-
-    A last line without its newline was cut by a crash and is left out: its check has no record.
-
-    Raises:
-        UsageError: the file is missing, or a line is no record.
-    """
-    records = []
-    try:
-        with path.open("rb") as file:
-            for number, raw in enumerate(iter(lambda: file.readline(MOST_LINE_BYTES), b""), start=1):
-                if not raw.endswith(b"\n"):
-                    if len(raw) == MOST_LINE_BYTES:
-                        raise UsageError("line too long", file=str(path), line=number, hint="not written by nodegate")
-                    break
-                records.append(_parse(raw, path, number))
-    except OSError as error:
-        hint = "name the folder of a run, which holds results.jsonl"
-        raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error
-    return records
-
-
-class ResultsFile:
-    """results.jsonl open for appending; each record is on disk when `write` returns. For one thread at a time.
-
-    A line that an earlier run left without its end is cut off first, so that going on never joins two records.
-    """
-
-    def __init__(self, path: Path) -> None:
-        with path.open("ab") as file:
-            self._end = _whole_lines_bytes(path)
-            file.truncate(self._end)
-        self._path, self._file = path, path.open("ab")
-        self._places: dict[str, array[int]] = {}
-
-    def write(self, record: Record) -> None:
-        """Append one record and flush."""
-        raw = line(record).encode("utf-8", errors="backslashreplace")
-        self._file.write(raw)
-        self._file.flush()
-        self._places.setdefault(record.node, array("Q")).append(self._end)
-        self._end += len(raw)
-
-    def lines_of(self, node: str) -> list[str]:
-        """The lines of a node that were written here, in their order.
-
-        Raises:
-            OSError: they are not there any more.
-        """
-        with self._path.open("rb") as file:
-            lines = []
-            for place in self._places.get(node, ()):
-                file.seek(place)
-                lines.append(file.readline().decode("utf-8"))
-        if not all(each.endswith("\n") for each in lines):
-            raise OSError(errno.EIO, "it was cut while the run went on", str(self._path))
-        return lines
-
-    def close(self) -> None:
-        """Close the file; may be called twice."""
-        self._file.close()
-
-    def __enter__(self) -> ResultsFile:  # noqa: PYI034 - typing.Self needs Python 3.11
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _whole_lines_bytes(path: Path) -> int:
-    """The size of the file up to its last newline."""
-    end = path.stat().st_size
-    with path.open("rb") as file:
-        while end > 0:
-            start = max(0, end - (1 << 16))
-            file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return start + found + 1
-            end = start
-    return 0
-
-
-def _parse(raw: bytes, path: Path, number: int) -> Record:
-    try:
-        entry = loads(raw)
-    except (ValueError, RecursionError) as error:
-        raise UsageError("not JSON", file=str(path), line=number, hint="fix or delete the line") from error
-    if not isinstance(entry, dict):
-        raise UsageError("not a JSON object", file=str(path), line=number, hint="fix or delete the line")
-    try:
-        return from_json(entry)
-    except UsageError as error:
-        hint = error.hint or "fix or delete the line; a newer nodegate may have written it"
-        raise UsageError(error.message, file=str(path), line=number, hint=hint) from error
 
 
 def finding_from_json(entry: object) -> Finding:
@@ -234,22 +124,33 @@ def finding_from_json(entry: object) -> Finding:
     unknown = sorted(entry.keys() - _FINDING_KEYS)
     if unknown:
         raise UsageError(f"a finding has the unknown key `{unknown[0][:40]}`")
-    value, share, also = entry.get("value"), entry.get("share"), entry.get("also", [])
+    also = entry.get("also", [])
+    if not isinstance(also, list):
+        raise UsageError("`also` of a finding is not a list of parts")
+    return finding_of(entry, _part(entry.get("part")), tuple(_part(each) for each in also))
+
+
+def finding_of(entry: Mapping[str, object], part: Part, also: tuple[Part, ...] = ()) -> Finding:
+    """The finding of these parts.
+
+    Raises:
+        UsageError: a key is of the wrong type.
+    """
+    value: Any = entry.get("value")
+    share = entry.get("share")
     if isinstance(value, (list, dict)):
         raise UsageError("`value` of a finding is not a plain value")
     if isinstance(share, bool) or not isinstance(share, (int, float, type(None))):
         raise UsageError("`share` of a finding is not a number")
-    if not isinstance(also, list):
-        raise UsageError("`also` of a finding is not a list of parts")
     texts = {name: _text(entry, name) if name in entry else "" for name in ("quantity", *_FINDING_TEXTS)}
     return Finding(
-        part=_part(entry.get("part")),
+        part=part,
         verdict=_verdict(entry),
         observed=value,
         limit=_limit(entry),
         share=share,
         why=_why(entry.get("why", "")),
-        also=tuple(_part(each) for each in also),
+        also=also,
         **texts,
     )
 
@@ -273,10 +174,11 @@ def _limit(entry: Mapping[str, object]) -> Limit[LimitValue] | None:
         raise UsageError("`limit_kind` of a finding is not the kind of a limit", hint=OLDER) from error
 
 
-def _limit_value(value: LimitValue) -> object:
+def limit_value(value: LimitValue) -> object:
+    """A limit as JSON holds it."""
     if isinstance(value, tuple):
-        return [_scalar(each) for each in value]
-    return sorted(value) if isinstance(value, frozenset) else _scalar(value)
+        return [scalar(each) for each in value]
+    return sorted(value) if isinstance(value, frozenset) else scalar(value)
 
 
 def _part(entry: object) -> Part:
@@ -323,8 +225,8 @@ def _verdict(mapping: Mapping[str, object]) -> Verdict:
         raise UsageError(f"{str(said)[:40]!r} is not a verdict") from error
 
 
-def _scalar(value: object) -> object:
-    """As strict JSON can hold it: a number that is none (nan, inf) and any other object become text."""
+def scalar(value: object) -> object:
+    """A value as strict JSON can hold it: a number that is none (nan, inf) and any other object become text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float) and math.isfinite(value):

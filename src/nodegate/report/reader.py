@@ -9,17 +9,20 @@ from nodegate.errors import UsageError
 from nodegate.files.source import Source
 from nodegate.files.strict_json import loads
 from nodegate.report import jsonl, policy_json
-from nodegate.report.json_file import SCHEMA
+from nodegate.report.json_file import SCHEMA, Details
 from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
+from nodegate.report.results_file import RESULTS, read
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from nodegate.finding import Record
 
 _T = TypeVar("_T")
+_EARLIER = "nodegate.report/2"  # it had the results in it
 _OLD_SCHEMA = "nodegate.report/1"  # its findings were sentences
 
 
@@ -37,25 +40,43 @@ def load(path: Path) -> Report:
     except (ValueError, RecursionError) as error:
         raise UsageError("not JSON", file=str(path), hint="render the report again from its run") from error
     schema = document.get("schema") if isinstance(document, dict) else None
-    if not isinstance(document, dict) or schema != SCHEMA:
+    if not isinstance(document, dict) or schema not in (SCHEMA, _EARLIER):
         hint = jsonl.OLDER if schema == _OLD_SCHEMA else "another version of nodegate wrote it"
         raise UsageError(f"not a report of schema {SCHEMA}", file=str(path), hint=hint)
     try:
-        return _report(document)
+        if schema == _EARLIER:
+            return _report(document, map(from_json, _list(document, "results", dict)))
+        return _report(document, _results(document, path.parent))
     except UsageError as error:
+        if error.file:
+            raise
         hint = error.hint or "render the report again from its run"
         raise UsageError(error.message, file=str(path), hint=hint) from error
 
 
-def _report(document: dict[str, object]) -> Report:
+def _results(document: dict[str, object], folder: Path) -> list[Record]:
+    """The results of results.jsonl beside it, if they are those that the report was made from."""
+    known, file = _get(document, "details", dict), folder / RESULTS
+    found = read(file)
+    there = Details.of(folder)
+    if (there.results_sha256, there.tables_sha256) != (
+        _text(document, "results_sha256"),
+        _text(known, "tables_sha256"),
+    ):
+        hint = "continue the run (pytest --resume), or judge its evidence again (pytest --replay)"
+        raise UsageError("is not the one that report.json was made from", file=str(file), hint=hint)
+    return found
+
+
+def _report(document: dict[str, object], results: Iterable[Record]) -> Report:
     records: dict[str, list[Record]] = {}
-    for entry in _list(document, "results", dict):
-        record = from_json(entry)
+    for record in results:
         records.setdefault(record.node, []).append(record)
     checks = _list(document, "checks", dict)
+    claims = _get(document, "claims", dict) if "claims" in document else {}
     return Report(
         run=_run(_get(document, "run", dict)),
-        nodes=tuple(_node(entry, records) for entry in _list(document, "nodes", dict)),
+        nodes=tuple(_node(entry, records, claims) for entry in _list(document, "nodes", dict)),
         drift=tuple(_drift(entry) for entry in _list(document, "drift", dict)),
         checks={
             _text(entry, "check"): CheckInfo(_text(entry, "title"), _texts(entry, "failure_modes")) for entry in checks
@@ -90,7 +111,7 @@ def _sources(entry: dict[str, object], key: str) -> tuple[Source, ...]:
     return tuple(Source(_text(source, "path"), _text(source, "sha256")) for source in _list(entry, key, dict))
 
 
-def _node(entry: dict[str, object], records: dict[str, list[Record]]) -> NodeReport:
+def _node(entry: dict[str, object], records: dict[str, list[Record]], claims: dict[str, object]) -> NodeReport:
     name, word = _text(entry, "node"), _text(entry, "verdict")
     if word not in set(NodeVerdict):
         raise UsageError(f"{word[:40]!r} is not a verdict of a node")
@@ -107,11 +128,12 @@ def _node(entry: dict[str, object], records: dict[str, list[Record]]) -> NodeRep
         records=tuple(records.get(name, ())),
         unreachable=_text(entry, "unreachable"),
         gpus=_get(entry, "gpus", int),
-        claims=tuple(_claim(each) for each in _list(entry, "claims", dict)) if "claims" in entry else (),
+        claims=tuple(_claim(each, claims) for each in _list(entry, "claims", dict)) if "claims" in entry else (),
     )
 
 
-def _claim(entry: dict[str, object]) -> Shown:
+def _claim(entry: dict[str, object], claims: dict[str, object]) -> Shown:
+    """A claim; what it says of no node in particular stands once in the report."""
     word = _text(entry, "state")
     if word not in set(State):
         raise UsageError(f"{word[:40]!r} is not a state of a claim")
@@ -121,8 +143,8 @@ def _claim(entry: dict[str, object]) -> Shown:
     return Shown(
         _text(entry, "claim"),
         State(word),
-        _text(entry, "why"),
-        _texts(entry, "by"),
+        _text(entry, "why") if "why" in entry else "",
+        _texts(entry, "by") if "by" in entry else _texts(claims, _text(entry, "claim")),
         signed,
         left_out=left_out,
         is_waived=waived,

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from nodegate.files.atomic import replacing
-from nodegate.report import csv_file, json_file, junit, nodes_csv, prometheus
+from nodegate.report import csv_file, json_file, jsonl, junit, nodes_csv, prometheus
+from nodegate.report.results_file import RESULTS, write_all
 from nodegate.report.stats import measurements
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from nodegate.report.json_file import LinesOf
     from nodegate.report.model import Report
 
 
 RESULTS_CSV = "results.csv"
 
 
-def render(
-    report: Report, folder: Path, lines_of: LinesOf = json_file.lines_again, *, everything: bool = False
-) -> None:
-    """Write report.json, nodes.csv, findings.csv, junit.xml, metrics.prom and report.html, each whole or not at all.
+def render(report: Report, folder: Path, *, has_results: bool = False, everything: bool = False) -> None:
+    """Write the files of a run folder, each whole or not at all.
 
-    `lines_of` gives the lines of a node in results.jsonl, where the run has just written them. With `everything`, and
-    where it was asked for before, results.csv has every finding and junit.xml every check.
+    `has_results`: the folder has them in its results.jsonl already. With `everything`, and where it was asked for
+    before, results.csv has every finding, results.full.jsonl every result in full, and junit.xml every check.
 
     The page comes last: it shows the sha256 of report.json and of the tables, so that a signed copy can be held
     against the files.
@@ -36,16 +35,22 @@ def render(
     folder.mkdir(parents=True, exist_ok=True)
     fleet = measurements(report.nodes)
     everything = everything or (folder / RESULTS_CSV).exists()
+    if not has_results:
+        write_all((record for node in report.nodes for record in node.records), folder)
+    details = json_file.Details.of(folder)
+    if details.lines != sum(len(node.records) for node in report.nodes):
+        raise OSError(errno.EIO, "it was cut while the run went on", str(folder / RESULTS))
     with replacing(folder / "report.json") as file:
-        fingerprint = json_file.write(report, file, fleet, lines_of)
+        json_file.write(report, file, details, fleet)
     tables = {"nodes.csv": nodes_csv.write, "findings.csv": csv_file.write_findings}
-    tables |= {RESULTS_CSV: csv_file.write} if everything else {}
+    if everything:
+        tables |= {RESULTS_CSV: csv_file.write, "results.full.jsonl": _write_in_full}
     for name, write in {**tables, "metrics.prom": prometheus.write}.items():
         with replacing(folder / name) as file:
             write(report, file)
     with replacing(folder / "junit.xml") as file:
         junit.write(report, file, everything=everything)
-    hashes = {"all results": fingerprint}
+    hashes = {"all results": details.results_sha256, "their tables": details.tables_sha256}
     hashes.update((name, _sha256(folder / name)) for name in ("report.json", *tables))
     hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
@@ -53,6 +58,10 @@ def render(
     text = html.page(report, hashes, fleet)
     with replacing(folder / "report.html") as file:
         file.write(text)
+
+
+def _write_in_full(report: Report, file: IO[str]) -> None:
+    file.writelines(jsonl.line(record) for node in report.nodes for record in node.records)
 
 
 def _sha256(path: Path) -> str:

@@ -10,6 +10,7 @@ from nodegate.report.held_against import held_against
 from nodegate.report.reader import load
 from nodegate.report.redact import redact
 from nodegate.report.render import render
+from nodegate.report.results_file import TABLES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,13 +25,17 @@ def rerender(run: Path, *, redacted: bool = False, to: Path | None = None, every
         UsageError: there is no good report.json, the reports cannot be written, or a redacted one would take the place
             of its original.
     """
-    report = held_against(load(run / "report.json"), Manifest(run), run)
+    loaded = load(run / "report.json")
+    report = held_against(loaded, Manifest(run), run)
     home = run.resolve()
     folder = to or (home.with_name(f"{home.name}-redacted") if redacted else run)
     if redacted and folder.resolve() == home:
         raise UsageError("the redacted report would replace the original", file=str(folder), hint="name another folder")
+    # results.jsonl of an earlier release is written once more in today's form; report.json had the results too
+    is_as_it_was = all(now is then for now, then in zip(report.nodes, loaded.nodes, strict=True))
+    has_results = folder.resolve() == home and is_as_it_was and (run / TABLES).exists()
     try:
-        render(redact(report) if redacted else report, folder, everything=everything)
+        render(redact(report) if redacted else report, folder, has_results=has_results, everything=everything)
     except OSError as broken:
         raise UsageError(f"cannot be written: {broken.strerror}", file=str(folder)) from broken
     return folder

@@ -12,9 +12,9 @@ from nodegate.claims.verdict import node_verdict
 from nodegate.errors import UsageError
 from nodegate.inventory.hostlist import fold
 from nodegate.profile import Profile
-from nodegate.report.jsonl import ResultsFile
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
+from nodegate.report.results_file import RESULTS, ResultsFile
 from nodegate.run.order_serials import unseen
 from nodegate.taken_key import notes
 from nodegate.unknown import Unknown
@@ -42,12 +42,11 @@ class Results:
         self.report: Report | None = None
         self.everything = False  # whether results.csv is asked for, and every check in junit.xml
         self.notes: list[str] = []  # what the user should know in addition to the verdicts
-        self._path = file = folder.path / "results.jsonl"
+        self._path = folder.path / RESULTS
         try:
-            file.unlink(missing_ok=True)  # a resumed run judges everything again: only the evidence is reused
-            self._file = ResultsFile(file)
+            self._file = ResultsFile(folder.path)  # a resumed run judges all again: only the evidence is reused
         except OSError as broken:
-            raise UsageError(f"cannot be written: {broken.strerror}", file=str(file)) from broken
+            raise UsageError(f"cannot be written: {broken.strerror}", file=str(self._path)) from broken
 
     def keep(self, record: Record) -> None:
         """Add a record.
@@ -55,8 +54,7 @@ class Results:
         Raises:
             OSError: it cannot be written.
         """
-        self.records.append(record)
-        self._file.write(record)
+        self.records.append(self._file.write(record))
 
     @property
     def judged(self) -> bool:
@@ -81,7 +79,7 @@ class Results:
             notes=tuple(_notes(judging)),
         )
         self.report = self._concluded(build(self.run, judging, self.records, checks))
-        render(self.report, self.folder.path, lambda node: self._file.lines_of(node.node), everything=self.everything)
+        render(self.report, self.folder.path, has_results=True, everything=self.everything)
         try:
             _remember(self.report, judging)
         except UsageError as said:  # the verdicts are valid anyway

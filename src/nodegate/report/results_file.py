@@ -1,0 +1,148 @@
+"""results.jsonl, the authoritative record: one line per (node, check), written while the run goes on."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from nodegate.errors import UsageError
+from nodegate.files.strict_json import loads
+from nodegate.report.jsonl import RECORD_KEYS, from_json
+from nodegate.report.short import Shortener
+from nodegate.report.short_reader import Tables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from types import TracebackType
+
+    from nodegate.finding import Record
+
+RESULTS, TABLES = "results.jsonl", "results.tables.jsonl"
+MOST_LINE_BYTES = 4 << 20
+
+
+class ResultsFile:
+    """A new results.jsonl with its tables; each record is on disk when `write` returns. For one thread at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        for name in (RESULTS, TABLES):
+            (folder / name).unlink(missing_ok=True)
+        self._tables, self._file = (folder / TABLES).open("ab"), (folder / RESULTS).open("ab")
+        self._short = Shortener(self._tell)
+
+    def write(self, record: Record) -> Record:
+        """Append one record and flush. Returns it as it will be read."""
+        line, as_read = self._short.line(record)
+        self._tables.flush()  # before what refers to it
+        self._file.write(line.encode("utf-8", errors="backslashreplace"))
+        self._file.flush()
+        return as_read
+
+    def _tell(self, line: str) -> None:
+        self._tables.write(line.encode("utf-8", errors="backslashreplace"))
+
+    def close(self) -> None:
+        """Close the files; may be called twice."""
+        self._tables.close()
+        self._file.close()
+
+    def __enter__(self) -> ResultsFile:  # noqa: PYI034 - typing.Self needs Python 3.11
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def write_all(records: Iterable[Record], folder: Path) -> None:
+    """Write the results of a run that has ended, whole or not at all.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    with TemporaryDirectory(prefix=".results.", dir=folder) as name:
+        with ResultsFile(Path(name)) as file:
+            for record in records:
+                file.write(record)
+        for each in (TABLES, RESULTS):
+            (Path(name) / each).replace(folder / each)
+
+
+def read(path: Path) -> list[Record]:
+    """All records of a results.jsonl, in the order in which they were written; also of one of nodegate 0.2.
+
+    A last line without its newline was cut by a crash and is left out: its check has no record.
+
+    Raises:
+        UsageError: a file is missing, or a line is no record.
+    """
+    tables: Tables | None = None
+    records = []
+    for number, entry in _entries(path):
+        try:
+            is_whole = "passed" not in entry and entry.keys() >= RECORD_KEYS - {"remark"}  # as in 0.2 and before
+            if is_whole:
+                records.append(from_json(entry))
+                continue
+            if tables is None:
+                tables = _tables(path.with_name(TABLES))
+            records.append(tables.record(entry))
+        except UsageError as error:
+            if error.file:
+                raise
+            hint = error.hint or "fix or delete the line; a newer nodegate may have written it"
+            raise UsageError(error.message, file=str(path), line=number, hint=hint) from error
+    return records
+
+
+def _tables(path: Path) -> Tables:
+    found = Tables()
+    for number, entry in _entries(path):
+        try:
+            found.add(entry)
+        except UsageError as error:  # noqa: PERF203 - with its line
+            raise UsageError(error.message, file=str(path), line=number, hint=error.hint) from error
+    return found
+
+
+def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a file, with the numbers of their lines."""
+    for number, raw in _lines(path):
+        try:
+            entry = loads(raw)
+        except (ValueError, RecursionError) as error:
+            raise UsageError("not JSON", file=str(path), line=number, hint="fix or delete the line") from error
+        if not isinstance(entry, dict):
+            raise UsageError("not a JSON object", file=str(path), line=number, hint="fix or delete the line")
+        yield number, entry
+
+
+def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as file:
+            for number, raw in enumerate(iter(lambda: file.readline(MOST_LINE_BYTES), b""), start=1):
+                if not raw.endswith(b"\n"):
+                    if len(raw) == MOST_LINE_BYTES:
+                        raise UsageError("line too long", file=str(path), line=number, hint="not written by nodegate")
+                    break
+                yield number, raw
+    except OSError as error:
+        hint = "name the folder of a run, with all of its files"
+        raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error
+
+
+def fingerprint(path: Path) -> tuple[str, int]:
+    """`LC_ALL=C sort FILE | sha256sum`, the same for the same lines in any order, and how many there are.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        lines = sorted(file)
+    for line in lines:
+        digest.update(line)
+    return digest.hexdigest(), len(lines)
