@@ -37,7 +37,10 @@ ROOT = Path(__file__).resolve().parents[1]
 HEAD = "all:\n  vars: {ansible_connection: replay, nodegate_recordings: recordings}\n  hosts:\n"
 RACK = 25
 PYTEST = ("-m", "pytest", "-q", "--tb=no")
-FILES = ("results.jsonl", "report.json", "results.csv", "junit.xml", "report.html", "metrics.prom")
+FILES = (
+    *("results.jsonl", "results.tables.jsonl", "report.json", "report.html", "nodes.csv", "findings.csv"),
+    *("junit.xml", "metrics.prom", "manifest.sha256", "evidence"),
+)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Cost:
     said: str
 
     def megabytes(self, name: str) -> float:
-        """Bytes of a file of the run folder, or of all files below a folder of it."""
+        """Bytes of a file of the run folder, or of all files below a folder of it; 0 of what it does not have."""
         path = self.run / name
         files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
         return sum(file.stat().st_size for file in files) / 1e6

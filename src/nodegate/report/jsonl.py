@@ -26,6 +26,7 @@ _FINDING_TEXTS = ("unit", "text", "note", "action", "code", "metric", "blocked_b
 _OTHERS = ("part", "device", "verdict", "message", "quantity", "value", "limit")
 _LIMIT_KEYS = ("limit_source", "limit_kind", "direction")
 _FINDING_KEYS = frozenset((*_OTHERS, *_LIMIT_KEYS, *_FINDING_TEXTS, "share", "why", "also"))
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 OLDER = "nodegate 0.1 wrote it and can read it; or judge its evidence again: pytest --replay FOLDER"
 
 
@@ -110,7 +111,7 @@ def line(record: Record) -> str:
 
 def dumps(value: object) -> str:
     """JSON in one line, as results.jsonl has it."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def finding_from_json(entry: object) -> Finding:

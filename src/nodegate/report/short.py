@@ -66,7 +66,7 @@ class Shortener:
         if record.verdict is not Verdict.PASS:
             value["message"] = record.message
         if rest:
-            value["findings"] = [_rest(finding) for finding in rest]
+            value["findings"] = [self._rest(record.node, finding) for finding in rest]
         modes, evidence = self._of_check(record)
         if record.failure_modes != modes:
             value["failure_modes"] = list(record.failure_modes)
@@ -74,6 +74,18 @@ class Shortener:
             value["evidence"] = list(record.evidence)
         if lasted := _lasted(record):
             value["duration_s"] = lasted
+        return value
+
+    def _rest(self, node: str, finding: Finding) -> dict[str, object]:
+        """A finding of such a record. Of a skip the line's message tells it, and parts are named as in the tables."""
+        value = finding_to_json(finding)
+        if finding.verdict is not Verdict.SKIP:
+            return value
+        del value["message"], value["part"]
+        if finding.part != NODE:
+            value["part"] = self._name(node, finding.part)
+        if finding.also:
+            value["also"] = [self._name(node, part) for part in finding.also]
         return value
 
     def _of_check(self, record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -189,16 +201,6 @@ def _is_folded(finding: Finding) -> bool:
     """Whether it says no more than that its parts are healthy."""
     odd = finding.share is not None or finding.why is not None or finding.blocked_by
     return finding.verdict is Verdict.PASS and not odd and len(finding.also) < MOST_NAMES
-
-
-def _rest(finding: Finding) -> dict[str, object]:
-    """A finding of such a record: of the node as a whole if it names no part, and the line's message tells a skip."""
-    value = finding_to_json(finding)
-    if finding.verdict is Verdict.SKIP:
-        del value["message"]
-    if finding.part == NODE:
-        del value["part"]
-    return value
 
 
 def _rule(finding: Finding) -> _Rule:

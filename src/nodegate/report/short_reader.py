@@ -71,14 +71,26 @@ class Tables:
         groups = whole.pop("passed", [])
         if not whole.keys() >= RECORD_KEYS:
             whole = {**self._of_check(whole), **whole}
-        listed = whole["findings"]
-        if isinstance(listed, list):
-            whole["findings"] = [{"part": _NODE, **each} if isinstance(each, dict) else each for each in listed]
+        if isinstance(listed := whole["findings"], list):
+            whole["findings"] = [self._with_parts(entry["node"], each) for each in listed]
         record = from_json(whole)
         if not isinstance(groups, list):
             raise UsageError("`passed` is not a list")
         found = tuple(finding for group in groups for finding in self._findings(record.node, group))
         return replace(record, findings=record.findings + found)
+
+    def _with_parts(self, node: object, finding: object) -> object:
+        """A finding with its parts, where it names them as the tables do; without a part it is of the node."""
+        if not isinstance(finding, dict):
+            return finding
+        found, also = {"part": _NODE, **finding}, finding.get("also")
+        if isinstance(found["part"], str):
+            found["part"] = part_to_json(self._part(str(node), found["part"]))
+        if isinstance(also, list):
+            found["also"] = [
+                part_to_json(self._part(str(node), each)) if isinstance(each, str) else each for each in also
+            ]
+        return found
 
     def _of_check(self, entry: Mapping[str, object]) -> dict[str, object]:
         """What the tables say of the check: its failure modes and evidence."""
