@@ -10,6 +10,8 @@
  *   cuda.absent = 1                  CUDA does not see this GPU
  *   cuda.flip = 7                    one bit of the 7th product is wrong
  *   cuda.wrong = 1                   the same bit of every product is wrong; cuda.wrong.cublas = 1: of every one by cuBLAS
+ *   cuda.wrong.wgmma = 1             the same for every product by the kernel for Hopper; cuda.product_s.wgmma: its time
+ *   cuda.marker.wgmma = 2            that kernel writes this to its marker; cuda.sticky.wgmma = 700: all calls after it fail
  *   cuda.error.FUNCTION = 214        a call answers this; cuda.after.FUNCTION = 5: from its fifth time on
  *   cuda.hang.FUNCTION = 1           a call never comes back; cuda.crash.FUNCTION = 1: it dies of SIGSEGV. After as above
  *
@@ -44,11 +46,11 @@ static int started, retained[MOST_GPUS], current = -1; /* the GPU of the current
 static int seen[MOST_GPUS], seen_count;
 static struct { u64 base; size_t size; int gpu, host; } blocks[MOST];
 static struct { char *text; int gpu; } modules[MOST];
-static struct { int module, kind; u32 shared; } kernels[MOST];
+static struct { int module, kind, wgmma; u32 shared; } kernels[MOST];
 static struct { int gpu; double at; } events[MOST];
 static int streams[MOST], module_count, kernel_count, event_count, stream_count;
 static double clock_s;
-static int products;
+static int products, sticky;
 
 /* Handles are small numbers in ranges of their own, so that a foreign one is seen. */
 enum { CONTEXT = 0x1000, STREAM = 0x2000, EVENT = 0x3000, MODULE = 0x4000, KERNEL = 0x5000, CUBLAS = 0x6000 };
@@ -85,6 +87,7 @@ static Result begin(const char *function) {
 
 #define CALL(needs_context)                                     \
     if (!started) return NOT_INITIALIZED;                       \
+    if (sticky) return sticky;                                  \
     { Result planted_ = begin(__func__); if (planted_) return planted_; } \
     if ((needs_context) && current < 0) return INVALID_CONTEXT;
 
@@ -346,15 +349,16 @@ Result cuEventDestroy_v2(u64 event) { CALL(1) return is(event, EVENT, event_coun
 
 /* ---- kernels ---- */
 
-enum { FILL, COMPARE, BF16, FP16, TF32, FP32, FP64, FP8 };
-static const int element_bytes[] = {0, 0, 2, 2, 4, 4, 8, 1}, result_bytes[] = {0, 0, 2, 2, 4, 4, 8, 2};
+enum { FILL, COMPARE, BF16, FP16, TF32, FP32, FP64, FP8, FP4 };
+static const int element_bits[] = {0, 0, 16, 16, 32, 32, 64, 8, 4}, result_bytes[] = {0, 0, 2, 2, 4, 4, 8, 2, 2};
 
 Result cuModuleLoadDataEx(u64 *out, const char *text, u32 count, const int *options, void **values) {
     CALL(1)
     const char *target = strstr(text, ".target sm_"), *capability = gpu_value(current, "compute_capability");
     int major = 0, minor = 0;
     if (capability) sscanf(capability, "%d.%d", &major, &minor);
-    if (strncmp(text, ".version ", 9) || !target || module_count == MOST || atoi(target + 11) > 10 * major + minor) {
+    int alone = target && target[13] == 'a' && atoi(target + 11) != 10 * major + minor; /* sm_90a is for 9.0 and nothing else */
+    if (strncmp(text, ".version ", 9) || !target || alone || module_count == MOST || atoi(target + 11) > 10 * major + minor) {
         for (u32 i = 0; i < count; i++)
             if (options[i] == 5) snprintf(values[i], 64, "ptxas fatal: no code for this GPU\n");
         return INVALID_PTX;
@@ -366,10 +370,10 @@ Result cuModuleLoadDataEx(u64 *out, const char *text, u32 count, const int *opti
 }
 static int kind_of(const char *name, const char *text) {
     static const struct { const char *sign; int kind; } signs[] = {
-        {".f32.bf16.bf16.f32", BF16}, {".f32.f16.f16.f32", FP16}, {".f32.tf32.tf32.f32", TF32}, {"fma.rn.f32", FP32}, {"fma.rn.f64", FP64}};
+        {".f32.bf16.bf16.f32", BF16}, {"k16.f32.bf16.bf16 ", BF16}, {".f32.f16.f16.f32", FP16}, {".f32.tf32.tf32.f32", TF32}, {"fma.rn.f32", FP32}, {"fma.rn.f64", FP64}};
     if (!strcmp(name, "nodegate_fill")) return FILL;
     if (!strcmp(name, "nodegate_compare")) return COMPARE;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         if (strstr(text, signs[i].sign)) return signs[i].kind;
     return -1;
 }
@@ -382,12 +386,14 @@ Result cuModuleGetFunction(u64 *out, u64 module, const char *name) {
     if (!strstr(text, entry) || kernel_count == MOST) return NOT_FOUND;
     kernels[kernel_count].module = (int)(module - MODULE);
     kernels[kernel_count].kind = kind_of(name, text);
+    kernels[kernel_count].wgmma = strstr(text, "wgmma.mma_async") != NULL;
     *out = (u64)(KERNEL + kernel_count++);
     return SUCCESS;
 }
 Result cuFuncSetAttribute(u64 kernel, int which, int value) {
     CALL(1)
-    if (!is(kernel, KERNEL, kernel_count) || which != 8 || value > 101376) return INVALID_VALUE;
+    if (!is(kernel, KERNEL, kernel_count) || which != 8) return INVALID_VALUE;
+    if (value > (kernels[kernel - KERNEL].wgmma ? 232448 : 101376)) return INVALID_VALUE; /* what Hopper, what the smallest GPU has */
     kernels[kernel - KERNEL].shared = (u32)value;
     return SUCCESS;
 }
@@ -407,6 +413,11 @@ static double element(const void *from, size_t at, int kind) {
         double size = exponent ? ldexp(8 + (byte & 7), exponent - 10) : ldexp(byte & 7, -9);
         return byte & 0x80 ? -size : size;
     }
+    if (kind == FP4) { /* e2m1, two in a byte */
+        int four = ((const uint8_t *)from)[at / 2] >> (at % 2 ? 4 : 0) & 15, exponent = four >> 1 & 3;
+        double size = exponent ? ldexp(2 + (four & 1), exponent - 2) : ldexp(four & 1, -1);
+        return four & 8 ? -size : size;
+    }
     if (kind == FP16) return (double)((const _Float16 *)from)[at];
     if (kind != BF16) return ((const float *)from)[at];
     single.bits = (u32)((const uint16_t *)from)[at] << 16;
@@ -417,7 +428,7 @@ static void put(void *to, size_t at, int kind, double value) {
     single.value = (float)value;
     if (kind == FP64) ((double *)to)[at] = value;
     else if (kind == FP16) ((_Float16 *)to)[at] = (_Float16)value;
-    else if (kind != BF16 && kind != FP8) ((float *)to)[at] = single.value;
+    else if (kind != BF16 && kind != FP8 && kind != FP4) ((float *)to)[at] = single.value;
     else ((uint16_t *)to)[at] = (uint16_t)((single.bits + 0x7FFF + (single.bits >> 16 & 1)) >> 16);
 }
 
@@ -425,10 +436,10 @@ static void put(void *to, size_t at, int kind, double value) {
 static struct { void *result; u64 a, b; u32 n; int kind, fills; } kept;
 static int fills;
 
-static int by_library;
+static int by_library, by_wgmma;
 
 static Result multiply(u64 a, u64 b, u64 c, u32 n, int kind) {
-    size_t operand = (size_t)n * n * (size_t)element_bytes[kind], bytes = (size_t)n * n * (size_t)result_bytes[kind];
+    size_t operand = (size_t)n * n * (size_t)element_bits[kind] / 8, bytes = (size_t)n * n * (size_t)result_bytes[kind];
     if (!has_memory(a, operand, 0) || !has_memory(b, operand, 0) || !has_memory(c, bytes, 0)) return ILLEGAL_ADDRESS;
     if (!kept.result || kept.a != a || kept.b != b || kept.n != n || kept.kind != kind || kept.fills != fills) {
         free(kept.result);
@@ -445,9 +456,10 @@ static Result multiply(u64 a, u64 b, u64 c, u32 n, int kind) {
     }
     memcpy((void *)c, kept.result, bytes);
     products++;
-    clock_s += number(current, "cuda.product_s", 0.05);
+    double takes_s = number(current, "cuda.product_s", 0.05);
+    clock_s += by_wgmma ? number(current, "cuda.product_s.wgmma", takes_s) : takes_s;
     size_t wrong = (size_t)(3 * n + 5) * (size_t)result_bytes[kind] + 1;
-    if (number(current, "cuda.wrong", 0) || (by_library && number(current, "cuda.wrong.cublas", 0)) || products == (int)number(current, "cuda.flip", 0)) ((uint8_t *)c)[wrong] ^= 0x40;
+    if (number(current, "cuda.wrong", 0) || (by_library && number(current, "cuda.wrong.cublas", 0)) || (by_wgmma && number(current, "cuda.wrong.wgmma", 0)) || products == (int)number(current, "cuda.flip", 0)) ((uint8_t *)c)[wrong] ^= 0x40;
     return SUCCESS;
 }
 
@@ -476,14 +488,52 @@ static Result compare(void **p) {
         }
     return SUCCESS;
 }
+/* A tensor map is opaque to whoever passes it on: here it is a mark and what it was made of. */
+typedef struct { u64 mark, address, sides[2], stride; u32 box[2]; int kind, swizzle; u64 rest[8]; } TensorMap;
+enum { TENSOR_MAP = 0x7E4504 };
+
+Result cuTensorMapEncodeTiled(TensorMap *map, int kind, u32 rank, u64 address, const u64 *sides, const u64 *strides, const u32 *box, const u32 *steps,
+                              int interleave, int swizzle, int promotion, int fill_) {
+    CALL(0)
+    static const u64 most_bytes[] = {1 << 20, 32, 64, 128}; /* of the innermost side of a box, by swizzle */
+    int size = kind == 0 ? 1 : kind == 1 || kind == 6 || kind == 9 ? 2 : kind == 2 || kind == 3 || kind == 7 ? 4 : 0;
+    if ((u64)map % 64 || !size || rank != 2 || address % 16 || interleave || swizzle < 0 || swizzle > 3 || promotion < 0 || promotion > 3 || fill_) return INVALID_VALUE;
+    for (u32 i = 0; i < rank; i++)
+        if (!sides[i] || sides[i] > 1ull << 32 || !box[i] || box[i] > 256 || steps[i] != 1) return INVALID_VALUE;
+    if (strides[0] % 16 || strides[0] >= 1ull << 40 || strides[0] < sides[0] * (u64)size) return INVALID_VALUE;
+    if ((u64)box[0] * (u64)size % 16 || (u64)box[0] * (u64)size > most_bytes[swizzle]) return INVALID_VALUE;
+    *map = (TensorMap){TENSOR_MAP, address, {sides[0], sides[1]}, strides[0], {box[0], box[1]}, kind, swizzle, {0}};
+    return SUCCESS;
+}
+static int maps_matrix(const TensorMap *map, u32 n, u32 rows) {
+    return map->mark == TENSOR_MAP && map->kind == 9 && map->swizzle == 3 && map->sides[0] == n && map->sides[1] == n && map->stride == 2ull * n &&
+           map->box[0] == 64 && map->box[1] == rows && has_memory(map->address, 2ull * n * n, 0);
+}
+/* nodegate_wgmma(map of A, map of B, C, n, rows of tiles in a group, marker): tiles of 128 x 256, shared out among the blocks. */
+static Result wgmma(u32 x, u32 y, void **p) {
+    const TensorMap *a = p[0], *b = p[1];
+    u32 n = word_at(p, 3), group = word_at(p, 4);
+    u64 marker = long_at(p, 5);
+    int code = (int)number(current, "cuda.marker.wgmma", 0);
+    if (!n || n % 256 || y != 1 || x > 132 || x > n / 128 * (n / 256) || !group || n / 128 % group) return INVALID_VALUE;
+    if (!maps_matrix(a, n, 128) || !maps_matrix(b, n, 256) || !has_memory(marker, 4, 0)) return ILLEGAL_ADDRESS;
+    if (code) *(u32 *)marker |= (u32)code;
+    by_wgmma = 1;
+    Result done = multiply(a->address, b->address, long_at(p, 2), n, BF16);
+    by_wgmma = 0;
+    sticky = (int)number(current, "cuda.sticky.wgmma", 0);
+    return done;
+}
 Result cuLaunchKernel(u64 kernel, u32 x, u32 y, u32 z, u32 threads, u32 ty, u32 tz, u32 shared, u64 stream, void **params, void **extra) {
     CALL(1)
     if (!is(kernel, KERNEL, kernel_count) || !good_stream(stream)) return INVALID_HANDLE;
     int kind = kernels[kernel - KERNEL].kind;
-    if (!x || !y || z != 1 || threads != 256 || ty != 1 || tz != 1 || extra || y > 65535) return INVALID_VALUE;
+    int hopper = kernels[kernel - KERNEL].wgmma;
+    if (!x || !y || z != 1 || threads != (hopper ? 288u : 256u) || ty != 1 || tz != 1 || extra || y > 65535) return INVALID_VALUE;
     if (shared > 49152 && shared > kernels[kernel - KERNEL].shared) return INVALID_VALUE;
     if (kind == FILL) return fill(x, threads, params);
     if (kind == COMPARE) return compare(params);
+    if (hopper) return shared != 197696 ? INVALID_VALUE : wgmma(x, y, params);
     int tensor = kind <= TF32;
     u32 rows = tensor ? 128 : kind == FP32 ? 128 : 64, columns = tensor ? 256 : rows, n = word_at(params, 3);
     if (n % 256 || x * columns != n || y * rows != n || shared != (tensor ? 98304u : 0u)) return INVALID_VALUE;
@@ -547,9 +597,9 @@ Result cublasGemmEx(u64 handle, int transa, int transb, int m, int n, int k, con
     return multiply(b, a, c, (u32)n, kind) ? 14 : 0;
 }
 
-/* cuBLASLt, for fp8 alone: descriptors are numbered, what is set in them is checked. */
+/* cuBLASLt, for fp8 and fp4 alone: descriptors are numbered, what is set in them is checked. */
 enum { LT = 0x7000, ALGORITHM = 0x1234 };
-static struct { char what; int a, b, c; u64 rows, columns; int64_t leading; } parts[MOST];
+static struct { char what; int a, b, mode_a, mode_b; u64 scales_a, scales_b, rows, columns; int64_t leading; } parts[MOST];
 static int part_count;
 
 static Result new_part(u64 *out, char what) { *out = (u64)(LT + part_count); parts[part_count].what = what; return part_count++ < MOST - 1 ? 0 : 3; }
@@ -563,8 +613,11 @@ Result cublasLtMatmulDescCreate(u64 *out, int compute, int scale) {
 Result cublasLtMatmulDescSetAttribute(u64 desc, int which, const void *value, size_t size) {
     FORWARD(cublasLtMatmulDescSetAttribute, desc, which, value, size)
     int part = part_of(desc, 'D');
-    if (part < 0 || size != 4 || (which != 3 && which != 4)) return 7;
-    *(which == 3 ? &parts[part].a : &parts[part].b) = *(const int *)value;
+    if (part < 0) return 7;
+    if (size == 8 && (which == 17 || which == 18)) *(which == 17 ? &parts[part].scales_a : &parts[part].scales_b) = *(const u64 *)value;
+    else if (size == 4 && (which == 3 || which == 4)) *(which == 3 ? &parts[part].a : &parts[part].b) = *(const int *)value;
+    else if (size == 4 && (which == 31 || which == 32)) *(which == 31 ? &parts[part].mode_a : &parts[part].mode_b) = *(const int *)value;
+    else return 7;
     return 0;
 }
 Result cublasLtMatrixLayoutCreate(u64 *out, int type, u64 rows, u64 columns, int64_t leading) {
@@ -580,20 +633,35 @@ Result cublasLtMatmulPreferenceSetAttribute(u64 wish, int which, const void *val
     parts[wish - LT].rows = *(const u64 *)value;
     return 0;
 }
-static int fp8_side(u64 desc, u64 a, u64 b, u64 c, u64 d) {
+/* One scale for 16 elements of fp4, each 1 in e4m3. */
+static int are_ones(u64 scales, u64 n) {
+    if (!has_memory(scales, n * n / 16, 0)) return 0;
+    for (u64 i = 0; i < n * n / 16; i++)
+        if (((const uint8_t *)scales)[i] != 0x38) return 0;
+    return 1;
+}
+/* FP8 or FP4, as the operands are; -1 where something does not fit together. */
+static int narrow_kind(u64 desc, u64 a, u64 b, u64 c, u64 d, u64 *side) {
     int operation = part_of(desc, 'D'), left = part_of(a, 'L'), right = part_of(b, 'L'), result = part_of(d, 'L');
     if (operation < 0 || left < 0 || right < 0 || result < 0 || c != d || parts[operation].a != 1 || parts[operation].b != 0) return -1;
-    u64 n = parts[left].rows;
+    u64 n = *side = parts[left].rows;
     int each[] = {left, right, result};
     for (int i = 0; i < 3; i++)
         if (parts[each[i]].rows != n || parts[each[i]].columns != n || (u64)parts[each[i]].leading != n) return -1;
-    return parts[left].a == 28 && parts[right].a == 28 && parts[result].a == 14 ? (int)n : -1;
+    if (parts[left].a != parts[right].a || parts[result].a != 14) return -1;
+    int scaled = parts[operation].mode_a == 1 && parts[operation].mode_b == 1;
+    if (parts[left].a == 28) return parts[operation].mode_a || parts[operation].mode_b ? -1 : FP8;
+    return parts[left].a == 33 && scaled ? FP4 : -1;
 }
 Result cublasLtMatmulAlgoGetHeuristic(u64 handle, u64 desc, u64 a, u64 b, u64 c, u64 d, u64 wish, int most, u64 *results, int *count) {
     FORWARD(cublasLtMatmulAlgoGetHeuristic, handle, desc, a, b, c, d, wish, most, results, count)
     Result planted = begin(__func__);
     if (planted) return planted;
-    if (handle != CUBLAS || part_of(wish, 'P') < 0 || most != 1 || fp8_side(desc, a, b, c, d) < 0) return 7;
+    if (handle != CUBLAS || part_of(wish, 'P') < 0 || most != 1) return 7;
+    u64 side;
+    int kind = narrow_kind(desc, a, b, c, d, &side), code = (int)number(current, "cuda.error.fp4", 0);
+    if (kind < 0) return 7;
+    if (kind == FP4 && code) return code;
     memset(results, 0, 96);
     results[0] = ALGORITHM, results[8] = parts[wish - LT].rows;
     *count = 1;
@@ -604,9 +672,11 @@ Result cublasLtMatmul(u64 handle, u64 desc, const float *alpha, u64 a, u64 a_des
     FORWARD(cublasLtMatmul, handle, desc, alpha, a, a_desc, b, b_desc, beta, c, c_desc, d, d_desc, algorithm, workspace, size, stream)
     Result planted = begin(__func__);
     if (planted) return planted;
-    int n = fp8_side(desc, a_desc, b_desc, c_desc, d_desc);
-    if (handle != CUBLAS || n < 0 || *alpha != 1 || *beta != 0 || c != d || *algorithm != ALGORITHM || !good_stream(stream)) return 7;
+    u64 n;
+    int kind = narrow_kind(desc, a_desc, b_desc, c_desc, d_desc, &n), operation = part_of(desc, 'D');
+    if (kind == FP4 && !(are_ones(parts[operation].scales_a, n) && are_ones(parts[operation].scales_b, n))) return 13;
+    if (handle != CUBLAS || kind < 0 || *alpha != 1 || *beta != 0 || c != d || *algorithm != ALGORITHM || !good_stream(stream)) return 7;
     if (size && !has_memory(workspace, size, 0)) return 13;
     by_library = 1;
-    return multiply(b, a, d, (u32)n, FP8) ? 14 : 0;
+    return multiply(b, a, d, (u32)n, kind) ? 14 : 0;
 }

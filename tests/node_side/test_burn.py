@@ -223,32 +223,38 @@ def test_cublas_gives_the_same_product(tmp_path: Path, healthy: dict[str, Any]) 
         assert len(checksums) == 1
 
 
-def test_fp8_is_multiplied_by_cublaslt_and_its_result_is_checked(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "capability"), [("fp8", "9.0"), ("fp8", "10.0"), ("fp4", "10.0"), ("fp4", "12.0")])
+def test_fp8_and_fp4_are_multiplied_by_cublaslt_and_their_results_are_checked(
+    dtype: str, capability: str, tmp_path: Path
+) -> None:
     blas = str(cuda.library().with_name("libcublas.so.12"))
-    phases = [["bf16", 0.5], ["fp8", 0.5]]
-    gpus = cuda.burn(healthy_h100(2).set(1, "cuda.flip", 12), tmp_path, path="cublas", library=blas, phases=phases)[
-        "gpus"
-    ]
-    assert [(gpu["error"], gpu["left_out"]) for gpu in gpus] == [("", {})] * 2
-    fp8 = [gpu["phases"][1] for gpu in gpus]
-    assert [(each["dtype"], each["matrix"], each["reference_errors"]) for each in fp8] == [("fp8", 256, 0)] * 2
-    assert len({each["checksum"] for each in fp8}) == 1
+    scenario = healthy_h100(2).set(1, "cuda.flip", 12)
+    for gpu in (0, 1):
+        scenario = scenario.set(gpu, "compute_capability", capability)
+    gpus = cuda.burn(scenario, tmp_path, path="cublas", library=blas, phases=[["bf16", 0.5], [dtype, 0.5]])["gpus"]
+    assert [gpu["error"] for gpu in gpus] == [""] * 2
+    assert [gpu["left_out"] for gpu in gpus] == [{}] * 2
+    found = [gpu["phases"][1] for gpu in gpus]
+    assert [(each["dtype"], each["matrix"], each["reference_errors"]) for each in found] == [(dtype, 256, 0)] * 2
+    assert len({each["checksum"] for each in found}) == 1
     assert sum(phase["mismatches"] for phase in gpus[1]["phases"]) == 1
 
 
-ALL = [["bf16", 0.5], ["fp8", 0.25], ["fp64", 0.25]]
+ALL = [["bf16", 0.4], ["fp8", 0.2], ["fp4", 0.2], ["fp64", 0.2]]
 
 
 @pytest.mark.parametrize(
     ("name", "capability", "path", "left_out"),
     [
-        ("NVIDIA H100 80GB HBM3", "9.0", "cublas", []),
-        ("NVIDIA H20", "9.0", "cublas", ["fp64"]),
-        ("NVIDIA H800", "9.0", "cublas", ["fp64"]),
-        ("NVIDIA L40S", "8.9", "cublas", ["fp64"]),
-        ("NVIDIA A100-SXM4-80GB", "8.0", "cublas", ["fp8"]),
+        ("NVIDIA H100 80GB HBM3", "9.0", "cublas", ["fp4"]),
+        ("NVIDIA H20", "9.0", "cublas", ["fp4", "fp64"]),
+        ("NVIDIA H800", "9.0", "cublas", ["fp4", "fp64"]),
+        ("NVIDIA L40S", "8.9", "cublas", ["fp4", "fp64"]),
+        ("NVIDIA A100-SXM4-80GB", "8.0", "cublas", ["fp4", "fp8"]),
+        ("NVIDIA B200", "10.0", "cublas", []),
         ("NVIDIA B300 SXM6 AC", "10.3", "cublas", ["fp64"]),
-        ("NVIDIA H200", "9.0", "ptx", ["fp8"]),
+        ("NVIDIA H200", "9.0", "ptx", ["fp4", "fp8"]),
+        ("NVIDIA B200", "10.0", "ptx", ["fp4", "fp8"]),
     ],
 )
 def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf16(
@@ -260,15 +266,20 @@ def test_what_a_board_has_no_units_for_is_left_out_and_its_time_is_burned_in_bf1
     assert gpu["error"] == ""
     assert sorted(gpu["left_out"]) == left_out
     assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype, _ in ALL if dtype not in left_out]
-    assert gpu["phases"][0]["seconds"] >= 1.0 + 0.5 * len(left_out)
+    assert gpu["phases"][0]["seconds"] >= 0.8 + 0.4 * len(left_out)
 
 
-def test_a_library_without_fp8_leaves_it_out(tmp_path: Path) -> None:
-    scenario = healthy_h100(1).set(0, "cuda.error.cublasLtMatmulAlgoGetHeuristic", 15)
+@pytest.mark.parametrize(
+    ("planted", "left_out"),
+    [("cuda.error.cublasLtMatmulAlgoGetHeuristic", ["fp8", "fp4"]), ("cuda.error.fp4", ["fp4"])],
+)
+def test_what_a_library_has_no_algorithm_for_is_left_out(planted: str, left_out: list[str], tmp_path: Path) -> None:
+    scenario = healthy_h100(1).set(0, "compute_capability", "10.0").set(0, planted, 15)
     blas = str(cuda.library().with_name("libcublas.so.12"))
     gpu = cuda.burn(scenario, tmp_path, path="cublas", library=blas, phases=ALL)["gpus"][0]
-    assert gpu["left_out"] == {"fp8": "cublasLtMatmulAlgoGetHeuristic: 15 CUBLAS_STATUS_NOT_SUPPORTED"}
-    assert [each["dtype"] for each in gpu["phases"]] == ["bf16", "fp64"]
+    why = "cublasLtMatmulAlgoGetHeuristic: 15 CUBLAS_STATUS_NOT_SUPPORTED"
+    assert gpu["left_out"] == dict.fromkeys(left_out, why)
+    assert [each["dtype"] for each in gpu["phases"]] == [dtype for dtype, _ in ALL if dtype not in left_out]
 
 
 def test_gpus_that_differ_with_cublas_are_burned_again_with_our_own_kernels(tmp_path: Path) -> None:
@@ -321,14 +332,15 @@ def test_the_matrix_is_smaller_where_the_memory_is_small(tmp_path: Path) -> None
     assert phase["reference_errors"] == 0
 
 
-def test_nothing_is_left_when_the_program_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("wgmma", "processes"), [(False, 4), (True, 2)])  # a load and samples for each GPU; a proof
+def test_nothing_is_left_when_the_program_is_killed(*, wgmma: bool, processes: int, tmp_path: Path) -> None:
     scenario = healthy_h100(2).set(None, "cuda.hang.cuInit", 1).write(tmp_path / "scenario.conf")
     variables = dict(os.environ, **cuda.environment(scenario))
     running = subprocess.Popen([sys.executable, *PYTHON_OPTIONS, "-"], stdin=subprocess.PIPE, env=variables)
     assert running.stdin
-    running.stdin.write(cuda.program(seconds=60.0, path="ptx"))
+    running.stdin.write(cuda.program(seconds=60.0, path="ptx", wgmma=wgmma))
     running.stdin.close()
-    assert wait_until(lambda: len(children_of(running.pid)) == 4, limit_s=60)  # a load and samples for each GPU
+    assert wait_until(lambda: len(children_of(running.pid)) == processes, limit_s=60)
     children = children_of(running.pid)
     running.send_signal(signal.SIGKILL)
     running.wait()

@@ -24,6 +24,10 @@ _BOTH_WAYS = "memory.host_both_ways_gb_per_s"
 _MEMORY = "memory.device_gb_per_s"
 _BY_KERNELS = ("memory.read_gb_per_s", "memory.copy_gb_per_s", "memory.triad_gb_per_s")
 _PEERS, _ALL_REDUCE = "memory.peer_gb_per_s", "nccl.all_reduce_gb_per_s"
+_OF_CUBLAS = {  # a number of the burn -> its share; the others have derived.cublas_percent
+    "burn.fp8_tflops": "derived.cublas_fp8_percent",
+    "burn.fp4_tflops": "derived.cublas_fp4_percent",
+}
 _OF_EACH = {  # a number -> the number whose peak bounds it, and the key of the share that a good device reaches
     _MEMORY: (_MEMORY, "derived.memory_percent"),
     **dict.fromkeys(_BY_KERNELS, (_MEMORY, "derived.memory_kernels_percent")),
@@ -81,7 +85,7 @@ def _bound(metric: Metric, baseline: Baseline) -> tuple[str, str]:
     """The number whose peak bounds a metric, and the key of the share of it; GPUs without NVLink use PCIe."""
     if metric.name.startswith("burn.") and metric.unit == "TFLOPS":
         if metric.conditions.get("path") != _OWN_KERNELS:
-            return metric.name, "derived.cublas_fp8_percent" if "fp8" in metric.name else "derived.cublas_percent"
+            return metric.name, _OF_CUBLAS.get(metric.name, "derived.cublas_percent")
         fp64 = metric.name == "burn.fp64_tflops"
         return metric.name, "derived.own_kernels_fp64_percent" if fp64 else "derived.own_kernels_percent"
     bounding, share = _OF_EACH.get(metric.name, ("", ""))

@@ -27,7 +27,7 @@ NAME = "burn"
 MATRIX = 8192
 _WINDOW_S = 50.0  # a burn of ten minutes, merged until few windows are left
 _SAMPLES = 250  # of a window
-_FP8 = 1.6  # times the rate of bf16: without fast accumulation
+_FP8, _FP4 = 1.6, 2.9  # times the rate of bf16; fp8 without fast accumulation
 _REPORTS = 4  # of gpu_burn, each with 280 products more
 
 
@@ -176,7 +176,7 @@ def _gpu(node: str, gpu: Mapping[str, Any], attempt: int, asked: Sequence[Phase]
     chip, noise = (node, gpu["index"]), boards.noise([gpu]).burn
     capability = tuple(int(each) for each in board.capability.split("."))
     phases, left_out = chosen(asked, capability, str(gpu["name"]), own_kernels=False)
-    rates = {**board.tflops, "fp8": _FP8 * board.tflops["bf16"]}
+    rates = {**board.tflops, "fp8": _FP8 * board.tflops["bf16"], "fp4": _FP4 * board.tflops["bf16"]}
     windows = [_idle(gpu, board), *(_window(gpu, board, chip, at) for at in range(int(BURN_S / _WINDOW_S)))]
     return {
         "index": gpu["index"],

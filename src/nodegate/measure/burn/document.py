@@ -32,7 +32,7 @@ QUANTITIES = (
     "ecc_corrected",
     "ecc_uncorrected",
 )
-OPTIONAL = ("fp8", "fp64")
+OPTIONAL = ("fp8", "fp4", "fp64")
 VIOLATIONS = ("power", "thermal", "board_limit", "reliability")
 _MAX_PHASES = 16
 _MAX_TIMES = 1000
@@ -50,7 +50,8 @@ class Phase:
 
     `mismatches` counts the 32-bit words of results that differ from the GPU's own first result, `first_mismatch` says
     where the first was. `checksum` is that of the first result. `reference_errors` counts its elements that differ
-    from the result of another processor. `ends_s` are the ends of its windows, since the start of the load.
+    from the result of another processor. `ends_s` are the ends of its windows, since the start of the load. `kernel`
+    is the one of nodegate's own that multiplied, "" with cuBLAS.
     """
 
     dtype: str
@@ -63,6 +64,7 @@ class Phase:
     checksum: str
     reference_errors: Known[int]
     ends_s: tuple[float, ...] = ()
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,8 @@ def median_of(windows: Sequence[Window], quantity: str) -> float | None:
 class GpuLoad:
     """One GPU in one burn. `error` is what went wrong on it, `started_s` is None if it never started.
 
-    `left_out` are the types of numbers in which it was not burned because it has no units for them, and why.
+    `left_out` are the types of numbers in which it was not burned because it has no units for them, and why. `wgmma`
+    is why a Hopper board was burned with the kernel made for it, or why not; "" where there was no choice.
     """
 
     index: int
@@ -110,6 +113,7 @@ class GpuLoad:
     sampling_error: str
     violations_s: Mapping[str, Known[float]]
     left_out: Mapping[str, str]
+    wgmma: str = ""
 
     @property
     def device(self) -> str:
@@ -265,6 +269,7 @@ def _gpu(position: int, data: Mapping[str, object]) -> GpuLoad:
         unread={name: why for name in unread if (why := read.why_not(unread[name])) is not None},
         sampling_error=value_or(read.text(samples, "error"), ""),
         left_out=_left_out(value_or(read.mapping(data, "left_out"), {})),
+        wgmma=value_or(read.text(value_or(read.mapping(data, "wgmma"), {}), "reason"), ""),
         violations_s={name: read.scaled(read.number(violations, name), 1e-9) for name in VIOLATIONS},
     )
 
@@ -288,6 +293,7 @@ def _phase(data: Mapping[str, object]) -> Phase:
         checksum=value_or(read.text(data, "checksum"), ""),
         reference_errors=read.integer(data, "reference_errors"),
         ends_s=_times(data.get("windows_s")),
+        kernel=value_or(read.text(data, "kernel"), ""),
     )
 
 

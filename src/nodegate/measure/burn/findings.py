@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from nodegate.measure.burn import new_kernel
 from nodegate.unknown import Unknown
 from nodegate.verdict import Verdict
 
@@ -34,7 +35,7 @@ LEAST_SHARE, SLACK_S = 0.9, 2.0
 MOST_STILL_S = 10.0  # work comes in pieces of half a second
 FEWEST_WINDOWS = 8  # fewer do not show how long one takes
 LEAST_BUSY = 0.5  # between two batches results are compared: no sample falls on work there
-_TENSOR = "bf16"  # own kernels have no fp8
+_TENSOR = "bf16"  # own kernels have no fp8 and no fp4
 _CORRUPT = "silent data corruption"
 REPLACE = "drain the node and reset the GPU; if it comes back, run field diagnostics and replace the board"
 
@@ -52,14 +53,14 @@ class Odd:
 def odd_results(document: BurnDocument) -> tuple[Odd, ...]:
     """The GPUs whose first result is not that of most GPUs like them; all of them where no result is held by most.
 
-    GPUs are alike with the same name, number of multiprocessors, library and size of the matrices: they were given the
-    same operands, so every bit must be the same.
+    GPUs are alike with the same name, number of multiprocessors, library, kernel and size of the matrices: they were
+    given the same operands, so every bit must be the same.
     """
     alike: defaultdict[object, list[tuple[GpuLoad, Phase]]] = defaultdict(list)
     for load in document.gpus:
         for phase in load.phases:
             if phase.checksum:
-                alike[load.model, load.path, phase.dtype, phase.matrix].append((load, phase))
+                alike[load.model, load.path, phase.kernel, phase.dtype, phase.matrix].append((load, phase))
     found: list[Odd] = []
     for members in alike.values():
         counts = Counter(phase.checksum for _, phase in members)
@@ -87,6 +88,9 @@ def odd_result(each: Odd, document: BurnDocument, verdicts: Verdicts) -> None:
         return
     doubt = "" if each.outvoted else ", with no majority to say which is right"
     message = f"{phase.dtype} result {phase.checksum} {differs}{doubt}"
+    if phase.kernel == new_kernel.WGMMA and not each.outvoted:
+        new_kernel.doubt(each.load, f"{phase.dtype} result comparison", message, verdicts)
+        return
     wrong(each.load, message, "results that differ between GPUs", 1, verdicts)
 
 
@@ -103,8 +107,11 @@ def _equal_with_own_kernels(odd: Odd, document: BurnDocument) -> bool:
 
 def compared_with(document: BurnDocument, load: GpuLoad) -> int:
     """How many other GPUs this GPU's results could be compared with."""
+    own = {(phase.dtype, phase.kernel) for phase in load.phases}
     return sum(
-        each.model == load.model and each.index != load.index and any(phase.checksum for phase in each.phases)
+        each.model == load.model
+        and each.index != load.index
+        and any(phase.checksum and (phase.dtype, phase.kernel) in own for phase in each.phases)
         for each in document.gpus
     )
 
@@ -126,7 +133,9 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
     done = {phase.dtype: phase for phase in load.phases}
     asked_for = [dtype for dtype in document.dtypes if dtype not in load.left_out]
     missing = [dtype for dtype in asked_for if dtype not in done or isinstance(done[dtype].tflops, Unknown)]
-    if stopped((load,)):
+    if load.error.startswith(new_kernel.GAVE_UP) and new_kernel.is_doubted(load, document):
+        new_kernel.doubt(load, "burn result", load.error, verdicts)
+    elif stopped((load,)):
         message = f"stopped working under load: {load.error}"
         verdicts.found(Verdict.FAIL, part=load.part, text=message, action=REPLACE, quantity="burn", observed=False)
     elif load.error or missing:
@@ -139,7 +148,7 @@ def took_part(load: GpuLoad, document: BurnDocument, verdicts: Verdicts) -> None
         verdicts.unknown(part=load.part, quantity="burn", reason=short, action=AGAIN)
     else:
         asked = "" if isinstance(document.asked_s, Unknown) else f" of {document.asked_s:.0f} s"
-        text = f"worked to the end{asked} in {', '.join(asked_for)}"
+        text = f"worked to the end{asked} in {', '.join(asked_for)}{new_kernel.described(load)}"
         worked = None if isinstance(load.worked_s, Unknown) else round(load.worked_s)
         verdicts.passed(part=load.part, text=text, quantity="time at work", observed=worked, unit="s")
 
@@ -190,11 +199,11 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
         if phase.mismatches > 0:
             place = f" ({phase.first_mismatch})" if phase.first_mismatch else ""
             message = f"{phase.mismatches} wrong result{_s(phase.mismatches)} in {phase.dtype}{place}"
-            wrong(load, message, "wrong results", phase.mismatches, verdicts)
+            _wrong_in(phase, load, document, (message, "wrong results", phase.mismatches), verdicts)
             bad = True
         if phase.reference_errors > 0:
             message = f"{phase.reference_errors} of 32 elements wrong in the first {phase.dtype} result"
-            wrong(load, message, "wrong elements", phase.reference_errors, verdicts)
+            _wrong_in(phase, load, document, (message, "wrong elements", phase.reference_errors), verdicts)
             bad = True
     compared = [phase for phase in load.phases if phase.checksum]
     if not _products(compared):
@@ -203,6 +212,17 @@ def results(load: GpuLoad, document: BurnDocument, verdicts: Verdicts, *, differ
         others = compared_with(document, load)
         alike = f"the first equal on {others} GPUs of its model" if others else "no GPU of its model to compare with"
         verdicts.passed(part=load.part, text=f"{_products(compared)} products without a wrong result, {alike}")
+
+
+def _wrong_in(
+    phase: Phase, load: GpuLoad, document: BurnDocument, found: tuple[str, str, int], verdicts: Verdicts
+) -> None:
+    """`found` is (message, quantity, count)."""
+    message, quantity, count = found
+    if phase.kernel == new_kernel.WGMMA and new_kernel.is_doubted(load, document):
+        new_kernel.doubt(load, f"{phase.dtype} result comparison", message, verdicts)
+    else:
+        wrong(load, message, quantity, count, verdicts)
 
 
 def wrong(load: GpuLoad, message: str, quantity: str, count: int, verdicts: Verdicts) -> None:

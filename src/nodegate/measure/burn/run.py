@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.measure.burn import document as burn_document
 from nodegate.measure.burn.by_phase import in_first
+from nodegate.measure.burn.new_kernel import WGMMA
 from nodegate.measure.measurement import Measurement, no_gpus, on_each_node, suspects_alone
 from nodegate.measure.program_run import ProgramRun, check_end, kept, not_run, run, unended
 from nodegate.metric import Metric, joined
@@ -35,7 +36,7 @@ MODES: Mapping[str, tuple[str, ...]] = {"tensor cores": ("-tc",), "fp32": ()}
 PACKAGES = ("nodegate.node_side.load", "nodegate.node_side.probe")
 MAIN = "nodegate.node_side.load.burn"
 # Share of the time; tensor cores draw the most power. What a board has no units for goes to the first.
-PHASES = (("bf16", 0.5), ("fp8", 0.15), ("fp32", 0.15), ("fp64", 0.2))
+PHASES = (("bf16", 0.4), ("fp8", 0.15), ("fp4", 0.1), ("fp32", 0.15), ("fp64", 0.2))
 
 _THE_BURN = "the burn"
 _STATE: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
@@ -249,7 +250,7 @@ def _metrics_of_gpu(document: BurnDocument, load: GpuLoad) -> Iterable[Metric]:
     for quantity, unit, better in _STATE:
         dtype, value = in_first(load, quantity)
         if not isinstance(value, Unknown):
-            of_type = conditions | {"dtype": dtype or "+".join(document.dtypes)}
+            of_type = conditions | {"dtype": dtype or "+".join(document.dtypes)} | _of_kernel(*load.phases[:1])
             yield Metric(f"burn.{quantity}", (value,), unit, load.device, better=better, conditions=of_type)
 
 
@@ -262,7 +263,12 @@ def _conditions(document: BurnDocument, load: GpuLoad) -> dict[str, str]:
 
 
 def _of_phase(phase: Phase) -> dict[str, str]:
-    return {"dtype": phase.dtype, "matrix": str(phase.matrix)}
+    return {"dtype": phase.dtype, "matrix": str(phase.matrix)} | _of_kernel(phase)
+
+
+def _of_kernel(phase: Phase | None = None) -> dict[str, str]:
+    """The kernel for Hopper has a rate, clock and power of its own; the others are the same on every GPU of a model."""
+    return {"kernel": phase.kernel} if phase and phase.kernel == WGMMA else {}
 
 
 def _metrics_of_other(other: OtherRun) -> Iterable[Metric]:

@@ -5,15 +5,13 @@ what a GPU did before it hung or failed stays. They are described in docs/burn-d
 """
 
 import array
-import ctypes
 import time
 import zlib
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 
 from nodegate.node_side.load import board as boards
-from nodegate.node_side.load import cuda, operands, phases, place, ptx
+from nodegate.node_side.load import cuda, hopper, narrow, operands, own, phases, place
 from nodegate.node_side.load.cublas import Cublas, CublasError
-from nodegate.node_side.load.fp8 import WORKSPACE_BYTES, Fp8
 from nodegate.node_side.load.phases import Phase
 from nodegate.node_side.probe import child
 
@@ -22,13 +20,15 @@ MOST_WINDOWS = 100
 _MOST_RESULTS = 4096
 _CHECKED = 32  # elements of the first result that the host computes too
 _PIECE = 16 << 20
-_LEFT = 0.9  # of the memory, for the matrices of fp8 beside what is allocated before them
+_LEFT = 0.9  # of the memory, for matrices beside what fp8 and fp4 need before them
 _NONE = 0xFFFFFFFF
-_COMPARE_BLOCKS = 1024
 
 
 class Job(NamedTuple):
-    """What one GPU is to do; `library` is cuBLAS's path, "" for nodegate's own kernels."""
+    """What one GPU is to do; `library` is cuBLAS's path, "" for nodegate's own kernels.
+
+    `wgmma` is what proof.py found: {"used", "reason", "faster"}, or {} where there is no kernel for Hopper to choose.
+    """
 
     slot: int
     uuid: str
@@ -40,6 +40,7 @@ class Job(NamedTuple):
     start_until: float
     start_limit_s: float
     answer_limit_s: float
+    wgmma: Dict[str, object]
 
 
 def run(job: Job, board: boards.Board) -> Dict[str, object]:
@@ -73,15 +74,14 @@ class _Gpu:
     def __init__(self, job: Job) -> None:
         self.job = job
         self.cuda = cuda.Cuda()
-        device = self.cuda.device(job.pci)
-        self.capability = tuple(self.cuda.attribute(device, each) for each in (cuda.MAJOR, cuda.MINOR))
-        processors = self.cuda.attribute(device, cuda.MULTIPROCESSORS)
-        self.cuda.context(device)
+        self.device = self.cuda.device(job.pci)
+        self.capability = own.capability(self.cuda, self.device)
+        processors = self.cuda.attribute(self.device, cuda.MULTIPROCESSORS)
+        self.cuda.context(self.device)
         self.stream = self.cuda.stream()
-        common = self.cuda.module(ptx.common())
-        self.fill, self.compare = (self.cuda.kernel(common, name) for name in (ptx.FILL, ptx.COMPARE))
+        self.words = own.Words(self.cuda, self.stream)
         self.cublas = Cublas(job.library, self.stream) if job.library else None
-        self.fp8: Optional[Fp8] = None
+        self.narrow: Dict[str, narrow.Narrow] = {}
         self.phases, left_out = self._phases()
         self.size = int(self.cuda.memory()[0] * job.memory) & ~0xFF
         self.memory = self.cuda.allocate(self.size)
@@ -95,38 +95,41 @@ class _Gpu:
                     "memory_used_by_burn_bytes": self.size,
                     "library_version": self.cublas.version if self.cublas else 0,
                     "left_out": left_out,
+                    "wgmma": job.wgmma,
                 }
             }
         )
 
     def _phases(self) -> "Tuple[List[Phase], Dict[str, str]]":
-        """What this GPU is burned in, and what is left out; chooses the algorithm of fp8."""
+        """What this GPU is burned in, and what is left out; chooses the algorithms of fp8 and fp4."""
         found, left_out = phases.chosen(self.job.phases, self.capability, self.job.name, self.cublas is None)
-        matrix = next((phase.matrix for phase in found if phase.dtype == "fp8"), 0)
-        if not matrix or not self.cublas:
+        wanted = [phase for phase in found if phase.dtype in narrow.DTYPES]
+        if not wanted or not self.cublas:
             return found, left_out
         free = self.cuda.memory()[0]
-        n = _that_fits(matrix, operands.BYTES["bf16"], int(_LEFT * free * self.job.memory))
-        size = min(WORKSPACE_BYTES, free // 64 & ~0xFF)
-        try:
-            self.fp8 = Fp8(self.cublas, self.stream, n, self.cuda.allocate(size), size)
-        except CublasError as error:
-            if found[0].dtype == "fp8":
-                raise
-            return phases.without(found, dict(left_out, fp8=str(error)))
-        return found, left_out
+        n = own.that_fits(wanted[0].matrix, operands.BYTES["bf16"], int(_LEFT * free * self.job.memory))
+        room = narrow.room(self.cuda, self.stream, n, free)
+        refused = {phase.dtype: self._why_not(self.cublas, phase.dtype, room) for phase in wanted}
+        refused = {dtype: why for dtype, why in refused.items() if why}
+        return phases.without(found, dict(left_out, **refused)) if refused else (found, left_out)
 
-    def kernel(self, dtype: str) -> int:
-        """The PTX product kernel of a dtype; 0 if cuBLAS is used."""
+    def _why_not(self, cublas: Cublas, dtype: str, room: narrow.Room) -> str:
+        """Why this library cannot multiply this type; empty where it can, and then its algorithm is chosen."""
+        try:
+            self.narrow[dtype] = narrow.Narrow(cublas, self.stream, dtype, room)
+        except CublasError as error:
+            if self.job.phases[0].dtype == dtype:
+                raise
+            return str(error)
+        return ""
+
+    def kernel(self, dtype: str) -> "Union[own.Product, own.Wgmma, None]":
+        """The kernel of our own for a dtype; None if cuBLAS is used."""
         if self.cublas:
-            return 0
-        if dtype not in ptx.BYTES:
-            raise cuda.CudaError("no kernel", -1, f"nodegate has none of its own for {dtype}")
-        if dtype in ptx.TENSOR and self.capability < (8, 0):
-            found = "{}.{}".format(*self.capability)
-            raise cuda.CudaError("no kernel", -1, f"{dtype} needs compute capability 8.0, this GPU has {found}")
-        shared = ptx.TENSOR_SHARED if dtype in ptx.TENSOR else 0
-        return self.cuda.kernel(self.cuda.module(ptx.product(dtype)), ptx.PRODUCT, shared)
+            return None
+        if dtype == hopper.DTYPE and self.job.wgmma.get("used"):
+            return own.Wgmma(self.cuda, self.stream, self.device)
+        return own.Product(self.cuda, self.stream, dtype, self.capability)
 
 
 class _Ring:
@@ -138,8 +141,9 @@ class _Ring:
         dtype = self.dtype = self.phase.dtype
         self.kernel = gpu.kernel(dtype)
         self.result = operands.result_of(dtype)
-        matrix = gpu.fp8.n if gpu.fp8 and dtype == "fp8" else self.phase.matrix
-        self.n = _that_fits(matrix, operands.BYTES[self.result], gpu.size)
+        self.narrow = gpu.narrow.get(dtype)
+        matrix = self.narrow.n if self.narrow else self.phase.matrix
+        self.n = own.that_fits(matrix, operands.BYTES[self.result], gpu.size)
         self.bytes = self.n * self.n * operands.BYTES[self.result]  # of a result; an operand has no more
         self.results = min(gpu.size // self.bytes - 2, _MOST_RESULTS)
         self.done = 0  # products of the load
@@ -154,6 +158,7 @@ class _Ring:
                 "phase": {
                     "dtype": dtype,
                     "matrix": self.n,
+                    "kernel": self.kernel.name if self.kernel else "",
                     "checksum": self._checksum(),
                     "reference_errors": wrong,
                     "reference_worst": round(worst, 6),
@@ -189,32 +194,17 @@ class _Ring:
         return 1 + (self.done + product) % (self.results - 1)
 
     def _fill(self, matrix: int, seed: int) -> None:
-        pairs = self.n * self.n * operands.BYTES[self.dtype] // 8
-        masks = operands.MASKS[self.dtype]
-        words = [ctypes.c_uint32(each) for each in (pairs, seed, masks.and0, masks.or0, masks.and1, masks.or1)]
-        grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
-        args = [ctypes.c_uint64(self._at(matrix)), *words]
-        self.gpu.cuda.launch(self.gpu.fill, grid, ptx.THREADS, args, stream=self.gpu.stream, about=ptx.FILL)
+        size = operands.matrix_bytes(self.dtype, self.n)
+        self.gpu.words.fill(self._at(matrix), size, seed, operands.MASKS[self.dtype])
 
     def _product(self, slot: int) -> None:
         left, right, result = self._at(0), self._at(1), self._at(2 + slot)
-        if self.gpu.fp8 and self.dtype == "fp8":
-            self.gpu.fp8.product(left, right, result)
-            return
-        if self.gpu.cublas:
+        if self.kernel:
+            self.kernel.queue(left, right, result, self.n)
+        elif self.narrow:
+            self.narrow.product(left, right, result)
+        elif self.gpu.cublas:
             self.gpu.cublas.product(self.dtype, self.n, left, right, result)
-            return
-        rows, columns = ptx.tile(self.dtype)
-        args = [ctypes.c_uint64(each) for each in (left, right, result)]
-        self.gpu.cuda.launch(
-            self.kernel,
-            (self.n // columns, self.n // rows),
-            ptx.THREADS,
-            [*args, ctypes.c_uint32(self.n)],
-            stream=self.gpu.stream,
-            shared=ptx.TENSOR_SHARED if self.dtype in ptx.TENSOR else 0,
-            about=ptx.PRODUCT,
-        )
 
     def _timed(self, count: int) -> float:
         """Do products and return their seconds on the GPU; the previous results are compared at the same time."""
@@ -228,15 +218,13 @@ class _Ring:
         for product in range(count):
             self._compare(self._slot(product))
         api.wait(gpu.stream)
+        if self.kernel:
+            self.kernel.check()
         return max(api.elapsed_s(*gpu.events), 1e-9)
 
     def _compare(self, slot: int) -> None:
         counts = self.gpu.counts + 4 * slot
-        args = [ctypes.c_uint64(self._at(2)), ctypes.c_uint64(self._at(2 + slot)), ctypes.c_uint32(self.bytes // 16)]
-        args += [ctypes.c_uint64(counts), ctypes.c_uint64(counts + 4 * _MOST_RESULTS)]
-        self.gpu.cuda.launch(
-            self.gpu.compare, (_COMPARE_BLOCKS, 1), ptx.THREADS, args, stream=self.gpu.stream, about=ptx.COMPARE
-        )
+        self.gpu.words.compare(self._at(2), self._at(2 + slot), self.bytes, counts, counts + 4 * _MOST_RESULTS)
 
     def _mismatches(self, count: int, start: float) -> int:
         """Differing words of the products just done; the first is reported with its place."""
@@ -277,16 +265,6 @@ class _Ring:
             right = operands.row(self.dtype, column, self.n, operands.SEED_RIGHT)
             deviations.append(operands.deviation(self.dtype, left, right, operands.values(self.result, found)[0]))
         return sum(each > 1.0 for each in deviations), max(deviations)
-
-
-def _that_fits(matrix: int, size: int, room: int) -> int:
-    """The largest size up to the requested one, of which two operands and three results fit."""
-    n = max(matrix // ptx.STEP, 1) * ptx.STEP
-    while n > ptx.STEP and 5 * n * n * size > room:
-        n = max(n // 2 // ptx.STEP, 1) * ptx.STEP
-    if 5 * n * n * size > room:
-        raise cuda.CudaError("too little memory", -1, f"{room} bytes")
-    return n
 
 
 def progress(parts: "List[object]", what: str) -> "List[object]":

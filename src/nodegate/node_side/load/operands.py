@@ -2,20 +2,20 @@
 
 A word is hash & and | or: the sign, the two lowest bits of the exponent and every bit of the fraction are random
 (magnitudes from 1/8 to 2, mean 0), so that as many bits as possible toggle, and nothing overflows. tf32 takes ten bits
-of the fraction and is given no more.
+of the fraction and is given no more. In fp4 every bit is random.
 """
 
 import math
 import struct
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 _32 = 0xFFFFFFFF
 SEED_LEFT, SEED_RIGHT = 0x0B5EED01, 0x0B5EED02
 
 
-# Bytes of an element; the result of fp8 is of another type.
+# Bytes of an element; fp8 and fp4 have results of another type.
 BYTES = {"fp8": 1, "bf16": 2, "fp16": 2, "tf32": 4, "fp32": 4, "fp64": 8}
-_RESULTS = {"fp8": "bf16"}
+_RESULTS = {"fp8": "bf16", "fp4": "bf16"}
 
 
 class Masks(NamedTuple):
@@ -28,6 +28,7 @@ class Masks(NamedTuple):
 
 
 MASKS: Dict[str, Masks] = {
+    "fp4": Masks(0xFFFFFFFF, 0x00000000, 0xFFFFFFFF, 0x00000000),
     "fp8": Masks(0x9F9F9F9F, 0x20202020, 0x9F9F9F9F, 0x20202020),
     "bf16": Masks(0x81FF81FF, 0x3E003E00, 0x81FF81FF, 0x3E003E00),
     "fp16": Masks(0x8FFF8FFF, 0x30003000, 0x8FFF8FFF, 0x30003000),
@@ -36,10 +37,15 @@ MASKS: Dict[str, Masks] = {
     "fp64": Masks(0xFFFFFFFF, 0x00000000, 0x803FFFFF, 0x3FC00000),
 }
 
+# bf16 with three bits left of the size, and the sign: 4/8 to 14/8. Products are whole 64ths up to 196/64, so sums of
+# up to 85,598 of them need no more than the 24 bits of fp32: every order of adding gives the same result.
+EXACT = Masks(0x80E080E0, 0x3F003F00, 0x80E080E0, 0x3F003F00)
+
 # (rounding of the result relative to itself, of one addition relative to the partial sum). Tensor cores cut sums where
 # fp32 additions would round, and always downwards: they are given 2**-21 (assumed; NVIDIA publishes no figure). In fp8
-# Hopper's keep some 14 bits for a few products (DeepSeek-V3, arXiv 2412.19437, 3.3.2): 2**-13.
+# Hopper's keep some 14 bits for a few products (DeepSeek-V3, arXiv 2412.19437, 3.3.2): 2**-13, also for fp4 (assumed).
 _ROUNDING: Dict[str, Tuple[float, float]] = {
+    "fp4": (2.0**-8, 2.0**-13),
     "fp8": (2.0**-8, 2.0**-13),
     "bf16": (2.0**-8, 2.0**-21),
     "fp16": (2.0**-11, 2.0**-21),
@@ -57,11 +63,16 @@ def word(position: int, seed: int) -> int:
     return h ^ (h >> 16)
 
 
-def row(dtype: str, number: int, n: int, seed: int) -> "List[float]":
+def matrix_bytes(dtype: str, n: int) -> int:
+    """What an n x n matrix takes."""
+    return n * n // 2 if dtype == "fp4" else n * n * BYTES[dtype]
+
+
+def row(dtype: str, number: int, n: int, seed: int, masks: Optional[Masks] = None) -> "List[float]":
     """One row of an n x n matrix."""
-    size, masks = BYTES[dtype], MASKS[dtype]
+    count, masks = matrix_bytes(dtype, n) // n // 4, masks or MASKS[dtype]
     words = []
-    for position in range(number * n * size // 4, (number + 1) * n * size // 4):
+    for position in range(number * count, (number + 1) * count):
         hashed = word(position, seed)
         words.append(hashed & masks.and1 | masks.or1 if position % 2 else hashed & masks.and0 | masks.or0)
     return values(dtype, struct.pack(f"<{len(words)}I", *words))
@@ -80,12 +91,15 @@ def _e4m3(byte: int) -> float:
 
 
 _OF_BYTE = [_e4m3(byte) for byte in range(256)]
+_OF_NIBBLE = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, -0.0, -0.5, -1.0, -1.5, -2.0, -3.0, -4.0, -6.0)  # e2m1
 
 
 def values(dtype: str, data: bytes) -> "List[float]":
     """Elements in memory as numbers."""
     if dtype == "fp8":
         return [_OF_BYTE[byte] for byte in data]
+    if dtype == "fp4":
+        return [_OF_NIBBLE[each] for byte in data for each in (byte & 0xF, byte >> 4)]
     if dtype == "bf16":
         halves = struct.unpack(f"<{len(data) // 2}H", data)
         return list(

@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Sequence, Tuple
 # Compute capabilities of the chips that do fp64 at half the rate of fp32; on the others it is 1/32 to 1/64: no load.
 _FP64 = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 _FP64_CUT = re.compile(r"\bH(?:20|800)\b")  # boards of such a chip that are sold without it
-_FP8_FROM = (8, 9)
+_FROM = {"fp8": (8, 9), "fp4": (10, 0)}  # the first chips that have it
 
 
 class Phase(NamedTuple):
@@ -35,6 +35,8 @@ def without(phases: "Sequence[Phase]", left_out: "Dict[str, str]") -> "Tuple[Lis
 def _why_not(dtype: str, capability: "Tuple[int, ...]", name: str, own_kernels: bool) -> str:
     if dtype == "fp64" and (capability not in _FP64 or _FP64_CUT.search(name)):
         return "this board has hardly any units for it"
-    if dtype == "fp8" and capability < _FP8_FROM:
+    if dtype not in _FROM:
+        return ""
+    if capability < _FROM[dtype]:
         return "this GPU does not have it"
-    return "nodegate has no kernel of its own for it" if dtype == "fp8" and own_kernels else ""
+    return "nodegate has no kernel of its own for it" if own_kernels else ""

@@ -1,0 +1,132 @@
+"""nodegate's own kernels on one GPU: compiled for it, and queued with the arguments that they take."""
+
+import array
+import ctypes
+from typing import Any, Dict, List, Tuple
+
+from nodegate.node_side.load import cuda, hopper, operands, ptx
+
+_COMPARE_BLOCKS = 1024
+_NONE = 0xFFFFFFFF
+
+
+def that_fits(matrix: int, size: int, room: int) -> int:
+    """The largest size up to the requested one, of which two operands and three results fit."""
+    n = max(matrix // ptx.STEP, 1) * ptx.STEP
+    while n > ptx.STEP and 5 * n * n * size > room:
+        n = max(n // 2 // ptx.STEP, 1) * ptx.STEP
+    if 5 * n * n * size > room:
+        raise cuda.CudaError("too little memory", -1, f"{room} bytes")
+    return n
+
+
+def capability(api: cuda.Cuda, device: int) -> "Tuple[int, int]":
+    """(9, 0) for Hopper."""
+    return api.attribute(device, cuda.MAJOR), api.attribute(device, cuda.MINOR)
+
+
+class Words:
+    """Memory as 32-bit words: filled by a hash, and compared."""
+
+    def __init__(self, api: cuda.Cuda, stream: int) -> None:
+        self._cuda, self._stream = api, stream
+        module = api.module(ptx.common())
+        self._fill, self._compare = (api.kernel(module, name) for name in (ptx.FILL, ptx.COMPARE))
+
+    def fill(self, address: int, size: int, seed: int, masks: operands.Masks) -> None:
+        """Queue the writing of `size` bytes."""
+        pairs = size // 8
+        words = [ctypes.c_uint32(each) for each in (pairs, seed, masks.and0, masks.or0, masks.and1, masks.or1)]
+        grid = (pairs + ptx.THREADS - 1) // ptx.THREADS, 1
+        args = [ctypes.c_uint64(address), *words]
+        self._cuda.launch(self._fill, grid, ptx.THREADS, args, stream=self._stream, about=ptx.FILL)
+
+    def compare(self, left: int, right: int, size: int, count: int, first: int) -> None:
+        """Queue a comparison, which adds to the word at `count` and lowers the one at `first`."""
+        args = [ctypes.c_uint64(left), ctypes.c_uint64(right), ctypes.c_uint32(size // 16)]
+        args += [ctypes.c_uint64(count), ctypes.c_uint64(first)]
+        self._cuda.launch(
+            self._compare, (_COMPARE_BLOCKS, 1), ptx.THREADS, args, stream=self._stream, about=ptx.COMPARE
+        )
+
+
+class Product:
+    """A matrix product by the kernels of ptx.py: `name` is fma or mma.sync."""
+
+    def __init__(self, api: cuda.Cuda, stream: int, dtype: str, capable: "Tuple[int, ...]") -> None:
+        """Compile it.
+
+        Raises:
+            CudaError: nodegate has none for this type or this GPU.
+        """
+        if dtype not in ptx.BYTES:
+            raise cuda.CudaError("no kernel", -1, f"nodegate has none of its own for {dtype}")
+        tensor = dtype in ptx.TENSOR
+        if tensor and capable < (8, 0):
+            found = "{}.{}".format(*capable)
+            raise cuda.CudaError("no kernel", -1, f"{dtype} needs compute capability 8.0, this GPU has {found}")
+        self.name = "mma.sync" if tensor else "fma"
+        self._cuda, self._stream, self._dtype = api, stream, dtype
+        self._shared = ptx.TENSOR_SHARED if tensor else 0
+        self._kernel = api.kernel(api.module(ptx.product(dtype)), ptx.PRODUCT, self._shared)
+
+    def queue(self, left: int, right: int, result: int, n: int) -> None:
+        """Queue result[i][j] = sum over k of left[i][k] * right[j][k]."""
+        rows, columns = ptx.tile(self._dtype)
+        args: List[Any] = [ctypes.c_uint64(each) for each in (left, right, result)]
+        args.append(ctypes.c_uint32(n))
+        grid = n // columns, n // rows
+        self._cuda.launch(
+            self._kernel,
+            grid,
+            ptx.THREADS,
+            args,
+            stream=self._stream,
+            shared=self._shared,
+            about=ptx.PRODUCT,
+        )
+
+    def check(self) -> None:
+        """Nothing that it could say of itself."""
+
+
+class Wgmma:
+    """The same product by the kernel of hopper.py."""
+
+    name = "wgmma"
+
+    def __init__(self, api: cuda.Cuda, stream: int, device: int) -> None:
+        self._cuda, self._stream = api, stream
+        self._blocks = api.attribute(device, cuda.MULTIPROCESSORS)
+        self._kernel = api.kernel(api.module(hopper.product()), hopper.KERNEL, hopper.SHARED)
+        self._marker = api.allocate(16)
+        self._maps: Dict[Tuple[int, int, int], Any] = {}
+        api.set_words(self._marker, 0, 1, stream)
+
+    def queue(self, left: int, right: int, result: int, n: int) -> None:
+        """Queue result[i][j] = sum over k of left[i][k] * right[j][k]."""
+        maps = self._maps.get((left, right, n))
+        if maps is None:
+            maps = self._maps[left, right, n] = [self._cuda.tensor_map(each) for each in hopper.maps(left, right, n)]
+        args: List[Any] = [*maps, ctypes.c_uint64(result), ctypes.c_uint32(n)]
+        args += [ctypes.c_uint32(hopper.rows_together(n)), ctypes.c_uint64(self._marker)]
+        self._cuda.launch(
+            self._kernel,
+            hopper.grid(n, self._blocks),
+            hopper.THREADS,
+            args,
+            stream=self._stream,
+            shared=hopper.SHARED,
+            about=hopper.KERNEL,
+        )
+
+    def check(self) -> None:
+        """Once its products are done.
+
+        Raises:
+            CudaError: one of them gave up.
+        """
+        why = array.array("I", self._cuda.read(self._marker, 4))[0]
+        if why:
+            said = " and ".join(text for bit, text in sorted(hopper.GIVEN_UP.items()) if why & bit) or f"marker {why}"
+            raise cuda.CudaError(hopper.KERNEL, -1, f"gave up waiting for {said}")
