@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.tier("nightly")
 _QUOTED = 200
+LEVELS = "let the account read the journal (group systemd-journal) or /dev/kmsg"
 
 
 def test_unknown_errors(kernel_log: KernelLog, fleet: Fleet, node: Node, verdicts: Verdicts) -> None:
     """No unknown error is in this kernel log and not in that of most nodes of the platform. (F09, F33)
 
     What most nodes of a platform print is normal for it; what one prints alone is worth a look. Numbers and addresses
-    are left out when lines are compared. It warns, with the line: what it means is not known yet.
+    are left out when lines are compared. It warns, with the line: what it means is not known yet. A log file names no
+    level: then errors without a word that sounds like one cannot be told from other lines, and are not judged.
     """
     boot_s = kernel_log.boot_epoch_s
     shapes = unknown_errors([line for line in kernel_log.lines if not is_before_boot(line.epoch_s, boot_s)])
@@ -53,6 +55,14 @@ def test_unknown_errors(kernel_log: KernelLog, fleet: Fleet, node: Node, verdict
             text=f"more kinds of unknown errors than the {MOST_SHAPES} that were compared",
             action="read the log on the node",
             code="too many",
+        )
+    if kernel_log.levels is False:
+        verdicts.found(
+            Verdict.NOT_JUDGED,
+            part=part.host("kernel log"),
+            text=f"{kernel_log.source} names no level of its lines: unknown errors were searched by their words alone",
+            action=LEVELS,
+            code="no levels",
         )
     if not verdicts.findings:
         _, total = fleet.log.having(node.name, "")

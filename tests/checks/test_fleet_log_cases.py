@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from nodegate.finding import Finding
 
 PASS, WARN, FAIL, ERROR, SKIP = Verdict.PASS, Verdict.WARN, Verdict.FAIL, Verdict.ERROR, Verdict.SKIP
+NOT_JUDGED = Verdict.NOT_JUDGED
 CHECK = "fleet_log.unknown_errors"
 LOOK = "read the surrounding log lines on the node, and look the message up"
 ODD = "nvidia-modeset: ERROR: GPU:3: Idling display engine timed out: 0x0000c67d:0:0:417"
@@ -140,6 +141,21 @@ CASES = (
         PASS,
         "kernel log: no unknown error that is rare among 8 nodes",
         lambda machine: [machine.kernel_at_level(level, line, ago_s=600) for level, line in EVERYDAY],
+    ),
+    Case(
+        "a log file, which names no level",
+        CHECK,
+        NOT_JUDGED,
+        "kernel log: file:/var/log/messages names no level of its lines: unknown errors were searched by their words"
+        " alone - let the account read the journal (group systemd-journal) or /dev/kmsg",
+        lambda machine: machine.sections["kernel_log"].update(source="file:/var/log/messages", levels=False),
+    ),
+    Case(
+        "healthy: a journal, whose levels were read",
+        CHECK,
+        PASS,
+        "kernel log: no unknown error that is rare among 8 nodes",
+        lambda machine: machine.sections["kernel_log"].update(levels=True),
     ),
     Case(
         "the log cannot be read",

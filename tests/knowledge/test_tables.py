@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.patterns import alternatives
 
 from nodegate.kernel_log import reach
 from nodegate.kernel_log.incidents import device_of, rule_of
@@ -13,6 +14,8 @@ from nodegate.knowledge.tables import Lasts, LineRule, XidKind, lines, settings,
 from nodegate.node_side.probe.kernel_lines import KINDS, kind_of
 from nodegate.verdict import Verdict
 
+# How such a line goes on: of crashed programs those are sent that jobs use, for any program may crash.
+OF_A_JOB = {"program_crashed": "7f ip 7f sp 7f error 4 in libcuda.so.550.90.07"}
 EVERY_CODE = range(1, 177)
 SUBJECTS = {
     *("gpu_driver", "pcie", "nic", "memory", "storage", "host", "hung_task", "lockup"),
@@ -84,6 +87,15 @@ def test_the_probe_brings_lines_like_the_example(rule: LineRule) -> None:
 
 
 @pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
+def test_the_probe_brings_each_form_that_a_pattern_allows(rule: LineRule) -> None:
+    for form in alternatives(rule.pattern):
+        text = form + OF_A_JOB.get(rule.name, "")
+        kind = kind_of(text)
+        assert kind in KINDS, text
+        assert rule.subject not in reach.KINDS or kind in reach.KINDS[rule.subject], (kind, text)
+
+
+@pytest.mark.parametrize("rule", [pytest.param(rule, id=rule.name) for rule in lines()])
 def test_the_example_names_its_device_where_the_pattern_can(rule: LineRule) -> None:
     named = {"device", "netdev"} & rule.pattern.groupindex.keys()
     assert bool(device_of(rule, rule.example)) == bool(named)
@@ -116,3 +128,11 @@ def test_settings_fit_values_without_regard_to_case_and_never_the_empty_one() ->
     assert not pinned.matches(" ")
     assert socket.matches("socket")
     assert not socket.matches("IB")
+
+
+@pytest.mark.parametrize("driver", ["some_device", "vnice"])
+def test_a_driver_whose_name_ends_like_a_nic_s_is_none(driver: str) -> None:
+    assert rule_of(f"{driver}: probe of 0000:5c:00.0 failed with error -2") is None
+    told = rule_of("ice: probe of 0000:5c:00.0 failed with error -2")
+    assert told is not None
+    assert told.name == "nic_start_failed"

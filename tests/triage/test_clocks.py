@@ -120,3 +120,45 @@ def test_a_zone_for_times_that_name_their_own_is_not_applied_in_silence(tmp_path
     )
     assert main(["triage", str(path), "--tz", "a.log=+08:00"]) == 0
     assert "what --tz says of it does not apply" in capsys.readouterr().out
+
+
+ONE_FILE = ["kubectl logs -l --prefix", "by time", "stern", "compose"]
+
+
+@pytest.mark.parametrize("layout", ONE_FILE)
+@pytest.mark.parametrize("hours", [8, -5.5, 3.2], ids=str)
+def test_workers_of_one_file_whose_clocks_differ_are_put_beside_each_other(tmp_path, layout, hours):
+    """The worker that ran out of memory is the one whose clock is wrong: by it, the others failed hours later."""
+    LAYOUTS[layout](tmp_path, job(broken=6, last_words=(MEMORY.replace("2", "6", 1),), ahead=timedelta(hours=hours)))
+    found = judged(tmp_path)
+    assert (found.cause, found.root.kind.id, found.where.rank) == (Cause.PROGRAM, "cuda_oom", 6)
+    assert (found.read.job_logs, found.read.lines) == (1, sum(len(own) for own in job(last_words=(MEMORY,)).values()))
+    assert any("the clock of job.log [moe-worker-" in note for note in found.notes)
+    text = (tmp_path / "job.log").read_text().splitlines()[found.root.line - 1]
+    assert "CUDA out of memory" in text
+
+
+@pytest.mark.parametrize("layout", ONE_FILE)
+def test_a_host_log_follows_the_clock_of_its_worker_in_a_common_file(tmp_path, layout):
+    ahead = timedelta(hours=17)
+    LAYOUTS[layout](tmp_path, job(last_words=LOST, ahead=ahead))
+    kernel_log(tmp_path, code=79, text="GPU has fallen off the bus.", ahead=ahead)
+    found = judged(tmp_path)
+    assert (found.cause, found.where.node, found.where.rank) == (Cause.HARDWARE, NODES[1], 6)
+
+
+@pytest.mark.parametrize("layout", ONE_FILE)
+def test_workers_of_one_file_whose_clocks_agree_stay_one_log(tmp_path, layout):
+    LAYOUTS[layout](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(minutes=9)))
+    found = judged(tmp_path)
+    assert found.root.log == str(tmp_path / "job.log")
+    assert not any("clock" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("layout", ONE_FILE)
+def test_a_common_file_that_is_too_large_to_be_taken_apart_makes_the_order_doubtful(tmp_path, layout, monkeypatch):
+    monkeypatch.setattr("nodegate.triage.apart.MOST_BYTES", 2000)
+    LAYOUTS[layout](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(hours=8)))
+    found = judged(tmp_path)
+    assert not found.sure
+    assert any("give one log for each worker" in note for note in found.notes)

@@ -336,3 +336,35 @@ def test_four_pauses_at_equal_distances_are_a_period() -> None:
 def test_long_iterations_need_few_of_them() -> None:
     (slow,) = answer(megatron(slowed(times(60, usual_s=30.0), 45, 3.0))).slow
     assert slow.since == 46
+
+
+def deepspeed_every_tenth(pace: list[float]) -> str:
+    """DeepSpeed with steps_per_print 10: each line has the rate of its own step alone, and the clock."""
+    now, text = START, ""
+    for number, value in enumerate(pace, 1):
+        now += timedelta(seconds=value)
+        if number % 10 == 0:
+            text += (
+                f"[{now:%Y-%m-%d %H:%M:%S},118] [INFO] [timer.py:264:stop] micro_step={number}/global_step={number},"
+                f" RunningAvgSamplesPerSec=31.9, CurrSamplesPerSec={256 / value}, MemAllocated=18GB\n"
+            )
+    return text
+
+
+def hiccups(pace: list[float], *, every: int) -> list[float]:
+    """A single long step now and then, in the steps that are printed."""
+    return [value * 4 if number % every == 0 else value for number, value in enumerate(pace, 1)]
+
+
+def test_three_samples_that_the_clock_confirms_are_enough_in_a_job_with_many_hiccups() -> None:
+    pace = slowed(hiccups(times(1000, usual_s=3.1), every=140), 905, 3.0)
+    (slow,) = answer(deepspeed_every_tenth(pace[:930])).slow
+    assert slow.since >= 900
+    assert answer(deepspeed_every_tenth(pace[:920])).slow == ()
+
+
+def test_three_long_samples_among_steps_as_fast_as_ever_are_hiccups() -> None:
+    pace = times(1000, usual_s=3.1)
+    for number in (909, 919, 929):
+        pace[number] *= 4
+    assert answer(deepspeed_every_tenth(hiccups(pace, every=140)[:935])).slow == ()

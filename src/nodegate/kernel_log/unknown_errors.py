@@ -42,7 +42,7 @@ _HARMLESS = re.compile(
     r"|Error: Driver '|pmd_set_huge: "
 )
 _ERR = 3  # the level of an error
-# Whose levels say nothing: NVRM prints its banner as an error (open-gpu-kernel-modules, nv_printf). Below them, what
+# Whose levels say nothing: NVRM prints its banner as an error (nv_printf makes NV_DBG_ERRORS KERN_ERR). Below, what
 # kernels print as errors on healthy machines.
 _LEVEL_SAYS_NOTHING = re.compile(
     r"(?:NVRM|nvidia[\w-]{0,20}|mce): |ACPI|DMAR-IR: |x86/|Spectre |RETBleed|SGX |integrity: |tpm|i8042|ipmi_|usb |hub "

@@ -36,7 +36,8 @@ class KernelLog:
     `since_epoch_s` is how far back the log reaches: earlier messages are unknown. `boot_epoch_s` is the start of the
     present boot; a message before it belongs to an earlier one. `lost` lines did not fit the size limit, and `missed`
     messages of this boot were overwritten before they were read. `levels`: whether the lines of level warning and
-    above were sent, whoever wrote them; otherwise only what known words name was.
+    above were sent, whoever wrote them; otherwise only what known words name was. None: recorded by a release that
+    did not say.
     """
 
     source: str
@@ -45,7 +46,7 @@ class KernelLog:
     boot_epoch_s: Known[float]
     lost: tuple[Lost, ...] = ()
     missed: int = 0
-    levels: bool = False
+    levels: bool | None = None
 
     @property
     def dropped(self) -> int:
@@ -79,7 +80,7 @@ def parse(data: object, *, epoch_s: float, uptime_s: Known[float]) -> KernelLog:
         boot_epoch_s=boot,
         lost=_lost(found, dropped + len(lines) - len(texts), first_s),
         missed=value_or(read.integer(found, "missed"), 0),
-        levels=found.get("levels") is True,
+        levels=levels if isinstance(levels := found.get("levels"), bool) else None,
     )
 
 

@@ -215,7 +215,7 @@ def _read(case: Case) -> reasons.Read:
     kernel = [log for log in case.logs if log.kernel and log.lines]
     nodes = {node for log in kernel for node in (log.nodes or {log.place.node}) if node}
     return reasons.Read(
-        job_logs=len(jobs),
+        job_logs=len({log.part_of or log.name for log in jobs}),
         kernel_logs=len(kernel),
         kernel_nodes=tuple(sorted(nodes)),
         ranks=len(set[int]().union(*(log.all_ranks() for log in jobs))),

@@ -45,7 +45,10 @@ _LABELS = re.compile(
 
 @dataclass
 class Log:
-    """One log as it was read. `lines` and `size_bytes` are of its uncompressed text."""
+    """One log as it was read. `lines` and `size_bytes` are of its uncompressed text.
+
+    `part_of` is the file of which it has the lines of one writer; `mixed`: the clocks of its writers are hours apart.
+    """
 
     name: str
     kernel: bool
@@ -63,6 +66,8 @@ class Log:
     writers: Writers = field(default_factory=Writers)
     near_s: float | None = None  # about when it was written, for times without a year
     torn_down: bool = False  # a launcher ended the workers after a failure
+    part_of: str = ""
+    mixed: bool = False
     finished: bool = False  # the training came to its end, and nothing failed after that
 
     def all_ranks(self) -> set[int]:
@@ -111,7 +116,7 @@ class JobLogReader:
         self.log.writers.end(tail, now_s=self.now_s, near_s=self.log.near_s)
 
     def _chunk(self, chunk: bytes) -> None:
-        if not self.log.lines:
+        if not self.log.size_bytes:
             self._head(chunk[:_HEAD_BYTES].decode("utf-8", "replace"))
         for line in scan.identities(chunk) if self.log.size_bytes < _IDENTITY_BYTES else ():
             found = self._place(line.text)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from statistics import median_low
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
-from nodegate.triage import grep, homes_of_pods, kernel_log, place, run_logs, zones
+from nodegate.triage import apart, grep, homes_of_pods, kernel_log, place, run_logs, zones
 from nodegate.triage.clock import dated
 from nodegate.triage.events import Events
 from nodegate.triage.given_zones import given_zones
@@ -74,7 +75,7 @@ def read(
     with grep.Searches([each.name for each in ordered if not each.kernel and grep.fits(each.name)]) as searches:
         for source in ordered:
             try:
-                logs.append(_read_log(source, events, hits, (now_s, near), searches))
+                logs += _read_log(source, events, hits, (now_s, near), searches)
             except OSError as broken:  # noqa: PERF203 - one a log
                 unread.append(f"{source.name}: {broken.strerror or broken}")
     for run in sources.runs:
@@ -111,7 +112,7 @@ def _read_log(
     hits: dict[str, Hit | None],
     when: tuple[float, float | None],
     searches: grep.Searches,
-) -> Log:
+) -> list[Log]:
     positions = searches.of(source.name)
     if positions is not None:
         try:
@@ -127,26 +128,54 @@ def _read_by(
     hits: dict[str, Hit | None],
     when: tuple[float, float | None],
     positions: grep.Positions | None,
-) -> Log:
+) -> list[Log]:
     now_s, near_s = when
     where = Place(node=source.node) if source.node else place.of_path(source.name)
     log = Log(source.name, source.kernel, where, near_s=near_s)
     with source.open() as stream:
         parts = chunks(stream, source.name, log.notes)
         first = next(parts, b"")
-        log.kernel = log.kernel or kernel_log.looks_like(_text(first[:16_384]), source.name)
-        reader = (
-            kernel_log.KernelLogReader(log, events, now_s=now_s)
-            if log.kernel
-            else JobLogReader(log, events, hits, now_s=now_s, positions=positions)
-        )
-        reader.read(_again(first, parts))
+        head = _text(first[:16_384])
+        log.kernel = log.kernel or kernel_log.looks_like(head, source.name)
+        if log.kernel:
+            kernel_log.KernelLogReader(log, events, now_s=now_s).read(_again([first], parts))
+            return [log]
+        held = [first]
+        if apart.has_writers(head):
+            held += _held(parts)
+            if sum(map(len, held)) <= apart.MOST_BYTES:
+                shares = apart.shares(b"".join(held), now_s=now_s, near_s=near_s)
+                if shares:
+                    return [_read_share(share, log, events, hits, now_s) for share in shares]
+            elif Path(source.name).is_file():
+                log.mixed = apart.is_mixed(source.name, now_s=now_s, near_s=near_s)
+        JobLogReader(log, events, hits, now_s=now_s, positions=positions).read(_again(held, parts))
+    return [log]
+
+
+def _held(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """The next parts of a log, as far as they are held in memory."""
+    size = 0
+    for part in parts:
+        yield part
+        size += len(part)
+        if size > apart.MOST_BYTES:
+            return
+
+
+def _read_share(share: apart.Share, whole: Log, events: Events, hits: dict[str, Hit | None], now_s: float) -> Log:
+    """The lines of one writer, as a log of its own."""
+    name = f"{whole.name} [{share.writer}]" if share.writer else whole.name
+    where = share.place.or_else(whole.place)
+    log = Log(name, kernel=False, place=where, near_s=whole.near_s, lines=share.begins, part_of=whole.name)
+    log.notes.said.update(whole.notes.said)
+    JobLogReader(log, events, hits, now_s=now_s).read(chunks(BytesIO(share.text), name, log.notes))
+    log.lines, log.size_bytes = share.own, share.size_bytes
     return log
 
 
-def _again(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    if first:
-        yield first
+def _again(held: Sequence[bytes], rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield from (part for part in held if part)
     yield from rest
 
 

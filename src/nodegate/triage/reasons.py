@@ -211,6 +211,14 @@ def of_clocks(clocks: Clocks) -> Iterator[Text]:
             f"{name} 与其他日志相隔 {far}，且没有共同的行：若其时钟有误，先后顺序也不可信；"
             f"如已知其时区，请用 --tz {name}=+HH:MM 指定",
         )
+    for log in clocks.skew.mixed:
+        name = log.rsplit("/", 1)[-1]
+        yield Text(
+            f"{name} has workers whose clocks are hours apart and is too large to be taken apart: which error came"
+            " first is doubtful; give one log for each worker",
+            f"{name} 中各 worker 的时钟相差数小时，文件过大、未能拆分：哪个错误在先并不可靠；"
+            "请为每个 worker 各提供一份日志",
+        )
 
 
 def _kernel_says(root: Root) -> Iterator[Text]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import CannotMeasure
 from nodegate.evidence import FACTS, RunFolder
 from nodegate.facts import NodeFacts
+from nodegate.files.gz import packed_path
 from nodegate.probe.document import document_of
 from nodegate.triage.clock import Stamp
 from nodegate.triage.events import template
@@ -33,7 +34,9 @@ def read_run(run: Path, events: Events) -> list[Log]:
 
 
 def _node(folder: RunFolder, node: str, events: Events) -> Log:
-    log = Log(str(folder.evidence_file(node, FACTS)), kernel=True, place=Place(node=node))
+    file = folder.evidence_file(node, FACTS)
+    name = file if file.exists() or not packed_path(file).exists() else packed_path(file)
+    log = Log(str(name), kernel=True, place=Place(node=node))
     evidence = folder.read_evidence(node)
     try:
         if evidence is None or evidence.document is None:

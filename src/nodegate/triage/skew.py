@@ -37,13 +37,15 @@ class Skew:
     """Seconds by which the clock of a log is ahead of the others', by log.
 
     `wrong` are those that differ by no half hour; `by_length` those that only begin and end at equal distances. Of the
-    logs in `unknown`, with how far they are from the others, it cannot be known when their lines were printed.
+    logs in `unknown`, with how far they are from the others, it cannot be known when their lines were printed; those
+    in `mixed` have several clocks each.
     """
 
     ahead: dict[str, float] = field(default_factory=dict)
     wrong: frozenset[str] = frozenset()
     by_length: frozenset[str] = frozenset()
     unknown: dict[str, float] = field(default_factory=dict)
+    mixed: tuple[str, ...] = ()
 
 
 @dataclass
@@ -74,6 +76,7 @@ class _Group:
 
 def find(logs: Sequence[Log], events: Sequence[Event], seconds: Seconds, fixed: Mapping[str, float]) -> Skew:
     """The clocks of the job's logs against each other; those in `fixed` are known by the user's word."""
+    mixed = tuple(log.name for log in logs if log.mixed)
     said: dict[str, list[Event]] = {}
     for event in events:
         said.setdefault(event.log, []).append(event)
@@ -83,7 +86,7 @@ def find(logs: Sequence[Log], events: Sequence[Event], seconds: Seconds, fixed: 
     for one in sorted(marked, key=lambda each: (-len(each.marks), each.log.name)):
         _sort_in(one, groups)
     if not groups:
-        return Skew()
+        return Skew(mixed=mixed)
     right = min(groups, key=lambda group: _doubt(group, fixed))
     ahead = {
         one.log.name: _zone_or_clock(group.ahead_s - right.ahead_s)
@@ -96,6 +99,7 @@ def find(logs: Sequence[Log], events: Sequence[Event], seconds: Seconds, fixed: 
         frozenset(name for name, by_s in ahead.items() if by_s % _HALF_HOUR_S or abs(by_s) > _ZONES_S),
         frozenset(one.log.name for group in groups if group.by_length for one in group.members),
         {} if ahead else dict(_alone(marked, fixed)),
+        mixed,
     )
 
 

@@ -57,7 +57,7 @@ class Writers:
 
     def begin(self, text: str, *, now_s: float, near_s: float | None) -> None:
         """Read the head of the log."""
-        lines = text.splitlines()[:_MOST_LINES]
+        lines = [line for line in text.splitlines() if line][:_MOST_LINES]
         self.stern = place.is_stern([line for line in lines[:40] if line.strip()])
         changes, before = 0, None
         for line in lines:
@@ -71,7 +71,7 @@ class Writers:
         """Read the tail of the log."""
         many = len(self.by_name) > 1 or any(len(writer.ranks) > 1 for writer in self.by_name.values())
         most = _MOST_LINES_OF_MANY if many else _MOST_LINES
-        for line in text.splitlines()[-most:]:
+        for line in [line for line in text.splitlines() if line][-most:]:
             stamp = find_stamp(line[:300], now_s=now_s, near_s=near_s)
             found = place.of_line(line[:2000], stern=self.stern) if many else None
             writer = self._writer(_name_of(found) if found else "", found)

@@ -50,7 +50,8 @@ class Clocks:
 
     def is_sure(self, log: str) -> bool:
         """Whether the times of this log are more than a guess."""
-        return log not in self.guessed and log not in self.skew.by_length and not self.skew.unknown
+        doubtful = self.skew.unknown or self.skew.mixed
+        return log not in self.guessed and log not in self.skew.by_length and not doubtful
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,8 @@ LONGEST = 3.0  # times the usual: what a point took longer does not count as tim
 FEW = 7  # points: up to so many must all be above, about equally far, and more of them the more pauses a job has
 EVEN = 1.35  # the largest over the smallest of these
 BY_CHANCE = 3e-7
+SAMPLED, FEWEST = 5, 3  # a line that measured one of so many steps is a sample; of such lines so many that agree
+WALLS, FEWEST_WALLS = 200, 20  # times between lines that are remembered, and from how many on the usual one is known
 OFTEN = Level(1.15, 300, 30)  # the mean, pauses and all, where many single steps are slow and the others are not
 OFTEN_SHARE, TIMES_OFTEN = 0.3, 3  # of the steps are raised, and so many times as often as before
 MOST_OF_IT = 0.8  # of the points of a sudden window are above, and the last one
@@ -72,6 +74,7 @@ class ScalesRule:
         self._noise: Noise | None = None
         self._point_noise = 0.0
         self._seen = self._raised = self._pending = 0
+        self._walls: deque[float] = deque(maxlen=WALLS)  # seconds of a step between the lines, by the clock
         self._slow: Level | None = None
         self._from_s = 0.0
         self._excess = 0.0
@@ -81,6 +84,10 @@ class ScalesRule:
         value, span, complete = self._joined(value, span)
         if not complete:
             return None
+        if span.alone and span.iterations >= SAMPLED and span.seconds > 0:
+            self._walls.append(span.seconds / span.iterations)
+        else:
+            self._walls.clear()
         if self._noise:
             self._count(raised=value > SUDDEN[-1].ratio * self._noise.usual)
             span = span._replace(seconds=span.seconds * min(1.0, LONGEST * self._noise.usual / value))
@@ -219,7 +226,10 @@ class ScalesRule:
         limit = max(level.ratio, self._ratio, 1 + NOISES_OF_ONE * one) * noise.usual
         if self._points[-1][0] <= limit:
             return False
-        lines = self._lines_needed()
+        agrees = self._clock_agrees()
+        if agrees is False:
+            return False
+        lines = FEWEST if agrees else self._lines_needed()
         values = self._last_points(level.seconds, level.iterations, lines)
         if values is None:
             return False
@@ -229,6 +239,23 @@ class ScalesRule:
         even = max(whole) <= (EVEN + 4 * one) * min(whole)
         partly = noise.usual + (limit - noise.usual) / 5
         return even and min(values[:-1]) > limit and values[-1] > partly
+
+    def _clock_agrees(self) -> bool | None:
+        """Whether the steps between the last samples were as slow as these, by the clock; None: it cannot tell.
+
+        If they were, no pauses made the samples; if they were as fast as ever, the samples are hiccups.
+        """
+        if self._noise is None or len(self._walls) < FEWEST_WALLS:
+            return None
+        usual = median(self._walls)
+        lines = [
+            (value / self._noise.usual, self._walls[-at] / usual, span.iterations)
+            for at in range(1, FEWEST)
+            for value, span in (self._points[-at],)
+        ]
+        if all(wall - 1 < 2 * (sample - 1) / steps for sample, wall, steps in lines):
+            return False
+        return all(1 / EVEN < sample / wall < EVEN for sample, wall, _ in lines) or None
 
     def _lines_needed(self) -> int:
         """So many pauses in neighbouring lines, about equally long, would be less than one in a million lines."""

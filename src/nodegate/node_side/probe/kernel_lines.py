@@ -30,8 +30,8 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "xid": (("xid", "fallen off the bus"), r"\bs?xid\b|fallen off the bus"),
     # PCI Express, its error reporting, and what translates its addresses
     "pcie": (
-        ("pcie", "aer", "dpc:", "limited by", "iommu", "dmar", "io_page_fault"),
-        r"pcieport|pciehp|\baer\b|pcie bus error|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault|io_page_fault",
+        ("pcie", "aer", "bus error", "dpc:", "limited by", "iommu", "dmar", "io_page_fault"),
+        r"pcieport|pciehp|\baer\b|bus error: severity|pcie link|limited by|dpc:|(?:iommu|dmar).*\bfault|io_page_fault",
     ),
     # memory controllers, heat, power
     "machine": (
@@ -87,11 +87,12 @@ KINDS: Dict[str, Tuple[Tuple[str, ...], str]] = {
     "network": (
         (
             *("mlx", "infiniband", "rdma", "efa", "ib", "netdev watchdog", "port module event", "link"),
-            *("bnxt", "ice ", "i40e", "ixgbe", "ionic", "hfi1", "ena ", "gve ", "mana "),
+            *("bnxt", "ice ", ": probe ", "i40e", "ixgbe", "ionic", "hfi1", "ena ", "gve ", "mana "),
         ),
         (
             r"mlx[45]|infiniband|rdma|\befa\b|\bib[0-9]+\b|\bibp[0-9]|netdev watchdog|port module event"
             r"|\bbnxt_(?:en|re)\b|\b(?:ice|i40e|ixgbe|ionic|hfi1|ena|gve|mana) [0-9a-f]{4}:"
+            r"|\b(?:bnxt_en|ice|i40e|ixgbe|ionic|efa)[^\n]{0,20}: probe (?:of|with driver) "
             r"|link (?:is )?(?:not ready|down|up|becomes ready)"
         ),
     ),

@@ -1,0 +1,131 @@
+"""One log of several workers whose clocks are hours apart: taken apart into a log for each of them.
+
+`kubectl logs --prefix`, stern and pdsh put the lines of all workers into one file. What follows from the order of
+times in a file holds only if one clock made them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from nodegate.triage import place
+from nodegate.triage.clock import find_stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nodegate.triage.place import Place
+
+MOST_BYTES = 24 << 20  # of a log that is held in memory to be taken apart
+APART_S = 2700.0  # by which workers of one job print one moment at different times, at most
+_MOST_WRITERS = 256
+_WINDOWS, _WINDOW_LINES, _WINDOW_BYTES = 400, 40, 8192
+_HEAD_LINES = 40
+_STAMP_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class Share:
+    """The lines of one writer; those of the others are empty, so that each keeps its number.
+
+    `begins` lines are before its first one; `own` lines are its own, which have `size_bytes`.
+    """
+
+    writer: str
+    place: Place
+    text: bytes
+    begins: int
+    own: int
+    size_bytes: int
+
+
+def has_writers(head: str) -> bool:
+    """Whether the first lines of a log name who wrote them."""
+    lines = [line for line in head.splitlines()[:_HEAD_LINES] if line.strip()]
+    stern = place.is_stern(lines)
+    return any(_writer(line, stern=stern) for line in lines)
+
+
+def shares(text: bytes, *, now_s: float, near_s: float | None) -> list[Share]:
+    """The logs of the writers; none if there is one writer only, or if their clocks agree."""
+    lines = text.splitlines(keepends=True)
+    stern = place.is_stern([_decoded(line) for line in lines[:_HEAD_LINES] if line.strip()])
+    step = max(1, len(lines) // _WINDOWS)
+    windows = (lines[start : start + min(step, _WINDOW_LINES)] for start in range(0, len(lines), step))
+    if not _apart([_times(window, stern=stern, now_s=now_s, near_s=near_s) for window in windows]):
+        return []
+    numbers: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        numbers.setdefault(_writer(_decoded(line), stern=stern), []).append(number)
+    if len(numbers) > _MOST_WRITERS:
+        return []
+    return [_share(writer, own, lines, stern=stern) for writer, own in numbers.items()]
+
+
+def is_mixed(path: str, *, now_s: float, near_s: float | None) -> bool:
+    """Whether clocks of writers in a large plain file are apart, by a look at many places in it."""
+    windows = []
+    with Path(path).open("rb") as stream:
+        size = stream.seek(0, os.SEEK_END)
+        for number in range(_WINDOWS):
+            stream.seek(number * size // _WINDOWS)
+            windows.append(stream.read(_WINDOW_BYTES).split(b"\n")[1:-1])
+    stern = place.is_stern([_decoded(line) for line in windows[0][:_HEAD_LINES]])
+    return _apart([_times(window, stern=stern, now_s=now_s, near_s=near_s) for window in windows])
+
+
+def _share(writer: str, own: Sequence[int], lines: Sequence[bytes], *, stern: bool) -> Share:
+    parts: list[bytes] = []
+    before = own[0]
+    for number in own:
+        parts += [b"\n" * (number - before), lines[number]]
+        before = number + 1
+    where = place.of_line(_decoded(lines[own[0]]), stern=stern)
+    text = b"".join(parts)
+    size = len(text) - (own[-1] - own[0] + 1 - len(own))
+    return Share(writer, place.Place(node=where.node, pod=where.pod), text, own[0], len(own), size)
+
+
+def _times(
+    lines: Sequence[bytes], *, stern: bool, now_s: float, near_s: float | None
+) -> dict[str, tuple[float, float]]:
+    """The first and last time of each writer in one place of the log."""
+    window: dict[str, tuple[float, float]] = {}
+    for line in lines:
+        text = _decoded(line[:_WINDOW_BYTES])
+        writer = _writer(text, stern=stern)
+        stamp = find_stamp(text[:_STAMP_CHARACTERS], now_s=now_s, near_s=near_s) if writer else None
+        if stamp:
+            window[writer] = (window.get(writer, (stamp.epoch_s,))[0], stamp.epoch_s)
+    return window
+
+
+def _apart(windows: Sequence[dict[str, tuple[float, float]]]) -> bool:
+    """Whether a writer's clock is far from the others' in most places that they share, or at both of its ends."""
+    beside: dict[str, list[float]] = {}
+    ends: dict[str, tuple[float, float]] = {}
+    for window in windows:
+        for writer, (first, last) in window.items():
+            others = [mine[0] for other, mine in window.items() if other != writer]
+            if others:
+                beside.setdefault(writer, []).append(first - median(others))
+            ends[writer] = (ends.get(writer, (first,))[0], last)
+    if any(abs(median(differences)) > APART_S for differences in beside.values()):
+        return True
+    one = next(iter(ends.values()), None)
+    return one is not None and any(
+        min(abs(first - one[0]), abs(last - one[1])) > APART_S and (first > one[0]) == (last > one[1])
+        for first, last in ends.values()
+    )
+
+
+def _writer(line: str, *, stern: bool) -> str:
+    return place.of_line(line[:2000], stern=stern).source
+
+
+def _decoded(line: bytes) -> str:
+    return line.decode("utf-8", "replace").rstrip("\r\n")
