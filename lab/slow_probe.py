@@ -12,7 +12,7 @@ from lab.probe_limits import patient, replaced
 from nodegate import node_program
 from nodegate.node_side.probe.main import SECTIONS
 from nodegate.probe import collect, program
-from nodegate.run import node_facts
+from nodegate.run import campaign, node_facts
 
 SECTION_S = 60.0
 _modules_of = node_program.modules_of
@@ -28,3 +28,4 @@ def _patient(package: str) -> dict[str, str]:
 node_program.modules_of = _patient
 collect.program = partial(program.program, limits_s=dict.fromkeys(SECTIONS, SECTION_S))
 node_facts.FACTS_TIMEOUT_S = 300.0  # also for a guest that boots meanwhile, and says only then that it knows us no more
+campaign.PATIENCE_S = 300.0  # as many at once as was asked for, and no more

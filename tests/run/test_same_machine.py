@@ -34,7 +34,7 @@ def test_both_names_are_an_error_and_no_load_is_put_on_either(tmp_path: Path, mo
     assert outcome.exit_code == 1, outcome.stdout + outcome.stderr
     found = verdicts(outcome)
     assert {node for node, _ in found} == {"a", "b"}
-    assert set(found.values()) == {("error", True)}
+    assert set(found.values()) == {("error", True)}, [each.message for each in outcome.records]
     for name in ("a", "b"):
         kept = json.loads((outcome.folder / "evidence" / name / "burn.json").read_text())
         assert SAME in json.dumps(kept["error"])

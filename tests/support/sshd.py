@@ -174,6 +174,10 @@ class Fleet:
         """Every process that a login on these nodes has running now."""
         return [pid for server in self._servers for pid in children_of(server.pid)]
 
+    def pids(self) -> list[int]:
+        """Of the servers that listen."""
+        return [server.pid for server in self._servers]
+
     def serving(self) -> list[int]:
         """The sshds that serve a connection each, those of a login's user included."""
         return [pid for pid in self.descendants() if name_of(pid).startswith("sshd")]

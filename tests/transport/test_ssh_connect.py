@@ -72,7 +72,7 @@ def test_a_server_that_turns_many_away_is_tried_again(tmp_path: Path, caplog: py
 
         assert list(pool.map(one, range(20))) == [0] * 20
         assert fleet.connections() == 20
-    assert "closed the connection before its SSH banner; try 2 of 7" in caplog.text
+    assert "closed the connection before its SSH banner; it is tried again, at most" in caplog.text
 
 
 def test_a_name_that_does_not_resolve(node: Node) -> None:

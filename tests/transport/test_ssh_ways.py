@@ -126,6 +126,26 @@ def test_a_jump_host_that_is_down(site: Site) -> None:
     assert time.monotonic() - start < 30
 
 
+@pytest.mark.parametrize("transport", ["ssh", "ssh-binary"])
+def test_a_bastion_that_takes_few_logins_at_once_lets_every_node_through(
+    site: Site, tmp_path: Path, transport: str
+) -> None:
+    # Each node has a connection to the bastion of its own here, and its sshd drops what is too much.
+    with Fleet(tmp_path, name="bastion", MaxStartups="2:60:4") as bastion, ThreadPoolExecutor(12) as pool:
+        site.write(
+            "Host bastion",
+            f"HostName {bastion.addresses[0]}",
+            f"Port {bastion.port}",
+            f"IdentityFile {bastion.user_key}",
+            f"UserKnownHostsFile {bastion.known_hosts}",
+        )
+        way = ("-F", str(site.config), "-o", f"ProxyCommand=ssh -F {site.config} -W %h:%p bastion")
+        nodes = [site.node(index, transport=transport, ssh_args=way) for index in range(12)]
+        options = Options()
+        assert list(pool.map(lambda node: says_hello(node, options), nodes)) == [b"hello\n"] * 12
+        assert bastion.connections() == 12
+
+
 def test_a_node_that_its_jump_host_cannot_reach(site: Site) -> None:
     options = site.write("Host 127.*", "ProxyJump outer")
     error = refusal(site.node(port=free_port("127.0.0.1")), options)

@@ -66,6 +66,7 @@ def add(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> Non
     )
     option("--openssh-config", default=None, metavar="FILE", help="SSH configuration instead of ~/.ssh/config")
     option("--nodes-at-once", type=int, default=64, metavar="N", help="how many nodes are measured at once")
+    option("--facts-within", default="", metavar="TIME", help="how long a node may take for its facts, 5s to 60s (60s)")
 
 
 def is_active(given: argparse.Namespace) -> bool:
@@ -116,6 +117,7 @@ def settings(config: pytest.Config) -> Settings:
         known_hosts=path("known_hosts"),
         ssh_config=path("openssh_config"),
         nodes_at_once=config.getoption("nodegate_nodes_at_once"),
+        facts_within=str(given("facts_within") or ""),
         load=True if given("active") else False if given("passive") else None,
         burn=str(given("burn") or ""),
         hang_after=str(given("hang_after") or ""),

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["collect", "decode", "program"]
 
+USUAL_S = 60.0
 _NOISE_BYTES = 64 << 10  # what a login may print before the document
 _NEXT_STEP = "run the probe by hand on the node, or read what it sent in the evidence file"
 _WIRE = Wire(SCHEMA, "the probe", MAX_DOCUMENT_BYTES, _NEXT_STEP)
@@ -48,10 +49,12 @@ def collect(
         UsageError: the controller has no valid pynvml.
     """
     argv = [session.node.connection.python, *PYTHON_OPTIONS, "-"]
+    programs = _required(session.node.expected.get("require"))
+    shorter = {"limits_s": limits_within(timeout_s)} if timeout_s < USUAL_S else {}
     output = session.run(
         argv,
         timeout_s=timeout_s,
-        stdin=program(sections=sections, programs=_required(session.node.expected.get("require"))),
+        stdin=program(sections=sections, programs=programs, **shorter),
         as_root=as_root,
         max_output_bytes=MAX_DOCUMENT_BYTES + _NOISE_BYTES,
     )
@@ -59,6 +62,15 @@ def collect(
     _check_end(output, timeout_s)
     document = decode(output.stdout, received_epoch_s=received_epoch_s, round_trip_s=output.duration_s)
     return document.recorded_by(recorder.today())
+
+
+def limits_within(timeout_s: float) -> dict[str, float]:
+    """The probe's time limits where all of it has less than the usual time: it then ends by itself before."""
+    from nodegate.node_side.probe.main import NVIDIA_SMI_LIMIT_S, SECTIONS  # noqa: PLC0415 - all of the node's side
+
+    share = timeout_s / USUAL_S
+    sections = {name: limit_s * share for name, (_, limit_s) in SECTIONS.items()}
+    return {**sections, "nvidia_smi": NVIDIA_SMI_LIMIT_S * share}
 
 
 def _required(asked: object) -> list[str]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Session
 
 NODES_AT_ONCE = 64
+PATIENCE_S = 15.0  # a node that takes longer is waited for, and another one is begun in its place
 COUNTER_SECTIONS = ("system", "pci", "nvml", "infiniband", "netdev", "kernel_log")
 
 
@@ -52,6 +53,7 @@ class Plan:
     keep: bool = False
     judged_here: bool = True
     nodes_at_once: int = NODES_AT_ONCE
+    facts_s: float | None = None  # --facts-within
 
     @property
     def under_load(self) -> bool:
@@ -89,6 +91,8 @@ class Campaign:
         self._targets: dict[str, Target] = {}
         self._other_names: list[str] = []  # of machines that this run has locked under another name
         self._guard = threading.Lock()
+        self._begun: dict[int, float] = {}  # thread -> when it began its node
+        self._late: set[int] = set()  # those of them that have given their place to another thread
         self._cancelled, self._facts_judged, self._loaded = threading.Event(), threading.Event(), threading.Event()
         self._left = len(plan.nodes)
         self.trouble = ""  # why the evidence cannot be stored; empty: it can
@@ -108,9 +112,25 @@ class Campaign:
         self._progress.stage(FACTS, len(self._plan.nodes))
         for node in self._plan.nodes:
             self._to_do.put(node)
+        at_once = max(1, min(self._plan.nodes_at_once, len(self._plan.nodes)))
+        self._begin_workers(at_once)
+        if at_once < len(self._plan.nodes):
+            threading.Thread(target=self._give_places, args=(at_once,), name="places", daemon=True).start()
+
+    def _begin_workers(self, count: int) -> None:
         # Not a pool's threads: Python waits for those at its end, and a connection attempt takes long to fail.
-        for number in range(max(1, min(self._plan.nodes_at_once, len(self._plan.nodes)))):
-            threading.Thread(target=self._work, name=f"campaign-{number}", daemon=True).start()
+        for _ in range(count):
+            threading.Thread(target=self._work, name="campaign", daemon=True).start()
+
+    def _give_places(self, at_once: int) -> None:
+        """A node that keeps us waiting gives its place to the next; as many are waited for as are worked with."""
+        while not self._cancelled.wait(WAIT_SLICE_S) and not self._to_do.empty():
+            latest = time.monotonic() - PATIENCE_S
+            with self._guard:
+                late = [thread for thread, at in self._begun.items() if at < latest and thread not in self._late]
+                late = late[: at_once - len(self._late)]
+                self._late.update(late)
+            self._begin_workers(len(late))
 
     def arrivals(self) -> Iterator[str]:
         """The names of the nodes in the order in which their facts come in; ends when all is in, including the load.
@@ -175,12 +195,21 @@ class Campaign:
                 node = self._to_do.get_nowait()
             except queue.Empty:
                 return
+            me = threading.get_ident()
+            with self._guard:
+                self._begun[me] = time.monotonic()
             try:
                 failed = self._facts(node)
             except UsageError as said:
                 self._give_up(said)
                 return
+            with self._guard:
+                del self._begun[me]
+                late = me in self._late
+                self._late.discard(me)
             self._one_done(node, failed=failed)
+            if late:
+                return
 
     def _one_done(self, node: Node, *, failed: bool) -> None:
         self._progress.node_done(failed=failed)
@@ -243,12 +272,12 @@ class Campaign:
                 raise CannotMeasure("the run was ended", next_step="continue with --resume")
             who = node_facts.who(self._folder.path.name)
             ours = not self._plan.take_lock or node_facts.lock(session, who)
-            evidence = kept or node_facts.facts(session)
+            evidence = kept or node_facts.facts(session, limit_s=self._plan.facts_s)
             if not ours:
                 self._other_names.append(node.name)
             elif self._plan.under_load:
                 if kept:
-                    node_facts.check_same(session, kept)
+                    node_facts.check_same(session, kept, limit_s=self._plan.facts_s)
                 self._targets[node.name] = self._site(session, evidence)
                 stays = True
             return evidence
@@ -320,7 +349,7 @@ class Campaign:
     def _facts_again(self, targets: Sequence[Target], pool: ThreadPool) -> None:
         """The counters after the load, also without load: a run of counters only is possible too."""
         pool.begin("facts again")
-        found = pool.at_once({target.node.name: _reading_again(target) for target in targets})
+        found = pool.at_once({target.node.name: _reading_again(target, self._plan.facts_s) for target in targets})
         for name, evidence in found.items():
             if self._cancelled.is_set():
                 return
@@ -343,8 +372,8 @@ def _leave(session: Session, tools: Toolbox | None) -> None:
         session.close()
 
 
-def _reading_again(target: Target) -> Callable[[], Evidence]:
-    return lambda: node_facts.facts(target.session, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS)
+def _reading_again(target: Target, limit_s: float | None) -> Callable[[], Evidence]:
+    return lambda: node_facts.facts(target.session, measurement=FACTS_AFTER, sections=COUNTER_SECTIONS, limit_s=limit_s)
 
 
 def _is_recorded(node: Node) -> bool:

@@ -27,8 +27,14 @@ FACTS_TIMEOUT_S = 60.0
 IDENTITY_SECTIONS = ("system", "nvml")
 
 
-def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str] | None = None) -> Evidence:
-    """What the node reports now; only `sections` if they are given.
+def facts(
+    session: Session,
+    *,
+    measurement: str = FACTS,
+    sections: Sequence[str] | None = None,
+    limit_s: float | None = None,
+) -> Evidence:
+    """What the node reports now; only `sections` if they are given. `limit_s` in place of `FACTS_TIMEOUT_S`.
 
     Raises:
         CannotMeasure: it reports nothing usable.
@@ -36,7 +42,8 @@ def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str]
     from nodegate.probe.collect import collect  # noqa: PLC0415
 
     started, clock, node = time.time(), time.monotonic(), session.node
-    document = collect(session, timeout_s=FACTS_TIMEOUT_S, as_root=node.connection.become, sections=sections)
+    limit_s = FACTS_TIMEOUT_S if limit_s is None else limit_s
+    document = collect(session, timeout_s=limit_s, as_root=node.connection.become, sections=sections)
     return Evidence(
         node.name,
         measurement,
@@ -49,13 +56,13 @@ def facts(session: Session, *, measurement: str = FACTS, sections: Sequence[str]
     )
 
 
-def check_same(session: Session, kept: Evidence) -> None:
+def check_same(session: Session, kept: Evidence, *, limit_s: float | None = None) -> None:
     """Check that the machine that answers now is the one whose facts a resumed run keeps.
 
     Raises:
         CannotMeasure: it is another one, or does not answer.
     """
-    again = facts(session, sections=IDENTITY_SECTIONS)
+    again = facts(session, sections=IDENTITY_SECTIONS, limit_s=limit_s)
     if odd := changes(facts_of(kept), facts_of(again)):
         step = "look which machine answers at this address; --resume once more measures it as a whole"
         raise CannotMeasure(f"not the machine that was measured before: {'; '.join(odd)}", next_step=step)

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Literal
 
 from nodegate.errors import UsageError
 from nodegate.history import DEFAULT
+from nodegate.measure.durations import seconds
 from nodegate.profile import Profile
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HostKeys = Literal["strict", "accept-new", "off"]
+LEAST_FACTS_S, MOST_FACTS_S = 5.0, 60.0  # --facts-within
 QUIET = (Profile.BOOTCHECK, Profile.TROUBLESHOOT)  # these put load on the nodes only with --active
 
 
@@ -34,6 +36,7 @@ class Settings:
     known_hosts: Path | None = None
     ssh_config: Path | None = None
     nodes_at_once: int = 64
+    facts_within: str = ""  # --facts-within: a time; empty: a minute
     load: bool | None = None  # --active, --passive; None: as in the profile
     burn: str = ""  # --burn: a time; empty: as in the earlier run, or as in the profile
     hang_after: str = ""  # --hang-after: a time; empty: as in the earlier run, or as in the profile
@@ -58,6 +61,11 @@ class Settings:
             raise UsageError(
                 f"--nodes-at-once {self.nodes_at_once}: at least one node at a time", hint="write 1 or more"
             )
+        if self.facts_within and not LEAST_FACTS_S <= seconds(self.facts_within, "--facts-within") <= MOST_FACTS_S:
+            raise UsageError(
+                f"--facts-within {self.facts_within}: not a time from {LEAST_FACTS_S:g}s to {MOST_FACTS_S:g}s",
+                hint="a node's own limits for its facts are those of a minute; leave the option out for them",
+            )
         if self.ssh_config is not None:
             _readable(self.ssh_config, "--openssh-config", "give a file like ~/.ssh/config, or leave the option out")
         if self.known_hosts is None:
@@ -69,6 +77,11 @@ class Settings:
             return
         hint = "give a file of host keys, or use --host-keys accept-new to create it"
         _readable(self.known_hosts, "--known-hosts", hint)
+
+    @property
+    def facts_s(self) -> float | None:
+        """The time limit for the facts of a node, in seconds; None: the usual one."""
+        return seconds(self.facts_within, "--facts-within") if self.facts_within else None
 
     @property
     def active(self) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
 from nodegate.node_program import node_source
+from nodegate.transport.channel import MAX_NOISE_BYTES
 from nodegate.transport.session import Output
 
 if TYPE_CHECKING:
@@ -27,10 +28,9 @@ BOOT = (
     'exec(compile(I.read(int(I.readline())),"nodegate-guard","exec"));main(I)'
 )
 SUDO = 'LC_ALL=C;export LC_ALL;test "$(id -u)" = 0 && exec "$@";exec sudo -n -- "$@"'
-MAX_NOISE_BYTES = 1 << 20  # what a login may print before the guard
 MAX_FRAME_BYTES = 1 << 20
 POLL_S = 0.5
-START_S = 60.0  # from the end of what is sent to the guard's first word: python3 may be on a slow file system
+START_S = 60.0  # the longest time from the end of what is sent to the guard's first word
 END_S = 15.0  # after its own time limit a guard needs up to 5 s to kill, and the network takes some time
 FRAME_HEAD = struct.Struct(">cI")
 NO_PYTHON = re.compile(r"(?i)not found|no such file|unknown command|unknown option|permission denied|cannot execute")
@@ -113,20 +113,27 @@ class Call:
     """One guard at work: `start`, then `output`, or `line` for a program that keeps running."""
 
     def __init__(
-        self, channel: Channel, request: Request, *, node: str, python: str, on_silence: Callable[[str], Unreachable]
+        self,
+        channel: Channel,
+        request: Request,
+        *,
+        node: str,
+        python: str,
+        on_silence: Callable[[str], Unreachable],
+        start_s: float,
     ) -> None:
         self.channel, self.request, self.node, self.python = channel, request, node, python
+        self._start_s = min(START_S, start_s)
         self._on_silence = on_silence
         self._frames = Frames(request.marker)
         self._kept = {b"O": bytearray(), b"E": bytearray()}
-        self._truncated = False
         self._end: bytes | None = None
         self._started_s = self._sent_s = time.monotonic()
 
     def start(self) -> None:
         """Send the request. A guard that never started is reported by `output`, which knows why."""
         try:
-            self.channel.send(self.request.encode())
+            self.channel.send(self.request.encode(), self._start_s)
         except TimeoutError:
             raise self._on_silence("the node did not accept nodegate's program") from None
         except OSError:
@@ -146,14 +153,16 @@ class Call:
             exit_code=end.exit_code,
             duration_s=time.monotonic() - self._started_s,
             timed_out=end.timed_out,
-            truncated=end.truncated or self._truncated,
+            truncated=end.truncated,
             stuck=end.stuck,
         )
 
-    def line(self) -> str:
+    def line(self, within_s: float = float("inf")) -> str:
         """The first line of a program's standard output; empty when it ended without one."""
+        until_s = time.monotonic() + within_s
         while b"\n" not in self._kept[b"O"] and self._end is None and self._advance():
-            pass
+            if time.monotonic() > until_s:
+                raise self._silence(within_s)
         if self._end is None and b"\n" not in self._kept[b"O"]:
             raise self._why_it_broke()
         return bytes(self._kept[b"O"]).partition(b"\n")[0].decode("utf-8", "replace")
@@ -174,8 +183,8 @@ class Call:
         left_s = self._started_s + self.request.timeout_s + END_S - time.monotonic()
         if left_s <= 0:
             raise self._silence(self.request.timeout_s + END_S)
-        if not self._frames.started and time.monotonic() - self._sent_s > START_S:
-            raise self._silence(START_S)
+        if not self._frames.started and time.monotonic() - self._sent_s > self._start_s:
+            raise self._silence(self._start_s)
         try:
             data = self.channel.receive(min(left_s, POLL_S, most_s))
             for kind, piece in self._frames.feed(data or b""):
@@ -200,9 +209,11 @@ class Call:
         if kind == b"X":
             self._end = piece
             return
-        room = self.request.max_output_bytes - len(self._kept[kind])
-        self._truncated = self._truncated or len(piece) > room
-        self._kept[kind] += piece[:room]
+        if len(self._kept[kind]) + len(piece) > self.request.max_output_bytes:
+            raise ValueError(
+                f"it sent more than {self.request.max_output_bytes} bytes, which nodegate's guard never does"
+            )
+        self._kept[kind] += piece
 
     def _why_it_broke(self) -> Unreachable:
         status = self.channel.exit_status(5.0)

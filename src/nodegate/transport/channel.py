@@ -14,17 +14,39 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES = 1 << 16
 MAX_STDERR_BYTES = 1 << 14
+MAX_NOISE_BYTES = 1 << 20  # what a login may print before the guard, on each stream
+
+
+class Errors:
+    """What a command printed on standard error: its first 16 KiB are kept. Only a login's words come this way."""
+
+    def __init__(self) -> None:
+        self.kept, self._bytes = b"", 0
+
+    def add(self, data: bytes) -> None:
+        """The next piece."""
+        self.kept = (self.kept + data)[:MAX_STDERR_BYTES]
+        self._bytes += len(data)
+
+    def check(self) -> None:
+        """Raise ValueError if no login prints so much."""
+        if self._bytes > MAX_NOISE_BYTES:
+            raise ValueError(f"the login printed more than {MAX_NOISE_BYTES} bytes of errors")
 
 
 class Channel(Protocol):
     """One started command, its three streams and its end."""
 
-    def send(self, data: bytes) -> None:
-        """Write all to its standard input. Raises OSError (TimeoutError too) if that fails."""
+    def send(self, data: bytes, pause_s: float) -> None:
+        """Write all to its standard input. Raises OSError; TimeoutError if it reads nothing for so long."""
         ...
 
     def receive(self, timeout_s: float) -> bytes | None:
-        """The next bytes of standard output; None if none came in time, b"" at its end."""
+        """The next bytes of standard output; None if none came in time, b"" at its end.
+
+        Raises:
+            ValueError: it printed more on standard error than any login.
+        """
         ...
 
     def stderr(self) -> bytes:
@@ -56,16 +78,16 @@ class PipeChannel:
         self._in, self._out, self._err = (stream.fileno() for stream in self._streams if stream is not None)
         for fd in (self._in, self._out, self._err):
             os.set_blocking(fd, False)
-        self._stderr, self._stderr_ended = b"", False
+        self._errors, self._stderr_ended = Errors(), False
         self._lock = threading.Lock()
 
-    def send(self, data: bytes) -> None:
-        """Write all; the guard reads continuously, so a pause of a minute is a failure."""
+    def send(self, data: bytes, pause_s: float) -> None:
+        """See `Channel.send`."""
         view = memoryview(data)
         while view:
             poll = select.poll()
             poll.register(self._in, select.POLLOUT)
-            if not poll.poll(60_000):
+            if not poll.poll(pause_s * 1000):
                 raise TimeoutError("the command does not read its input")
             with self._lock:
                 if self._streams[0] is None or self._streams[0].closed:
@@ -81,6 +103,7 @@ class PipeChannel:
         ready = {fd for fd, _ in poll.poll(timeout_s * 1000)}
         if self._err in ready:
             self._read_stderr()
+            self._errors.check()
         return os.read(self._out, CHUNK_BYTES) if self._out in ready else None
 
     def _read_stderr(self) -> bool:
@@ -89,15 +112,16 @@ class PipeChannel:
             data = os.read(self._err, CHUNK_BYTES)
         except BlockingIOError:
             return False
-        self._stderr = (self._stderr + data)[:MAX_STDERR_BYTES]
+        self._errors.add(data)
         self._stderr_ended = not data
         return bool(data)
 
     def stderr(self) -> bytes:
         """See `Channel.stderr`."""
-        while not self._stderr_ended and self._read_stderr():
-            pass
-        return self._stderr
+        for _ in range(MAX_NOISE_BYTES // CHUNK_BYTES):
+            if self._stderr_ended or not self._read_stderr():
+                break
+        return self._errors.kept
 
     def exit_status(self, timeout_s: float) -> int | None:
         """See `Channel.exit_status`."""

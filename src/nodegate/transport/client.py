@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -13,13 +11,14 @@ import paramiko
 
 from nodegate.errors import Unreachable
 from nodegate.transport import dial
+from nodegate.transport.banner import SAID_BUSY, Told, TurnedAway, await_banner
 from nodegate.transport.call import printable
-from nodegate.transport.dial import TurnedAway, Way
+from nodegate.transport.dial import Way
 from nodegate.transport.host_key import HostKeys
 from nodegate.transport.identities import identities, open_agent
+from nodegate.transport.turns import LIMIT_TIMES, way_to
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Callable
 
     from nodegate.taken_key import TakenKey
@@ -27,10 +26,6 @@ if TYPE_CHECKING:
     from nodegate.transport.ssh_config import HostConfig
 
 KEEPALIVE_S = 15
-RETRY_S = 60.0  # the longest time of all attempts together
-FIRST_PAUSE_S = 0.5
-TURN_S = 10.0
-_TURNS: dict[tuple[str, int], threading.Lock] = {}
 BINARY = "use ansible_connection: ssh-binary, which logs in with the ssh program"
 LOG = logging.getLogger("nodegate.transport")
 logging.getLogger("nodegate.paramiko").addHandler(logging.NullHandler())  # its tracebacks are for --log-level only
@@ -63,42 +58,32 @@ class Client:
 
 
 def open_client(config: HostConfig, options: Options, *, keys: HostKeys, timeout_s: float, retries: int) -> Client:
-    """Connect; a server that closes the connection before its banner is tried again, `retries` times within a minute.
+    """Connect and log in within four times `timeout_s`; a server that turns us away is tried again.
 
     Raises:
         Unreachable: see its kinds.
     """
-    end = time.monotonic() + RETRY_S
-    # Connections that a server refused are tried again one after another, so that they do not displace each other.
-    turn = _TURNS.setdefault((config.host_name, config.port), threading.Lock())
-    for attempt in range(retries + 1):
-        mine = attempt > 0 and turn.acquire(timeout=TURN_S)
-        try:
-            return _open_once(config, options, keys, timeout_s)
-        except TurnedAway as error:
-            if mine:
-                turn.release()
-                mine = False
-            pause_s = FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5)  # noqa: S311 - jitter, no secret
-            if attempt == retries or time.monotonic() + pause_s > end:
-                raise
-            LOG.warning("%s; try %d of %d in %.1f s", error.reason, attempt + 2, retries + 1, pause_s)
-            time.sleep(pause_s)
-        finally:
-            if mine:
-                turn.release()
-    raise AssertionError
+    limit_s = LIMIT_TIMES * timeout_s
+    end_s = time.monotonic() + limit_s
+
+    def once() -> Client:
+        return _open_once(config, options, keys, timeout_s, end_s)
+
+    return options.turns.take(way_to(config), once, retries=retries, within_s=limit_s)
 
 
-def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: float) -> Client:
-    way = _way(config, options, timeout_s)
+def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: float, end_s: float) -> Client:
+    def left_s() -> float:
+        return max(0.1, min(timeout_s, end_s - time.monotonic()))
+
+    way = _way(config, options, left_s())
     transport = None
     try:
-        dial.await_banner(way.sock, config.label, timeout_s)
-        transport = _transport(way.sock, keys.algorithms(), timeout_s)
-        _negotiate(transport, config.label, timeout_s)
+        sock = await_banner(way.sock, config.label, left_s())
+        transport = _transport(sock, keys.algorithms(), timeout_s)
+        _negotiate(transport, config.label, left_s())
         vouched = keys.check(transport.get_remote_server_key())
-        login = log_in(transport, config)
+        login = log_in(transport, config, left_s)
         transport.set_keepalive(KEEPALIVE_S)
     except BaseException as error:
         if transport is not None:
@@ -107,11 +92,18 @@ def _open_once(config: HostConfig, options: Options, keys: HostKeys, timeout_s: 
         said = way.last_words() if way.last_words else None
         way.release()
         if isinstance(error, TurnedAway) and said is not None:
-            reason = f"the ProxyCommand to {config.label} ended: {printable(said) or 'it printed nothing'}"
-            raise Unreachable("jump-host", reason, next_step="run that command by hand") from None
+            raise _command_ended(config, said) from None
         raise
     taken = (*way.taken_keys, *([vouched.taken] if vouched.taken else []))
     return Client(transport, vouched.said, taken, login, way.release)
+
+
+def _command_ended(config: HostConfig, said: bytes) -> Unreachable:
+    """The ProxyCommand ended before the banner of the server behind it."""
+    reason = f"the ProxyCommand to {config.label} ended: {printable(said) or 'it printed nothing'}"
+    if SAID_BUSY.search(reason):
+        return TurnedAway("jump-host", reason, next_step="raise MaxStartups in the sshd_config of the bastion")
+    return Unreachable("jump-host", reason, next_step="run that command by hand")
 
 
 def _way(config: HostConfig, options: Options, timeout_s: float) -> Way:
@@ -127,8 +119,8 @@ def _way(config: HostConfig, options: Options, timeout_s: float) -> Way:
     return dial.by_command(config) if config.proxy_command else dial.direct(config, timeout_s)
 
 
-def _transport(sock: socket.socket | paramiko.Channel, algorithms: tuple[str, ...], timeout_s: float) -> _Transport:
-    transport = _Transport(sock)
+def _transport(sock: Told, algorithms: tuple[str, ...], timeout_s: float) -> _Transport:
+    transport = _Transport(sock)  # type: ignore[arg-type]  # it has all that is asked of a socket
     transport.offered = algorithms
     transport.set_log_channel("nodegate.paramiko")
     transport.banner_timeout = transport.handshake_timeout = transport.auth_timeout = timeout_s
@@ -146,23 +138,24 @@ def _negotiate(transport: paramiko.Transport, label: str, timeout_s: float) -> N
 
 
 def _no_agreement(error: Exception, label: str, took_s: float, timeout_s: float) -> Unreachable:
-    said = printable((str(error) or type(error).__name__).encode())
+    said = printable((getattr(error, "strerror", None) or str(error) or type(error).__name__).encode())
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         step = f"update its sshd, or {BINARY}"
         return Unreachable("configuration", f"{label}: no algorithm in common: {said}", next_step=step)
     if took_s > timeout_s * 0.95:
         step = "look at its console: its sshd accepts connections but does not answer"
         return Unreachable("timeout", f"{label}: key exchange not finished within {timeout_s:g} s", next_step=step)
-    if "Indecipherable" in said or "Invalid SSH banner" in said:
+    if "Invalid SSH banner" in said:
         return Unreachable("dropped", f"{label} is not an SSH server: {said}", next_step="correct the address or port")
-    if "banner" in said:
-        return TurnedAway("dropped", f"{label}: {said}", next_step=dial.BUSY_STEP)
+    if "packet" in said.lower():
+        reason = f"{label} sent what is not SSH in the key exchange: {said}"
+        return Unreachable("dropped", reason, next_step="check what answers on this port, and what is in between")
     reason = f"{label} closed the connection during the key exchange: {said}"
     return Unreachable("dropped", reason, next_step="check its sshd's log")
 
 
-def log_in(transport: paramiko.Transport, config: HostConfig) -> str:
-    """Try each key in turn. Returns the name of the one that was accepted.
+def log_in(transport: paramiko.Transport, config: HostConfig, left_s: Callable[[], float]) -> str:
+    """Try each key in turn. Returns the name of the one that was accepted. `left_s`: the time limit of the next one.
 
     Raises:
         Unreachable: kind `authentication`, with every key that was tried.
@@ -172,6 +165,7 @@ def log_in(transport: paramiko.Transport, config: HostConfig) -> str:
     agent = open_agent(config)
     try:
         for identity in identities(config, agent, notes):
+            transport.auth_timeout = left_s()
             try:
                 left = transport.auth_publickey(config.user, identity.key)
             except paramiko.BadAuthenticationType as error:

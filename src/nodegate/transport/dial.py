@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import select
 import socket
 import subprocess
 import tempfile
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
 
 DEAD_PEER_MS = 60_000
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
-# What sshd sends instead of its banner if too many connections are not logged in yet.
-TURNED_AWAY = (b"Exceeded MaxStartups", b"Not allowed at this time")
-BUSY_STEP = "raise MaxStartups in its sshd_config, or find out why its sshd closes connections"
 
 
 @dataclass(frozen=True)
@@ -40,10 +36,6 @@ class Way:
     release: Callable[[], None]
     last_words: Callable[[], bytes] | None = None
     taken_keys: tuple[TakenKey, ...] = ()
-
-
-class TurnedAway(Unreachable):
-    """The server closed the connection before its banner: it may accept one a moment later."""
 
 
 def direct(config: HostConfig, timeout_s: float) -> Way:
@@ -117,24 +109,3 @@ def by_command(config: HostConfig) -> Way:
         return words.read(2000)
 
     return Way(ours, release, last_words)
-
-
-def await_banner(sock: socket.socket | paramiko.Channel, label: str, timeout_s: float) -> None:
-    """Wait for the first bytes, to distinguish a server that refuses from one that hangs.
-
-    Raises:
-        TurnedAway: it closed the connection.
-        Unreachable: kind `timeout`.
-    """
-    if not isinstance(sock, socket.socket):
-        return  # a jump host's channel: paramiko's own time limit applies
-    ready, _, _ = select.select([sock], [], [], timeout_s)
-    if not ready:
-        step = "look at its console: its sshd accepts connections and does not serve them"
-        raise Unreachable("timeout", f"{label} sent no SSH banner within {timeout_s:g} s", next_step=step)
-    try:
-        first = sock.recv(64, socket.MSG_PEEK)
-    except OSError:
-        first = b""
-    if not first or first.startswith(TURNED_AWAY):
-        raise TurnedAway("dropped", f"{label} closed the connection before its SSH banner", next_step=BUSY_STEP)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import CannotMeasure, Unreachable
 from nodegate.node_program import node_source
-from nodegate.transport.call import Call, Request, printable
+from nodegate.transport.call import END_S, START_S, Call, Request, printable
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock, Output
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ CLOSE_S = 8.0  # a guard needs up to 5 s to end what it started
 class GuardedSession(ABC):
     """A session that starts one guard for each program. Safe to use from several threads."""
 
-    def __init__(self, node: Node, taken_keys: tuple[TakenKey, ...] = ()) -> None:
-        self.node, self.taken_keys = node, taken_keys
+    def __init__(self, node: Node, taken_keys: tuple[TakenKey, ...] = (), *, answer_s: float = START_S) -> None:
+        self.node, self.taken_keys, self._answer_s = node, taken_keys, answer_s
         self._open: set[Call] = set()
         self._held: set[Call] = set()  # those that keep the lock
         self._changed = threading.Condition()
@@ -81,7 +81,7 @@ class GuardedSession(ABC):
         call = self._start(Request([*argv, path, who or this_run()], limit_s, as_root=connection.become))
         word, _, rest = "", "", ""
         try:
-            word, _, rest = call.line().partition(" ")
+            word, _, rest = call.line(self._answer_s + END_S).partition(" ")
         finally:
             if word != "held":
                 self._finish(call)
@@ -119,7 +119,14 @@ class GuardedSession(ABC):
             raise Unreachable(self._silent.kind, self._silent.reason, next_step=self._silent.next_step)
         channel = self._channel(as_root=request.as_root)
         connection = self.node.connection
-        call = Call(channel, request, node=self.node.name, python=connection.python, on_silence=self._stands_still)
+        call = Call(
+            channel,
+            request,
+            node=self.node.name,
+            python=connection.python,
+            on_silence=self._stands_still,
+            start_s=self._answer_s,
+        )
         with self._changed:
             self._open.add(call)
         call.start()

@@ -7,9 +7,7 @@ node with the controller's pipe as its input, so that it ends with the controlle
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
-import random
 import re
 import secrets
 import shutil
@@ -23,12 +21,14 @@ from typing import TYPE_CHECKING
 
 from nodegate.errors import Unreachable
 from nodegate.taken_key import NEW, UNVERIFIED, TakenKey
+from nodegate.transport.banner import BUSY_STEP, SAID_BUSY, TurnedAway
 from nodegate.transport.call import guard_command, printable
 from nodegate.transport.channel import PipeChannel
 from nodegate.transport.guarded import GuardedSession
 from nodegate.transport.session import MAX_OUTPUT_BYTES
 from nodegate.transport.ssh import host_config
 from nodegate.transport.ssh_config import misconfigured, ssh_words
+from nodegate.transport.turns import LIMIT_TIMES, way_to
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,14 +39,11 @@ if TYPE_CHECKING:
     from nodegate.transport.session import Output
 
 STRICTNESS = {"strict": "yes", "accept-new": "accept-new", "off": "no"}
-FIRST_PAUSE_S = 0.5
 AT_ONCE = 8  # of sshd's default MaxSessions of 10 the master and the lock take one each
 LONGEST_PLACE = 66
 _PREFIX = "ng-"
 SSH_FAILED = 255  # ssh's own exit code; a guard never gives it
-LOG = logging.getLogger("nodegate.transport")
 LOGIN_S = 30.0  # in addition to the time for connecting: a smart card or a ticket server may be slow
-TURNED_AWAY = re.compile(r"kex_exchange_identification|Exceeded MaxStartups|Not allowed at this time")
 TAKEN = re.compile(r"Permanently added '(?P<name>[^']{1,300})'|HOST IDENTIFICATION HAS CHANGED")
 MOST_SAID = 4000
 # What ssh prints on standard error, in order of precedence.
@@ -80,15 +77,19 @@ def open_openssh(node: Node, options: Options) -> OpenSshSession:
     program = shutil.which("ssh")
     if program is None:
         raise misconfigured(node.name, "ssh is not installed on this machine", "install openssh-client")
-    for attempt in range(node.connection.retries + 1):
+    words, config = _words(node, options, program), host_config(node, options)
+
+    def once() -> _Master:
         try:
-            return OpenSshSession(node, _Master.open(node, _words(node, options, program)))
-        except Unreachable as error:  # noqa: PERF203
-            if attempt == node.connection.retries or not TURNED_AWAY.search(error.reason):
-                raise
-            LOG.warning("%s; try %d of %d", error.reason, attempt + 2, node.connection.retries + 1)
-            time.sleep(FIRST_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))  # noqa: S311 - jitter, no secret
-    raise AssertionError
+            return _Master.open(node, words)
+        except Unreachable as error:
+            if SAID_BUSY.search(error.reason):
+                raise TurnedAway(error.kind, error.reason, next_step=BUSY_STEP) from None
+            raise
+
+    limit_s = LIMIT_TIMES * node.connection.connect_timeout_s
+    master = options.turns.take(way_to(config), once, retries=node.connection.retries, within_s=limit_s)
+    return OpenSshSession(node, master, options.answer_s)
 
 
 def _words(node: Node, options: Options, program: str) -> list[str]:
@@ -175,8 +176,8 @@ def why(name: str, said: str) -> Unreachable:
 class OpenSshSession(GuardedSession):
     """A session whose connection an ssh process holds."""
 
-    def __init__(self, node: Node, master: _Master) -> None:
-        super().__init__(node, master.taken_keys())
+    def __init__(self, node: Node, master: _Master, answer_s: float) -> None:
+        super().__init__(node, master.taken_keys(), answer_s=answer_s)
         self._master = master
         self._room = threading.BoundedSemaphore(AT_ONCE)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from nodegate.errors import CannotMeasure
-from nodegate.files.bounded import read_bounded
+from nodegate.files.gz import Damaged, content, packed_path, read_either
 from nodegate.transport.session import LOCK_LIMIT_S, LOCK_PATH, MAX_OUTPUT_BYTES, Busy, NodeLock
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:+@=,\[\]-]*")
 
 
 class ReplaySession:
-    """The recordings of one node: `<recordings>/<node>/<measurement>.json`."""
+    """The recordings of one node: `<recordings>/<node>/<measurement>.json`, or `.json.gz`."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -36,14 +36,18 @@ class ReplaySession:
         if not PLAIN_NAME.fullmatch(self.node.name) or not PLAIN_NAME.fullmatch(measurement):
             raise self._cannot(f"{self.node.name!r}/{measurement!r} cannot be the name of a recording", "rename it")
         path = Path(self.node.connection.recordings) / self.node.name / f"{measurement}.json"
-        if older and not path.exists() and path.with_name(f"{older}.json").exists():
-            path = path.with_name(f"{older}.json")
+        before = path.with_name(f"{older}.json")
+        if older and not _is_there(path) and _is_there(before):
+            path = before
         try:
-            data = read_bounded(path, MAX_RECORDING_BYTES)
+            path, raw = read_either(path, MAX_RECORDING_BYTES)
+            data = content(path, raw, MAX_RECORDING_BYTES)
         except FileNotFoundError:
             raise self._cannot(f"{measurement} was not recorded ({path})", "record it, or deselect the check") from None
         except OSError as error:
             raise self._cannot(f"{path}: {error.strerror}", "make the recording readable") from None
+        except Damaged as broken:
+            raise self._cannot(f"{path} {broken}", "copy it once more, whole") from None
         if len(data) > MAX_RECORDING_BYTES:
             raise self._cannot(f"{path} has more than {MAX_RECORDING_BYTES >> 20} MiB", "record it again, capped")
         return data
@@ -95,3 +99,7 @@ class ReplaySession:
 
     def _cannot(self, reason: str, next_step: str) -> CannotMeasure:
         return CannotMeasure(f"{self.node.name}: {reason}", next_step=next_step)
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or packed_path(path).exists()

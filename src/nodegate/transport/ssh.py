@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import paramiko
 
 from nodegate.errors import Unreachable
 from nodegate.transport.call import guard_command
-from nodegate.transport.channel import CHUNK_BYTES, MAX_STDERR_BYTES
+from nodegate.transport.channel import CHUNK_BYTES, MAX_NOISE_BYTES, Errors
 from nodegate.transport.client import Client, open_client
 from nodegate.transport.guarded import GuardedSession
 from nodegate.transport.host_key import HostKeys
@@ -46,20 +47,28 @@ def open_ssh(node: Node, options: Options) -> SshSession:
         timeout_s = config.connect_timeout_s
     keys = HostKeys(config, options.host_key_mode(connection.host_keys, config.host_keys), options.known_hosts)
     client = open_client(config, options, keys=keys, timeout_s=timeout_s, retries=connection.retries)
-    return SshSession(node, client)
+    return SshSession(node, client, options.answer_s)
 
 
 class SshSession(GuardedSession):
     """An open connection. `host_key` and `login` say what was verified and which key logged in."""
 
-    def __init__(self, node: Node, client: Client) -> None:
-        super().__init__(node, client.taken_keys)
+    def __init__(self, node: Node, client: Client, answer_s: float) -> None:
+        super().__init__(node, client.taken_keys, answer_s=answer_s)
         self._client, self.host_key, self.login = client, client.host_key, client.login
+
+    @property
+    def _open_s(self) -> float:
+        return min(OPEN_S, self._answer_s)
 
     def _channel(self, *, as_root: bool) -> Channel:
         channel = self._open_channel()
+        channel.event = _Answer(self._open_s)
         try:
             channel.exec_command(guard_command(self.node.connection.python, as_root=as_root))
+        except TimeoutError:
+            channel.close()
+            raise self._stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             channel.close()
             raise self._broken(error) from None
@@ -70,11 +79,11 @@ class SshSession(GuardedSession):
         transport, refused_alone = self._client.transport, 0
         while True:
             try:
-                return transport.open_session(timeout=OPEN_S)
+                return transport.open_session(timeout=self._open_s)
             except (paramiko.SSHException, EOFError, OSError) as error:
                 # Not by the type: of two threads that are refused at once, paramiko gives the reason to one only.
                 if "Timeout" in str(error):
-                    raise self._stands_still(f"its sshd did not answer within {OPEN_S:g} s") from None
+                    raise self._stands_still(f"its sshd did not answer within {self._open_s:g} s") from None
                 if not transport.is_active():
                     raise self._broken(error) from None
                 with self._changed:
@@ -94,33 +103,50 @@ class SshSession(GuardedSession):
         self._client.close()
 
 
+class _Answer(threading.Event):
+    """What paramiko waits for without a limit: the answer of an sshd that runs a program, or does not."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__()
+        self._limit_s = limit_s
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Raises TimeoutError at the limit."""
+        if not super().wait(self._limit_s if timeout is None else timeout) and timeout is None:
+            raise TimeoutError
+        return self.is_set()
+
+
 class SshChannel:
     """A channel of a paramiko connection as a `Channel`."""
 
     def __init__(self, channel: paramiko.Channel) -> None:
         self._channel = channel
-        self._stderr = b""
+        self._errors = Errors()
 
-    def send(self, data: bytes) -> None:
-        """Write all; a guard reads continuously, so a pause of a minute is a failure."""
-        self._channel.settimeout(60.0)
+    def send(self, data: bytes, pause_s: float) -> None:
+        """See `Channel.send`."""
+        self._channel.settimeout(pause_s)
         self._channel.sendall(data)
 
     def receive(self, timeout_s: float) -> bytes | None:
         """See `Channel.receive`."""
         self._channel.settimeout(timeout_s)
         try:
-            return self._channel.recv(CHUNK_BYTES)
+            data = self._channel.recv(CHUNK_BYTES)
         except TimeoutError:
-            return None
-        finally:
-            self.stderr()
+            data = None
+        self.stderr()
+        self._errors.check()
+        return data
 
     def stderr(self) -> bytes:
         """See `Channel.stderr`."""
-        while self._channel.recv_stderr_ready():
-            self._stderr = (self._stderr + self._channel.recv_stderr(CHUNK_BYTES))[:MAX_STDERR_BYTES]
-        return self._stderr
+        for _ in range(MAX_NOISE_BYTES // CHUNK_BYTES):
+            if not self._channel.recv_stderr_ready():
+                break
+            self._errors.add(self._channel.recv_stderr(CHUNK_BYTES))
+        return self._errors.kept
 
     def exit_status(self, timeout_s: float) -> int | None:
         """See `Channel.exit_status`."""

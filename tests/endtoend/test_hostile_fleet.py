@@ -1,0 +1,116 @@
+"""64 nodes, half of them hostile in every way that we know: the run ends in time, and says of each what it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from support.hostile.fleet import HEALTHY, HostileFleet, HostileNode
+from support.hostile.kinds import HOSTILE, Kind
+from support.hostile.measured import Measured, run
+
+from lab.processes import in_session, tell, wait_until
+from lab.run import words_of
+from nodegate.finding import Record
+from nodegate.report.jsonl import read
+from nodegate.transport.call import END_S
+from nodegate.transport.turns import LIMIT_TIMES
+
+NODES = 64
+CONNECT_S, FACTS_S = 3.0, 12.0  # ansible_ssh_timeout, --facts-within: a run without them takes a minute longer
+STAGE_S = LIMIT_TIMES * CONNECT_S + FACTS_S + END_S
+MOST_MIB = 250.0  # a healthy fleet of this size takes about 130
+LIMIT_S = 400.0
+
+
+class Ran(NamedTuple):
+    """What the run left behind."""
+
+    nodes: list[HostileNode]
+    said: str
+    cost: Measured
+    report: dict[str, Any]
+    records: dict[str, list[Record]]
+    evidence: dict[str, dict[str, Any]]
+    processes: list[int]  # of its own that are left
+    on_nodes: list[int]  # of its connections
+    open_connections: int
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
+    folder = tmp_path_factory.mktemp("hostile")
+    with HostileFleet(folder, NODES) as fleet:
+        (folder / "hosts.yaml").write_text(fleet.inventory(CONNECT_S))
+        cost = run(folder, ["--profile=bootcheck", f"--facts-within={FACTS_S:g}s", "-q", "--tb=no"])
+        tell(fleet.descendants(), signal.SIGCONT)  # those of the node that froze
+        wait_until(lambda: not fleet.descendants())
+        records: dict[str, list[Record]] = {}
+        for record in read(cost.folder / "results.jsonl"):
+            records.setdefault(record.node, []).append(record)
+        yield Ran(
+            fleet.nodes,
+            cost.said,
+            cost,
+            cost.report(),
+            records,
+            cost.facts(),
+            in_session(cost.pid),
+            fleet.descendants(),
+            sum(server.left() for server in fleet.servers),
+        )
+
+
+def verdicts(ran: Ran, kind: Kind) -> set[str]:
+    """The verdicts of the nodes of a kind."""
+    names = {node.name for node in ran.nodes if node.kind is kind}
+    return {node["verdict"] for node in ran.report["nodes"] if node["node"] in names}
+
+
+@pytest.mark.parametrize("kind", HOSTILE, ids=lambda kind: kind.name)
+def test_each_hostile_node_has_its_verdict_and_its_cause(ran: Ran, kind: Kind) -> None:
+    assert verdicts(ran, kind) == {kind.verdict}, ran.said
+    for name in (node.name for node in ran.nodes if node.kind is kind):
+        wrong = [words_of(record) for record in ran.records[name] if record.verdict.value in ("fail", "error")]
+        assert any(re.search(kind.said, words) for words in wrong), wrong[:3]
+        assert [cause for cause in ran.report["causes"] if name in cause["nodes"] and cause["action"]]
+
+
+def test_healthy_nodes_are_accepted(ran: Ran) -> None:
+    assert verdicts(ran, HEALTHY) == {"accepted"}, ran.said
+    assert sum(node.kind is HEALTHY for node in ran.nodes) >= NODES // 2
+
+
+def test_no_node_takes_longer_than_its_limits(ran: Ran) -> None:
+    assert len(ran.evidence) == NODES
+    took = {name: evidence["duration_s"] for name, evidence in ran.evidence.items()}
+    assert max(took.values()) <= 1.1 * STAGE_S, took
+    begun = [evidence["started_epoch_s"] for evidence in ran.evidence.values()]
+    ended = [evidence["started_epoch_s"] + took[name] for name, evidence in ran.evidence.items()]
+    assert max(ended) - min(begun) <= 1.1 * STAGE_S
+
+
+def test_no_healthy_node_waits_for_a_hostile_one(ran: Ran) -> None:
+    healthy = {node.name for node in ran.nodes if node.kind is HEALTHY}
+    ended = {name: each["started_epoch_s"] + each["duration_s"] for name, each in ran.evidence.items()}
+    assert max(ended[name] for name in healthy) < max(ended.values()) - END_S / 2
+
+
+def test_what_hostile_nodes_send_is_not_kept(ran: Ran) -> None:
+    assert ran.cost.memory_mib < MOST_MIB
+    sizes = {name: len(json.dumps(evidence)) for name, evidence in ran.evidence.items()}
+    assert max(sizes.values()) < 500_000, sizes
+    assert len(ran.said) < 20_000
+
+
+def test_no_thread_is_left_behind_a_finished_node(ran: Ran) -> None:
+    # 64 at once; each gives its place to another one when it keeps us waiting; a connection has a thread of its own.
+    assert ran.cost.threads < 3 * NODES + 40
+
+
+def test_nothing_is_left_behind(ran: Ran) -> None:
+    assert (ran.processes, ran.on_nodes, ran.open_connections) == ([], [], 0)
