@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from nodegate.errors import Busy, CannotMeasure, Unreachable, UsageError
 from nodegate.files.atomic import replacing
 from nodegate.files.bounded import read_bounded
+from nodegate.files.gz import Damaged, content, packed_path, read_either
 from nodegate.files.strict_json import loads
 from nodegate.manifest import ADDED, MANIFEST, MISSING, Manifest
 from nodegate.taken_key import TakenKey, from_json, to_json
@@ -148,7 +149,7 @@ class RunFolder:
         return value
 
     def evidence_file(self, node: str, measurement: str = FACTS) -> Path:
-        """The file with the evidence of a node's measurement."""
+        """The file with the evidence of a node's measurement; with `.gz` after its name where it is compressed."""
         return self.path / "evidence" / node / f"{measurement}.json"
 
     def write_evidence(self, evidence: Evidence) -> None:
@@ -181,6 +182,7 @@ class RunFolder:
         file = self.evidence_file(evidence.node, evidence.measurement)
         if self._note(file, raw):
             self._write(file, text)
+            packed_path(file).unlink(missing_ok=True)  # of an earlier run, which is resumed
 
     def read_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
         """The evidence of an earlier measurement; None if there is none yet.
@@ -188,15 +190,19 @@ class RunFolder:
         A file that cannot be read, or is not the one that was written, gives an error with its name.
         """
         file = self.evidence_file(node, measurement)
-        if measurement in OLDER_NAMES and not file.exists():
+        if measurement in OLDER_NAMES and not (file.exists() or packed_path(file).exists()):
             file = self.evidence_file(node, OLDER_NAMES[measurement])
+        most = most_bytes(measurement)
         try:
-            raw = read_bounded(file, most_bytes(measurement))
+            file, raw = read_either(file, most)
+            text = content(file, raw, most)
         except FileNotFoundError:
             return None
         except OSError as broken:
             return _unreadable(node, measurement, f"{file} cannot be read: {broken.strerror}")
-        evidence = parse_evidence(raw, node=node, measurement=measurement, file=str(file))
+        except Damaged as broken:
+            return _unreadable(node, measurement, f"{file} {broken}", _CHANGED_STEP)
+        evidence = parse_evidence(text, node=node, measurement=measurement, file=str(file))
         if not evidence.error and (what := self.manifest.trouble(self._name(file), raw)):
             return _unreadable(node, measurement, f"{file} {what}", _UNLISTED_STEP if what == ADDED else _CHANGED_STEP)
         return evidence
@@ -204,7 +210,8 @@ class RunFolder:
     def recorded_evidence(self, node: str, measurement: str = FACTS) -> Evidence | None:
         """As `read_evidence`, of a run that has ended: what its manifest lists and is gone is an error."""
         evidence, file = self.read_evidence(node, measurement), self.evidence_file(node, measurement)
-        if evidence is None and self.manifest.lists(self._name(file)):
+        names = self._name(file), self._name(packed_path(file))
+        if evidence is None and any(map(self.manifest.lists, names)):
             return _unreadable(node, measurement, f"{file} {MISSING}", _CHANGED_STEP)
         return evidence
 
@@ -215,10 +222,11 @@ class RunFolder:
             UsageError: it cannot be deleted.
         """
         file = self.evidence_file(node, measurement)
+        older = (self.evidence_file(node, OLDER_NAMES[measurement]),) if measurement in OLDER_NAMES else ()
         try:
-            file.unlink(missing_ok=True)
-            if measurement in OLDER_NAMES:
-                self.evidence_file(node, OLDER_NAMES[measurement]).unlink(missing_ok=True)
+            for each in (file, *older):
+                each.unlink(missing_ok=True)
+                packed_path(each).unlink(missing_ok=True)
         except OSError as broken:
             hint = "move it away"
             raise UsageError(f"cannot be measured again: {broken.strerror}", file=str(file), hint=hint) from broken

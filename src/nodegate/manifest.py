@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 from nodegate.files.atomic import replacing
 from nodegate.files.bounded import read_bounded
+from nodegate.files.gz import ENDING
 from nodegate.text import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 MANIFEST = "manifest.sha256"
@@ -27,7 +28,7 @@ CHANGED = "is not as it was written"
 ADDED = "is not in the manifest"
 MISSING = "is missing, though the manifest lists it"
 UNREADABLE = "cannot be read"
-_LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<file>evidence/[^/\n]+/[^/\n]+\.json)\n")
+_LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<file>evidence/[^/\n]+/[^/\n]+\.json(?:\.gz)?)\n")
 _BLOCK = 1 << 20
 
 
@@ -92,19 +93,20 @@ class Manifest:
         Raises:
             OSError: it cannot be written.
         """
-        found = hashlib.sha256(raw).hexdigest()
         with self._guard:
             if self._closed:
                 return False
-            if self.exists:
-                handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-                try:
-                    os.write(handle, f"{found}  {file}\n".encode())
-                    os.fsync(handle)
-                finally:
-                    os.close(handle)
-            self._known.setdefault(file, []).append(found)
+            self._append({file: raw})
         return True
+
+    def add_packed(self, files: Mapping[str, bytes]) -> None:
+        """Note the compressed forms of files of a run that has ended, before they are written. Then `settle`.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._guard:
+            self._append(files)
 
     def close(self) -> None:
         """The evidence is complete: one line for each file that there is. What comes later is not written.
@@ -115,11 +117,17 @@ class Manifest:
         with self._guard:
             if self.exists and not self._closed:
                 self._closed = True
-                self._read_again()
-                self._known = {
-                    file: known[-1:] for file, known in self._known.items() if (self._folder / file).exists()
-                }
-                self._write()
+                self._settle()
+
+    def settle(self) -> None:
+        """One line for each file that there is.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._guard:
+            if self.exists:
+                self._settle()
 
     def trouble(self, file: str, raw: bytes) -> str:
         """What is wrong with a file of evidence that was read just now; empty if it is as it was written."""
@@ -151,9 +159,26 @@ class Manifest:
             ]
         return tuple(odd)
 
+    def _append(self, files: Mapping[str, bytes]) -> None:
+        found = {file: hashlib.sha256(raw).hexdigest() for file, raw in files.items()}
+        if self.exists:
+            handle = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            try:
+                os.write(handle, "".join(f"{sha256}  {file}\n" for file, sha256 in found.items()).encode())
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        for file, sha256 in found.items():
+            self._known.setdefault(file, []).append(sha256)
+
+    def _settle(self) -> None:
+        self._read_again()
+        self._known = {file: known[-1:] for file, known in self._known.items() if (self._folder / file).exists()}
+        self._write()
+
     def _what(self, file: str, *, is_there: bool) -> str:
-        if not is_there:
-            return MISSING
+        if not is_there:  # a run that was killed while it compressed its evidence lists both forms
+            return "" if (self._folder / f"{file}{ENDING}").exists() else MISSING
         if file not in self._known:
             return ADDED
         found = _sha256(self._folder / file)
@@ -189,7 +214,8 @@ def _evidence_files(folder: Path) -> Iterator[str]:
     """The names of all files of evidence below a run folder, in order."""
     for node in sorted((folder / "evidence").iterdir()):
         if node.is_dir():
-            yield from (f"evidence/{node.name}/{file.name}" for file in sorted(node.glob("[!.]*.json")))
+            files = sorted((*node.glob("[!.]*.json"), *node.glob("[!.]*.json.gz")))
+            yield from (f"evidence/{node.name}/{file.name}" for file in files)
 
 
 def _sha256(file: Path) -> str:

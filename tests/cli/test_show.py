@@ -105,3 +105,18 @@ def test_control_characters_of_a_node_do_not_reach_the_terminal(
 ) -> None:
     bad = record("gpu.lost", finding("fail", GPU3, "lost \x1b[2J\u202e", action="power-cycle"))
     assert "\x1b" not in show(capsys, written(tmp_path, bad), "gpu01")
+
+
+def test_results_that_were_cut_are_said_to_be(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    file = run / "results.jsonl"
+    whole = file.read_bytes()
+    assert cli.main(["show", "gpu01", "--run", str(run)]) == 0
+    assert capsys.readouterr().err == ""
+    file.write_bytes(whole[:-5])
+    assert cli.main(["show", "gpu01", "--run", str(run)]) == 0
+    captured = capsys.readouterr()
+    line = whole.count(b"\n")
+    assert captured.err.startswith(
+        f"nodegate: {file}:{line}: is cut off: its check and all after it are missing here - "
+    )
+    assert SERIAL in captured.out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +63,7 @@ class Machine:
 
     def document(self) -> dict[str, Any]:
         """The probe document, a copy that further changes do not touch."""
-        data = copy.deepcopy(self.sections)
+        data = pickle.loads(pickle.dumps(self.sections))  # noqa: S301 - our own, and faster than deepcopy
         blocks = ["\n".join(f"{key}={value}" for key, value in unit.items()) for unit in self.units.values()]
         data["services"]["show"] = "\n\n".join(blocks)
         data["kernel_log"]["lines"] += [self._journal(when, line) for when, line in sorted(self._lines)]

@@ -20,7 +20,7 @@ from nodegate.finding import AT_LEAST, Finding, Limit, LimitKind, Record
 from nodegate.part import NODE, Kind, Part, to_json
 from nodegate.report import jsonl
 from nodegate.report.part_names import fold, unfold
-from nodegate.report.results_file import ResultsFile, fingerprint, read, write_all
+from nodegate.report.results_file import ResultsFile, cut_line, fingerprint, read, write_all
 from nodegate.unknown import Why
 from nodegate.verdict import Verdict
 
@@ -125,11 +125,22 @@ def test_nothing_that_did_not_pass_is_folded(tmp_path: Path, verdict: Verdict) -
         assert same(went, came)
         [line] = lines(tmp_path)
         [told] = line["findings"]
-        assert (told["device"], told["verdict"], told["text"]) == (odd.part.label, verdict.value, odd.text)
-        assert told.get("message", odd.message) == odd.message
-        assert odd.part.serial in told["device"]
+        assert (told["verdict"], told["text"]) == (verdict.value, odd.text)
+        assert (told.get("device", odd.part.label), told.get("message", odd.message)) == (odd.part.label, odd.message)
+        assert ("device" in told) is ("message" in told) is (verdict is not Verdict.SKIP)
         assert told["part"] == ("GPU 3" if verdict is Verdict.SKIP else to_json(odd.part))
         assert told["action"] == "add one"
+
+
+def test_a_skip_of_many_parts_names_them_in_short(tmp_path: Path) -> None:
+    for many, told in ((8, ["GPU 1..7"]), (2500, None)):
+        first, *others = (part.gpu(index, serial=f"16500{index}") for index in range(many))
+        went = of_node("gpu001", Finding(first, Verdict.SKIP, text="too old", also=tuple(others)), verdict=Verdict.SKIP)
+        assert back(tmp_path, went) == [went]
+        [skipped] = lines(tmp_path)[0]["findings"]
+        assert skipped["part"] == "GPU 0"
+        assert skipped["also"] == (told or [to_json(each) for each in others])
+        assert not skipped.keys() & {"device", "message"}
 
 
 def test_a_line_that_did_not_pass_has_every_key_as_before(tmp_path: Path) -> None:
@@ -214,6 +225,9 @@ def test_a_line_cut_by_a_crash_is_left_out(tmp_path: Path) -> None:
     tables = tmp_path / "results.tables.jsonl"
     tables.write_bytes(tables.read_bytes() + b'{"words": "123456", "is')
     assert read(path) == records[:2]
+    assert cut_line(path) == 3
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
+    assert cut_line(path) == 0
 
 
 def test_the_fingerprint_is_that_of_the_sorted_lines(tmp_path: Path) -> None:
@@ -271,7 +285,7 @@ TABLES = [
         ([{"parts": ["GPU 0"], "values": [1], "notes": []}], "`notes` of a group are not one a part"),
         ([{"parts": ["GPU 0..99999"], "values": [1]}], "a list of 99999 parts"),
         ([{"parts": [], "value": 1}], "a group of no parts"),
-        ([{"parts": [5], "value": 1}], "`parts` of a group are not names"),
+        ([{"parts": [5], "value": 1}], "a list of parts has something that is not a name"),
         ([{"parts": "cccccc", "value": 1}], "list 'cccccc' is not in the tables"),
         ([{"parts": ["GPU 0"], "values": [1], "verdict": "pass"}], "a group has the unknown key `verdict`"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,9 +27,14 @@ def run(asked: argparse.Namespace) -> int:
         UsageError: the run cannot be read, or knows nothing of that name.
     """
     from nodegate.causes.details import details  # noqa: PLC0415
-    from nodegate.report.results_file import read  # noqa: PLC0415
+    from nodegate.report.results_file import RESULTS, cut_line, read  # noqa: PLC0415
     from nodegate.text import visible  # noqa: PLC0415
 
-    for text in details(read(asked.run / "results.jsonl"), asked.wanted, everything=asked.all):
+    file = asked.run / RESULTS
+    results = read(file)
+    if cut := cut_line(file):
+        said = "is cut off: its check and all after it are missing here - continue the run (pytest --resume)"
+        print(f"nodegate: {file}:{cut}: {said}", file=sys.stderr)
+    for text in details(results, asked.wanted, everything=asked.all):
         print(visible(text))
     return 0

@@ -28,3 +28,22 @@ def replacing(path: Path) -> Iterator[IO[str]]:
     finally:
         with suppress(FileNotFoundError):
             temporary.unlink()
+
+
+def write_whole(path: Path, raw: bytes) -> None:
+    """Write a file, whole or not at all; it is on disk when this returns.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        with temporary.open("xb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        with suppress(FileNotFoundError):
+            temporary.unlink()

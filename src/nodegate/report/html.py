@@ -41,8 +41,16 @@ _RATES = frozenset(("TFLOPS", "GB/s", "Gb/s", "MB/s", "MHz", "W", "°C", "µs", 
 MOST_ROWS = 500  # of a table that the page is made with; more are counted, and findings.csv has them
 
 
-def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement] | None = None) -> str:
-    """The whole page. `hashes` are rows of (name, sha256) that the signed copy shows."""
+def page(
+    report: Report,
+    hashes: Mapping[str, str],
+    fleet: Sequence[Measurement] | None = None,
+    packed: frozenset[str] = frozenset(),
+) -> str:
+    """The whole page. `hashes` are rows of (name, sha256) that the signed copy shows.
+
+    `packed` are the nodes whose evidence is compressed in the folder of the page.
+    """
     folder = suite_folder(REPORTS) / "templates"
     style, script = (Markup((folder / name).read_text(encoding="utf-8")) for name in ("report.css", "report.js"))  # noqa: S704 - the suite's own files
     found = measurements(report.nodes) if fleet is None else fleet
@@ -69,7 +77,7 @@ def page(report: Report, hashes: Mapping[str, str], fleet: Sequence[Measurement]
             modes=_modes(report),
             hashes=hashes,
             words=wording,
-            data=page_data(report, rows[:MOST_ROWS]),
+            data=page_data(report, rows[:MOST_ROWS], packed),
             most=MOST_ROWS,
             style=style,
             script=script,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from nodegate.claims.claim import State, in_words
+from nodegate.files.gz import ENDING
 from nodegate.report.model import check_ids, worst_first
 from nodegate.text import visible
 from nodegate.verdict import NODE_ORDER, Verdict
@@ -35,8 +36,8 @@ WAIVED, ABSENT = "a", " "
 _RANK = " spnwaef"  # the best first: where a check left two results, the worst shows
 
 
-def page_data(report: Report, rows: Sequence[CauseRow]) -> dict[str, object]:
-    """What the page's script reads; `rows` are the causes as the page shows them.
+def page_data(report: Report, rows: Sequence[CauseRow], packed: frozenset[str] = frozenset()) -> dict[str, object]:
+    """What the page's script reads; `rows` are the causes as the page shows them, `packed` as for the page.
 
     `nodes` holds per node: `n` name, `v` verdict (into `verdicts`), `c` one letter a check, `d` the results that have
     something to say, `k` how many claims are proven, of how many, and those with something to say as [state, claim,
@@ -44,13 +45,14 @@ def page_data(report: Report, rows: Sequence[CauseRow]) -> dict[str, object]:
     waiver]; a finding is [letter, part, observed, expected, action, source]; numbers point into `texts`. `causes` are
     rows in the page's order: [anchor, severity, part, what, [node]]; `modes` are the failure modes' names.
     """
-    return _Page(report, rows).data()
+    return _Page(report, rows, packed).data()
 
 
 class _Page:
-    def __init__(self, report: Report, rows: Sequence[CauseRow]) -> None:
+    def __init__(self, report: Report, rows: Sequence[CauseRow], packed: frozenset[str]) -> None:
         self.report = report
         self.rows = rows
+        self.packed = packed
         self.texts: dict[str, int] = {}
         self.checks = check_ids(report)
         self.column = {check: index for index, check in enumerate(self.checks)}
@@ -127,7 +129,8 @@ class _Page:
         message = record.message
         if len(shown) < len(found):
             message += f" ({len(found) - len(shown)} findings more in results.jsonl)"
-        evidence = [self.text(path) for path in record.evidence[:8]]
+        ending = ENDING if record.node in self.packed else ""
+        evidence = [self.text(f"{path}{ending}") for path in record.evidence[:8]]
         waiver = [self.text(record.waiver)] if record.waiver else []
         findings = [self.finding(finding, record) for finding in shown]
         return [self.column[record.check], self.text(message), findings, evidence, *waiver]

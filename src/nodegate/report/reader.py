@@ -12,7 +12,7 @@ from nodegate.report import jsonl, policy_json
 from nodegate.report.json_file import SCHEMA, Details
 from nodegate.report.jsonl import MOST_SECONDS, from_json
 from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
-from nodegate.report.results_file import RESULTS, read
+from nodegate.report.results_file import RESULTS, cut_line, read
 from nodegate.verdict import NodeVerdict
 
 if TYPE_CHECKING:
@@ -64,7 +64,9 @@ def _results(document: dict[str, object], folder: Path) -> list[Record]:
         _text(known, "tables_sha256"),
     ):
         hint = "continue the run (pytest --resume), or judge its evidence again (pytest --replay)"
-        raise UsageError("is not the one that report.json was made from", file=str(file), hint=hint)
+        cut = cut_line(file)
+        said = "is cut off in this line" if cut else "is not the one that report.json was made from"
+        raise UsageError(said, file=str(file), line=cut, hint=hint)
     return found
 
 

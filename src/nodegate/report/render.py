@@ -6,7 +6,9 @@ import errno
 import hashlib
 from typing import IO, TYPE_CHECKING
 
+from nodegate.evidence import EVIDENCE, FACTS
 from nodegate.files.atomic import replacing
+from nodegate.files.gz import packed_path
 from nodegate.report import csv_file, json_file, jsonl, junit, nodes_csv, prometheus
 from nodegate.report.results_file import RESULTS, write_all
 from nodegate.report.stats import measurements
@@ -55,9 +57,15 @@ def render(report: Report, folder: Path, *, has_results: bool = False, everythin
     hashes["evidence: manifest.sha256"] = report.run.manifest_sha256 or "this run has no manifest of its evidence"
     from nodegate.report import html  # noqa: PLC0415 - jinja2 is loaded when a page is made, not with every run
 
-    text = html.page(report, hashes, fleet)
+    text = html.page(report, hashes, fleet, _packed(report, folder))
     with replacing(folder / "report.html") as file:
         file.write(text)
+
+
+def _packed(report: Report, folder: Path) -> frozenset[str]:
+    """The nodes whose evidence is compressed."""
+    names = (node.node for node in report.nodes)
+    return frozenset(name for name in names if packed_path(folder / EVIDENCE / name / f"{FACTS}.json").exists())
 
 
 def _write_in_full(report: Report, file: IO[str]) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 RESULTS, TABLES = "results.jsonl", "results.tables.jsonl"
 MOST_LINE_BYTES = 4 << 20
+_AGAIN = "a newer nodegate wrote it, or it is damaged: judge its evidence again (pytest --replay FOLDER)"
 
 
 class ResultsFile:
@@ -93,7 +94,7 @@ def read(path: Path) -> list[Record]:
         except UsageError as error:
             if error.file:
                 raise
-            hint = error.hint or "fix or delete the line; a newer nodegate may have written it"
+            hint = error.hint or _AGAIN
             raise UsageError(error.message, file=str(path), line=number, hint=hint) from error
     return records
 
@@ -114,9 +115,9 @@ def _entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             entry = loads(raw)
         except (ValueError, RecursionError) as error:
-            raise UsageError("not JSON", file=str(path), line=number, hint="fix or delete the line") from error
+            raise UsageError("not JSON", file=str(path), line=number, hint=_AGAIN) from error
         if not isinstance(entry, dict):
-            raise UsageError("not a JSON object", file=str(path), line=number, hint="fix or delete the line")
+            raise UsageError("not a JSON object", file=str(path), line=number, hint=_AGAIN)
         yield number, entry
 
 
@@ -132,6 +133,17 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except OSError as error:
         hint = "name the folder of a run, with all of its files"
         raise UsageError(f"cannot be read ({error.strerror})", file=str(path), hint=hint) from error
+
+
+def cut_line(path: Path) -> int:
+    """The number of the last line, if it was cut; else 0.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as file:
+        lines = enumerate(iter(lambda: file.readline(MOST_LINE_BYTES), b""), start=1)
+        return next((number for number, line in lines if not line.endswith(b"\n")), 0)
 
 
 def fingerprint(path: Path) -> tuple[str, int]:

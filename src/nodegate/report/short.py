@@ -77,15 +77,15 @@ class Shortener:
         return value
 
     def _rest(self, node: str, finding: Finding) -> dict[str, object]:
-        """A finding of such a record. Of a skip the line's message tells it, and parts are named as in the tables."""
+        """A finding of such a record. Of a skip the line's message tells it; parts are named as in the tables."""
         value = finding_to_json(finding)
         if finding.verdict is not Verdict.SKIP:
             return value
-        del value["message"], value["part"]
+        del value["device"], value["message"], value["part"]
         if finding.part != NODE:
             value["part"] = self._name(node, finding.part)
-        if finding.also:
-            value["also"] = [self._name(node, part) for part in finding.also]
+        if 0 < len(finding.also) < MOST_NAMES:
+            value["also"] = list(fold(tuple(self._name(node, part) for part in finding.also)))
         return value
 
     def _of_check(self, record: Record) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -86,10 +86,8 @@ class Tables:
         found, also = {"part": _NODE, **finding}, finding.get("also")
         if isinstance(found["part"], str):
             found["part"] = part_to_json(self._part(str(node), found["part"]))
-        if isinstance(also, list):
-            found["also"] = [
-                part_to_json(self._part(str(node), each)) if isinstance(each, str) else each for each in also
-            ]
+        if isinstance(also, list) and any(isinstance(each, str) for each in also):
+            found["also"] = [part_to_json(part) for part in self._named(str(node), also)]
         return found
 
     def _of_check(self, entry: Mapping[str, object]) -> dict[str, object]:
@@ -151,7 +149,7 @@ class Tables:
         """The parts of a node by their names, or by the name of a list of them."""
         listed = self._entry("list", names).get("of") if isinstance(names, str) else names
         if not all(isinstance(name, str) for name in _list(listed)):
-            raise UsageError("`parts` of a group are not names")
+            raise UsageError("a list of parts has something that is not a name")
         try:
             every = unfold(tuple(_list(listed)))
         except ValueError as error:

@@ -73,7 +73,12 @@ class Prepared:
         from nodegate.transport import Options  # noqa: PLC0415
 
         asked = self.settings
-        return Options(host_keys=asked.host_keys, known_hosts=asked.known_hosts, ssh_config=asked.ssh_config)
+        return Options(
+            host_keys=asked.host_keys,
+            known_hosts=asked.known_hosts,
+            ssh_config=asked.ssh_config,
+            answer_s=asked.facts_s or Options.answer_s,
+        )
 
     def plan(self, asked_for: Iterable[str], *, judged_here: bool) -> Plan:
         """What is to be measured for checks that ask for these facts. `judged_here`: see `Plan`."""
@@ -88,6 +93,7 @@ class Prepared:
             keep=self.settings.resume is not None,
             judged_here=judged_here,
             nodes_at_once=self.settings.nodes_at_once,
+            facts_s=self.settings.facts_s,
         )
 
     @property

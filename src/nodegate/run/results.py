@@ -16,6 +16,7 @@ from nodegate.report.model import CheckInfo, Drift, NodeReport, Report, Run
 from nodegate.report.render import render
 from nodegate.report.results_file import RESULTS, ResultsFile
 from nodegate.run.order_serials import unseen
+from nodegate.run.pack_evidence import pack_evidence
 from nodegate.taken_key import notes
 from nodegate.unknown import Unknown
 from nodegate.verdict import GOOD, NodeVerdict, Verdict
@@ -75,10 +76,13 @@ class Results:
             self.run,
             finished_epoch_s=time.time(),
             interrupted=interrupted or missing > 0,
-            manifest_sha256=self.folder.manifest.sha256,
             notes=tuple(_notes(judging)),
         )
-        self.report = self._concluded(build(self.run, judging, self.records, checks))
+        report = build(self.run, judging, self.records, checks)
+        if not self.run.interrupted:
+            pack_evidence(self.folder, report.nodes)
+        self.run = replace(self.run, manifest_sha256=self.folder.manifest.sha256)
+        self.report = self._concluded(replace(report, run=self.run))
         render(self.report, self.folder.path, has_results=True, everything=self.everything)
         try:
             _remember(self.report, judging)
