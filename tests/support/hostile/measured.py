@@ -14,11 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lab.run import ROOT
+from nodegate.files.gz import content
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOOK_EVERY_S = 0.2
+_MOST_BYTES = 64 << 20  # of one file of evidence
 
 
 @dataclass(frozen=True)
@@ -41,8 +43,8 @@ class Measured:
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """The evidence of the facts of each node."""
-        files = self.folder.glob("evidence/*/facts.json")
-        return {file.parent.name: json.loads(file.read_text()) for file in files}
+        files = self.folder.glob("evidence/*/facts.json*")
+        return {file.parent.name: json.loads(content(file, file.read_bytes(), _MOST_BYTES)) for file in files}
 
 
 def run(folder: Path, arguments: Sequence[str]) -> Measured:
