@@ -16,6 +16,7 @@ from nodegate.triage import render as triage_render
 from nodegate.triage.answer import answer
 from nodegate.triage.page import page as triage_page
 from nodegate.triage.reading import read as read_logs
+from nodegate.triage.remarks import Remarks
 from nodegate.triage.sources import Source, Sources
 from nodegate.watch import marks, own_pattern, render
 from nodegate.watch.formats import FORMATS
@@ -65,7 +66,7 @@ def _packed(data: bytes) -> None:
     """A gzip file, as it came and cut short."""
     whole = gzip.compress(data, 1, mtime=0)
     for packed in (b"\x1f\x8b" + data, whole[: 10 + len(data) % max(len(whole), 1)], whole + data):
-        for _ in read.chunks(io.BytesIO(packed), "log.gz", read.Notes()):
+        for _ in read.chunks(io.BytesIO(packed), "log.gz", Remarks()):
             pass
 
 

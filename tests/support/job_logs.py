@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from nodegate.triage.answer import Answer
 
 TIMEOUT_MS = 600_000
 
@@ -13,6 +17,11 @@ def write(folder: Path, name: str, *lines: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+def remarks(answer: Answer) -> list[str]:
+    """What an answer says of its logs and clocks, in English."""
+    return [reason.en for reason in answer.why] + [note.text.en for note in answer.notes]
 
 
 def joins(node: str, gpu: int, rank: int, world: int, *, bus: str = "19000", address: str) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from support.job_logs import iteration, times_out, write
+from support.job_logs import iteration, remarks, times_out, write
 from support.whole_jobs import LAYOUTS, NODES, job, kernel_log
 
 from nodegate.cli import main
@@ -27,9 +27,9 @@ def test_a_worker_whose_clock_is_hours_off_is_put_beside_the_others(tmp_path, ah
     LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=ahead))
     found = judged(tmp_path)
     assert (found.cause, found.root.kind.id, found.where.rank) == (Cause.PROGRAM, "cuda_oom", 2)
-    (said,) = (note for note in found.notes if "clock of" in note)
-    by, which = ("17 h 0 min", "ahead of") if ahead > timedelta(hours=9) else ("3 h 12 min", "behind")
-    by, which = ("8 h 0 min", "ahead of") if ahead == timedelta(hours=8) else (by, which)
+    (said,) = (note for note in remarks(found) if "clock of" in note)
+    by, which = ("17 h", "ahead of") if ahead > timedelta(hours=9) else ("3 h 12 min", "behind")
+    by, which = ("8 h", "ahead of") if ahead == timedelta(hours=8) else (by, which)
     assert f"is {by} {which} the others'" in said
     assert "lines that both have" in said
 
@@ -45,7 +45,7 @@ def test_the_kernel_log_of_a_host_whose_clock_is_wrong_is_moved_with_its_worker(
 
 def test_workers_whose_clocks_agree_are_left_alone(tmp_path):
     LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(minutes=9)))
-    assert not any("clock" in note for note in judged(tmp_path).notes)
+    assert not any("clock" in note for note in remarks(judged(tmp_path)))
 
 
 def test_two_attempts_of_one_worker_are_not_two_clocks(tmp_path):
@@ -57,7 +57,7 @@ def test_two_attempts_of_one_worker_are_not_two_clocks(tmp_path):
             iteration(f"{hour:02}:00:10", 40),
             *(times_out(rank, f"{hour:02}:40:00") for rank in range(4)),
         )
-    assert not any("clock" in note for note in judged(tmp_path).notes)
+    assert not any("clock" in note for note in remarks(judged(tmp_path)))
 
 
 def test_a_worker_that_shares_no_line_and_no_hour_makes_the_order_doubtful(tmp_path):
@@ -70,7 +70,7 @@ def test_a_worker_that_shares_no_line_and_no_hour_makes_the_order_doubtful(tmp_p
         iteration("21:00:00", 7),
     )
     found = judged(tmp_path)
-    assert any("shares no line with them" in note for note in found.notes)
+    assert any("shares no line with them" in note for note in remarks(found))
     assert not found.sure
 
 
@@ -104,7 +104,7 @@ def test_a_given_zone_of_a_log_stands_beside_that_of_all(tmp_path, name):
     LAYOUTS["a file a worker"](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(hours=8)))
     found = judged(tmp_path, "+00:00", f"{name}=+08:00")
     assert (found.root.kind.id, found.where.rank) == ("cuda_oom", 2)
-    assert not any("clock of" in note for note in found.notes)
+    assert not any("clock of" in note for note in remarks(found))
 
 
 @pytest.mark.parametrize(("zone", "said"), [("nobody.log=+08:00", "no log"), ("a.log=8", "not a valid"), ("8", "not")])
@@ -119,7 +119,7 @@ def test_a_zone_for_times_that_name_their_own_is_not_applied_in_silence(tmp_path
         tmp_path, "a.log", "2026-08-10T07:00:00Z RuntimeError: DataLoader worker (pid(s) 4321) exited unexpectedly"
     )
     assert main(["triage", str(path), "--tz", "a.log=+08:00"]) == 0
-    assert "what --tz says of it does not apply" in capsys.readouterr().out
+    assert "so --tz does not apply to it" in capsys.readouterr().out
 
 
 ONE_FILE = ["kubectl logs -l --prefix", "by time", "stern", "compose"]
@@ -133,7 +133,7 @@ def test_workers_of_one_file_whose_clocks_differ_are_put_beside_each_other(tmp_p
     found = judged(tmp_path)
     assert (found.cause, found.root.kind.id, found.where.rank) == (Cause.PROGRAM, "cuda_oom", 6)
     assert (found.read.job_logs, found.read.lines) == (1, sum(len(own) for own in job(last_words=(MEMORY,)).values()))
-    assert any("the clock of job.log [moe-worker-" in note for note in found.notes)
+    assert any("the clock of job.log [moe-worker-" in note for note in remarks(found))
     text = (tmp_path / "job.log").read_text().splitlines()[found.root.line - 1]
     assert "CUDA out of memory" in text
 
@@ -152,7 +152,7 @@ def test_workers_of_one_file_whose_clocks_agree_stay_one_log(tmp_path, layout):
     LAYOUTS[layout](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(minutes=9)))
     found = judged(tmp_path)
     assert found.root.log == str(tmp_path / "job.log")
-    assert not any("clock" in note for note in found.notes)
+    assert not any("clock" in note for note in remarks(found))
 
 
 @pytest.mark.parametrize("layout", ONE_FILE)
@@ -161,4 +161,4 @@ def test_a_common_file_that_is_too_large_to_be_taken_apart_makes_the_order_doubt
     LAYOUTS[layout](tmp_path, job(broken=2, last_words=(MEMORY,), ahead=timedelta(hours=8)))
     found = judged(tmp_path)
     assert not found.sure
-    assert any("give one log for each worker" in note for note in found.notes)
+    assert any("give one log for each worker" in note for note in remarks(found))

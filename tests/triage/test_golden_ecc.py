@@ -35,7 +35,7 @@ def test_without_the_kernel_log_the_rank_that_died_is_the_root(tmp_path):
     assert found.root.kind.id == "cuda_ecc"
     assert (found.where.node, found.where.gpu, found.where.rank) == ("gpu08", 3, 1)
     assert found.began_s == pytest.approx(ERROR_S, abs=1)
-    assert any("kernel log" in reason.en for reason in found.why)
+    assert any("no kernel log was given" in remark for remark in job_logs.remarks(found))
 
 
 def test_the_time_out_is_sorted_by_when_the_hang_began(tmp_path):

@@ -12,7 +12,7 @@ import tracemalloc
 
 import pytest
 from fleet.machine import Machine
-from support.job_logs import ecc_case, iteration, times_out, write
+from support.job_logs import ecc_case, iteration, remarks, times_out, write
 
 from nodegate.cli import main
 from nodegate.errors import UsageError
@@ -38,7 +38,7 @@ def test_gzip_of_several_members(tmp_path):
     path.write_bytes(gzip.compress(iteration("15:30:00.0", 1).encode() + b"\n") + gzip.compress(ERROR.encode()))
     found = root_of(path)
     assert (found.root.kind.id, found.root.line) == ("python_error", 2)
-    assert not found.notes
+    assert not [note for note in found.notes if note.logs]
 
 
 def test_gzip_that_is_cut_short_gives_what_it_holds_and_says_so(tmp_path):
@@ -46,7 +46,7 @@ def test_gzip_that_is_cut_short_gives_what_it_holds_and_says_so(tmp_path):
     path.write_bytes(path.read_bytes()[:-5000])
     found = root_of(path)
     assert found.root.kind.id == "python_error"
-    assert any("truncated" in note for note in found.notes)
+    assert any("truncated" in note for note in remarks(found))
 
 
 def test_a_gzip_bomb_is_read_in_bounded_memory(tmp_path):
@@ -61,7 +61,7 @@ def test_a_gzip_bomb_is_read_in_bounded_memory(tmp_path):
     tracemalloc.stop()
     assert found.root.kind.id == "python_error"
     assert peak < 32 << 20
-    assert any("1 MiB" in note for note in found.notes)
+    assert any("1 MiB" in note for note in remarks(found))
 
 
 @pytest.mark.skipif(shutil.which("zstd") is None, reason="no zstd program on this machine")
@@ -77,7 +77,7 @@ def test_broken_zstd_is_said(tmp_path):
     path.write_bytes(b"\x28\xb5\x2f\xfd" + b"nonsense" * 100)
     write(tmp_path, "rank4.log", ERROR)
     found = root_of(tmp_path)
-    assert any("zstd" in note for note in found.notes)
+    assert any("zstd" in note for note in remarks(found))
 
 
 def test_zstd_without_the_program_is_a_clear_message(tmp_path, monkeypatch):
@@ -93,7 +93,7 @@ def test_nul_bytes_and_invalid_utf_8_are_tolerated(tmp_path):
     path.write_bytes(b"\xff\xfe\x00\x80 garbage \xc3\n" + ERROR.encode() + b"\xed\xa0\x80 tail\n")
     found = root_of(path)
     assert found.root.kind.id == "python_error"
-    assert any("NUL" in note for note in found.notes)
+    assert any("NUL" in note for note in remarks(found))
 
 
 def test_an_error_inside_a_line_of_10_mb_is_found(tmp_path):
@@ -103,7 +103,7 @@ def test_an_error_inside_a_line_of_10_mb_is_found(tmp_path):
     )
     found = root_of(path)
     assert found.root.kind.id == "cuda_ecc"
-    assert any("1 MiB" in note for note in found.notes)
+    assert any("1 MiB" in note for note in remarks(found))
 
 
 def test_progress_bars_share_a_line_with_the_error(tmp_path):
@@ -120,7 +120,7 @@ def test_a_folder_is_searched_for_logs_and_the_rest_passed_over(tmp_path):
     (tmp_path / "a" / "core").write_bytes(b"\0" * 5000 + b"RuntimeError: x")
     found = root_of(tmp_path)
     assert found.read.job_logs == 1
-    assert any("2 files skipped" in note for note in found.notes)
+    assert any("2 files skipped" in note for note in remarks(found))
 
 
 def test_a_glob_of_2000_ranks(tmp_path):

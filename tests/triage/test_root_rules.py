@@ -154,7 +154,7 @@ def test_the_peer_that_most_ranks_name_is_blamed(tmp_path):
     found = judged(tmp_path)
     assert found.cause is Cause.FABRIC
     assert found.where.node == "gpu04"
-    assert found.meaning.en.startswith("5 of 6 ranks that complain name gpu04")
+    assert found.meaning.en.startswith("5 of 6 ranks that report it name gpu04")
 
 
 def test_of_two_nodes_reports_of_torchrun_the_earlier_failure_wins(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 
 import pytest
-from support.job_logs import iteration, joins, kernel, times_out, write, xid
+from support.job_logs import iteration, joins, kernel, remarks, times_out, write, xid
 
 from nodegate.knowledge.words import Cause
 from nodegate.triage import render
@@ -319,7 +319,7 @@ def test_a_fault_under_a_clock_without_a_zone_keeps_the_nodes_from_being_called_
     found = judged(tmp_path)
     assert (found.cause, found.nodes_fine) == (Cause.PROGRAM, False)
     assert "fine" not in render.text(found)
-    assert any("of another time than the job" in note for note in found.notes)
+    assert any("of another time than the job" in note for note in remarks(found))
     write(tmp_path, "dmesg-gpu09.txt", "[Mon Aug  3 21:10:07 2026] NVRM: Xid (PCI:0000:3e:00): 79, GPU has fallen off.")
     assert judged(tmp_path).nodes_fine
 

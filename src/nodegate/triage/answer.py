@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import Cause, Role, Side, Text
 from nodegate.triage import meanings, reasons
-from nodegate.triage.clock import shown, zone_name
 from nodegate.triage.episodes import ending, job_logs
 from nodegate.triage.groups import Group, fold_events
+from nodegate.triage.notes import notes
 from nodegate.triage.place import Place
 from nodegate.triage.root import ERROR_LINE, Root, find_root, soft
 from nodegate.triage.silence import late_start
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from nodegate.triage.episodes import Ending
     from nodegate.triage.events import Event
     from nodegate.triage.reading import Case
+    from nodegate.triage.remarks import Note
 
 # Errors that CUDA itself cannot name, and what they mostly turn out to be.
 _WAITS_FOR_ANOTHER = frozenset(("store_connect",))  # the peer is to be looked at, not who complains
@@ -31,7 +34,8 @@ class Answer:
 
     `cause` is the class; `sure` is false if it is a suspicion. `failed` is false if there is no error.
     `nodes_fine` is true if the program failed and no kernel log speaks against its node.
-    `where` is the node, rank and GPU of the first error; `device` its PCI address or NIC.
+    `where` is the node, rank and GPU of the first error; `device` its PCI address or NIC. `places` are those
+    of all ranks to be looked at.
     """
 
     failed: bool
@@ -40,6 +44,7 @@ class Answer:
     nodes_fine: bool
     sentence: Text
     where: Place
+    places: tuple[Place, ...]
     device: str
     began_s: float | None
     root: Event | None
@@ -53,7 +58,22 @@ class Answer:
     progress_s: float | None
     zone_s: float
     read: reasons.Read
-    notes: tuple[str, ...]
+    notes: tuple[Note, ...]
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        """All ranks to be looked at."""
+        return tuple(sorted({place.rank for place in self.places if place.rank is not None}))
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Their nodes, as far as they are known."""
+        return _nodes(self.places)
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        """Their pods."""
+        return tuple(sorted({place.pod for place in self.places if place.pod}))
 
 
 def answer(case: Case) -> Answer:
@@ -64,8 +84,10 @@ def answer(case: Case) -> Answer:
     cause, sure = _cause(root, case)
     sure = sure and not _may_come_second(root, last)
     where, device = _where(root, case)
+    places = _to_look_at(root, where, case)
+    why = tuple(reasons.why(root, last, case))
     read = _read(case)
-    meaning, action = meanings.meaning(root, where, case), meanings.action(root)
+    meaning, action = meanings.meaning(root, where, case), meanings.action(root, _nodes(places))
     nodes_fine = cause is Cause.PROGRAM and not _against_nodes(last, case)
     failed = event is not None or root.follows or root.hangs
     said = reasons.sentence(root, cause, sure=sure, fine=nodes_fine, where=where, meaning=meaning, read=read)
@@ -78,20 +100,23 @@ def answer(case: Case) -> Answer:
         nodes_fine=nodes_fine,
         sentence=said,
         where=where,
+        places=places,
         device=device,
         began_s=event.began_s if event else root.silent.last_s if root.silent else None,
         root=event,
         meaning=meaning,
         action=action,
         failure_modes=event.kind.failure_modes if event else (),
-        why=tuple(reasons.why(root, last, read, case)),
+        why=why,
         followed=tuple(fold_events(each for each in last.events if each != event and each.kind.id != ERROR_LINE)),
         overcome=tuple(fold_events(each for each in last.overcome if each.kind.role is not Role.CONSEQUENCE)),
         iteration=last.iteration,
         progress_s=last.progress_s,
         zone_s=case.zone_s,
         read=read,
-        notes=tuple(_notes(case, last)),
+        notes=notes(
+            case, [event for event in last.outside if _is_fault(event)], why=why, do=action if failed else None
+        ),
     )
 
 
@@ -120,15 +145,40 @@ def _where(root: Root, case: Case) -> tuple[Place, str]:
     names = case.found.names
     if root.named:
         node = names.node_of_address.get(root.named, root.named)
-        return names.at_home(Place(node=node)), root.event.device if root.event else ""
-    ranks = root.laggards.ranks if root.laggards else root.mismatch.called[0][1] if root.mismatch else ()
-    ranks = root.unstarted.ranks if root.unstarted else ranks
-    if ranks:
-        return names.resolve(Place(rank=ranks[0])), ""
+        return names.at_home(Place(node=node)), ""  # the NIC that the line names is of who complains
+    if ranks := _missing(root):
+        return _of_rank(ranks[0], case), ""
     if root.silent:
         rank = root.silent.ranks[0] if len(root.silent.ranks) == 1 else None
         return replace(names.resolve(replace(root.silent.place, rank=rank)), text=""), ""
     return (Place(), "") if root.event is None else _of_event(root, root.event, case)
+
+
+def _missing(root: Root) -> tuple[int, ...]:
+    """The ranks of a hang that are to blame: behind, not started, or in another collective than most."""
+    if root.unstarted:
+        return root.unstarted.ranks
+    return root.laggards.ranks if root.laggards else root.mismatch.called[0][1] if root.mismatch else ()
+
+
+def _of_rank(rank: int, case: Case) -> Place:
+    """Where a rank ran: by what NCCL printed of it, else by the logs in which it reported anything."""
+    known = case.found.names.resolve(Place(rank=rank))
+    if known.node or known.pod:
+        return known
+    own = (event.place for event in case.events if event.place.rank == rank and (event.place.node or event.place.pod))
+    return replace(next(own, known), text="")
+
+
+def _to_look_at(root: Root, where: Place, case: Case) -> tuple[Place, ...]:
+    """The places of all ranks to be looked at."""
+    if root.silent:
+        return tuple(replace(where, rank=rank) for rank in root.silent.ranks) or (where,)
+    return (where, *(_of_rank(rank, case) for rank in _missing(root)))
+
+
+def _nodes(places: Iterable[Place]) -> tuple[str, ...]:
+    return tuple(sorted({place.node for place in places if place.node}))
 
 
 def _of_event(root: Root, event: Event, case: Case) -> tuple[Place, str]:
@@ -222,32 +272,3 @@ def _read(case: Case) -> reasons.Read:
         lines=sum(log.lines for log in case.logs),
         size_bytes=sum(log.size_bytes for log in case.logs),
     )
-
-
-def _notes(case: Case, last: Ending) -> list[str]:
-    """What was unusual about the logs; the same remark about several is one line."""
-    said: dict[str, list[str]] = {}
-    for log in case.logs:
-        for note in log.notes.said:
-            said.setdefault(note, []).append(log.name)
-    notes = [
-        f"{names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {note}" for note, names in said.items()
-    ]
-    notes += [f"not read: {why}" for why in case.unread[:20]]
-    notes += [
-        f"{log}: its clock names no zone and was read as {zone_name(zone_s)}: so its errors are beside the job's"
-        for log, zone_s in case.clocks.guessed.items()
-    ]
-    notes += [text.en for text in reasons.of_clocks(case.clocks)][:20]
-    faults = [event for event in last.outside if _is_fault(event)]
-    if faults:
-        when = shown(faults[-1].printed_s, zone_s=case.zone_s)
-        notes.append(
-            f"{len(faults)} kernel messages of faults are of another time than the job, the last of {when}:"
-            f" {faults[-1].text[:80]}"
-        )
-    if case.passed_over:
-        notes.append(f"{len(case.passed_over)} files skipped, the first: {case.passed_over[0]}")
-    if case.found.left_out:
-        notes.append(f"{case.found.left_out} more kinds of error were left out because there are too many")
-    return notes

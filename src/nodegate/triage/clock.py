@@ -158,7 +158,7 @@ def shown(epoch_s: float | None, *, zone_s: float = 0.0) -> str:
         tenth = round((epoch_s + zone_s) * 10)
         day = datetime.fromtimestamp(tenth // 10, timezone.utc)
     except (OverflowError, ValueError, OSError):
-        return "an impossible time"
+        return "-"  # no such time
     return f"{day:%Y-%m-%d %H:%M:%S}.{tenth % 10}"
 
 
@@ -168,16 +168,3 @@ def zone_name(zone_s: float) -> str:
         return "UTC"
     minutes = round(abs(zone_s) / 60)
     return f"UTC{'-' if zone_s < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
-
-
-def lasting(seconds: float) -> str:
-    """0.3 s, 45 s, 10 min 0 s, 3 h 20 min."""
-    seconds = abs(seconds)
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.triage.remarks import ZONE_KNOWN
 from nodegate.triage.zones import Given
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def given_zones(said: Iterable[str], logs: Sequence[Log]) -> Given:
         of_log.update(dict.fromkeys(meant, seconds))
     for log in logs:
         if log.name in of_log and log.zone_s is not None:
-            log.notes.say("names the zone of its times: what --tz says of it does not apply")
+            log.remarks.say(ZONE_KNOWN)
     return Given(of_all, of_log)
 
 

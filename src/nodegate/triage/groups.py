@@ -25,6 +25,7 @@ class Group:
     count: int
     ranks: tuple[int, ...]
     nodes: tuple[str, ...]
+    devices: tuple[str, ...]
     log: str
     line: int
 
@@ -50,6 +51,7 @@ def _group(events: list[Event]) -> Group:
         count=sum(event.count for event in events),
         ranks=tuple(sorted({event.place.rank for event in events if event.place.rank is not None})),
         nodes=tuple(sorted({event.place.node for event in events if event.place.node})),
+        devices=tuple(sorted({event.device for event in events if event.device})),
         log=first.log,
         line=first.line,
     )

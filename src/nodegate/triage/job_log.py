@@ -13,7 +13,7 @@ from nodegate.triage import details, elastic, place, progress, scan
 from nodegate.triage.clock import dated, find_stamp, last_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
-from nodegate.triage.read import Notes
+from nodegate.triage.remarks import NUL_BYTES, Remarks
 from nodegate.triage.secrets import without_secrets
 from nodegate.triage.writers import Writers
 from nodegate.unknown import Unknown, Why
@@ -53,7 +53,7 @@ class Log:
     name: str
     kernel: bool
     place: Place
-    notes: Notes = field(default_factory=Notes)
+    remarks: Remarks = field(default_factory=Remarks)
     lines: int = 0
     size_bytes: int = 0
     first: Stamp | None = None
@@ -155,7 +155,7 @@ class JobLogReader:
         self.log.zone_s = zone_in(text)
         self.log.writers.begin(text, now_s=self.now_s, near_s=self.log.near_s)
         if "\0" in text:
-            self.log.notes.say("contains NUL bytes")
+            self.log.remarks.say(NUL_BYTES)
 
     def _look_up(self, line: str) -> tuple[Hit | None, str]:
         """What the line is, and its text without prefixes."""

@@ -17,6 +17,7 @@ from nodegate.triage import place, scan
 from nodegate.triage.clock import Stamp, dated, find_stamp, zone_in
 from nodegate.triage.events import TEXT_SHOWN, Event, Kind, template
 from nodegate.triage.place import Place
+from nodegate.triage.remarks import NUL_BYTES
 from nodegate.unknown import Unknown, Why
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class KernelLogReader:
         self.log.near_s = self.log.near_s if year is None else year
         self.log.first, self.log.zone_s = self._time(text), zone_in(text)
         if "\0" in text:
-            self.log.notes.say("contains NUL bytes")
+            self.log.remarks.say(NUL_BYTES)
 
     def _line(self, text: str, number: int) -> None:
         minute = _SECONDS.match(text)

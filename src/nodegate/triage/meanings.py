@@ -3,14 +3,19 @@
 # ruff: noqa: RUF001 - Chinese punctuation
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING
 
+from nodegate.inventory.hostlist import fold
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Role, Text
 from nodegate.triage.clock import shown
 from nodegate.triage.details import foreign_memory
 from nodegate.triage.groups import rank_list
+from nodegate.triage.wording import cut
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nodegate.triage.collectives import Mismatch
     from nodegate.triage.events import Event
     from nodegate.triage.place import Place
@@ -19,37 +24,38 @@ if TYPE_CHECKING:
 
 _ONLY_FOLLOWS = Text("they show only what follows an error", "只看到后续现象，没有首个错误")
 _NOTHING = Text("the logs contain no error", "日志中没有错误")
+_CHECK = "pytest --inventory hosts.yaml --profile troubleshoot --nodes {nodes}"
 _LOOK_ELSEWHERE = Text(
-    "add the nodes' kernel logs (--kernel) and the logs of all ranks; then run pytest --profile troubleshoot",
-    "请提供各节点内核日志（--kernel）和所有 rank 的日志；然后检查节点：pytest --profile troubleshoot",
+    f"give the logs of all ranks and the nodes' kernel logs (--kernel NODE=FILE); then check the nodes: {_CHECK}",
+    f"请提供所有 rank 的日志和各节点内核日志（--kernel 节点=文件）；然后检查节点：{_CHECK}",
 )
 _MISMATCH_ACTION = Text(
     "compare what these ranks do before this collective: branches, data lengths, frozen or skipped layers",
     "比较这些 rank 在该集合通信之前的行为：分支、数据长度、冻结或跳过的层",
 )
 _LAGGARD_ACTION = Text(
-    "inspect this rank while it hangs (py-spy dump, /proc/PID/stack) and run pytest --profile troubleshoot on its node",
-    "在挂起时查看该 rank（py-spy dump、/proc/PID/stack），并对其节点运行 pytest --profile troubleshoot",
+    f"inspect these ranks while they hang (py-spy dump --pid PID, /proc/PID/stack) and check their nodes: {_CHECK}",
+    f"在挂起时查看这些 rank（py-spy dump --pid PID、/proc/PID/stack），并检查其节点：{_CHECK}",
 )
 _HANG_ACTION = Text(
-    "give the logs and kernel logs of all ranks: who did not come to the collective is the one to look at",
-    "请提供所有 rank 的日志与内核日志：没有进入该集合通信的 rank 才是要查的对象",
+    "give the logs of all ranks and their nodes' kernel logs (--kernel NODE=FILE): they show which is missing",
+    "请提供所有 rank 的日志及其节点的内核日志（--kernel 节点=文件）：从中可以看出哪个 rank 没有进入该集合通信",
 )
 _SILENT_ACTION = Text(
-    "look at this node and its kernel log first; then run pytest --profile troubleshoot on it",
-    "先查该节点及其内核日志；再对其运行 pytest --profile troubleshoot",
+    f"look at this node and its kernel log first; then check it: {_CHECK}",
+    f"先查该节点及其内核日志；然后检查该节点：{_CHECK}",
 )
 _UNSTARTED_ACTION = Text(
-    "on the nodes of these ranks look at nvidia-fabricmanager, the NICs and NCCL_SOCKET_IFNAME; run nodegate's checks",
-    "在这些 rank 的节点上查 nvidia-fabricmanager、网卡与 NCCL_SOCKET_IFNAME；并运行 nodegate 检查",
+    f"look at nvidia-fabricmanager, NICs and NCCL_SOCKET_IFNAME on the nodes of these ranks, and check them: {_CHECK}",
+    f"在这些 rank 的节点上查 nvidia-fabricmanager、网卡与 NCCL_SOCKET_IFNAME，并检查节点：{_CHECK}",
 )
 _WORN_ACTION = Text(
     "drain the node and run field diagnostics on this GPU; if they pass, run the same programs on another GPU",
     "下线节点并对该 GPU 做现场诊断；若通过，在其他 GPU 上运行相同程序对比",
 )
 _ALL_CAME_ACTION = Text(
-    "every rank reached the collective but the data did not arrive: run nodegate's NCCL and NIC checks on its nodes",
-    "所有 rank 都已进入但数据未到：请对本作业节点运行 nodegate 的 NCCL 与网卡检查",
+    f"every rank reached the collective, but the data did not arrive: check the nodes under load: {_CHECK} --active",
+    f"所有 rank 都已进入但数据未到：请加负载检查节点：{_CHECK} --active",
 )
 
 
@@ -72,18 +78,28 @@ def _of_event(root: Root, event: Event, where: Place) -> Text:
             f"{count} 个不同程序（{names}）都在这一块 GPU 上遇到应用类 Xid：应怀疑该 GPU",
         )
     if event.kind.id in UNKNOWN_LINES:
-        return Text(f"{event.kind.meaning.en}: {event.text[:160]}", f"{event.kind.meaning.zh}：{event.text[:160]}")
+        return Text(
+            f"{event.kind.meaning.en}: {cut(event.text, 160)}", f"{event.kind.meaning.zh}：{cut(event.text, 160)}"
+        )
     said = (root.beside or event).kind.meaning if _beside_tells(root) else event.kind.meaning
     if root.named:
         whom = where.node or where.pod
-        return Text(f"{root.named_by} of {root.complaining} ranks that complain name {whom}: {said.en}",
-                    f"{root.complaining} 个报错 rank 中有 {root.named_by} 个指向 {whom}：{said.zh}")  # fmt: skip
+        return _of_peer(root, whom, said)
     if event.kind.id == "cuda_oom_foreign" and (foreign := foreign_memory(event.text)):
         return Text(
             f"{said.en}: process {foreign[0]} has {foreign[1]:.1f} GiB",
             f"{said.zh}：进程 {foreign[0]} 占用 {foreign[1]:.1f} GiB",
         )
     return said
+
+
+def _of_peer(root: Root, peer: str, said: Text) -> Text:
+    if root.complaining == 1:
+        return Text(f"the rank that reports it names {peer}: {said.en}", f"报错的 rank 指向 {peer}：{said.zh}")
+    return Text(
+        f"{root.named_by} of {root.complaining} ranks that report it name {peer}: {said.en}",
+        f"{root.complaining} 个报错 rank 中有 {root.named_by} 个指向 {peer}：{said.zh}",
+    )
 
 
 def _of_mismatch(mismatch: Mismatch) -> Text:
@@ -96,11 +112,13 @@ def _of_mismatch(mismatch: Mismatch) -> Text:
 
 def _of_hang(root: Root, case: Case) -> Text:
     if root.silent:
-        who = f"{root.silent.who}{f' (rank {rank_list(root.silent.ranks)})' if root.silent.ranks else ''}"
+        who, ranks = root.silent.who, rank_list(root.silent.ranks) if root.silent.ranks else ""
+        of_ranks, of_ranks_zh = (f" (rank {ranks})", f"（rank {ranks}）") if ranks else ("", " ")
         last, others = (shown(when, zone_s=case.zone_s) for when in (root.silent.last_s, root.silent.others_s))
         return Text(
-            f"{who} stopped first: it wrote nothing after {last}, the others went on until {others} without progress",
-            f"{who} 最先停止：{last} 之后没有输出，其他日志到 {others} 为止没有进展",
+            f"{who}{of_ranks} stopped first: it wrote nothing after {last},"
+            f" the others went on until {others} without progress",
+            f"{who}{of_ranks_zh}最先停止：{last} 之后没有输出，其他日志到 {others} 为止没有进展",
         )
     if root.unstarted:
         ranks, done = rank_list(root.unstarted.ranks), root.unstarted.completed
@@ -126,8 +144,14 @@ def _beside_tells(root: Root) -> bool:
     return root.beside is not None and root.event is not None and root.event.kind.cause is Cause.UNKNOWN
 
 
-def action(root: Root) -> Text:
-    """What to do now."""
+def action(root: Root, nodes: Sequence[str]) -> Text:
+    """What to do now; `nodes` are those to be checked."""
+    said = _action(root)
+    named = quote(fold(nodes)) if nodes else "NODES"
+    return Text(said.en.replace("{nodes}", named), said.zh.replace("{nodes}", named))
+
+
+def _action(root: Root) -> Text:
     if root.mismatch:
         return _MISMATCH_ACTION
     if root.hang:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import shutil
 import subprocess
 import zlib
-from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.triage import remarks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from nodegate.triage.remarks import Remarks
 
 CHUNK_BYTES = 1 << 20
 LONG_LINE_BYTES = 1 << 16  # a longer line is read in parts
@@ -21,55 +23,44 @@ PACKED = (_GZIP, _ZSTD)
 _EITHER_HEADER = 32  # zlib: read both gzip and zlib headers
 
 
-@dataclass
-class Notes:
-    """What was unusual about a log, each thing once."""
-
-    said: dict[str, None] = field(default_factory=dict)
-
-    def say(self, what: str) -> None:
-        """Note it, unless it was noted before."""
-        self.said.setdefault(what)
-
-
-def chunks(stream: IO[bytes], name: str, notes: Notes) -> Iterator[bytes]:
+def chunks(stream: IO[bytes], name: str, said: Remarks) -> Iterator[bytes]:
     """The text of a log in chunks that end at a line's end, about 1 MiB each.
 
-    A line longer than a chunk is cut. Problems of the file are added to `notes`; what could be read is returned.
+    A line longer than a chunk is cut. Problems of the file are added to `said`; what could be read is returned.
 
     Raises:
         UsageError: it is zstd and there is no program that can read it.
     """
     head = stream.read(CHUNK_BYTES)
     if head.startswith(_GZIP):
-        parts = _gunzipped(head, stream, notes)
+        parts = _gunzipped(head, stream, said)
     elif head.startswith(_ZSTD):
-        parts = _zstd(head, stream, name, notes)
+        parts = _zstd(head, stream, name, said)
     else:
-        parts = _plain(head, stream, notes)
-    yield from _whole_lines(parts, notes)
+        parts = _plain(head, stream, said)
+    yield from _whole_lines(parts, said)
 
 
-def _plain(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
+def _plain(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:
     while head:
         yield head
         try:
             head = stream.read(CHUNK_BYTES)
         except OSError as broken:
-            notes.say(f"could not be read to the end: {broken.strerror}")
+            said.say(remarks.broke_off(str(broken.strerror)))
             return
 
 
-def _gunzipped(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
+def _gunzipped(head: bytes, stream: IO[bytes], said: Remarks) -> Iterator[bytes]:
     """The members of a gzip file one after the other, never more than a chunk at once."""
     member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
-    for packed in _plain(head, stream, notes):
+    for packed in _plain(head, stream, said):
         data = packed
         while data:
             try:
                 text = member.decompress(data, CHUNK_BYTES)
-            except zlib.error as broken:
-                notes.say(f"the gzip data after the part that was read is corrupt: {broken}")
+            except zlib.error:
+                said.say(remarks.GZIP_CORRUPT)
                 return
             if text:
                 yield text
@@ -78,15 +69,15 @@ def _gunzipped(head: bytes, stream: IO[bytes], notes: Notes) -> Iterator[bytes]:
                 data = member.unused_data
                 if data and not data.startswith(_GZIP):
                     if data.strip(b"\0"):
-                        notes.say("the gzip data is followed by other data, which was ignored")
+                        said.say(remarks.GZIP_FOLLOWED)
                     return
                 if data:
                     member = zlib.decompressobj(zlib.MAX_WBITS | _EITHER_HEADER)
     if not member.eof:
-        notes.say("the gzip file is truncated; its complete part was read")
+        said.say(remarks.GZIP_TRUNCATED)
 
 
-def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[bytes]:
+def _zstd(head: bytes, stream: IO[bytes], name: str, said: Remarks) -> Iterator[bytes]:
     program = shutil.which("zstd")
     if program is None:
         raise UsageError(
@@ -100,33 +91,32 @@ def _zstd(head: bytes, stream: IO[bytes], name: str, notes: Notes) -> Iterator[b
         [program, "-d", "-c", "-q"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,  # zstd must not get Ctrl-C: a log that it truncated would look corrupt
     ) as running:
-        assert running.stdin is not None and running.stdout is not None and running.stderr is not None  # noqa: S101, PT018
-        feeder = threading.Thread(target=_feed, args=(head, stream, running.stdin, notes), daemon=True)
+        assert running.stdin is not None and running.stdout is not None  # noqa: S101, PT018
+        feeder = threading.Thread(target=_feed, args=(head, stream, running.stdin, said), daemon=True)
         feeder.start()
         try:
             while text := running.stdout.read(CHUNK_BYTES):
                 yield text
-            complaint = running.stderr.read(1000).decode(errors="replace").strip()
         finally:
             running.kill() if running.poll() is None and not feeder.is_alive() else None
         feeder.join()
     if running.returncode:
-        notes.say(f"the zstd data is corrupt or truncated; the part before that was read ({complaint[-120:]})")
+        said.say(remarks.ZSTD_CORRUPT)
 
 
-def _feed(head: bytes, stream: IO[bytes], into: IO[bytes], notes: Notes) -> None:
+def _feed(head: bytes, stream: IO[bytes], into: IO[bytes], said: Remarks) -> None:
     try:
-        for packed in _plain(head, stream, notes):
+        for packed in _plain(head, stream, said):
             into.write(packed)
         into.close()
     except OSError:
         return  # zstd stopped reading; its exit code says why
 
 
-def _whole_lines(parts: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
+def _whole_lines(parts: Iterator[bytes], said: Remarks) -> Iterator[bytes]:
     rest = b""
     for part in parts:
         text = rest + part if rest else part
@@ -134,7 +124,7 @@ def _whole_lines(parts: Iterator[bytes], notes: Notes) -> Iterator[bytes]:
         if not end:
             end = text.rfind(b"\r") + 1  # a progress bar that never ends its line
         if not end and len(text) >= CHUNK_BYTES:
-            notes.say("has a line of more than 1 MiB, which was read in parts")
+            said.say(remarks.LONG_LINE)
             end = len(text)
         if end:
             yield text[:end]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from nodegate.knowledge.signature import Hit
+    from nodegate.knowledge.words import Text
     from nodegate.triage.clock import Stamp
     from nodegate.triage.events import Event
     from nodegate.triage.sources import Source, Sources
@@ -36,7 +37,7 @@ _HEAD_BYTES = 1 << 16
 class Case:
     """What the logs of one failure say. Times are seconds since 1970 in UTC; `clocks` says how they were read.
 
-    `unread` are the logs that could not be read, with the reason. `passed_over` are files that are not logs.
+    `unread` are the logs that could not be read, with the reason. `passed_over` are files that are not logs, and why.
     """
 
     logs: tuple[Log, ...]
@@ -44,7 +45,7 @@ class Case:
     found: Events
     clocks: Clocks
     unread: tuple[str, ...]
-    passed_over: tuple[str, ...]
+    passed_over: tuple[tuple[str, Text], ...]
 
     @property
     def zone_s(self) -> float:
@@ -133,7 +134,7 @@ def _read_by(
     where = Place(node=source.node) if source.node else place.of_path(source.name)
     log = Log(source.name, source.kernel, where, near_s=near_s)
     with source.open() as stream:
-        parts = chunks(stream, source.name, log.notes)
+        parts = chunks(stream, source.name, log.remarks)
         first = next(parts, b"")
         head = _text(first[:16_384])
         log.kernel = log.kernel or kernel_log.looks_like(head, source.name)
@@ -168,8 +169,8 @@ def _read_share(share: apart.Share, whole: Log, events: Events, hits: dict[str, 
     name = f"{whole.name} [{share.writer}]" if share.writer else whole.name
     where = share.place.or_else(whole.place)
     log = Log(name, kernel=False, place=where, near_s=whole.near_s, lines=share.begins, part_of=whole.name)
-    log.notes.said.update(whole.notes.said)
-    JobLogReader(log, events, hits, now_s=now_s).read(chunks(BytesIO(share.text), name, log.notes))
+    log.remarks.said.update(whole.remarks.said)
+    JobLogReader(log, events, hits, now_s=now_s).read(chunks(BytesIO(share.text), name, log.remarks))
     log.lines, log.size_bytes = share.own, share.size_bytes
     return log
 

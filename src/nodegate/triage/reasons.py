@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nodegate.knowledge.words import UNKNOWN_LINES, Cause, Side, Text
-from nodegate.triage.clock import lasting, zone_name
+from nodegate.triage import clock_words
+from nodegate.triage.episodes import SKEW_S
 from nodegate.triage.groups import rank_list
 from nodegate.triage.place import same_node
 from nodegate.triage.silence import late_start
+from nodegate.triage.wording import cut, lasting, later
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,14 +24,13 @@ if TYPE_CHECKING:
     from nodegate.triage.place import Place
     from nodegate.triage.reading import Case
     from nodegate.triage.root import Root
-    from nodegate.triage.zones import Clocks
 
 CLASS = {
-    Cause.HARDWARE: Text("hardware", "硬件"),
-    Cause.FABRIC: Text("fabric", "网络互联"),
-    Cause.STORAGE: Text("storage", "存储"),
-    Cause.HOST: Text("host", "主机系统"),
-    Cause.PROGRAM: Text("program", "程序"),
+    Cause.HARDWARE: Text("hardware", "硬件故障"),
+    Cause.FABRIC: Text("fabric", "网络互联故障"),
+    Cause.STORAGE: Text("storage", "存储故障"),
+    Cause.HOST: Text("host", "主机系统问题"),
+    Cause.PROGRAM: Text("program", "程序问题"),
     Cause.UNKNOWN: Text("unknown", "未知"),
 }
 _ON_PURPOSE = frozenset(("slurm_limit",))  # nothing failed: neither a node nor the code is to be looked at
@@ -83,8 +84,8 @@ def _without_a_class(root: Root, cause: Cause, where: Place, meaning: Text) -> T
     if cause is not Cause.UNKNOWN:
         return None
     if known in UNKNOWN_LINES:
-        rank = "" if where.rank is None else f" (rank {where.rank})"
-        return Text(f"cannot tell{rank}: {meaning.en}", f"无法判断{rank}：{meaning.zh}")
+        rank, rank_zh = ("", "") if where.rank is None else (f" (rank {where.rank})", f"（rank {where.rank}）")
+        return Text(f"cannot tell{rank}: {meaning.en}", f"无法判断{rank_zh}：{meaning.zh}")
     return Text(f"the cause is not in these logs: {meaning.en}", f"这些日志中看不出原因：{meaning.zh}")
 
 
@@ -109,7 +110,7 @@ def _named(where: Place, language: str) -> str:
     return "its node" if language == "en" else "该节点"
 
 
-def why(root: Root, last: Ending, read: Read, case: Case) -> Iterator[Text]:
+def why(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     """Why this is the root cause."""
     first = root.event or root.hang
     if first is None:
@@ -120,29 +121,23 @@ def why(root: Root, last: Ending, read: Read, case: Case) -> Iterator[Text]:
         yield Text(f"rank {rank_list(ranks)}: {call}", f"rank {rank_list(ranks)}：{call}")
     if first.ran_s and first.printed_s is not None:
         ran = lasting(first.ran_s)
-        yield Text(
-            f"the watchdog spoke {ran} after the hang began",
-            f"看门狗在 {ran} 后才报告：挂起开始于此前",
-        )
+        yield Text(f"its time-out was printed {ran.en} after the hang began", f"挂起开始 {ran.zh}后才打印超时")
     if root.laggards:
         yield _laggards(root.laggards)
     yield from _may_matter(root, last, case)
     if root.event is not None:
         yield from _why_first(root.event, last)
     yield from _kernel_says(root)
+    yield from _reported(root)
     if last.progress_s is not None and last.overcome:
         yield Text("earlier errors do not count: the training continued after them", "更早的错误不计：其后训练仍在推进")
-    if not read.kernel_logs:
-        yield Text(
-            "no kernel log was given, so the node's own messages are missing", "没有提供内核日志：缺少节点自身的记录"
-        )
 
 
 def unread(logs: Sequence[str]) -> Text:
     """The answer where no error was found, and not everything could be read."""
     return Text(
-        f"cannot tell: no error in what could be read, but {len(logs)} logs could not be: {logs[0][:160]}",
-        f"无法判断：可读部分没有错误，但有 {len(logs)} 个日志无法读取：{logs[0][:160]}",
+        f"cannot tell: no error in what could be read, but {len(logs)} logs could not be: {cut(logs[0], 160)}",
+        f"无法判断：可读部分没有错误，但有 {len(logs)} 个日志无法读取：{cut(logs[0], 160)}",
     )
 
 
@@ -153,10 +148,7 @@ def _ends(last: Ending, case: Case) -> Iterator[Text]:
     if any(log.finished for log in case.logs):
         yield Text("the training came to its end", "训练正常结束")
     elif last.iteration is not None:
-        yield Text(
-            f"the last line of progress is iteration {last.iteration}; nothing says whether the job still runs",
-            f"最后的进度是迭代 {last.iteration}；日志未说明作业是否仍在运行",
-        )
+        yield Text("the logs do not say whether the job still runs", "日志未说明作业是否仍在运行")
 
 
 def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
@@ -173,64 +165,36 @@ def _may_matter(root: Root, last: Ending, case: Case) -> Iterator[Text]:
     waits = root.event is not None and root.event.kind.id in AT_START
     late = late_start(case) if waits or root.unstarted else None
     if late:
-        who = late.who if late.rank is None else f"{late.who} (worker {late.rank})"
+        who, who_zh = late.who, f"{late.who} "
+        if late.rank is not None:
+            who, who_zh = f"{who} (worker {late.rank})", f"{who}（worker {late.rank}）"
         if late.late_s is None:
-            yield Text(f"{who} never came to its launcher", f"{who} 一直没有启动")
+            yield Text(f"{who} never came to its launcher", f"{who_zh}一直没有启动")
         else:
             after = lasting(late.late_s)
             yield Text(
-                f"{who} came to its launcher {after} after the first worker",
-                f"{who} 比第一个 worker 晚 {after} 启动",
+                f"{who} came to its launcher {after.en} after the first worker",
+                f"{who_zh}比第一个 worker 晚 {after.zh}启动",
             )
-    yield from list(of_clocks(case.clocks))[:3]
-    for name, zone_s in list(case.clocks.guessed.items())[:1]:
-        node = name.rsplit("/", 1)[-1]
-        yield Text(
-            f"the clock of {node} names no zone and was read as {zone_name(zone_s)}: so its errors and the job's agree",
-            f"{node} 的时钟未注明时区，按 {zone_name(zone_s)} 解读：此时其错误与作业的错误同时",
-        )
-
-
-def of_clocks(clocks: Clocks) -> Iterator[Text]:
-    """Which clocks are hours away from the others, and how that is known."""
-    for log, by_s in clocks.skew.ahead.items():
-        name, far = log.rsplit("/", 1)[-1], lasting(by_s)
-        how = "their first and last lines" if log in clocks.skew.by_length else "lines that both have"
-        how_zh = "首末两行" if log in clocks.skew.by_length else "双方都有的行"
-        yield Text(
-            f"the clock of {name} is {far} {'ahead of' if by_s > 0 else 'behind'} the others', by {how}:"
-            " its times were moved",
-            f"{name} 的时钟比其他日志{'快' if by_s > 0 else '慢'} {far}（依据{how_zh}），其时间已相应校正",
-        )
-    for log, by_s in clocks.skew.unknown.items():
-        name, far = log.rsplit("/", 1)[-1], lasting(by_s)
-        yield Text(
-            f"{name} {'begins' if by_s > 0 else 'ends'} {far} {'after' if by_s > 0 else 'before'} the other logs"
-            f" {'end' if by_s > 0 else 'begin'} and shares no line with them: if its clock is wrong, the order is too;"
-            f" give --tz {name}=+HH:MM if you know it",
-            f"{name} 与其他日志相隔 {far}，且没有共同的行：若其时钟有误，先后顺序也不可信；"
-            f"如已知其时区，请用 --tz {name}=+HH:MM 指定",
-        )
-    for log in clocks.skew.mixed:
-        name = log.rsplit("/", 1)[-1]
-        yield Text(
-            f"{name} has workers whose clocks are hours apart and is too large to be taken apart: which error came"
-            " first is doubtful; give one log for each worker",
-            f"{name} 中各 worker 的时钟相差数小时，文件过大、未能拆分：哪个错误在先并不可靠；"
-            "请为每个 worker 各提供一份日志",
-        )
+    yield from list(clock_words.of_clocks(case.clocks))[:3]
+    yield from list(clock_words.of_zones(case.clocks))[:1]
 
 
 def _kernel_says(root: Root) -> Iterator[Text]:
-    if root.event is not None and root.beside is None and root.event.kind.side is Side.KERNEL:
-        yield Text(f"the kernel says: {root.event.text[:120]}", f"内核报告：{root.event.text[:120]}")
-    if root.beside is None:
-        return
-    said = root.beside
-    yield Text(
-        f"the kernel of the same node says at that time: {said.text[:120]}",
-        f"同一节点的内核同时报告：{said.text[:120]}",
-    )
+    """The kernel message that names the device, and where it is; the first error itself is quoted elsewhere."""
+    if root.beside is not None:
+        said = root.beside
+        quoted = f"{said.log}:{said.line}: {cut(said.text, 120)}"
+        yield Text(f"the kernel log of its node says at that time: {quoted}", f"该节点的内核日志同时有：{quoted}")
+
+
+def _reported(root: Root) -> Iterator[Text]:
+    """Who names the peer, and by which NIC of its own."""
+    if root.named and root.event is not None:
+        nic, nic_zh = (
+            (f", by its {root.event.device}", f"（经其 {root.event.device}）") if root.event.device else ("", "")
+        )
+        yield Text(f"{_who(root.event)} reports it first{nic}", f"{_who(root.event)} 最先报告{nic_zh}")
 
 
 def _laggards(laggards: Laggards) -> Text:
@@ -243,48 +207,48 @@ def _laggards(laggards: Laggards) -> Text:
 
 def _why_first(first: Event, last: Ending) -> Iterator[Text]:
     """What followed, and how much later."""
+    if first.began_s is None:
+        yield Text("no line before it in its log explains it", "其日志中此前没有能解释它的错误")
+        return
     others = [
         event
         for event in last.events
         if event != first and event.began_s is not None and event.kind.id not in UNKNOWN_LINES
     ]
     hangs = [event for event in others if event.ran_s]
-    if first.began_s is None:
-        yield Text(
-            "its line has no time; nothing before it in the log explains it",
-            "该行没有时间；日志中此前没有能解释它的错误",
-        )
-        return
     if hangs:
-        hang = min(hangs, key=lambda event: event.began_s or 0.0)
-        began, spoke = (hang.began_s or 0.0) - first.began_s, (hang.printed_s or 0.0) - first.began_s
-        yield Text(
-            f"the collectives hang, starting {_apart(began)} it; their time-outs were printed {lasting(spoke)} later",
-            f"集合通信{_apart_zh(began)}开始挂起；超时在 {lasting(spoke)} 后才打印",
-        )
+        yield _hang_after(first, min(hangs, key=lambda event: event.began_s or 0.0))
     users = [event for event in others if not event.ran_s and event.kind.side is Side.USER]
     if users and first.kind.side is Side.KERNEL:
-        user = min(users, key=lambda event: abs((event.began_s or 0.0) - (first.began_s or 0.0)))
-        late = (user.began_s or 0.0) - first.began_s
-        yield Text(
-            f"{_who(user)} reported it {_later(late)}: {user.text[:100]}",
-            f"{_who(user)} {_apart_zh(late)}报告：{user.text[:100]}",
-        )
+        user = min(users, key=lambda event: abs(_after(event, first)))
+        when = later(_after(user, first))
+        line = cut(user.text, 100)
+        yield Text(f"{_who(user)} reported {when.en}: {line}", f"{when.zh} {_who(user)} 报告：{line}")
+    elif not hangs and any(_after(event, first) < -SKEW_S for event in others):
+        yield Text("it is the earliest error that can be the cause", "它是可能作为原因的错误中最早的")
     elif not hangs:
-        yield Text("it is the earliest error on any rank and in any kernel log", "它是所有 rank 和内核日志中最早的错误")
+        yield Text("it is the earliest error in these logs", "它是这些日志中最早的错误")
+
+
+def _after(event: Event, first: Event) -> float:
+    """By how many seconds an event began after the first error."""
+    return (event.began_s or 0.0) - (first.began_s or 0.0)
+
+
+def _hang_after(first: Event, hang: Event) -> Text:
+    """The hang that came of an error; an error without a time of its own was put where the hang began."""
+    if first.about:
+        ran = lasting(hang.ran_s)
+        return Text(
+            f"the collectives hang; their time-outs were printed {ran.en} after the hang began",
+            f"集合通信随之挂起；挂起 {ran.zh}后才打印超时",
+        )
+    began, spoke = later(_after(hang, first)), later((hang.printed_s or 0.0) - (first.began_s or 0.0))
+    return Text(
+        f"the collectives began to hang {began.en}; their time-outs were printed {spoke.en}",
+        f"{began.zh}集合通信开始挂起；{spoke.zh}打印超时",
+    )
 
 
 def _who(event: Event) -> str:
     return f"rank {event.place.rank}" if event.place.rank is not None else event.place.node or event.log
-
-
-def _apart(seconds: float) -> str:
-    return f"{lasting(seconds)} {'after' if seconds >= 0 else 'before'}"
-
-
-def _later(seconds: float) -> str:
-    return f"{lasting(seconds)} {'later' if seconds >= 0 else 'earlier'}"
-
-
-def _apart_zh(seconds: float) -> str:
-    return f"在该错误之{'后' if seconds >= 0 else '前'} {lasting(seconds)} "

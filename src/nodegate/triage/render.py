@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from nodegate.inventory.hostlist import fold
+from nodegate.knowledge.words import Text
 from nodegate.text import counted, visible
 from nodegate.triage.clock import shown, zone_name
 from nodegate.triage.groups import Group, rank_list
+from nodegate.triage.wording import SAME_MOMENT_S, cut, lasting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from nodegate.knowledge.words import Text
     from nodegate.triage.answer import Answer
     from nodegate.triage.events import Event
 
@@ -23,8 +25,9 @@ _MOST_WHY = 4
 _MOST_FOLLOWED = 4
 _MOST_NOTES = 3
 _WIDTH = 160
-_ENGLISH = ("when", "where", "first", "why", "do", "then", "last", "read", "note", "past")
-_CHINESE = ("时间", "位置", "首错", "依据", "处理", "随后", "进度", "已读", "注意", "曾有")
+_ADDRESS = re.compile(r"[0-9.]{7,15}|[0-9a-fA-F:.]{0,40}:[0-9a-fA-F:.]{1,40}")
+_ENGLISH = ("when", "where", "first", "why", "do", "then", "also", "last", "read", "note", "past")
+_CHINESE = ("时间", "位置", "首错", "依据", "处理", "随后", "另有", "进度", "已读", "注意", "曾有")
 _LABELS = {"en": dict(zip(_ENGLISH, _ENGLISH, strict=True)), "zh": dict(zip(_ENGLISH, _CHINESE, strict=True))}
 
 
@@ -43,17 +46,38 @@ def text(answer: Answer, language: str = "en") -> str:
 def _rows(answer: Answer, language: str) -> Iterator[tuple[str, str]]:
     labels = _LABELS[language]
     yield from facts(answer, language, most_why=_MOST_WHY)
-    for group in answer.followed[:_MOST_FOLLOWED]:
-        yield labels["then"], followed(group, answer, language)
-    if len(answer.followed) > _MOST_FOLLOWED:
-        more = len(answer.followed) - _MOST_FOLLOWED
-        yield labels["then"], f"... {more} more kinds (--json)" if language == "en" else f"…… 另有 {more} 类（--json）"
+    others = [group for group in answer.followed if not _of_the_same(group, answer)]
+    for group in others[:_MOST_FOLLOWED]:
+        yield labels["also" if _before(group, answer) else "then"], followed(group, answer, language)
+    if len(others) > _MOST_FOLLOWED:
+        yield labels["then"], pick(_more(len(others) - _MOST_FOLLOWED, "kind", "类"), language)
     for group in answer.overcome[:_MOST_FOLLOWED] if not answer.failed else ():
         yield labels["past"], followed(group, answer, language)
     for note in answer.notes[:_MOST_NOTES]:
-        yield labels["note"], note
+        yield labels["note"], pick(note.text, language)
     if len(answer.notes) > _MOST_NOTES:
-        yield labels["note"], f"... {len(answer.notes) - _MOST_NOTES} more (--json)"
+        yield labels["note"], pick(_more(len(answer.notes) - _MOST_NOTES, "note", "条"), language)
+
+
+def _more(count: int, noun: str, counter: str) -> Text:
+    return Text(f"... {counted(count, f'more {noun}')} (--json)", f"…… 还有 {count} {counter}（--json）")
+
+
+def _of_the_same(group: Group, answer: Answer) -> bool:
+    """Whether this is nothing but the first error once more: its kind, on its rank, node and device."""
+    root = answer.root
+    return (
+        root is not None
+        and group.kind.id == root.kind.id
+        and set(group.nodes) <= {root.place.node}
+        and set(group.ranks) <= {root.place.rank}
+        and set(group.devices) <= {root.device}
+    )
+
+
+def _before(group: Group, answer: Answer) -> bool:
+    """Whether it was printed before the first error, as messages after which jobs go on can be."""
+    return None not in (group.printed_s, answer.began_s) and (group.printed_s or 0.0) < (answer.began_s or 0.0)
 
 
 def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[str, str]]:
@@ -64,14 +88,29 @@ def facts(answer: Answer, language: str, *, most_why: int = 100) -> list[tuple[s
         rows += [(labels["where"], place_of(answer, language))]
     if root is not None:
         rows += [(labels["when"], when(answer, language))]
-        rows += [(labels["first"], f"{root.log}:{root.line}: {root.text[:_WIDTH]}")]
+        rows += [(labels["first"], f"{root.log}:{root.line}: {cut(root.text, _WIDTH)}")]
     rows += [(labels["why"], pick(reason, language)) for reason in answer.why[:most_why]]
+    if len(answer.why) > most_why:
+        rows += [(labels["why"], pick(_more(len(answer.why) - most_why, "reason", "条"), language))]
     if answer.failed:
         rows += [(labels["do"], pick(answer.action, language))]
     if answer.iteration is not None:
-        clock = "" if answer.progress_s is None else f", {shown(answer.progress_s, zone_s=answer.zone_s)}"
-        rows += [(labels["last"], f"iteration {answer.iteration}{clock}")]
+        rows += [(labels["last"], pick(_progress(answer.iteration, answer), language))]
     return [*rows, (labels["read"], read_line(answer, language))]
+
+
+def _progress(iteration: int, answer: Answer) -> Text:
+    """How far the training got, and how long before the first error that was."""
+    if answer.progress_s is None:
+        return Text(f"the training completed iteration {iteration}", f"训练完成了第 {iteration} 次迭代")
+    clock = shown(answer.progress_s, zone_s=answer.zone_s)
+    en, zh = f"the training completed iteration {iteration} at {clock}", f"训练在 {clock} 完成第 {iteration} 次迭代"
+    early_s = (answer.began_s or 0.0) - answer.progress_s
+    if answer.root is None or answer.root.about or early_s < SAME_MOMENT_S:
+        return Text(en, zh)
+    far = lasting(early_s)
+    what, what_zh = ("the hang began", "挂起开始") if answer.root.ran_s else ("the first error", "出现首个错误")
+    return Text(f"{en}, {far.en} before {what}", f"{zh}，{far.zh}后{what_zh}")
 
 
 def when(answer: Answer, language: str) -> str:
@@ -85,23 +124,43 @@ def when(answer: Answer, language: str) -> str:
 def place_of(answer: Answer, language: str) -> str:
     """Node, rank, GPU and device, as far as they are known."""
     where = answer.where
-    parts = [where.node or ("node not known" if language == "en" else "节点未知")]
-    parts += [f"pod {where.pod}"] if where.pod else []
-    parts += [f"rank {where.rank}"] if where.rank is not None else []
-    parts += [f"local rank {where.local_rank}"] if where.local_rank is not None else []
-    parts += [f"GPU {where.gpu}"] if where.gpu is not None else []
+    parts = [pick(_machine(answer), language)]
+    parts += [f"pod {fold(answer.pods)}"] if answer.pods and answer.nodes else []
+    if len(answer.ranks) > 1:
+        parts += [f"rank {rank_list(answer.ranks)}"]
+    else:
+        parts += [f"rank {where.rank}"] if where.rank is not None else []
+        parts += [f"local rank {where.local_rank}"] if where.local_rank is not None else []
+        parts += [f"GPU {where.gpu}"] if where.gpu is not None else []
     parts += [answer.device] if answer.device else []
-    return ", ".join(parts)
+    return ("，" if language == "zh" else ", ").join(parts)
+
+
+def _machine(answer: Answer) -> Text:
+    """The node or nodes; if no log names it, the pod or address that one names."""
+    where = answer.where
+    if len(answer.nodes) > 1:
+        return Text(fold(answer.nodes), fold(answer.nodes))
+    if _ADDRESS.fullmatch(where.node):
+        return Text(
+            f"the node with the address {where.node} (no log names it)",
+            f"地址为 {where.node} 的节点（日志中没有其名称）",
+        )
+    if where.node:
+        return Text(where.node, where.node)
+    if pods := fold(answer.pods):
+        return Text(f"pod {pods} (on which node: give --map)", f"pod {pods}（所在节点未知，可用 --map 给出）")
+    return Text("node not known", "节点未知")
 
 
 def followed(group: Group, answer: Answer, language: str) -> str:
-    """One line of what followed."""
-    who = [f"rank {rank_list(group.ranks)[:60]}"] if group.ranks else []
-    who += [fold(group.nodes)[:60]] if group.nodes else []
-    times = f" x{group.count}" if group.count > 1 else ""
-    clock = shown(group.printed_s, zone_s=answer.zone_s).partition(" ")[2] or "-"
-    joined = (" on " if language == "en" else "，").join(who)
-    return f"{clock} {joined or group.log}{times}: {pick(group.kind.meaning, language)}"
+    """One line of what followed. A rank prints an error once or twice: only more is counted."""
+    who = [f"rank {cut(rank_list(group.ranks), 60)}"] if group.ranks else []
+    who += [cut(fold(group.nodes), 60)] if group.nodes else []
+    times = f" x{group.count}" if group.count > max(1, 2 * len(group.ranks)) else ""
+    clock = "" if group.printed_s is None else f"{shown(group.printed_s, zone_s=answer.zone_s).partition(' ')[2]} "
+    joined, colon = ("，".join(who), "：") if language == "zh" else (" on ".join(who), ": ")
+    return f"{clock}{joined or group.log}{times}{colon}{pick(group.kind.meaning, language)}"
 
 
 def read_line(answer: Answer, language: str) -> str:
@@ -135,6 +194,8 @@ def as_json(answer: Answer) -> str:
         "rank": answer.where.rank,
         "local_rank": answer.where.local_rank,
         "gpu": answer.where.gpu,
+        "ranks": rank_list(answer.ranks) if answer.ranks else "",
+        "nodes": fold(answer.nodes),
         "device": answer.device or None,
         "began_epoch_s": answer.began_s,
         "first_error": _event(answer.root) if answer.root else None,
@@ -148,7 +209,8 @@ def as_json(answer: Answer) -> str:
         "last_progress_epoch_s": answer.progress_s,
         "clock_utc_offset_s": answer.zone_s,
         "read": vars(answer.read),
-        "notes": answer.notes,
+        "notes": [note.text.en for note in answer.notes],
+        "notes_zh": [note.text.zh for note in answer.notes],
     }
     return json.dumps(value, ensure_ascii=False, indent=1)
 
@@ -181,6 +243,7 @@ def _group(group: Group) -> dict[str, object]:
         "count": group.count,
         "ranks": rank_list(group.ranks) if group.ranks else "",
         "nodes": fold(group.nodes),
+        "devices": group.devices,
         "first_at": f"{group.log}:{group.line}",
         "text": visible(group.text),
     }

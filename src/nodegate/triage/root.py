@@ -16,7 +16,7 @@ from nodegate.triage.place import same_node
 from nodegate.verdict import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from nodegate.triage.collectives import Laggards, Mismatch
     from nodegate.triage.episodes import Ending
@@ -299,17 +299,19 @@ def _blame(root: Root, ending: Ending) -> Root:
     event = root.event
     if event is None or event.kind.cause is not Cause.FABRIC or not event.peer:
         return root
-    complaints: Iterable[Event] = (
+    complaints = [
         other
         for other in ending.events
         if other.peer and other.kind.cause is Cause.FABRIC and _apart(other, event) <= _NEAR_S
-    )
+    ]
     said = [(other.peer, (other.log, other.place.rank, other.place.node)) for other in complaints]
     most = collectives.most_named(said or [(event.peer, None)])
     if most is None:
         return root
     peer, named_by, complaining = most
-    return replace(root, named=peer, named_by=named_by, complaining=complaining)
+    first = min((other for other in complaints if other.peer == peer), key=_began, default=event)
+    quoted = event if event.peer == peer or root.beside else first  # the line that is shown names whom the answer names
+    return replace(root, event=quoted, named=peer, named_by=named_by, complaining=complaining)
 
 
 def _of_failed_node(failed: Event, candidates: Sequence[Event]) -> Event:

@@ -15,6 +15,7 @@ from nodegate.triage.events import template
 from nodegate.triage.job_log import Log
 from nodegate.triage.kernel_log import kernel_event
 from nodegate.triage.place import Place
+from nodegate.triage.remarks import without_kernel_log
 from nodegate.unknown import Unknown
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _node(folder: RunFolder, node: str, events: Events) -> Log:
         facts = NodeFacts(document_of(evidence.document))
         lines = facts.kernel_log.lines
     except CannotMeasure as said:
-        log.notes.say(f"has no kernel log: {said.reason}")
+        log.remarks.say(without_kernel_log(said.reason))
         return log
     _learn_gpus(node, facts, events)
     log.lines = len(lines)

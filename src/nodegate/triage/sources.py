@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from nodegate.errors import UsageError
+from nodegate.knowledge.words import Text
+from nodegate.triage import remarks
 from nodegate.triage.read import PACKED
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 MOST_LOGS = 100_000
 _SNIFFED_BYTES = 4096
+_EMPTY = Text("", "")  # skipped without a word
 _NO_LOGS = (".pt", ".pth", ".bin", ".safetensors", ".ckpt", ".npy", ".npz", ".py", ".pyc", ".png", ".nsys-rep", ".html")
 
 
@@ -45,7 +48,7 @@ class Sources:
 
     logs: tuple[Source, ...]
     runs: tuple[Path, ...]
-    passed_over: tuple[str, ...]
+    passed_over: tuple[tuple[str, Text], ...]
 
 
 def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
@@ -56,7 +59,7 @@ def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
     """
     logs: dict[str, Source] = {}
     runs: list[Path] = []
-    passed_over: list[str] = []
+    passed_over: list[tuple[str, Text]] = []
     for argument in asked:
         path = Path(argument)
         if argument != STDIN and (path / "evidence").is_dir():
@@ -75,7 +78,7 @@ def find(asked: Sequence[str], kernel: Sequence[str]) -> Sources:
     return Sources(tuple(logs.values()), tuple(runs), tuple(passed_over))
 
 
-def _names(argument: str, passed_over: list[str]) -> Iterator[str]:
+def _names(argument: str, passed_over: list[tuple[str, Text]]) -> Iterator[str]:
     path = Path(argument)
     if argument == STDIN:
         yield STDIN
@@ -91,33 +94,38 @@ def _names(argument: str, passed_over: list[str]) -> Iterator[str]:
             yield from _inside(Path(name), passed_over) if Path(name).is_dir() else (name,)
 
 
-def _inside(folder: Path, passed_over: list[str]) -> Iterator[str]:
+def _inside(folder: Path, passed_over: list[tuple[str, Text]]) -> Iterator[str]:
     """The logs in a folder and below: regular text files, in the order of their names."""
-    for root, folders, names in os.walk(folder, onerror=lambda broken: passed_over.append(str(broken))):
+    for root, folders, names in os.walk(folder, onerror=lambda broken: passed_over.append(_closed(broken))):
         folders.sort()
         for name in sorted(names):
             path = os.path.join(root, name)  # noqa: PTH118 - 100,000 times
             why = _no_log(path, name)
-            if why:
-                passed_over.append(f"{path}: {why}")
-            elif why is None:
+            if why is None:
                 yield path
+            elif why is not _EMPTY:
+                passed_over.append((path, why))
 
 
-def _no_log(path: str, name: str) -> str | None:
-    """Why this file of a folder is skipped; "" if it is empty; None if it is a log."""
+def _closed(broken: OSError) -> tuple[str, Text]:
+    """A folder that cannot be listed."""
+    return str(broken.filename), remarks.unreadable(str(broken.strerror or broken))
+
+
+def _no_log(path: str, name: str) -> Text | None:
+    """Why this file of a folder is skipped; `_EMPTY` if it is empty; None if it is a log."""
     if name.lower().endswith(_NO_LOGS):
-        return "not a log by its name"
+        return remarks.BY_NAME
     try:
         state = os.stat(path)  # noqa: PTH116
         if not stat.S_ISREG(state.st_mode):
-            return "not a regular file"
+            return remarks.NO_FILE
         if not state.st_size:
-            return ""
+            return _EMPTY
         with open(path, "rb") as stream:  # noqa: PTH123
             head = stream.read(_SNIFFED_BYTES)
     except OSError as broken:
-        return f"cannot be read: {broken.strerror}"
+        return remarks.unreadable(str(broken.strerror))
     if head.startswith(PACKED):
         return None
-    return "is not text" if head.count(0) * 10 > len(head) else None
+    return remarks.NO_TEXT if head.count(0) * 10 > len(head) else None

@@ -1,0 +1,87 @@
+"""The notes of an answer: what is to be known of the logs before it is believed, and what was left out."""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from nodegate.knowledge.words import Text
+from nodegate.text import counted
+from nodegate.triage import clock_words
+from nodegate.triage.clock import shown
+from nodegate.triage.remarks import Note
+from nodegate.triage.wording import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from nodegate.triage.events import Event
+    from nodegate.triage.reading import Case
+
+_MOST_UNREAD = 20
+_KERNEL = "--kernel NODE=FILE"
+NO_KERNEL_LOG = Text(
+    f"no kernel log was given: what the nodes' GPUs and NICs reported is not known; add {_KERNEL}",
+    "没有提供内核日志，节点的 GPU 与网卡报告了什么未知；请加 --kernel 节点=文件",
+)
+
+
+def notes(case: Case, faults: Sequence[Event], *, why: Iterable[Text], do: Text | None) -> tuple[Note, ...]:
+    """The notes. `faults` are kernel messages of another time; what `why` or `do` say already is not said again.
+
+    `do` is what to do now; None if nothing failed.
+    """
+    said = set(why)
+    asks = do is not None and _KERNEL not in do.en
+    return tuple(note for note in _all(case, faults, asks=asks) if note.text not in said)
+
+
+def _all(case: Case, faults: Sequence[Event], *, asks: bool) -> Iterator[Note]:
+    yield from _of_logs(case)
+    yield from (Note(Text(f"not read: {why}", f"未读取：{why}")) for why in case.unread[:_MOST_UNREAD])
+    yield from (Note(said) for said in clock_words.of_zones(case.clocks))
+    yield from (Note(said) for said in list(clock_words.of_clocks(case.clocks))[:_MOST_UNREAD])
+    if faults:
+        yield Note(_of_another_time(faults, case))
+    if asks and not any(log.kernel and log.lines for log in case.logs):
+        yield Note(NO_KERNEL_LOG)
+    if case.passed_over:
+        yield _skipped(case)
+    if case.found.left_out:
+        count = case.found.left_out
+        yield Note(
+            Text(
+                f"{counted(count, 'more kind')} of error left out: there are too many",
+                f"错误种类过多，另有 {count} 种未计入",
+            )
+        )
+
+
+def _of_logs(case: Case) -> Iterator[Note]:
+    """The same remark about several logs is one note."""
+    said: dict[Text, list[str]] = {}
+    for log in case.logs:
+        for remark in log.remarks.said:
+            said.setdefault(remark, []).append(log.name)
+    yield from (Note(remark, tuple(names)) for remark, names in said.items())
+
+
+def _of_another_time(faults: Sequence[Event], case: Case) -> Text:
+    last = faults[-1]
+    where, when = last.place.node or last.log, shown(last.printed_s, zone_s=case.zone_s)
+    are = "is" if len(faults) == 1 else "are"
+    return Text(
+        f"{counted(len(faults), 'kernel message')} of a fault {are} of another time than the job; the last:"
+        f" {where}, {when}: {cut(last.text, 80)}",
+        f"有 {len(faults)} 条内核故障消息不在作业期间；最后一条：{where}，{when}：{cut(last.text, 80)}",
+    )
+
+
+def _skipped(case: Case) -> Note:
+    count, (path, why) = len(case.passed_over), case.passed_over[0]
+    return Note(
+        Text(
+            f"{counted(count, 'file')} skipped, the first: {path}: {why.en}",
+            f"跳过 {count} 个文件，第一个：{path}：{why.zh}",
+        )
+    )

@@ -1,0 +1,74 @@
+"""What is to be said of a log itself: it was cut off, it has no zone, it could not be read. Each sentence is made here.
+
+What the operating system says of a file ("Input/output error") is quoted in both languages as it was said.
+"""
+
+# ruff: noqa: RUF001 - Chinese punctuation
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from nodegate.knowledge.words import Text
+
+NUL_BYTES = Text("contains NUL bytes", "含有 NUL 字节")
+GZIP_CORRUPT = Text(
+    "its gzip data is corrupt; the part before that was read", "gzip 数据损坏，只读取了损坏处之前的部分"
+)
+GZIP_FOLLOWED = Text("its gzip data is followed by other data, which was ignored", "gzip 数据之后还有其他数据，已忽略")
+GZIP_TRUNCATED = Text(
+    "the gzip file is truncated; its complete part was read", "gzip 文件不完整，只读取了其中完整的部分"
+)
+ZSTD_CORRUPT = Text(
+    "its zstd data is corrupt or truncated; the part before that was read",
+    "zstd 数据损坏或不完整，只读取了损坏处之前的部分",
+)
+LONG_LINE = Text("has a line of more than 1 MiB, which was read in parts", "有一行超过 1 MiB，已分段读取")
+ZONE_KNOWN = Text(
+    "names the zone of its times, so --tz does not apply to it", "其时间已注明时区，因此 --tz 对它不起作用"
+)
+BY_NAME = Text("by its name it is not a log", "从文件名看不是日志")
+NO_FILE = Text("it is not a regular file", "不是普通文件")
+NO_TEXT = Text("it is not text", "不是文本")
+
+
+def unreadable(error: str) -> Text:
+    """A file of a folder that cannot be read."""
+    return Text(f"it cannot be read: {error}", f"无法读取：{error}")
+
+
+def broke_off(error: str) -> Text:
+    """A log that could be read in part."""
+    return Text(f"could not be read to its end: {error}", f"未能读到末尾：{error}")
+
+
+def without_kernel_log(reason: str) -> Text:
+    """A node of a run folder. The reason is that of the run, whose report has it in English."""
+    return Text(f"has no kernel log: {reason}", "没有内核日志，原因见该次运行的报告")
+
+
+@dataclass
+class Remarks:
+    """What was unusual about a log, each thing once."""
+
+    said: dict[Text, None] = field(default_factory=dict)
+
+    def say(self, what: Text) -> None:
+        """Keep it, unless it was said before."""
+        self.said.setdefault(what)
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark of the answer: what is said, and of which logs or files; of the whole answer if none is named."""
+
+    said: Text
+    logs: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> Text:
+        """The sentence."""
+        if not self.logs:
+            return self.said
+        first, more = self.logs[0], len(self.logs) - 1
+        en, zh = (f" and {more} more", f" 等 {more + 1} 个日志") if more else ("", "")
+        return Text(f"{first}{en}: {self.said.en}", f"{first}{zh}：{self.said.zh}")
